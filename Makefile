@@ -1,0 +1,49 @@
+# Everything Ash needs is set up by the first target that needs it; Python 3.11+ and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help env demo test check bench bench-smoke openapi requirements clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# Users get what the server needs; a development environment holds all of that too, so either satisfies `demo`.
+.venv/.server: requirements/server.txt pyproject.toml
+	@test -e .venv/.dev || sh requirements/install.sh "$(PYTHON)" server
+	@touch $@
+
+.venv/.dev: requirements/dev.txt pyproject.toml
+	@sh requirements/install.sh "$(PYTHON)" dev
+	@touch .venv/.server $@
+
+.venv/.bench: requirements/bench.txt pyproject.toml
+	@sh requirements/install.sh "$(PYTHON)" bench
+	@touch .venv/.server .venv/.dev $@
+
+env: .venv/.dev  ## set up the development environment
+
+demo: .venv/.server  ## start Ash with sample sessions and print its addresses
+	@$(BIN)/ash demo
+
+test: .venv/.dev  ## run every test, on a real PostgreSQL
+	@$(BIN)/python -m pytest
+
+check: .venv/.dev  ## lint, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+openapi: .venv/.dev  ## write openapi/openapi.json and the TypeScript types made from it
+	@sh openapi/generate.sh
+
+bench: .venv/.bench  ## measure Ash beside its peers and write benchmarks/RESULTS.md
+	@$(BIN)/python -m benchmarks
+
+bench-smoke: .venv/.dev  ## the same, small and without peers: proves that the benches run
+	@$(BIN)/python -m benchmarks --smoke
+
+requirements:  ## compile the pinned requirements anew (needs uv)
+	@sh requirements/compile.sh
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

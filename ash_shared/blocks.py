@@ -1,0 +1,136 @@
+"""Blocks as plain dicts: what providers make of a record, before they are typed or encoded.
+
+A dict that `is_valid` accepts is exactly what the class of its type in `content` accepts, so both readers, objects
+and bytes, can share one translation.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from ash_shared.content import (
+    FileContent,
+    ImageContent,
+    RawContent,
+    RawReason,
+    TextContent,
+    ThinkingContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+
+Block = dict[str, Any]
+Check = Callable[[Any], bool]
+
+_CONTAINERS = frozenset({dict, list})
+
+MAX_BLOCKS = 10_000
+MAX_DEPTH = 200
+
+CLASSES: Mapping[str, type[BaseModel]] = {
+    "text": TextContent,
+    "thinking": ThinkingContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
+    "image": ImageContent,
+    "file": FileContent,
+    "raw": RawContent,
+}
+"""The block classes by their `type`."""
+
+
+class LimitExceeded(ValueError):
+    """The text is JSON, but larger in some way than Ash reads as structure."""
+
+
+def is_valid(block: Block) -> bool:
+    """Whether the class of the block's `type` accepts it; false for a type that is not in the vocabulary."""
+    check = _CHECKS.get(block["type"])
+    return check is not None and check(block)
+
+
+def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
+    """A `raw` block; `raw_type` names the wire's discriminator where there is one."""
+    block: Block = {"type": "raw"}
+    if raw_type is not None:
+        block["rawType"] = raw_type
+    block["reason"] = reason
+    block["raw"] = raw
+    return block
+
+
+def text_block(text: str, variant: str | None = None) -> Block:
+    """A `text` block of a bare string."""
+    return {"type": "text", "text": text} if variant is None else {"type": "text", "text": text, "variant": variant}
+
+
+def pick(record: Mapping[str, Any], *names: str) -> Block:
+    """The keys of these names that the record has: what is absent stays absent."""
+    return {name: record[name] for name in names if name in record}
+
+
+def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
+    """`typed`, with the keys that it did not consume under `extra` and the wire's name in `source_type`."""
+    extra = {key: value for key, value in record.items() if key not in consumed and key != "type"}
+    block = {**typed, "source_type": source_type}
+    if extra:
+        block["extra"] = extra
+    return block
+
+
+def nests_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects nest in this value deeper than so many levels."""
+    if value.__class__ is dict:
+        value = value.values()
+    elif value.__class__ is not list:
+        return False
+    if levels == 0:
+        return True
+    return any(child.__class__ in _CONTAINERS and nests_deeper(child, levels - 1) for child in value)
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the one annotation itself."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _json_class(part: Any) -> type:
+    """The class that a decoder gives a value of this annotation."""
+    if get_origin(part) is Literal:
+        return str
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        return dict
+    return cast(type, get_origin(part) or part)
+
+
+def _inner_check(part: Any) -> Check | None:
+    """What a value must hold beyond being of the right class."""
+    if get_origin(part) is Literal:
+        return frozenset(get_args(part)).__contains__
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        return _object_check(part)
+    return None
+
+
+def _object_check(model: type[BaseModel]) -> Check:
+    """The model's strict validation, as far as values that JSON can give need it, without building the model."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items() if name != "type"}
+    parts = {name: _parts(field.annotation) for name, field in fields.items()}
+    required = frozenset(name for name, field in fields.items() if field.is_required())
+    classes = {name: frozenset(map(_json_class, of)) for name, of in parts.items() if Any not in of}
+    inner = {name: check for name, of in parts.items() for part in of if (check := _inner_check(part))}
+
+    def accepts(block: Block) -> bool:
+        for key, value in block.items():
+            if key in classes and value.__class__ not in classes[key]:
+                return False
+        return required <= block.keys() and all(
+            block.get(key) is None or check(block[key]) for key, check in inner.items()
+        )
+
+    return accepts
+
+
+_CHECKS: Mapping[str, Check] = {name: _object_check(model) for name, model in CLASSES.items()}

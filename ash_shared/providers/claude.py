@@ -1,0 +1,567 @@
+"""The Claude family: Messages API, Claude Agent SDK (`stream-json`) and Claude Code session lines.
+
+Sources: the block and event unions of the `anthropic` package, `SDKMessage` of `claude-agent-sdk`, and captured
+session files, whose entry types are published nowhere. Both spellings of a key occur (`toolUseResult` on disk,
+`tool_use_result` in the stream), and every record may carry keys that no published type names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    CLASSES,
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_valid,
+    pick,
+    raw_block,
+    text_block,
+    translated,
+)
+from ash_shared.message import Role
+from ash_shared.providers import Provider, Record, RecordReading
+
+ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def read_block(block: Any) -> Block:
+    """One element of a content list."""
+    if block.__class__ is str:
+        return text_block(block)
+    wire = block.get("type") if block.__class__ is dict else None
+    if wire.__class__ is not str:
+        return raw_block("unknown_type", block)
+    if wire in CLASSES:
+        return _read_nested(block) if is_valid(block) else raw_block("malformed", block, wire)
+    if wire in _TRANSLATIONS:
+        return _translate(wire, block)
+    return raw_block("control" if wire in _CONTROL_BLOCKS else "unknown_type", block, wire)
+
+
+def _read_nested(block: Block) -> Block:
+    """A native block; the list that a tool result may hold is read like any content list."""
+    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
+        return block
+    blocks = read_list(block["content"])
+    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    return block if same else {**block, "content": blocks}
+
+
+def read_list(content: list[Any]) -> list[Block]:
+    """A content list, element by element."""
+    if len(content) > MAX_BLOCKS:
+        raise LimitExceeded
+    return [read_block(block) for block in content]
+
+
+def _translate(wire: str, block: Block) -> Block:
+    try:
+        typed = _TRANSLATIONS[wire](block)
+    except (KeyError, TypeError, AttributeError):
+        return raw_block("malformed", block, wire)
+    return typed if is_valid(typed) else raw_block("malformed", block, wire)
+
+
+def _redacted_thinking(block: Block) -> Block:
+    typed = {"type": "thinking", "thinking": "", "redacted": True, "data": block["data"]}
+    return translated(block, typed, {"data"}, "redacted_thinking")
+
+
+def _tool_use(wire: str, executor: str) -> Callable[[Block], Block]:
+    names = ("id", "name", "input", "server_name")
+    return lambda block: translated(
+        block, {"type": "tool_use", **pick(block, *names), "executor": executor}, names, wire
+    )
+
+
+def _server_result(wire: str) -> Callable[[Block], Block]:
+    """The answer of a tool that ran at Anthropic: its object, or list, stays whole under `structured`."""
+
+    def translate(block: Block) -> Block:
+        answer = block["content"]
+        name = answer.get("type") if answer.__class__ is dict else None
+        typed = {
+            "type": "tool_result",
+            **pick(block, "tool_use_id"),
+            **(_ANSWERS[name](answer) if name in _ANSWERS else {}),
+            **({"is_error": True} if name.__class__ is str and name.endswith("_error") else {}),
+            "structured": answer,
+        }
+        return translated(block, typed, ("tool_use_id", "content"), wire)
+
+    return translate
+
+
+def _execution(answer: Record) -> Block:
+    texts = [_text(answer[name]) for name in ("stdout", "stderr") if name in answer]
+    files = [read_block(_uploaded(output["file_id"])) for output in answer.get("content") or []]
+    code = {"exit_code": answer["return_code"]} if "return_code" in answer else {}
+    return {"content": texts + files, **code}
+
+
+def _text(text: Any) -> Block:
+    return read_block({"type": "text", "text": text})
+
+
+def _uploaded(file_id: Any) -> Block:
+    return {"type": "file", "source": {"type": "file", "file_id": file_id}}
+
+
+_ANSWERS: Mapping[Any, Callable[[Record], Block]] = {
+    "advisor_result": lambda answer: {"content": [_text(answer["text"])]},
+    "bash_code_execution_result": _execution,
+    "code_execution_result": _execution,
+    "encrypted_code_execution_result": _execution,
+    "web_fetch_result": lambda answer: {"content": [read_block(answer["content"])]},
+}
+
+
+def _mcp_result(block: Block) -> Block:
+    names = ("tool_use_id", "is_error", "content")
+    typed = {"type": "tool_result", **pick(block, *names)}
+    return _read_nested(translated(block, typed, names, "mcp_tool_result"))
+
+
+def _document(block: Block) -> Block:
+    names = ("source", "title", "context")
+    typed = {"type": "file", "source": block["source"], **pick(block, *names), "mediaClass": "document"}
+    return translated(block, typed, names, "document")
+
+
+def _search_result(block: Block) -> Block:
+    source = {"type": "url", "url": block["source"]}
+    typed = {"type": "file", "source": source, **pick(block, "title"), "mediaClass": "document"}
+    return translated(block, typed, ("source", "title"), "search_result")
+
+
+def _container_upload(block: Block) -> Block:
+    return translated(block, _uploaded(block["file_id"]), {"file_id"}, "container_upload")
+
+
+def _compaction(block: Block) -> Block:
+    if block.get("content").__class__ is not str:
+        return raw_block("opaque", block, "compaction")
+    return translated(block, text_block(block["content"], "summary"), {"content"}, "compaction")
+
+
+_SERVER_RESULTS = (
+    "advisor_tool_result",
+    "bash_code_execution_tool_result",
+    "code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "web_fetch_tool_result",
+    "web_search_tool_result",
+)
+
+_TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
+    "compaction": _compaction,
+    "container_upload": _container_upload,
+    "document": _document,
+    "mcp_tool_result": _mcp_result,
+    "mcp_tool_use": _tool_use("mcp_tool_use", "mcp"),
+    "redacted_thinking": _redacted_thinking,
+    "search_result": _search_result,
+    "server_tool_use": _tool_use("server_tool_use", "server"),
+    **{wire: _server_result(wire) for wire in _SERVER_RESULTS},
+}
+
+_CONTROL_BLOCKS = frozenset(
+    {
+        "browser_state",
+        "fallback",
+        "mcp_tool_listing",
+        "tool_addition",
+        "tool_reference",
+        "tool_removal",
+    }
+)
+
+_BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS) | _CONTROL_BLOCKS
+
+
+def read_content(content: Any) -> list[Block]:
+    """The `content` of a message: a string, or a list of blocks."""
+    if content.__class__ is str:
+        return [text_block(content)]
+    if content.__class__ is list:
+        return read_list(content)
+    raise TypeError
+
+
+def _read_line(record: Record) -> RecordReading:
+    """A `user` or `assistant` line of a stream or a session file."""
+    message = record.get("message", record)
+    if message.__class__ is str:
+        message = {"content": message}
+    if message.get("content") is not None:
+        blocks = read_content(message["content"])
+    else:
+        blocks = [_lone_result(record)]
+    if record.get("isCompactSummary") is True:
+        blocks = [{**block, "variant": "summary"} if block["type"] == "text" else block for block in blocks]
+    return RecordReading("message", ROLES.get(message.get("role"), ROLES[record["type"]]), blocks)
+
+
+def _lone_result(record: Record) -> Block:
+    """The tool result of a line that carries only the structured twin of one."""
+    spelling = "toolUseResult" if "toolUseResult" in record else "tool_use_result"
+    answer = record[spelling]
+    if answer.__class__ is not dict:
+        typed = {"type": "tool_result", "content": answer}
+    else:
+        content = pick(answer, "content") or {"content": text for text in [answer.get("stdout")] if text is not None}
+        typed = {"type": "tool_result", **pick(answer, "tool_use_id", "is_error"), **content, "structured": answer}
+    return _read_nested({**typed, "source_type": spelling})
+
+
+def _read_result(record: Record) -> list[Block]:
+    texts = [text_block(record["result"], "result")] if record.get("result").__class__ is str else []
+    errors = [text_block(error, "error") for error in record.get("errors") or []]
+    return texts + errors or _control(record)
+
+
+_ENVELOPE = frozenset(
+    {
+        "type",
+        "subtype",
+        "agentId",
+        "cwd",
+        "entrypoint",
+        "gitBranch",
+        "isMeta",
+        "isSidechain",
+        "logicalParentUuid",
+        "parentUuid",
+        "parent_tool_use_id",
+        "sessionId",
+        "session_id",
+        "slug",
+        "timestamp",
+        "userType",
+        "uuid",
+        "version",
+    }
+)
+"""What every record may carry: not content, and kept in the stored text."""
+
+
+def _notice(*names: str, variant: str) -> Callable[[Record], list[Block]]:
+    """Records whose content is one text; it is under the first of these names that holds a string."""
+
+    def read(record: Record) -> list[Block]:
+        for name in names:
+            if record.get(name).__class__ is str:
+                typed = text_block(record[name], variant)
+                return [translated(record, typed, _ENVELOPE | {name}, _wire_name(record))]
+        return _control(record)
+
+    return read
+
+
+def _read_queued(record: Record) -> list[Block]:
+    """What was typed while a turn was running; operations without a text are marks."""
+    content = record.get("content")
+    return read_content(content) if content.__class__ in (str, list) else _control(record)
+
+
+def _control(record: Record) -> list[Block]:
+    return [raw_block("control", record, _wire_name(record))]
+
+
+def _unknown(record: Record) -> list[Block]:
+    return [raw_block("unknown_type", record, _wire_name(record))]
+
+
+def _wire_name(record: Record) -> str:
+    """The discriminator: the type, and the subtype where there is one, as in `system/init`."""
+    subtype = record.get("subtype")
+    return f"{record['type']}/{subtype}" if subtype.__class__ is str else str(record["type"])
+
+
+def _read_system(record: Record) -> list[Block]:
+    subtype = record.get("subtype")
+    if subtype.__class__ is str and subtype not in _SYSTEM:
+        return _unknown(record)
+    return _SYSTEM.get(subtype, _NOTICE)(record)
+
+
+_NOTICE = _notice("content", "text", variant="notice")
+
+_SYSTEM: Mapping[Any, Callable[[Record], list[Block]]] = {
+    **dict.fromkeys(
+        (
+            "api_error",
+            "api_retry",
+            "background_tasks_changed",
+            "bridge_status",
+            "commands_changed",
+            "compact_boundary",
+            "control_request_progress",
+            "elicitation_complete",
+            "error",
+            "files_persisted",
+            "hook_progress",
+            "hook_response",
+            "hook_started",
+            "init",
+            "memory_recall",
+            "microcompact_boundary",
+            "mirror_error",
+            "plugin_install",
+            "scheduled_task_fire",
+            "session_end",
+            "session_start",
+            "session_state_changed",
+            "session_writes_lost",
+            "status",
+            "stop_hook_summary",
+            "task_notification",
+            "task_progress",
+            "task_started",
+            "task_updated",
+            "thinking_tokens",
+            "turn_duration",
+            "worker_shutting_down",
+        ),
+        _control,
+    ),
+    **dict.fromkeys(
+        (
+            "api_refusal",
+            "away_summary",
+            "informational",
+            "local_command",
+            "local_command_output",
+            "model_refusal_fallback",
+            "model_refusal_no_fallback",
+            "notification",
+        ),
+        _NOTICE,
+    ),
+    "permission_denied": _notice("message", variant="error"),
+}
+
+_RECORDS: Mapping[str, Callable[[Record], list[Block]]] = {
+    **dict.fromkeys(
+        (
+            "active_goal",
+            "agent-color",
+            "agent-name",
+            "agent-setting",
+            "ai-title",
+            "atis-latch",
+            "attachment",
+            "attribution-snapshot",
+            "auth_status",
+            "bridge-session",
+            "companion_intro",
+            "content-replacement",
+            "control_cancel_request",
+            "control_request",
+            "control_response",
+            "conversation_reset",
+            "custom-title",
+            "file-history-snapshot",
+            "frame-link",
+            "keep_alive",
+            "last-prompt",
+            "mode",
+            "permission-mode",
+            "pr-link",
+            "progress",
+            "prompt_suggestion",
+            "rate_limit_event",
+            "relocated",
+            "session-env",
+            "started",
+            "tag",
+            "tool_progress",
+            "worktree-state",
+        ),
+        _control,
+    ),
+    "error": _control,
+    "queue-operation": _read_queued,
+    "result": _read_result,
+    "summary": _notice("summary", variant="summary"),
+    "system": _read_system,
+    "tool_use_summary": _notice("summary", variant="summary"),
+}
+"""Records that are written beside the conversation, by `type`."""
+
+_STREAM = frozenset(
+    {
+        "content_block_delta",
+        "content_block_start",
+        "content_block_stop",
+        "message_delta",
+        "message_start",
+        "message_stop",
+        "ping",
+        "stream_event",
+    }
+)
+
+
+def _read_request(record: Record) -> RecordReading:
+    """A request body: the system text, then every message; tools and parameters are envelope."""
+    blocks = read_content(record["system"]) if record.get("system") is not None else []
+    for message in record["messages"]:
+        blocks += read_content(message["content"])
+    if len(blocks) > MAX_BLOCKS:
+        raise LimitExceeded
+    return RecordReading("message", "user", blocks)
+
+
+def _read_untyped(record: Record) -> RecordReading:
+    """A message of the API without a `type`, a request, or a marked answer such as a token count."""
+    if "messages" in record:
+        return _read_request(record)
+    if "content" in record:
+        return RecordReading("message", ROLES[record["role"]], read_content(record["content"]))
+    return RecordReading("record", "system", [raw_block("control", record)])
+
+
+def _read_answer(record: Record) -> RecordReading:
+    """A whole answer of the API."""
+    return RecordReading("message", ROLES.get(record["role"], "assistant"), read_content(record["content"]))
+
+
+def _read_completion(record: Record) -> RecordReading:
+    """An answer of the text completions API of old."""
+    return RecordReading("message", "assistant", [text_block(record["completion"])])
+
+
+def _read_fragment(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
+
+
+_CALLS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+
+
+def _read_bare_block(record: Record) -> RecordReading:
+    role: Role = "assistant" if record["type"] in _CALLS else "user"
+    return RecordReading("message", role, [read_block(record)])
+
+
+def _read_beside(record: Record) -> RecordReading:
+    """What is written beside the conversation."""
+    return RecordReading("record", "system", _RECORDS.get(record["type"], _unknown)(record))
+
+
+_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
+    **dict.fromkeys(_STREAM, _read_fragment),
+    **dict.fromkeys(_BLOCK_TYPES, _read_bare_block),
+    "assistant": _read_line,
+    "completion": _read_completion,
+    "message": _read_answer,
+    "user": _read_line,
+}
+
+
+def read(record: Record) -> RecordReading:
+    """Any record of the family."""
+    wire = record.get("type")
+    return _READERS.get(wire, _read_beside)(record) if wire.__class__ is str else _read_untyped(record)
+
+
+_ANSWER_KEYS = frozenset({"model", "stop_reason", "usage"})
+_REQUEST_KEYS = frozenset(
+    {"anthropic_version", "betas", "container", "context_management", "mcp_servers", "system", "thinking"}
+)
+_FOREIGN_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "message",
+        "parts",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+
+
+def _is_content(content: Any) -> bool:
+    """Whether this could be the content of a message: a string, or blocks that are all of this vocabulary."""
+    if content.__class__ is list:
+        return all(
+            block.__class__ is str or (block.__class__ is dict and _of(block.get("type"), _BLOCK_TYPES))
+            for block in content
+        )
+    return content.__class__ is str
+
+
+def _of(value: Any, names: Iterable[str]) -> bool:
+    return value.__class__ is str and value in names
+
+
+def _is_message(record: Any) -> bool:
+    """A message parameter: role and content, and nothing that only others write."""
+    return (
+        record.__class__ is dict
+        and _of(record.get("role"), ROLES)
+        and not record.keys() & _FOREIGN_KEYS
+        and _is_content(record.get("content"))
+    )
+
+
+def _is_request(record: Record) -> bool:
+    messages = record["messages"]
+    if messages.__class__ is not list:
+        return False
+    return all(map(_is_message, messages)) or (
+        bool(record.keys() & _REQUEST_KEYS) and any(map(_is_message, messages))
+    )
+
+
+def _recognizes_untyped(record: Record) -> bool:
+    if "messages" in record:
+        return _is_request(record)
+    return _is_message(record) or set(record) in ({"input_tokens"}, {"input_tokens", "context_management"})
+
+
+def _is_answer(record: Record) -> bool:
+    content = record.get("content")
+    if content.__class__ is not list:
+        return False
+    return bool(record.keys() & _ANSWER_KEYS) or _is_message(record)
+
+
+def _is_line(record: Record) -> bool:
+    return not record.keys() & {"parts", "kwargs"}
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    **dict.fromkeys(_RECORDS, lambda record: True),
+    **dict.fromkeys(_STREAM, lambda record: True),
+    **dict.fromkeys(_BLOCK_TYPES, lambda record: read_block(record)["type"] != "raw"),
+    "assistant": _is_line,
+    "completion": lambda record: record.get("completion").__class__ is str,
+    "error": lambda record: record.get("error").__class__ is dict,
+    "message": _is_answer,
+    "message_start": lambda record: record.get("message").__class__ is dict and "usage" in record["message"],
+    "user": _is_line,
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is of the Claude family."""
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return _recognizes_untyped(record)
+    return wire in _RECOGNIZED and _RECOGNIZED[wire](record)
+
+
+def _uuid(record: Record) -> str | None:
+    uuid = record.get("uuid")
+    return uuid if uuid.__class__ is str and uuid else None
+
+
+PROVIDER = Provider(source="claude", recognizes=recognizes, read=read, read_block=read_block, uuid=_uuid)
