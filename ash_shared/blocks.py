@@ -63,12 +63,24 @@ def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block
 
 def text_block(text: str, variant: str | None = None) -> Block:
     """A `text` block of a bare string."""
-    return {"type": "text", "text": text} if variant is None else {"type": "text", "text": text, "variant": variant}
+    return (
+        {"type": "text", "text": text}
+        if variant is None
+        else {"type": "text", "text": text, "variant": variant}
+    )
 
 
 def pick(record: Mapping[str, Any], *names: str) -> Block:
     """The keys of these names that the record has: what is absent stays absent."""
     return {name: record[name] for name in names if name in record}
+
+
+def wire_name(record: Mapping[str, Any]) -> str | None:
+    """A record's discriminator: its type, and its subtype where there is one, as in `system/init`."""
+    wire, subtype = record.get("type"), record.get("subtype")
+    if not isinstance(wire, str):
+        return None
+    return f"{wire}/{subtype}" if isinstance(subtype, str) else wire
 
 
 def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
@@ -82,13 +94,14 @@ def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str
 
 def nests_deeper(value: Any, levels: int) -> bool:
     """Whether lists and objects nest in this value deeper than so many levels."""
-    if value.__class__ is dict:
-        value = value.values()
-    elif value.__class__ is not list:
+    if value.__class__ not in _CONTAINERS:
         return False
     if levels == 0:
         return True
-    return any(child.__class__ in _CONTAINERS and nests_deeper(child, levels - 1) for child in value)
+    for child in value.values() if value.__class__ is dict else value:  # a plain loop: this is a hot path
+        if child.__class__ in _CONTAINERS and nests_deeper(child, levels - 1):
+            return True
+    return False
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
@@ -116,19 +129,23 @@ def _inner_check(part: Any) -> Check | None:
 
 def _object_check(model: type[BaseModel]) -> Check:
     """The model's strict validation, as far as values that JSON can give need it, without building the model."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items() if name != "type"}
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
     parts = {name: _parts(field.annotation) for name, field in fields.items()}
-    required = frozenset(name for name, field in fields.items() if field.is_required())
+    required = tuple(name for name, field in fields.items() if field.is_required())
     classes = {name: frozenset(map(_json_class, of)) for name, of in parts.items() if Any not in of}
-    inner = {name: check for name, of in parts.items() for part in of if (check := _inner_check(part))}
+    inner = [(name, check) for name, of in parts.items() for part in of if (check := _inner_check(part))]
 
     def accepts(block: Block) -> bool:
-        for key, value in block.items():
-            if key in classes and value.__class__ not in classes[key]:
+        for key in block:
+            if key in classes and block[key].__class__ not in classes[key]:
                 return False
-        return required <= block.keys() and all(
-            block.get(key) is None or check(block[key]) for key, check in inner.items()
-        )
+        for key in required:
+            if key not in block:
+                return False
+        for key, check in inner:
+            if block.get(key) is not None and not check(block[key]):
+                return False
+        return True
 
     return accepts
 

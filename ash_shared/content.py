@@ -32,7 +32,9 @@ class _Block(BaseModel):
 class TextContent(_Block):
     """Text, as a person or a model wrote it."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"type": "text", "text": "All tests pass now."}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"type": "text", "text": "All tests pass now."}]}
+    )
 
     type: Literal["text"]
     text: str
@@ -47,7 +49,9 @@ class ThinkingContent(_Block):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"type": "thinking", "thinking": "The test fails on Windows only.", "signature": "Eq8B…"}]
+            "examples": [
+                {"type": "thinking", "thinking": "The test fails on Windows only.", "signature": "Eq8B…"}
+            ]
         }
     )
 
@@ -131,7 +135,10 @@ class ImageContent(_Block):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                }
             ]
         }
     )

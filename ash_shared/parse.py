@@ -6,13 +6,14 @@ provider that recognises it. Both ways read blocks with the same functions, so t
 """
 
 import json
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
-from pydantic import ValidationError
+from msgspec import Raw, Struct
+from pydantic import TypeAdapter, ValidationError
 
 from ash_shared.blocks import (
     CLASSES,
@@ -24,6 +25,7 @@ from ash_shared.blocks import (
     nests_deeper,
     raw_block,
     text_block,
+    wire_name,
 )
 from ash_shared.content import MessageContent
 from ash_shared.message import Description, Kind, ParsedLine, Reading, Role
@@ -36,30 +38,39 @@ _NATIVE = _PROVIDERS["claude"]
 
 def parse_message_content(raw: str | bytes, source: str | None = None) -> list[MessageContent]:
     """The typed blocks of one stored text; `source` names its format where that is known. Never raises."""
-    if (content := _quick_content(raw, source, _decode_line)) is not None:
-        if content.__class__ is str:
-            return [_typed(text_block(content))]
-        if _within_limits(content, raw):
-            return [_typed_native(block) for block in content]
+    if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
+        try:
+            content = _decode_line(raw).message.content
+            if content.__class__ is str:
+                return [_typed(text_block(content))]
+            if len(content) <= MAX_BLOCKS:
+                return [_typed_native(block) for block in content]
+        except (ValueError, RecursionError):
+            pass
     return [_typed(block) for block in _read(raw, source).blocks]
 
 
 def parse_message_content_json(raw: str | bytes, source: str | None = None) -> bytes:
     """The same blocks as a JSON array in UTF-8, made without building them as objects. Never raises.
 
-    Blocks that are already in the vocabulary are copied byte for byte: spelling of numbers, escapes and the order
-    of keys stay as they were written.
+    What is not translated is copied byte for byte: spelling of numbers, escapes and the order of keys stay as they
+    were written.
     """
-    slice_ = _quick_content(raw, source, _decode_line_raw)
-    if slice_ is not None and (spliced := _splice(bytes(slice_), raw)) is not None:
-        return spliced
+    if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
+        try:
+            if (spliced := _splice(bytes(_decode_slice(raw).message.content))) is not None:
+                return spliced
+        except (ValueError, RecursionError):
+            pass
     return _encode(_read(raw, source).blocks)
 
 
 def read_message(raw: str | bytes, source: str | None = None) -> Reading:
     """The blocks of one stored text with what else reading shows of it. Never raises."""
     read = _read(raw, source)
-    return Reading(source=read.source, kind=read.kind, role=read.role, parsed=[_typed(block) for block in read.blocks])
+    return Reading(
+        source=read.source, kind=read.kind, role=read.role, parsed=[_typed(block) for block in read.blocks]
+    )
 
 
 def describe_message(raw: str | bytes, source: str | None = None) -> Description:
@@ -81,86 +92,69 @@ def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[Parsed
             yield ParsedLine(number, raw, read_message(raw, source))
 
 
-# --- the short way -----------------------------------------------------------------------------------------------
+def _shallow_json(levels: int) -> Any:
+    """The type of JSON that nests so deep: a decoder of it refuses the rest as fast as it decodes."""
+    json_type: Any = str | int | float | bool | None
+    for _ in range(levels):
+        json_type = str | int | float | bool | list[json_type] | dict[str, json_type] | None
+    return json_type
+
+
+_Shallow = _shallow_json(8)
+_Content = str | list[_Shallow]  # type: ignore[valid-type]  # made above; mypy cannot follow it
 
 
 class _Message(Struct, gc=False):
-    content: Any = UNSET
+    content: _Content
+
+
+class _MessageSlice(Struct, gc=False):
+    content: Raw
 
 
 class _Line(Struct, gc=False):
-    """A line of a session or stream; keys that are not named here are scanned and never built."""
+    """A line of a session or stream of the native family; keys that are not named here are never built."""
 
-    type: str | UnsetType = UNSET
-    message: _Message | UnsetType = UNSET
-    isCompactSummary: bool | UnsetType = UNSET  # noqa: N815  # the wire's name
-
-
-class _RawMessage(Struct, gc=False):
-    content: Raw | UnsetType = UNSET
+    type: Literal["user", "assistant"]
+    message: _Message
+    isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
 
 
-class _RawLine(Struct, gc=False):
-    type: str | UnsetType = UNSET
-    message: _RawMessage | UnsetType = UNSET
-    isCompactSummary: bool | UnsetType = UNSET  # noqa: N815  # the wire's name
+class _LineSlice(Struct, gc=False):
+    type: Literal["user", "assistant"]
+    message: _MessageSlice
+    isCompactSummary: None = None  # noqa: N815  # as above
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-_decode_line_raw = msgspec.json.Decoder(_RawLine).decode
-_decode = msgspec.json.Decoder().decode
+_decode_slice = msgspec.json.Decoder(_LineSlice).decode
+_decode_content = msgspec.json.Decoder(_Content).decode
 _decode_slices = msgspec.json.Decoder(list[Raw]).decode
+_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
-_LINES = frozenset({"user", "assistant"})
 _NATIVE_SOURCES = frozenset({None, _NATIVE.source})
-_SHORT = 400
-"""Below this length scanning past the envelope costs more than building it."""
-_CONTENT_LEVEL = 2
-"""Levels of nesting around the content of a line."""
+_SHORT = 2 * MAX_DEPTH
+"""Below this length scanning past the envelope costs more than building it, and nothing can nest too deep."""
 
 
-def _quick_content(raw: str | bytes, source: str | None, decode: Callable[[str | bytes], Any]) -> Any:
-    """The content of a line of the native family, or None for all that goes the long way."""
-    if len(raw) < _SHORT or source not in _NATIVE_SOURCES:
+def _splice(content: bytes) -> bytes | None:
+    """The JSON array of the blocks in this slice of a text; None where the long way has to decide."""
+    blocks = _decode_content(content)
+    if isinstance(blocks, str):
+        return b'[{"type":"text","text":' + content + b"}]"
+    if len(blocks) > MAX_BLOCKS:
         return None
-    try:
-        line = decode(raw)
-    except (ValueError, RecursionError):
-        return None
-    if line.type not in _LINES or line.message is UNSET or line.isCompactSummary is True:
-        return None
-    content = line.message.content
-    return content if content.__class__ in (list, str, Raw) else None
-
-
-def _within_limits(content: list[Any], raw: str | bytes) -> bool:
-    if len(content) > MAX_BLOCKS:
-        return False
-    return len(raw) < 2 * MAX_DEPTH or not nests_deeper(content, MAX_DEPTH - _CONTENT_LEVEL)
-
-
-def _splice(content: bytes, raw: str | bytes) -> bytes | None:
-    """The JSON array of the blocks in this slice of the text; None where the long way has to decide."""
-    try:
-        blocks = _decode(content)
-        if blocks.__class__ is str:
-            return b'[{"type":"text","text":' + content + b"}]"
-        if blocks.__class__ is not list or not _within_limits(blocks, raw):
-            return None
-        read = [_NATIVE.read_block(block) for block in blocks]
-    except (ValueError, RecursionError):
-        return None
-    if all(typed is block for typed, block in zip(read, blocks, strict=True)):
+    read = [_NATIVE.read_block(block) for block in blocks]
+    if all(map(operator.is_, read, blocks)):
         return content
-    slices = _decode_slices(content)
-    return _encode([
-        slice_ if typed is block else typed
-        for slice_, typed, block in zip(slices, read, blocks, strict=True)
-    ])
+    slices = zip(_decode_slices(content), read, blocks, strict=True)
+    return _encode([slice_ if typed is block else typed for slice_, typed, block in slices])
 
 
-_VALIDATORS: Mapping[str, Callable[[Block], Any]] = {name: model.model_validate for name, model in CLASSES.items()}
+_VALIDATORS: Mapping[str, Callable[[Block], Any]] = {
+    name: TypeAdapter(model).validator.validate_python for name, model in CLASSES.items()
+}
 
 
 def _typed(block: Block) -> Any:
@@ -171,14 +165,12 @@ def _typed(block: Block) -> Any:
 def _typed_native(block: Any) -> Any:
     """The object of one element of a content list, tried as it is before it is read."""
     try:
-        if block.get("content").__class__ is not list:
-            return _VALIDATORS[block["type"]](block)
-    except (AttributeError, KeyError, TypeError, ValidationError):
+        wire = block["type"]
+        if wire != "tool_result" or block["content"].__class__ is str:
+            return _VALIDATORS[wire](block)
+    except (KeyError, TypeError, ValidationError):
         pass
     return _typed(_NATIVE.read_block(block))
-
-
-# --- the long way ------------------------------------------------------------------------------------------------
 
 
 class _Read(NamedTuple):
@@ -190,27 +182,41 @@ class _Read(NamedTuple):
 
 
 def _read(raw: str | bytes, source: str | None) -> _Read:
-    text = _text_of(raw)
     try:
-        value = _decode_text(text)
-        if nests_deeper(value, MAX_DEPTH):
+        value = _decode_any(raw)
+        if len(raw) >= _SHORT and nests_deeper(value, MAX_DEPTH):
             raise LimitExceeded
         return _read_value(value, source)
-    except (LimitExceeded, RecursionError):
+    except (ValueError, RecursionError) as error:
+        return _read_line(raw, source) or _read_unreadable(_text_of(raw), source, error)
+
+
+def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
+    """A line whose content can be read although something beside it can not."""
+    if source not in _NATIVE_SOURCES:
+        return None
+    try:
+        line = _decode_line(raw)
+        return _Read(
+            _NATIVE.source, *_NATIVE.read({"type": line.type, "message": {"content": line.message.content}})
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_unreadable(text: str, source: str | None, error: Exception) -> _Read:
+    if isinstance(error, LimitExceeded | RecursionError):
         return _Read(source or "unknown", "record", "system", [raw_block("limit", text)])
-    except ValueError:
-        return _read_plain(text, source)
-
-
-def _read_plain(text: str, source: str | None) -> _Read:
     if _LIKE_JSON.match(text):
         return _Read(source or "unknown", "record", "system", [raw_block("invalid_json", text)])
     return _Read(source or "unknown", "message", "user", [text_block(text)])
 
 
 _LIKE_JSON = re.compile(
-    r"""\ufeff? \s* (?: \{ \s* ["}] | \[ \s* (?: ["\[{\]\d-] | true\b | false\b | null\b | NaN\b | Infinity\b ) )""",
-    re.VERBOSE,
+    r"\ufeff?[ \t\n\r]*(?:"
+    r"\{[ \t\n\r]*[\"}]"
+    r"|\[[ \t\n\r]*(?:[\"\[{\]0-9]|-[0-9]|(?:-?Infinity|NaN|true|false|null)\b)"
+    r")"
 )
 """Text that an object or an array could begin."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -223,15 +229,15 @@ def _text_of(raw: str | bytes) -> str:
     return raw if raw.isascii() else _SURROGATES.sub("\ufffd", raw)
 
 
-def _decode_text(text: str) -> Any:
+def _decode_any(raw: str | bytes) -> Any:
     """The JSON value of a text. Raises LimitExceeded, RecursionError or another ValueError."""
     try:
-        return _decode(text)
+        return _decode(raw)
     except msgspec.ValidationError:
         raise LimitExceeded from None
     except ValueError:
         decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, parse_int=_readable)
-        return _shown(decoder.decode(text.removeprefix("\ufeff")))
+        return _shown(decoder.decode(_text_of(raw).removeprefix("\ufeff")))
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -311,15 +317,17 @@ def _read_record(record: Record, source: str | None) -> _Read:
 
 
 def _recognize(record: Record) -> Provider | None:
-    return next((provider for provider in _PROVIDERS.values() if provider.recognizes(record)), None)
+    for provider in _PROVIDERS.values():
+        if provider.recognizes(record):
+            return provider
+    return None
 
 
 def _read_with(provider: Provider, record: Record) -> RecordReading:
     try:
         read = provider.read(record)
-        if all(map(is_valid, read.blocks)):
+        if False not in map(is_valid, read.blocks):
             return read
     except (AttributeError, KeyError, TypeError):
         pass
-    wire = record.get("type")
-    return RecordReading("record", "system", [raw_block("malformed", record, wire if isinstance(wire, str) else None)])
+    return RecordReading("record", "system", [raw_block("malformed", record, wire_name(record))])

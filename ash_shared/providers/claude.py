@@ -18,6 +18,7 @@ from ash_shared.blocks import (
     raw_block,
     text_block,
     translated,
+    wire_name,
 )
 from ash_shared.message import Role
 from ash_shared.providers import Provider, Record, RecordReading
@@ -95,7 +96,10 @@ def _server_result(wire: str) -> Callable[[Block], Block]:
 
 def _execution(answer: Record) -> Block:
     texts = [_text(answer[name]) for name in ("stdout", "stderr") if name in answer]
-    files = [read_block(_uploaded(output["file_id"])) for output in answer.get("content") or []]
+    files = [
+        read_block(translated(output, _uploaded(output["file_id"]), {"file_id"}, output["type"]))
+        for output in answer.get("content") or []
+    ]
     code = {"exit_code": answer["return_code"]} if "return_code" in answer else {}
     return {"content": texts + files, **code}
 
@@ -130,8 +134,9 @@ def _document(block: Block) -> Block:
 
 
 def _search_result(block: Block) -> Block:
-    source = {"type": "url", "url": block["source"]}
-    typed = {"type": "file", "source": source, **pick(block, "title"), "mediaClass": "document"}
+    if block["source"].__class__ is not str:
+        raise TypeError
+    typed = {"type": "file", "source": {"type": "url", "url": block["source"]}, **pick(block, "title")}
     return translated(block, typed, ("source", "title"), "search_result")
 
 
@@ -192,34 +197,58 @@ def read_content(content: Any) -> list[Block]:
 
 def _read_line(record: Record) -> RecordReading:
     """A `user` or `assistant` line of a stream or a session file."""
-    message = record.get("message", record)
-    if message.__class__ is str:
+    message = record if record.get("message") is None else record["message"]
+    if message.__class__ is not dict:
         message = {"content": message}
-    if message.get("content") is not None:
-        blocks = read_content(message["content"])
-    else:
-        blocks = [_lone_result(record)]
+    blocks = _line_blocks(record, message.get("content"))
     if record.get("isCompactSummary") is True:
         blocks = [{**block, "variant": "summary"} if block["type"] == "text" else block for block in blocks]
-    return RecordReading("message", ROLES.get(message.get("role"), ROLES[record["type"]]), blocks)
+    return RecordReading("message", _role(message, ROLES[record["type"]]), blocks)
+
+
+def _role(message: Record, otherwise: Role) -> Role:
+    role = message.get("role")
+    return ROLES.get(role, otherwise) if role.__class__ is str else otherwise
+
+
+def _line_blocks(record: Record, content: Any) -> list[Block]:
+    if content.__class__ in (str, list):
+        return read_content(content)
+    if content is None and not record.keys().isdisjoint(_TOOL_RESULTS):
+        return [_lone_result(record)]
+    return [raw_block("malformed", record, record["type"])]
+
+
+_TOOL_RESULTS = ("toolUseResult", "tool_use_result")
+"""The structured twin of a tool result, on disk and in the stream."""
 
 
 def _lone_result(record: Record) -> Block:
     """The tool result of a line that carries only the structured twin of one."""
-    spelling = "toolUseResult" if "toolUseResult" in record else "tool_use_result"
+    spelling = next(name for name in _TOOL_RESULTS if name in record)
     answer = record[spelling]
     if answer.__class__ is not dict:
         typed = {"type": "tool_result", "content": answer}
     else:
-        content = pick(answer, "content") or {"content": text for text in [answer.get("stdout")] if text is not None}
-        typed = {"type": "tool_result", **pick(answer, "tool_use_id", "is_error"), **content, "structured": answer}
+        content = pick(answer, "content") or {
+            "content": text for text in [answer.get("stdout")] if text is not None
+        }
+        typed = {
+            "type": "tool_result",
+            **pick(answer, "tool_use_id", "is_error"),
+            **content,
+            "structured": answer,
+        }
     return _read_nested({**typed, "source_type": spelling})
 
 
 def _read_result(record: Record) -> list[Block]:
+    """What a run ended with; errors of any other form than a list of texts are not what the type promises."""
     texts = [text_block(record["result"], "result")] if record.get("result").__class__ is str else []
-    errors = [text_block(error, "error") for error in record.get("errors") or []]
-    return texts + errors or _control(record)
+    errors = record.get("errors") or []
+    if errors.__class__ is not list:
+        raise TypeError
+    return texts + [text_block(error, "error") for error in errors] or _control(record)
 
 
 _ENVELOPE = frozenset(
@@ -227,6 +256,7 @@ _ENVELOPE = frozenset(
         "type",
         "subtype",
         "agentId",
+        "agent_id",
         "cwd",
         "entrypoint",
         "gitBranch",
@@ -254,10 +284,15 @@ def _notice(*names: str, variant: str) -> Callable[[Record], list[Block]]:
         for name in names:
             if record.get(name).__class__ is str:
                 typed = text_block(record[name], variant)
-                return [translated(record, typed, _ENVELOPE | {name}, _wire_name(record))]
+                return [translated(record, typed, _ENVELOPE | {name}, wire_name(record) or "")]
         return _control(record)
 
     return read
+
+
+def _summary(record: Record) -> list[Block]:
+    typed = text_block(record["summary"], "summary")
+    return [translated(record, typed, _ENVELOPE | {"summary"}, record["type"])]
 
 
 def _read_queued(record: Record) -> list[Block]:
@@ -267,17 +302,11 @@ def _read_queued(record: Record) -> list[Block]:
 
 
 def _control(record: Record) -> list[Block]:
-    return [raw_block("control", record, _wire_name(record))]
+    return [raw_block("control", record, wire_name(record))]
 
 
 def _unknown(record: Record) -> list[Block]:
-    return [raw_block("unknown_type", record, _wire_name(record))]
-
-
-def _wire_name(record: Record) -> str:
-    """The discriminator: the type, and the subtype where there is one, as in `system/init`."""
-    subtype = record.get("subtype")
-    return f"{record['type']}/{subtype}" if subtype.__class__ is str else str(record["type"])
+    return [raw_block("unknown_type", record, wire_name(record))]
 
 
 def _read_system(record: Record) -> list[Block]:
@@ -385,9 +414,9 @@ _RECORDS: Mapping[str, Callable[[Record], list[Block]]] = {
     "error": _control,
     "queue-operation": _read_queued,
     "result": _read_result,
-    "summary": _notice("summary", variant="summary"),
+    "summary": _summary,
     "system": _read_system,
-    "tool_use_summary": _notice("summary", variant="summary"),
+    "tool_use_summary": _summary,
 }
 """Records that are written beside the conversation, by `type`."""
 
@@ -420,13 +449,17 @@ def _read_untyped(record: Record) -> RecordReading:
     if "messages" in record:
         return _read_request(record)
     if "content" in record:
-        return RecordReading("message", ROLES[record["role"]], read_content(record["content"]))
-    return RecordReading("record", "system", [raw_block("control", record)])
+        return RecordReading("message", _role(record, "user"), read_content(record["content"]))
+    count = record.keys() <= _TOKEN_COUNT
+    return RecordReading("record", "system", [raw_block("control" if count else "unknown_type", record)])
+
+
+_TOKEN_COUNT = frozenset({"input_tokens", "context_management"})
 
 
 def _read_answer(record: Record) -> RecordReading:
     """A whole answer of the API."""
-    return RecordReading("message", ROLES.get(record["role"], "assistant"), read_content(record["content"]))
+    return RecordReading("message", _role(record, "assistant"), read_content(record["content"]))
 
 
 def _read_completion(record: Record) -> RecordReading:
@@ -524,7 +557,7 @@ def _is_request(record: Record) -> bool:
 def _recognizes_untyped(record: Record) -> bool:
     if "messages" in record:
         return _is_request(record)
-    return _is_message(record) or set(record) in ({"input_tokens"}, {"input_tokens", "context_management"})
+    return _is_message(record) or ("input_tokens" in record and record.keys() <= _TOKEN_COUNT)
 
 
 def _is_answer(record: Record) -> bool:
@@ -535,7 +568,7 @@ def _is_answer(record: Record) -> bool:
 
 
 def _is_line(record: Record) -> bool:
-    return not record.keys() & {"parts", "kwargs"}
+    return "message" in record or not record.keys() & {"parts", "kwargs"}
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
