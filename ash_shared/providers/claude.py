@@ -214,8 +214,10 @@ def _role(message: Record, otherwise: Role) -> Role:
 def _line_blocks(record: Record, content: Any) -> list[Block]:
     if content.__class__ in (str, list):
         return read_content(content)
-    if content is None and not record.keys().isdisjoint(_TOOL_RESULTS):
-        return [_lone_result(record)]
+    if content is None:
+        for spelling in _TOOL_RESULTS:
+            if record.get(spelling) is not None:
+                return [_lone_result(record[spelling], spelling)]
     return [raw_block("malformed", record, record["type"])]
 
 
@@ -223,22 +225,12 @@ _TOOL_RESULTS = ("toolUseResult", "tool_use_result")
 """The structured twin of a tool result, on disk and in the stream."""
 
 
-def _lone_result(record: Record) -> Block:
+def _lone_result(answer: Any, spelling: str) -> Block:
     """The tool result of a line that carries only the structured twin of one."""
-    spelling = next(name for name in _TOOL_RESULTS if name in record)
-    answer = record[spelling]
-    if answer.__class__ is not dict:
-        typed = {"type": "tool_result", "content": answer}
-    else:
-        content = pick(answer, "content") or {
-            "content": text for text in [answer.get("stdout")] if text is not None
-        }
-        typed = {
-            "type": "tool_result",
-            **pick(answer, "tool_use_id", "is_error"),
-            **content,
-            "structured": answer,
-        }
+    typed: Block = {"type": "tool_result", "content": answer}
+    if answer.__class__ is dict:
+        text = pick(answer, "content") or ({"content": answer["stdout"]} if "stdout" in answer else {})
+        typed = {"type": "tool_result", **pick(answer, "tool_use_id", "is_error"), **text, "structured": answer}
     return _read_nested({**typed, "source_type": spelling})
 
 

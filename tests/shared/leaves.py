@@ -31,13 +31,13 @@ def content_of(record: Any) -> Any:
         return record
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return content_of(record["data"])
-    if isinstance(record.get("messages"), list):
+    if isinstance(record.get("messages"), list) and not isinstance(record.get("type"), str):
         return [record.get("system"), [_message_content(message) for message in record["messages"]]]
     if record.get("type") == "result":
         return [record.get("result"), record.get("errors")]
-    if record.get("type") in ("user", "assistant") and record.get("message") is not None:
+    if record.get("type") in ("user", "assistant") and _message_content(record.get("message")) is not None:
         return _message_content(record["message"])
-    named = (record.get(name) for name in ("content", "completion"))
+    named = (record.get(name) for name in ("content", "completion", "toolUseResult", "tool_use_result"))
     return next((content for content in named if content is not None), record)
 
 

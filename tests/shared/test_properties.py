@@ -85,7 +85,7 @@ SCALARS = (
     | st.booleans()
     | st.integers()
     | st.integers(10**38, 10**40)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | SURROGATE_AND_ALL
     | NAMES
 )
