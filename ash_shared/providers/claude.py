@@ -197,10 +197,11 @@ def read_content(content: Any) -> list[Block]:
 
 def _read_line(record: Record) -> RecordReading:
     """A `user` or `assistant` line of a stream or a session file."""
-    message = record if record.get("message") is None else record["message"]
+    message = record.get("message")
     if message.__class__ is not dict:
         message = {"content": message}
-    blocks = _line_blocks(record, message.get("content"))
+    content = message.get("content")
+    blocks = _line_blocks(record, record.get("content") if content is None else content)
     if record.get("isCompactSummary") is True:
         blocks = [{**block, "variant": "summary"} if block["type"] == "text" else block for block in blocks]
     return RecordReading("message", _role(message, ROLES[record["type"]]), blocks)
