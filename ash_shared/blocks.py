@@ -51,6 +51,16 @@ def is_valid(block: Block) -> bool:
     return check is not None and check(block)
 
 
+def is_native(block: Any) -> bool:
+    """Whether a value from a decoder is a valid block as it is, with no list inside that is still to be read."""
+    if block.__class__ is not dict:
+        return False
+    wire = block.get("type")
+    if wire == "tool_result" and block.get("content").__class__ is list:
+        return False
+    return wire.__class__ is str and wire in _CHECKS and _CHECKS[wire](block)
+
+
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
     """A `raw` block; `raw_type` names the wire's discriminator where there is one."""
     block: Block = {"type": "raw"}

@@ -6,7 +6,6 @@ provider that recognises it. Both ways read blocks with the same functions, so t
 """
 
 import json
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -21,6 +20,7 @@ from ash_shared.blocks import (
     MAX_DEPTH,
     Block,
     LimitExceeded,
+    is_native,
     is_valid,
     nests_deeper,
     raw_block,
@@ -58,7 +58,7 @@ def parse_message_content_json(raw: str | bytes, source: str | None = None) -> b
     """
     if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
         try:
-            if (spliced := _splice(bytes(_decode_slice(raw).message.content))) is not None:
+            if (spliced := _splice(_decode_slice(raw).message.content)) is not None:
                 return spliced
         except (ValueError, RecursionError):
             pass
@@ -138,18 +138,18 @@ _SHORT = 2 * MAX_DEPTH
 """Below this length scanning past the envelope costs more than building it, and nothing can nest too deep."""
 
 
-def _splice(content: bytes) -> bytes | None:
+def _splice(content: Raw) -> bytes | None:
     """The JSON array of the blocks in this slice of a text; None where the long way has to decide."""
     blocks = _decode_content(content)
-    if isinstance(blocks, str):
-        return b'[{"type":"text","text":' + content + b"}]"
+    if blocks.__class__ is str:
+        return b'[{"type":"text","text":' + bytes(content) + b"}]"
     if len(blocks) > MAX_BLOCKS:
         return None
-    read = [_NATIVE.read_block(block) for block in blocks]
-    if all(map(operator.is_, read, blocks)):
-        return content
-    slices = zip(_decode_slices(content), read, blocks, strict=True)
-    return _encode([slice_ if typed is block else typed for slice_, typed, block in slices])
+    if False not in map(is_native, blocks):
+        return bytes(content)
+    slices = zip(_decode_slices(content), blocks, strict=True)
+    read = ((slice_, block, _NATIVE.read_block(block)) for slice_, block in slices)
+    return _encode([slice_ if typed is block else typed for slice_, block, typed in read])
 
 
 _VALIDATORS: Mapping[str, Callable[[Block], Any]] = {

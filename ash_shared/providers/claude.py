@@ -13,6 +13,7 @@ from ash_shared.blocks import (
     MAX_BLOCKS,
     Block,
     LimitExceeded,
+    is_native,
     is_valid,
     pick,
     raw_block,
@@ -28,6 +29,8 @@ ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system":
 
 def read_block(block: Any) -> Block:
     """One element of a content list."""
+    if is_native(block):
+        return block  # type: ignore[no-any-return]  # a dict, as is_native says
     if block.__class__ is str:
         return text_block(block)
     wire = block.get("type") if block.__class__ is dict else None
