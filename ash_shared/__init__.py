@@ -1,6 +1,6 @@
 """Ash's library: reads any agent message, as it was stored, as typed content.
 
-Pure functions and values: no input or output, no clock, no random ids, no environment.
+Pure functions and values: no input or output, no clock, no ids of its own making, no environment.
 """
 
 from ash_shared.content import (

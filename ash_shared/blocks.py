@@ -152,7 +152,7 @@ def _object_check(model: type[BaseModel]) -> Check:
         for key in required:
             if key not in block:
                 return False
-        for key, check in inner:
+        for key, check in inner:  # noqa: SIM110  # a hot path: all() with a generator costs twice as much
             if block.get(key) is not None and not check(block[key]):
                 return False
         return True

@@ -130,6 +130,7 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_slice = msgspec.json.Decoder(_LineSlice).decode
 _decode_content = msgspec.json.Decoder(_Content).decode
 _decode_slices = msgspec.json.Decoder(list[Raw]).decode
+_decode_shallow = msgspec.json.Decoder(_Shallow).decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -183,10 +184,7 @@ class _Read(NamedTuple):
 
 def _read(raw: str | bytes, source: str | None) -> _Read:
     try:
-        value = _decode_any(raw)
-        if len(raw) >= _SHORT and nests_deeper(value, MAX_DEPTH):
-            raise LimitExceeded
-        return _read_value(value, source)
+        return _read_value(_decode_any(raw), source)
     except (ValueError, RecursionError) as error:
         return _read_line(raw, source) or _read_unreadable(_text_of(raw), source, error)
 
@@ -231,6 +229,17 @@ def _text_of(raw: str | bytes) -> str:
 
 def _decode_any(raw: str | bytes) -> Any:
     """The JSON value of a text. Raises LimitExceeded, RecursionError or another ValueError."""
+    try:
+        return _decode_shallow(raw)
+    except ValueError:
+        value = _decode_deep(raw)
+    if nests_deeper(value, MAX_DEPTH):
+        raise LimitExceeded
+    return value
+
+
+def _decode_deep(raw: str | bytes) -> Any:
+    """Also takes what only the standard library decodes: halves of surrogate pairs."""
     try:
         return _decode(raw)
     except msgspec.ValidationError:

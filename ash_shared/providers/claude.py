@@ -234,7 +234,12 @@ def _lone_result(answer: Any, spelling: str) -> Block:
     typed: Block = {"type": "tool_result", "content": answer}
     if answer.__class__ is dict:
         text = pick(answer, "content") or ({"content": answer["stdout"]} if "stdout" in answer else {})
-        typed = {"type": "tool_result", **pick(answer, "tool_use_id", "is_error"), **text, "structured": answer}
+        typed = {
+            "type": "tool_result",
+            **pick(answer, "tool_use_id", "is_error"),
+            **text,
+            "structured": answer,
+        }
     return _read_nested({**typed, "source_type": spelling})
 
 

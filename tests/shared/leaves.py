@@ -31,6 +31,10 @@ def content_of(record: Any) -> Any:
         return record
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return content_of(record["data"])
+    return _content_of_record(record)
+
+
+def _content_of_record(record: dict[str, Any]) -> Any:
     if isinstance(record.get("messages"), list) and not isinstance(record.get("type"), str):
         return [record.get("system"), [_message_content(message) for message in record["messages"]]]
     if record.get("type") == "result":

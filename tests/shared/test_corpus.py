@@ -64,5 +64,4 @@ def test_the_claude_family_is_typed(claude_family: list[Path]) -> None:
 
     untyped = reasons["unknown_type"] + reasons["malformed"]
 
-    print(dict(reasons))
     assert untyped <= 0.005 * reasons.total(), reasons

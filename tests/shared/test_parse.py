@@ -1,0 +1,97 @@
+"""What the properties do not say: the exact reading of a few texts, and how a provider joins."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ash_shared import parse_jsonl, parse_message_content, parse_message_content_json, providers
+
+PADDING = f'"pad":"{"x" * 400}",'
+
+
+def test_the_halves_of_a_surrogate_pair_deep_inside_are_shown_and_the_rest_is_typed() -> None:
+    value = "[" * 12 + r'"\ud800"' + "]" * 12
+    text = f'{{"type":"assistant",{PADDING}"message":{{"content":[{{"type":"tool_use","name":"n","input":{value}}}]}}}}'
+
+    assert json.loads(parse_message_content_json(text)) == [
+        {"type": "tool_use", "name": "n", "input": json.loads(value.replace(r"\ud800", "\ufffd"))}
+    ]
+
+
+def test_native_content_is_copied_byte_for_byte() -> None:
+    content = r'[ {"text":"a\/b\u0041","n":[1E5,-0,1.50,12345678901234567890123],"type":"text"} ]'
+    text = f'{{"type":"user",{PADDING}"message":{{"content":{content}}}}}'
+
+    assert parse_message_content_json(text).decode() == content
+
+
+def test_keys_that_look_alike_when_shown_stay_apart() -> None:
+    (block,) = parse_message_content(r'{"\ud800":1,"\udc00":2,"�":3}')
+
+    assert block.model_dump()["raw"] == {"��": 1, "���": 2, "�": 3}
+
+
+def test_lines_are_numbered_as_in_the_file() -> None:
+    lines = parse_jsonl('"one"\r\n\n  \n{"type":"summary","summary":"two"}\n{"cut":')
+
+    assert [
+        (line.number, line.raw, line.reading.kind, [b.type for b in line.reading.parsed]) for line in lines
+    ] == [
+        (1, '"one"\r', "message", ["text"]),
+        (4, '{"type":"summary","summary":"two"}', "record", ["text"]),
+        (5, '{"cut":', "record", ["raw"]),
+    ]
+
+
+def test_a_provider_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hum.py").write_text(
+        "from ash_shared.blocks import text_block\n"
+        "from ash_shared.providers import Provider, RecordReading\n"
+        "PROVIDER = Provider(\n"
+        "    source='hum',\n"
+        "    recognizes=lambda record: 'hum' in record,\n"
+        "    read=lambda record: RecordReading('message', 'user', [text_block(record['hum'])]),\n"
+        "    read_block=text_block,\n"
+        ")\n"
+    )
+    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(tmp_path)])
+
+    found = providers.discover()
+
+    assert list(found) == ["claude", "hum"]
+    assert found["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+
+
+def test_the_library_needs_pydantic_and_msgspec_only() -> None:
+    code = (
+        "import sys, ash_shared\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    allowed = {"annotated_types", "ash_shared", "msgspec", "pydantic", "pydantic_core"}
+    allowed |= {"typing_extensions", "typing_inspection", "__main__"}
+    assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} - allowed == set()
+
+
+def test_the_library_does_no_input_or_output() -> None:
+    sources = Path(providers.__file__).parents[1].rglob("*.py")
+    forbidden = (
+        "asyncio",
+        "datetime.now",
+        "import os",
+        "open(",
+        "pathlib",
+        "random",
+        "socket",
+        "time.time",
+        "uuid4",
+    )
+
+    assert [(path.name, word) for path in sources for word in forbidden if word in path.read_text()] == []
