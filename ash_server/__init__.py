@@ -1,0 +1,1 @@
+"""Ash's library."""

