@@ -9,16 +9,17 @@ help:  ## list the targets
 
 # Users get what the server needs; a development environment holds all of that too, so either satisfies `demo`.
 .venv/.server: requirements/server.txt pyproject.toml
-	@test -e .venv/.dev || sh requirements/install.sh "$(PYTHON)" server
+	@test -e .venv/.dev || sh requirements/install.sh "$(PYTHON)" .venv server
 	@touch $@
 
 .venv/.dev: requirements/dev.txt pyproject.toml
-	@sh requirements/install.sh "$(PYTHON)" dev
+	@sh requirements/install.sh "$(PYTHON)" .venv dev
 	@touch .venv/.server $@
 
-.venv/.bench: requirements/bench.txt pyproject.toml
-	@sh requirements/install.sh "$(PYTHON)" bench
-	@touch .venv/.server .venv/.dev $@
+# The peers want older versions of what the server uses, so they have an environment of their own.
+.venv-bench/.bench: requirements/bench.txt pyproject.toml
+	@sh requirements/install.sh "$(PYTHON)" .venv-bench bench
+	@touch $@
 
 env: .venv/.dev  ## set up the development environment
 
@@ -36,8 +37,8 @@ check: .venv/.dev  ## lint, format and types
 openapi: .venv/.dev  ## write openapi/openapi.json and the TypeScript types made from it
 	@sh openapi/generate.sh
 
-bench: .venv/.bench  ## measure Ash beside its peers and write benchmarks/RESULTS.md
-	@$(BIN)/python -m benchmarks
+bench: .venv-bench/.bench  ## measure Ash beside its peers and write benchmarks/RESULTS.md
+	@.venv-bench/bin/python -m benchmarks
 
 bench-smoke: .venv/.dev  ## the same, small and without peers: proves that the benches run
 	@$(BIN)/python -m benchmarks --smoke
@@ -45,5 +46,5 @@ bench-smoke: .venv/.dev  ## the same, small and without peers: proves that the b
 requirements:  ## compile the pinned requirements anew (needs uv)
 	@sh requirements/compile.sh
 
-clean:  ## remove the environment and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean:  ## remove the environments and caches
+	rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -53,8 +53,8 @@ def parse_message_content(raw: str | bytes, source: str | None = None) -> list[M
 def parse_message_content_json(raw: str | bytes, source: str | None = None) -> bytes:
     """The same blocks as a JSON array in UTF-8, made without building them as objects. Never raises.
 
-    What is not translated is copied byte for byte: spelling of numbers, escapes and the order of keys stay as they
-    were written.
+    Content of a line that needs no translation is copied byte for byte: spelling of numbers, escapes and the order
+    of keys stay as they were written.
     """
     if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
         try:
@@ -129,7 +129,6 @@ class _LineSlice(Struct, gc=False):
 _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_slice = msgspec.json.Decoder(_LineSlice).decode
 _decode_content = msgspec.json.Decoder(_Content).decode
-_decode_slices = msgspec.json.Decoder(list[Raw]).decode
 _decode_shallow = msgspec.json.Decoder(_Shallow).decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -148,9 +147,7 @@ def _splice(content: Raw) -> bytes | None:
         return None
     if False not in map(is_native, blocks):
         return bytes(content)
-    slices = zip(_decode_slices(content), blocks, strict=True)
-    read = ((slice_, block, _NATIVE.read_block(block)) for slice_, block in slices)
-    return _encode([slice_ if typed is block else typed for slice_, block, typed in read])
+    return _encode([_NATIVE.read_block(block) for block in blocks])
 
 
 _VALIDATORS: Mapping[str, Callable[[Block], Any]] = {
@@ -167,7 +164,7 @@ def _typed_native(block: Any) -> Any:
     """The object of one element of a content list, tried as it is before it is read."""
     try:
         wire = block["type"]
-        if wire != "tool_result" or block["content"].__class__ is str:
+        if wire in _VALIDATORS and (wire != "tool_result" or block["content"].__class__ is str):
             return _VALIDATORS[wire](block)
     except (KeyError, TypeError, ValidationError):
         pass

@@ -1,16 +1,17 @@
 #!/bin/sh
-# install.sh PYTHON NAME: makes .venv and installs requirements/NAME.txt, hash-checked, and Ash itself, editable.
+# install.sh PYTHON FOLDER NAME: makes an environment in FOLDER and installs requirements/NAME.txt there, hash-checked,
+# and Ash itself, editable.
 set -eu
 "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     echo "Ash needs Python 3.11 or newer; '$1' is $("$1" --version 2>&1). Name another with: make PYTHON=python3.12 ..." >&2
     exit 1
 }
-if [ ! -x .venv/bin/pip ]; then
-    echo "Setting up .venv (once)"
-    "$1" -m venv .venv || {
+if [ ! -x "$2"/bin/pip ]; then
+    echo "Setting up $2 (once)"
+    "$1" -m venv "$2" || {
         echo "Python could not make a virtual environment (on Debian: apt install python3-venv)." >&2
         exit 1
     }
 fi
-.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/$2.txt"
-.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+"$2"/bin/pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/$3.txt"
+"$2"/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
