@@ -1,6 +1,5 @@
 """The sample files that nobody here wrote; they lie beside the repository, not in it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,3 @@ def claude_family() -> list[Path]:
     if not CORPUS.is_dir():
         pytest.skip("no ../shared/corpus beside the repository")
     return [CORPUS / name for name in CLAUDE_FAMILY]
-
-
-def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every stored text of a folder with where it stands: the lines of JSONL, or a whole document."""
-    for path in sorted(folder.iterdir()):
-        text = path.read_bytes().decode()
-        lines = [text] if path.suffix == ".json" else text.split("\n")
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield f"{path.name}:{number}", line

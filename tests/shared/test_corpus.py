@@ -4,8 +4,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from conftest import texts_of
-from leaves import content_of, leaves
 from pydantic import TypeAdapter
 
 from ash_shared import (
@@ -16,6 +14,8 @@ from ash_shared import (
     parse_message_content_json,
     read_message,
 )
+from tests.shared.leaves import content_of, leaves
+from tests.shared.texts import texts_of
 
 BLOCKS = TypeAdapter(list[MessageContent])
 

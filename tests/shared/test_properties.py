@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from leaves import content_of, leaves
 from pydantic import TypeAdapter
 
 from ash_shared import (
@@ -19,6 +18,7 @@ from ash_shared import (
     split_lines,
 )
 from ash_shared.providers import claude
+from tests.shared.leaves import content_of, leaves
 
 BLOCKS = TypeAdapter(list[MessageContent])
 SURROGATE_AND_ALL = st.text(st.characters(exclude_categories=()), max_size=12)
