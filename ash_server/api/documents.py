@@ -1,0 +1,44 @@
+"""The page that shows the OpenAPI document and tries its routes. It loads nothing from elsewhere."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from litestar import Controller, Response, get
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from ash_server.errors import NotFound
+
+_FOLDER = Path(__file__).parent / "swagger"
+_MEDIA_TYPES: Mapping[str, str] = {
+    "start.js": "text/javascript",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class DocumentController(Controller):
+    include_in_schema = False
+
+    @get("/", sync_to_thread=False)
+    def index(self) -> Redirect:
+        return Redirect("/docs", status_code=307)
+
+    @get("/docs", sync_to_thread=True)
+    def page(self) -> Response[bytes]:
+        page = (_FOLDER / "index.html").read_bytes()
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
+
+    @get("/docs/{name:str}", sync_to_thread=True)
+    def part(self, name: FromPath[str]) -> Response[bytes]:
+        if name not in _MEDIA_TYPES:
+            raise NotFound
+        return Response(
+            (_FOLDER / name).read_bytes(),
+            media_type=_MEDIA_TYPES[name],
+            headers={"Cache-Control": "private, max-age=3600"},
+        )

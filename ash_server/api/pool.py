@@ -1,0 +1,20 @@
+"""How a route comes to the database.
+
+Routes borrow a connection after they have read the request and give it back before they answer, so that a slow client
+never holds one.
+"""
+
+from typing import TypeAlias
+
+from litestar.datastructures import State
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+Pool: TypeAlias = NamedDependency[SkipValidation[AsyncConnectionPool[AsyncConnection]]]
+
+
+def provide_pool(state: State) -> AsyncConnectionPool[AsyncConnection]:
+    pool: AsyncConnectionPool[AsyncConnection] = state.pool
+    return pool

@@ -1,0 +1,88 @@
+"""The server: the one place where its parts are put together."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.plugins.pydantic import PydanticPlugin
+
+from ash_server.api.addresses import check_address
+from ash_server.api.admission import admission
+from ash_server.api.documents import DocumentController
+from ash_server.api.export import ExportController
+from ash_server.api.headers import add_headers
+from ash_server.api.health import Health, HealthController
+from ash_server.api.messages import AppendedMessages, MessageController, MessagePage, NewMessage
+from ash_server.api.parse import ParseController, ParseRequest
+from ash_server.api.pool import provide_pool
+from ash_server.api.problems import HANDLERS, Problem
+from ash_server.api.sessions import NewSession, SessionController, SessionPatch
+from ash_server.db.engine import open_pool
+from ash_server.db.sessions import Session, SessionPage
+from ash_server.openapi import DocumentConfig, ModelNames
+from ash_server.settings import Settings
+from ash_shared.message import Message, Reading
+
+_ROUTES = (
+    SessionController,
+    MessageController,
+    ExportController,
+    ParseController,
+    HealthController,
+    DocumentController,
+)
+
+_MODELS = (
+    AppendedMessages,
+    Health,
+    Message,
+    MessagePage,
+    NewMessage,
+    NewSession,
+    ParseRequest,
+    Problem,
+    Reading,
+    Session,
+    SessionPage,
+    SessionPatch,
+)
+
+_EXPORTS_AT_ONCE = 4
+
+
+def create_app(settings: Settings, *, database_url: str) -> Litestar:
+    """It begins to serve whether the database answers or not, and is ready (`/health/ready`) once it does."""
+    return Litestar(
+        route_handlers=_ROUTES,
+        guards=[admission(settings), check_address],
+        dependencies={"pool": Provide(provide_pool, sync_to_thread=False)},
+        exception_handlers=HANDLERS,
+        before_send=[add_headers],
+        lifespan=[lambda app: _database(app, database_url)],
+        state=State({"settings": settings}),
+        openapi_config=DocumentConfig(_MODELS),
+        plugins=[ModelNames(), PydanticPlugin(prefer_alias=True)],
+        request_max_body_size=settings.max_body_bytes,
+        logging_config=None,
+        debug=False,
+    )
+
+
+def openapi_json() -> str:
+    """The document as it is kept in the repository. It needs no database."""
+    document = create_app(Settings(), database_url="postgresql://").openapi_schema.to_schema()
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
+    # Exports have connections of their own: a reader that is slow to take a long file keeps nobody else waiting.
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator[None, None]:
+        async with open_pool(url) as pool, open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool:
+            app.state.update({"pool": pool, "export_pool": export_pool})
+            yield
+
+    return opened()

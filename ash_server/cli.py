@@ -1,0 +1,286 @@
+"""The command `ash`: how everything is called.
+
+What a command does is imported when it runs, so that `--help` and `ash parse` need not wait for a server.
+"""
+
+import os
+import signal
+import sys
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Unpack
+
+import rich_click as click
+
+if TYPE_CHECKING:
+    from ash_server.db.messages import Page
+
+KINDS = ("message", "record", "chunk")
+ROLES = ("user", "assistant", "system", "tool")
+BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "image", "file", "raw")
+
+_INTERRUPTED = 128 + signal.SIGINT
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
+source_option = click.option(
+    "--source", metavar="NAME", help="The format, as claude. Left out, it is recognised."
+)
+host_option = click.option("--host", help="Where to listen; ASH_HOST, else 127.0.0.1.")
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), help="ASH_PORT, else 4100; 0: any free one."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.rich_config({"text_paragraph_linebreaks": "\n\n", "padding_helptext_first_line": (0, 0, 1, 0)})
+@click.version_option(version("ash-messages"), "--version", prog_name="ash")
+def ash() -> None:
+    """Keeps every agent message exactly as it was written, and reads it as typed content.
+
+    The store is an embedded PostgreSQL below ASH_HOME (~/.ash), or the PostgreSQL that ASH_DATABASE_URL names.
+
+    \b
+    ash demo                          everything at once, with sample sessions
+    ash import ~/.claude/projects     bring your own sessions in
+    ash parse session.jsonl           read a file, without any database
+    """
+
+
+@ash.command()
+@host_option
+@port_option
+def demo(host: str | None, port: int | None) -> None:
+    """Start Ash with sample sessions, and print its addresses.
+
+    Makes the store if there is none, and serves until Ctrl-C. Run again, it changes nothing.
+    """
+    from ash_server.commands.run import run_demo, settings_with
+
+    run_demo(settings_with(host, port))
+
+
+@ash.command()
+@host_option
+@port_option
+def serve(host: str | None, port: int | None) -> None:
+    """Start the server.
+
+    Beyond this machine it starts only with ASH_ALLOW_UNAUTHENTICATED=1: it asks nobody for a key.
+
+    \b
+    ash serve --port 8080
+    """
+    from ash_server.commands.run import run_server, settings_with
+
+    run_server(settings_with(host, port))
+
+
+@ash.command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@source_option
+@click.option("--as", "name", metavar="NAME", help="What to call the session of a single file.")
+@click.option("--replace", is_flag=True, help="Delete what is stored of these files, and import them anew.")
+@json_option
+def import_(
+    paths: tuple[Path, ...], source: str | None, name: str | None, replace: bool, as_json: bool
+) -> int:
+    """Store transcripts, each file as a session.
+
+    Takes files of lines (*.jsonl) or of one JSON document (*.json), and folders of them. Importing again
+    changes nothing and continues where a file has grown. Lines that cannot be stored are reported and passed
+    over; the exit code is then 1.
+
+    \b
+    ash import ~/.claude/projects
+    ash import session.jsonl --as "the failing test"
+    """
+    from ash_server.commands import transfer
+    from ash_server.commands.store import with_store
+
+    wishes = transfer.Wishes(source, name, replace)
+    report = with_store(lambda conn: transfer.import_paths(conn, paths, wishes))
+    (transfer.print_report_json if as_json else transfer.print_report)(report)
+    transfer.complain_of(report)
+    return 0 if report.complete else 1
+
+
+@ash.command()
+@click.argument("session", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every session, into the folder that -o names.")
+@click.option(
+    "-o", "--output", "target", type=click.Path(path_type=Path), help="A file, or a folder with --all."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl"]), default="jsonl", help="The lines as they came."
+)
+def export(session: str | None, everything: bool, target: Path | None, form: str) -> None:
+    """Give back the bytes of an imported file.
+
+    SESSION is an id, the beginning of one, or the name the session has where it comes from.
+
+    \b
+    ash export 0d5c0a1e > session.jsonl
+    ash export --all -o sessions/
+    """
+    if everything == bool(session) or (everything and target is None):
+        raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
+    from ash_server.commands import transfer
+    from ash_server.commands.store import with_store
+
+    if session:
+        with_store(partial(transfer.export_one, reference=session, target=target))
+    elif target:
+        count = with_store(partial(transfer.export_all, folder=target))
+        click.echo(f"{count} sessions in {target}")
+
+
+@ash.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@source_option
+@click.option(
+    "--json/--view", "as_json", default=None, help="Typed JSON, or a view for people (on a terminal)."
+)
+def parse(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
+    """Read a file as typed content, without any database.
+
+    Gives one JSON document for each line, or for a file that is one JSON document. FILE is - for standard input.
+
+    \b
+    ash parse session.jsonl
+    tail -f session.jsonl | ash parse --json | jq .parsed
+    """
+    from ash_server.commands import parse as command
+
+    wants_json = not sys.stdout.isatty() if as_json is None else as_json
+    return command.parse(file, source, command.show_json if wants_json else command.show_view)
+
+
+@ash.command()
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@json_option
+def sessions(limit: int, as_json: bool) -> None:
+    """List sessions, newest activity first."""
+    from ash_server.commands.browse import print_sessions
+    from ash_server.commands.store import with_store
+
+    with_store(partial(print_sessions, limit=limit, as_json=as_json))
+
+
+@ash.command()
+@click.argument("session")
+@click.option(
+    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes behind this sequence."
+)
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, default=KINDS[:2], show_default=True
+)
+@click.option("--role", type=click.Choice(ROLES))
+@click.option("--type", type=click.Choice(BLOCK_TYPES), help="Only messages with a block of this type.")
+@click.option("--json", "form", flag_value="json", help="One JSON document, as the API answers.")
+@click.option("--raw", "form", flag_value="raw", help="The stored texts.")
+def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
+    """Show the messages of a session as typed content.
+
+    SESSION is an id, the beginning of one, or the name the session has where it comes from.
+
+    \b
+    ash messages 0d5c0a1e --type tool_use
+    """
+    from ash_server.commands import browse
+    from ash_server.commands.store import with_store
+
+    show = {"json": browse.show_json, "raw": browse.show_raw}.get(form or "", browse.show_view)
+    with_store(lambda conn: browse.print_messages(conn, session, show, **page))
+
+
+@ash.group()
+def db() -> None:
+    """The database below Ash."""
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the database to this version of Ash."""
+    from ash_server.commands.schema import upgrade_database
+
+    upgrade_database()
+
+
+@db.command()
+def url() -> None:
+    """Print the address of the database, for psql and its like."""
+    from ash_server.commands.schema import print_url
+
+    print_url()
+
+
+@ash.command()
+def openapi() -> None:
+    """Print the OpenAPI document of the API."""
+    from ash_server.app import openapi_json
+
+    click.echo(openapi_json(), nl=False)
+
+
+def main() -> NoReturn:
+    signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = ash.main(standalone_mode=False) or 0
+        sys.stdout.flush()
+        return code
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except click.ClickException as error:
+        return _fail(_usage(error), error.exit_code)
+    except Exception as error:
+        if os.environ.get("ASH_DEBUG"):
+            raise
+        return _fail(_reason(error), 1)
+
+
+def _fail(reason: str, code: int) -> int:
+    from ash_server.commands.terminal import complain
+
+    complain(reason)
+    return code
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f" (`{context.command_path} --help` tells more)" if context else ""
+    return error.format_message().rstrip(".") + hint
+
+
+def _reason(error: Exception) -> str:
+    from psycopg import Error as DatabaseError
+    from psycopg import OperationalError
+
+    from ash_server.db.binaries import EmbeddedPostgresError
+    from ash_server.errors import AshError
+
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, (AshError, EmbeddedPostgresError, OSError, UnicodeError)):
+        return str(error)
+    if isinstance(error, OperationalError):
+        return f"the database does not answer: {error}"
+    if isinstance(error, DatabaseError):
+        return f"the database refused: {error}"
+    return f"{type(error).__name__}: {error} (this is a fault of Ash; ASH_DEBUG=1 shows where)"
+
+
+def _terminate(signal_number: int, frame: FrameType | None) -> None:
+    """Leaves every context on the way out, so that the embedded PostgreSQL does not stay behind."""
+    sys.exit(128 + signal_number)

@@ -1,0 +1,84 @@
+"""`ash sessions` and `ash messages`."""
+
+import sys
+from collections.abc import Callable
+from typing import Unpack
+from uuid import UUID
+
+import click
+from psycopg import AsyncConnection
+from pydantic import MISSING
+from rich.table import Table
+from rich.text import Text
+
+from ash_server.commands.store import one_session
+from ash_server.commands.terminal import complain, errors, output, visible
+from ash_server.commands.view import show_message
+from ash_server.db.messages import Page, StoredMessage, list_messages, to_message
+from ash_server.db.sessions import Session, list_sessions
+from ash_shared import parse_message_content
+
+ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
+"""Given the session, a page of it, and the cursor of the next one if there is one."""
+
+
+async def print_sessions(conn: AsyncConnection, limit: int, as_json: bool) -> None:
+    page = await list_sessions(conn, limit=limit)
+    if as_json:
+        click.echo(page.model_dump_json())
+    elif page.sessions:
+        output().print(_table(page.sessions))
+    else:
+        complain("no sessions yet: `ash import PATH` brings some in")
+
+
+def _table(sessions: list[Session]) -> Table:
+    table = Table("session", "source", "last activity", box=None, pad_edge=False, header_style="dim")
+    table.add_column("messages", justify="right")
+    table.add_column("name", overflow="fold")
+    for session in sessions:
+        moment = session.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        name = Text(visible(_name(session)).replace("\n", " "))
+        table.add_row(str(session.id), visible(session.source), moment, str(session.message_count), name)
+    return table
+
+
+def _name(session: Session) -> str:
+    return next((name for name in (session.title, session.external_id) if name is not MISSING), "")
+
+
+async def print_messages(
+    conn: AsyncConnection, reference: str, show: ShowMessages, **page: Unpack[Page]
+) -> None:
+    session = await one_session(conn, reference)
+    messages = await list_messages(conn, session.id, **page)
+    full = len(messages) == page["limit"] and messages[-1].sequence < session.message_count
+    show(session.id, messages, messages[-1].sequence if full else None)
+
+
+def show_json(session_id: UUID, messages: list[StoredMessage], next_after: int | None) -> None:
+    """As the API answers."""
+    items = ",".join(to_message(session_id, message).model_dump_json() for message in messages)
+    more = "" if next_after is None else f',"nextAfter":{next_after}'
+    click.echo(f'{{"messages":[{items}]{more}}}')
+
+
+def show_raw(_: UUID, messages: list[StoredMessage], next_after: int | None) -> None:
+    """Exactly what is stored, one after the other; a terminal gets symbols for what would steer it."""
+    for message in messages:
+        click.echo(visible(message.content) if sys.stdout.isatty() else message.content.encode())
+    _point_to(next_after)
+
+
+def show_view(session_id: UUID, messages: list[StoredMessage], next_after: int | None) -> None:
+    console = output()
+    for message in messages:
+        moment = message.created_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        heading = (f"#{message.sequence}", message.role, message.kind, message.source, f"stored {moment}")
+        show_message(console, heading, parse_message_content(message.content, message.source))
+    _point_to(next_after)
+
+
+def _point_to(next_after: int | None) -> None:
+    if next_after is not None:
+        errors().print(f"more: --after {next_after}", style="dim")

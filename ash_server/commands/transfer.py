@@ -1,0 +1,205 @@
+"""`ash import` and `ash export`."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+import click
+from psycopg import AsyncConnection
+from pydantic import MISSING
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ash_server.commands.store import one_session
+from ash_server.commands.terminal import complain, errors, visible
+from ash_server.db.sessions import Session, list_sessions
+from ash_server.errors import AshError
+from ash_server.transfer.files import SUFFIXES, Home, external_id, find_files, find_homes, real
+from ash_server.transfer.jsonl import Imported, Tally, export_session, import_file
+
+_SHOWN_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How files are imported."""
+
+    source: str | None = None
+    name: str | None = None
+    """What the session is called, which only one file can be."""
+    replace: bool = False
+
+
+@dataclass
+class Report:
+    """What became of everything that was named."""
+
+    imported: dict[Path, Imported] = field(default_factory=dict)
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be read at all, and why."""
+    total: Tally = field(default_factory=Tally)
+    seconds: float = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every line of every file is in the store, as it reads now."""
+        return not (self.unread or self.total.problems)
+
+    def add(self, path: Path, imported: Imported) -> None:
+        self.imported[path] = imported
+        self.total.add(imported.tally)
+
+    def add_unread(self, error: OSError) -> None:
+        self.unread.append((str(error.filename), error.strerror or str(error)))
+
+
+async def import_paths(conn: AsyncConnection, paths: Iterable[Path], wishes: Wishes) -> Report:
+    """Goes on behind whatever cannot be imported."""
+    started = time.monotonic()
+    report = Report()
+    homes = find_homes(os.environ, Path.home())
+    files = _find(paths, homes, report)
+    if wishes.name is not None and len(files) > 1:
+        raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
+    with _progress(sum(map(_size, files))) as advance:
+        for path in files:
+            name = wishes.name or external_id(path, homes)
+            try:
+                imported = await import_file(
+                    conn, path, name, source=wishes.source, replace=wishes.replace, advance=advance
+                )
+                report.add(path, imported)
+            except OSError as error:
+                report.add_unread(error)
+            except AshError as error:
+                report.unread.append((str(path), error.detail))
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+def print_report(report: Report) -> None:
+    counts = report.total.counts
+    click.echo(
+        f"{len(report.imported)} sessions, messages: {counts['new']} new, {counts['existing']} already there, "
+        f"{counts['changed']} changed, {counts['refused']} refused, in {report.seconds} s"
+    )
+
+
+def print_report_json(report: Report) -> None:
+    sessions = [_session_report(path, imported) for path, imported in report.imported.items()]
+    unread = [{"path": visible(path), "reason": reason} for path, reason in report.unread]
+    summary = {**_counts(report.total), "seconds": report.seconds}
+    click.echo(json.dumps({"sessions": sessions, "unread": unread, **summary}))
+
+
+def complain_of(report: Report) -> None:
+    """What is not in the store, or not as it reads now."""
+    for unread, reason in report.unread:
+        complain(f"{unread}: {reason}")
+    for path, imported in report.imported.items():
+        _complain_of_lines(path, imported.tally)
+    if report.total.counts["changed"]:
+        complain("what was stored before stays as it is; --replace imports such files anew")
+
+
+def _complain_of_lines(path: Path, tally: Tally) -> None:
+    for problem in tally.problems[:_SHOWN_PROBLEMS]:
+        complain(f"{path}:{problem.line}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
+    rest = tally.counts["changed"] + tally.counts["refused"] - _SHOWN_PROBLEMS
+    if rest > 0:
+        complain(f"{path}: and {rest} lines more")
+
+
+def _session_report(path: Path, imported: Imported) -> dict[str, Any]:
+    problems = [problem._asdict() for problem in imported.tally.problems]
+    named = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.source}
+    return {**named, "path": visible(str(path)), **_counts(imported.tally), "problems": problems}
+
+
+def _counts(tally: Tally) -> dict[str, int]:
+    return {outcome: tally.counts[outcome] for outcome in ("new", "existing", "changed", "refused")}
+
+
+def _find(paths: Iterable[Path], homes: list[Home], report: Report) -> list[Path]:
+    """Each file once, however often and by whatever name it is reached."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        errors_before = len(report.unread)
+        files = list(find_files(path, homes, report.add_unread))
+        if not files and len(report.unread) == errors_before:
+            report.unread.append((str(path), f"no file in it ends with {' or '.join(SUFFIXES)}"))
+        for file in files:
+            found.setdefault(real(file), file)
+    return list(found.values())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # told when it is opened
+        return 0
+
+
+@contextmanager
+def _progress(size: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, which goes away at the end; none where nobody watches."""
+    console = errors()
+    columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=size)
+        yield lambda done: progress.advance(task, done)
+
+
+async def export_one(conn: AsyncConnection, reference: str, target: Path | None) -> None:
+    """To a file, or to standard output."""
+    session = await one_session(conn, reference)
+    await _export(conn, session.id, target)
+
+
+async def export_all(conn: AsyncConnection, folder: Path) -> int:
+    """Each to a file that has its id for a name; answers how many."""
+    count = 0
+    async for session in _all_sessions(conn):
+        await _export(conn, session.id, folder / f"{session.id}.jsonl")
+        count += 1
+    return count
+
+
+async def _all_sessions(conn: AsyncConnection) -> AsyncIterator[Session]:
+    after: str | None = None
+    while True:
+        page = await list_sessions(conn, after=after, limit=1000)
+        for session in page.sessions:
+            yield session
+        if page.next_after is MISSING:
+            return
+        after = page.next_after
+
+
+async def _export(conn: AsyncConnection, session_id: UUID, target: Path | None) -> None:
+    with _open_target(target) as file:
+        async with aclosing(export_session(conn, session_id)) as pieces:
+            async for piece in pieces:
+                file.write(piece)
+
+
+@contextmanager
+def _open_target(target: Path | None) -> Iterator[BinaryIO]:
+    """A file that is there already is replaced once everything is written."""
+    if target is None:
+        yield sys.stdout.buffer
+    elif target.exists() and not target.is_file():  # a pipe, a device
+        with target.open("wb") as file:
+            yield file
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.part")
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(target)

@@ -1,0 +1,41 @@
+"""Which database Ash works on: the one that ASH_DATABASE_URL names, else an embedded PostgreSQL below ASH_HOME."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ash_server.db.embedded import EmbeddedPostgres
+from ash_server.db.engine import REVISION, connect, current_revision, upgrade
+from ash_server.errors import SchemaMismatch
+from ash_server.settings import Settings
+
+
+@contextmanager
+def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]:
+    """The address of a database with this version's schema, which can be used until the context is left.
+
+    The embedded one is Ash's own, so it is migrated whenever it has to be; another only on request, since other
+    processes may be at work on it. Raises SchemaMismatch.
+    """
+    if settings.database_url is None:
+        with EmbeddedPostgres(settings.home / "postgres") as server:
+            server.ensure_database("ash")
+            url = server.url("ash")
+            upgrade(url)
+            yield url
+    else:
+        if migrate:
+            upgrade(settings.database_url)
+        else:
+            asyncio.run(_check_schema(settings.database_url))
+        yield settings.database_url
+
+
+async def _check_schema(url: str) -> None:
+    async with await connect(url) as conn:
+        found = await current_revision(conn)
+    if found != REVISION:
+        raise SchemaMismatch(
+            f"the database has schema {found or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
+            "or a newer Ash if that refuses"
+        )

@@ -1,0 +1,94 @@
+"""Connections, and the schema they need."""
+
+from pathlib import Path
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.errors import UndefinedTable
+from psycopg_pool import AsyncConnectionPool
+
+from ash_server.errors import SchemaMismatch
+
+REVISION = "0001"
+"""The newest migration: the schema that this code was written for."""
+
+_CURRENT = "SELECT version_num FROM alembic_version"
+
+# An installed wheel has the migrations inside the package, a checkout at its top.
+_SCRIPTS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
+
+
+def open_pool(url: str, *, max_size: int = 10) -> AsyncConnectionPool[AsyncConnection]:
+    """Opens when it is entered (`async with`). Its connections are in autocommit mode, with times in UTC."""
+    return AsyncConnectionPool(
+        libpq_url(url),
+        kwargs={"autocommit": True},
+        configure=_configure,
+        min_size=1,
+        max_size=max_size,
+        timeout=5,
+        open=False,
+    )
+
+
+async def connect(url: str) -> AsyncConnection:
+    """One connection of the same make."""
+    conn = await AsyncConnection.connect(libpq_url(url), autocommit=True)
+    await _configure(conn)
+    return conn
+
+
+def upgrade(url: str) -> None:
+    """Brings the schema to this version of Ash; several processes may do so at once."""
+    with psycopg.connect(libpq_url(url), autocommit=True) as conn:
+        if _revision_now(conn) != REVISION:
+            _migrate(url)
+
+
+async def current_revision(conn: AsyncConnection) -> str | None:
+    """Compare with REVISION. None before the first upgrade."""
+    try:
+        row = await (await conn.execute(_CURRENT)).fetchone()
+    except UndefinedTable:
+        return None
+    return row[0] if row else None
+
+
+def libpq_url(url: str) -> str:
+    """As libpq spells it, of a URL that may name SQLAlchemy's driver."""
+    scheme, separator, rest = url.partition("://")
+    return f"postgresql{separator}{rest}" if scheme in ("postgresql+psycopg", "postgres") else url
+
+
+async def _configure(conn: AsyncConnection) -> None:
+    # With random pages as dear as by default, PostgreSQL reads and sorts a whole session for one page of it, until
+    # statistics tell how large it is. The index has the page in its order.
+    await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1")
+
+
+def _revision_now(conn: psycopg.Connection) -> str | None:
+    try:
+        row = conn.execute(_CURRENT).fetchone()
+    except UndefinedTable:
+        return None
+    return row[0] if row else None
+
+
+def _migrate(url: str) -> None:
+    # Half a second to import, which a database that is up to date need not wait for.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+    from sqlalchemy import NullPool, create_engine
+
+    config = Config()
+    config.set_main_option("script_location", str(next(filter(Path.is_dir, _SCRIPTS))).replace("%", "%%"))
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise SchemaMismatch(str(error)) from error

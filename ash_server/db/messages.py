@@ -1,0 +1,315 @@
+"""Messages: appended once, in one order, and read by their place in it.
+
+An append holds the lock of its session's counters from before it looks until it commits. So sequences have no
+gap and appear in their order: who reads behind a sequence never misses one that comes later with a lower one.
+
+Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict, Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection, AsyncServerCursor
+from psycopg.rows import args_row
+
+from ash_server.db.sessions import get_session
+from ash_server.db.text import check_text
+from ash_server.errors import (
+    DuplicateInBatch,
+    IdConflict,
+    InvalidId,
+    InvalidParameter,
+    MessageNotFound,
+    SequenceMismatch,
+    SessionNotFound,
+)
+from ash_shared.message import Kind, Message, Role
+from ash_shared.parse import parse_message_content
+
+PARSER_VERSION = 1
+"""Raised whenever describing a stored text gives something else than it gave before."""
+
+_END = 2**53
+"""Every sequence is below it, so that every JSON reader knows it exactly."""
+
+_FETCHED = 32
+"""How many messages of a stream are in memory at a time; each may be as large as the server accepts."""
+
+_LOCK = "SELECT message_sequence FROM session_counters WHERE session_id = %b FOR UPDATE"
+
+# A statement of its own: it has to see what was committed while the lock was waited for.
+_STORED = "SELECT id, sequence, content FROM messages WHERE session_id = %b AND id = ANY(%b)"
+
+# One statement, so that nothing can come between its parts.
+_WRITE = """
+    WITH inserted AS (
+        INSERT INTO messages
+            (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at)
+        SELECT %(session_id)b, %(last)b::bigint + place, id, content, role, kind, source,
+            string_to_array(block_types, ','), %(parser_version)b, statement_timestamp()
+        FROM unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
+            %(sources)b::text[], %(block_types)b::text[])
+            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, place)
+    ), counted AS (
+        UPDATE session_counters
+        SET message_sequence = message_sequence + %(count)b
+        WHERE session_id = %(session_id)b
+    )
+    UPDATE sessions
+    SET updated_at = statement_timestamp(),
+        first_at = coalesce(first_at, statement_timestamp()),
+        last_at = statement_timestamp(),
+        source = CASE source WHEN 'unknown' THEN %(recognised)b ELSE source END
+    WHERE id = %(session_id)b
+"""
+
+_READ = "SELECT id, role, kind, source, content, sequence, created_at FROM messages WHERE session_id = "
+
+_PAGE = (
+    _READ
+    + """%(session_id)b
+      AND sequence > %(after)b AND sequence < %(before)b
+      AND kind = ANY(%(kinds)b)
+      AND (%(role)b::text IS NULL OR role = %(role)b)
+      AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
+    """
+)
+_FIRST = _PAGE + "ORDER BY sequence LIMIT %(limit)b"
+_LAST = _PAGE + "ORDER BY sequence DESC LIMIT %(limit)b"
+_ONE = _READ + "%b AND sequence = %b"
+_STREAM = _READ + "%b AND sequence > %b AND kind = ANY(%b) ORDER BY sequence"
+
+
+class NewMessage(NamedTuple):
+    """A message that is to be stored: its text, its id, and what reading the text tells of it."""
+
+    id: str
+    given: bool
+    """Whether the writer named the id, or it was derived."""
+    content: str
+    role: Role
+    kind: Kind
+    source: str
+    block_types: tuple[str, ...]
+
+
+class Appended(NamedTuple):
+    """Where a message is now."""
+
+    id: str
+    sequence: int
+    created: bool
+    """False where it was stored before."""
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """A message as it lies in its session."""
+
+    id: str
+    role: Role
+    kind: Kind
+    source: str
+    content: str
+    sequence: int
+    created_at: datetime
+
+
+class Page(TypedDict, total=False):
+    """Which messages of a session: keyset both ways, always answered in ascending order."""
+
+    after: int
+    """Only those behind this sequence; 0 where it is left out."""
+    before: int | None
+    """Only those ahead of this sequence, and of them the last ones."""
+    limit: int
+    """100 where it is left out, at most 1,000."""
+    kinds: Sequence[Kind]
+    """Messages and records where it is left out."""
+    role: Role | None
+    type: str | None
+    """Only messages that have a block of this type."""
+
+
+_NO_LIMITS = {"after": 0, "before": _END, "limit": 100, "role": None, "type": None}
+
+_ALLOWED = {"after": range(_END), "before": range(1, _END), "limit": range(1, 1001)}
+
+
+async def append(
+    conn: AsyncConnection,
+    session_id: UUID,
+    messages: Sequence[NewMessage],
+    *,
+    expected_sequence: int | None = None,
+) -> list[Appended]:
+    """Stores all of them or none, in one transaction.
+
+    A message that is stored already is answered with the sequence it has, so an append whose answer was lost
+    may be repeated. The expected sequence is the last one the writer saw; it counts where anything is new.
+    """
+    _check(messages)
+    # A pipeline is one transaction, which the server commits where the pipeline ends. BEGIN and COMMIT would
+    # cost a fifth of the rate of small appends.
+    async with conn.pipeline():
+        last, stored = await _lock(conn, session_id, messages)
+        places = _place(messages, last, stored)
+        new = [message for message, place in zip(messages, places, strict=True) if place.created]
+        if new:
+            _check_expected(expected_sequence, last)
+            await _write(conn, session_id, last, new)
+    return places
+
+
+async def list_messages(conn: AsyncConnection, session_id: UUID, **page: Unpack[Page]) -> list[StoredMessage]:
+    """Raises SessionNotFound."""
+    wanted = {"session_id": session_id, **_wanted(page)}
+    backwards = page.get("before") is not None
+    found = await _read(conn, _LAST if backwards else _FIRST, wanted)
+    if not found:
+        await get_session(conn, session_id)
+    return found[::-1] if backwards else found
+
+
+async def list_messages_parsed(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[Page]
+) -> list[Message]:
+    """The same, read. Reading never raises, so no row can break a page."""
+    return [to_message(session_id, stored) for stored in await list_messages(conn, session_id, **page)]
+
+
+async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
+    """Raises SessionNotFound or MessageNotFound."""
+    found = await _read(conn, _ONE, [session_id, min(max(0, sequence), _END)])
+    if not found:
+        await get_session(conn, session_id)
+        raise MessageNotFound
+    return found[0]
+
+
+async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str]:
+    """The texts of those of these messages that are stored, by id."""
+    found = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
+    return {row[0]: row[2] for row in await found.fetchall()}
+
+
+async def stream_messages(
+    conn: AsyncConnection,
+    session_id: UUID,
+    *,
+    after: int = 0,
+    kinds: Sequence[Kind] = ("message", "record", "chunk"),
+) -> AsyncGenerator[StoredMessage, None]:
+    """All of them in order, as they were at one moment, in bounded memory. An unknown session yields nothing.
+
+    The connection is taken until the end, or until the generator is closed (`contextlib.aclosing`).
+    """
+    # Not `cursor.stream()`: libpq stays in its mode for the pipeline that comes next, which then fails.
+    cursor = AsyncServerCursor[StoredMessage](conn, "stream", row_factory=args_row(StoredMessage))
+    cursor.itersize = _FETCHED
+    async with conn.transaction(), cursor:
+        await cursor.execute(_STREAM, [session_id, after, list(kinds)], binary=True)
+        async for message in cursor:
+            yield message
+
+
+def to_message(session_id: UUID, stored: StoredMessage) -> Message:
+    """The message with its content read."""
+    return Message(
+        id=stored.id,
+        sessionId=str(session_id),
+        role=stored.role,
+        kind=stored.kind,
+        source=stored.source,
+        content=stored.content,
+        sequence=stored.sequence,
+        createdAt=stored.created_at,
+        parsed=parse_message_content(stored.content, stored.source),
+    )
+
+
+def _check(messages: Sequence[NewMessage]) -> None:
+    given: set[str] = set()
+    for index, message in enumerate(messages):
+        if not 1 <= len(message.id) <= 255:
+            raise InvalidId(index=index)
+        check_text(message.id, "the id", index)
+        check_text(message.source, "the source", index)
+        check_text(message.content, "the message", index)
+        if message.given and message.id in given:
+            raise DuplicateInBatch(index=index)
+        if message.given:
+            given.add(message.id)
+
+
+class _Stored(NamedTuple):
+    sequence: int
+    content: str
+
+
+async def _lock(
+    conn: AsyncConnection, session_id: UUID, messages: Sequence[NewMessage]
+) -> tuple[int, dict[str, _Stored]]:
+    """The last sequence, which nobody else can change now, and what is stored already of these messages."""
+    locked = await conn.execute(_LOCK, [session_id])
+    stored = await conn.execute(_STORED, [session_id, [message.id for message in messages]])
+    if not (counters := await locked.fetchone()):
+        raise SessionNotFound
+    return counters[0], {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+
+
+def _place(messages: Sequence[NewMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
+    known = dict(stored)
+    places = []
+    for index, message in enumerate(messages):
+        created = message.id not in known
+        if created:
+            last += 1
+            known[message.id] = _Stored(last, message.content)
+        elif known[message.id].content != message.content:
+            raise IdConflict(index=index)
+        places.append(Appended(message.id, known[message.id].sequence, created))
+    return places
+
+
+def _check_expected(expected: int | None, last: int) -> None:
+    if expected not in (None, last):
+        raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
+
+
+async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewMessage]) -> None:
+    values = {
+        "session_id": session_id,
+        "last": last,
+        "count": len(new),
+        "recognised": next((message.source for message in new if message.source != "unknown"), "unknown"),
+        "parser_version": PARSER_VERSION,
+        "ids": [message.id for message in new],
+        "contents": [message.content for message in new],
+        "roles": [message.role for message in new],
+        "kinds": [message.kind for message in new],
+        "sources": [message.source for message in new],
+        "block_types": [",".join(message.block_types) for message in new],
+    }
+    await conn.execute(_WRITE, values)
+
+
+def _wanted(page: Page) -> dict[str, Any]:
+    named: dict[str, Any] = {name: value for name, value in page.items() if value is not None}
+    for name, allowed in _ALLOWED.items():
+        if name in named and named[name] not in allowed:
+            raise InvalidParameter(f"{name} is {allowed.start} to {allowed.stop - 1}")
+    check_text(named.get("role", ""), "role")
+    check_text(named.get("type", ""), "type")
+    return {**_NO_LIMITS, **named, "kinds": list(named.get("kinds", ("message", "record")))}
+
+
+async def _read(
+    conn: AsyncConnection, query: str, wanted: Sequence[Any] | Mapping[str, Any]
+) -> list[StoredMessage]:
+    async with conn.cursor(binary=True, row_factory=args_row(StoredMessage)) as cursor:
+        await cursor.execute(query, wanted)
+        return await cursor.fetchall()

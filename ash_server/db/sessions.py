@@ -1,0 +1,289 @@
+"""Sessions: who they are, what they are called, and when something last happened in them.
+
+Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+"""
+
+import re
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from secrets import randbits
+from typing import Any, NamedTuple, TypedDict, Unpack
+from uuid import UUID, uuid5
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow, dict_row
+from pydantic import MISSING, BaseModel, ConfigDict, Field
+
+from ash_server.db.text import check_text
+from ash_server.errors import InvalidParameter, InvalidUtf8, SessionNotFound
+from ash_shared.blocks import MAX_DEPTH, nests_deeper
+
+DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
+"""The namespace of the ids of sessions that come from elsewhere; never to be changed."""
+
+MOST_MATCHES = 20
+"""`find_sessions` answers no more than these."""
+
+_COLUMNS = """
+    id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
+    message_sequence AS message_count, event_sequence AS event_count
+"""
+_READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608 (a constant)
+
+_GET = _READ + " WHERE id = %(id)s"
+
+_CREATE = """
+    WITH made AS (
+        INSERT INTO sessions (id, source, external_id, parent_id, title, metadata)
+        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(metadata)s)
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id
+    )
+    INSERT INTO session_counters (session_id) SELECT id FROM made
+"""
+
+_LIST = f"""
+    {_READ}
+    WHERE (updated_at, id) < (%(updated_at)s::timestamptz, %(id)s::uuid)
+      AND (%(source)s::text IS NULL OR source = %(source)s)
+      AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0)
+    ORDER BY updated_at DESC, id DESC
+    LIMIT %(limit)s
+"""
+
+_UPDATE = """
+    UPDATE sessions
+    SET title = CASE WHEN %(retitle)s THEN %(title)s ELSE title END,
+        metadata = coalesce(%(metadata)s, metadata),
+        updated_at = statement_timestamp()
+    WHERE id = %(id)s
+"""
+
+
+# The lock that appends take is taken first here too: otherwise each could hold what the other waits for.
+_DELETE = """
+    WITH locked AS MATERIALIZED (SELECT session_id FROM session_counters WHERE session_id = %(id)s FOR UPDATE)
+    DELETE FROM sessions USING locked WHERE id = session_id
+"""
+
+
+class Session(BaseModel):
+    """A conversation, without its messages."""
+
+    model_config = ConfigDict(
+        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True
+    )
+
+    id: UUID
+    source: str
+    """The format most of it is written in; `unknown` until a message shows it."""
+    external_id: str | MISSING = Field(default=MISSING, alias="externalId")
+    """What it is called where it comes from."""
+    parent_id: UUID | MISSING = Field(default=MISSING, alias="parentId")
+    """The session it was forked from or started by."""
+    title: str | MISSING = MISSING
+    created_at: datetime = Field(alias="createdAt")
+    updated_at: datetime = Field(alias="updatedAt")
+    """When something last happened in it."""
+    first_at: datetime | MISSING = Field(default=MISSING, alias="firstAt")
+    """When its first message was stored."""
+    last_at: datetime | MISSING = Field(default=MISSING, alias="lastAt")
+    """When its last message was stored."""
+    message_count: int = Field(alias="messageCount")
+    event_count: int = Field(alias="eventCount")
+    metadata: dict[str, Any]
+
+
+class SessionPage(BaseModel):
+    """Sessions, newest activity first."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
+
+    sessions: list[Session]
+    next_after: str | MISSING = Field(default=MISSING, alias="nextAfter")
+    """Opaque; absent on the last page."""
+
+
+class SessionFields(TypedDict, total=False):
+    """What a writer may say of a new session. With an external id, the session's id follows from it."""
+
+    id: UUID | None
+    source: str
+    external_id: str | None
+    parent_id: UUID | None
+    title: str | None
+    metadata: dict[str, Any] | None
+
+
+class SessionChanges(TypedDict, total=False):
+    """What may be changed later; a key that is left out stays as it is."""
+
+    title: str | None
+    metadata: dict[str, Any]
+
+
+class Created(NamedTuple):
+    session: Session
+    created: bool
+    """False where the session was there already: it is answered as it is, whatever the writer says now."""
+
+
+async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
+    """Gets or creates: writers that race for one external id all get the session, one of them as created."""
+    values = _checked(fields)
+    while True:  # again where somebody deletes it between the two statements
+        made = await conn.execute(_CREATE, values)
+        if found := await _read(conn, _GET, values):
+            return Created(found[0], made.rowcount == 1)
+
+
+async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
+    """Raises SessionNotFound."""
+    found = await _read(conn, _GET, {"id": session_id})
+    if not found:
+        raise SessionNotFound
+    return found[0]
+
+
+async def list_sessions(
+    conn: AsyncConnection,
+    *,
+    after: str | None = None,
+    limit: int = 100,
+    source: str | None = None,
+    q: str | None = None,
+) -> SessionPage:
+    """`after` is the `next_after` of the page before; `q` is looked for in titles and external ids."""
+    for name, text in (("source", source), ("q", q)):
+        check_text(text or "", name)
+    if not 1 <= limit <= 1000:
+        raise InvalidParameter("limit is 1 to 1000")
+    updated_at, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
+    wanted = {"updated_at": updated_at, "id": last_id, "source": source, "q": q, "limit": limit + 1}
+    found = await _read(conn, _LIST, wanted)
+    return _to_page(found, limit)
+
+
+async def update_session(
+    conn: AsyncConnection, session_id: UUID, **changes: Unpack[SessionChanges]
+) -> Session:
+    """`metadata` is replaced as a whole."""
+    title, metadata = changes.get("title"), changes.get("metadata")
+    check_text(title or "", "the title")
+    values = {
+        "id": session_id,
+        "retitle": "title" in changes,
+        "title": title,
+        "metadata": None if metadata is None else _encode(metadata),
+    }
+    await conn.execute(_UPDATE, values)
+    return await get_session(conn, session_id)
+
+
+async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
+    """Takes its messages along."""
+    deleted = await conn.execute(_DELETE, {"id": session_id})
+    if not deleted.rowcount:
+        raise SessionNotFound
+
+
+async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
+    """By what a person types: an external id or an id; where neither is known, the beginning of an id."""
+    check_text(reference, "the reference")
+    named = await _read(
+        conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
+    )
+    digits = reference.replace("-", "").lower()
+    if named or not re.fullmatch("[0-9a-f]{1,32}", digits):
+        return named
+    bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
+    return await _read(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+
+
+async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
+    """Whether the text the session was imported from lacks a final newline."""
+    cursor = await conn.execute("SELECT unterminated FROM sessions WHERE id = %s", [session_id])
+    if not (row := await cursor.fetchone()):
+        raise SessionNotFound
+    return bool(row[0])
+
+
+async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated: bool) -> None:
+    changed = await conn.execute(
+        "UPDATE sessions SET unterminated = %s WHERE id = %s", [unterminated, session_id]
+    )
+    if not changed.rowcount:
+        raise SessionNotFound
+
+
+def session_id_for(source: str, external_id: str) -> UUID:
+    """The id of a session that comes from elsewhere: the same wherever and whenever it is computed."""
+    return uuid5(uuid5(DEFAULT_TENANT, source), external_id)
+
+
+def uuid7() -> UUID:
+    """A random id that begins with the clock, so that rows made together lie together in an index."""
+    milliseconds = time.time_ns() // 1_000_000
+    unversioned = milliseconds << 80 | randbits(80)
+    return UUID(int=unversioned & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62)
+
+
+def _checked(fields: SessionFields) -> dict[str, Any]:
+    source = fields.get("source", "unknown")
+    external_id, title = fields.get("external_id"), fields.get("title")
+    for name, text in (("source", source), ("externalId", external_id), ("title", title)):
+        check_text(text or "", name)
+    derived_id = uuid7() if external_id is None else session_id_for(source, external_id)
+    return {
+        "id": fields.get("id") or derived_id,
+        "source": source,
+        "external_id": external_id,
+        "parent_id": fields.get("parent_id"),
+        "title": title,
+        "metadata": _encode(fields.get("metadata") or {}),
+    }
+
+
+def _limited(**wanted: Any) -> dict[str, Any]:
+    return {**wanted, "limit": MOST_MATCHES}
+
+
+async def _read(conn: AsyncConnection, query: str, wanted: Mapping[str, Any]) -> list[Session]:
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query, wanted)
+        return [_to_session(row) for row in await cursor.fetchall()]
+
+
+def _to_session(row: DictRow) -> Session:
+    present = {name: value for name, value in row.items() if value is not None}
+    return Session.model_validate({**present, "metadata": msgspec.json.decode(row["metadata"])})
+
+
+def _to_page(found: list[Session], limit: int) -> SessionPage:
+    """Of one session more than asked for, which tells that there is a next page."""
+    page = found[:limit]
+    return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(found) > limit else MISSING)
+
+
+def _to_cursor(last: Session) -> str:
+    return urlsafe_b64encode(f"{last.updated_at.isoformat()} {last.id}".encode()).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[str, UUID]:
+    try:
+        updated_at, _, last_id = urlsafe_b64decode(cursor).decode().partition(" ")
+        return datetime.fromisoformat(updated_at).isoformat(), UUID(last_id)
+    except ValueError:
+        raise InvalidParameter("after is not a cursor that a list of sessions gave") from None
+
+
+def _encode(metadata: dict[str, Any]) -> str:
+    if nests_deeper(metadata, MAX_DEPTH):
+        raise InvalidParameter(f"the metadata is nested deeper than {MAX_DEPTH}")
+    try:
+        return msgspec.json.encode(metadata).decode()
+    except UnicodeEncodeError:
+        raise InvalidUtf8("the metadata holds half a surrogate pair, which UTF-8 cannot say") from None

@@ -1,0 +1,92 @@
+"""The tables, as Alembic compares them; queries are plain SQL beside the functions that run them.
+
+Every primary key, unique key and foreign key begins with the session's id and nothing draws from a sequence,
+so the schema can be sharded or partitioned by session as it is.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    TIMESTAMP,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+    }
+)
+
+Moment = TIMESTAMP(timezone=True)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("external_id", Text),
+    Column("parent_id", Uuid, comment="may name a session that is not stored, or no longer"),
+    Column("title", Text),
+    # JSON as text: jsonb refuses a \u0000 escape, which a title or a path may hold.
+    Column("metadata", Text, nullable=False, server_default="{}"),
+    Column(
+        "unterminated",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="the imported text has no final newline",
+    ),
+    Column("created_at", Moment, nullable=False, server_default=func.now()),
+    Column("updated_at", Moment, nullable=False, server_default=func.now(), comment="the last activity"),
+    Column("first_at", Moment, comment="when the first message was stored"),
+    Column("last_at", Moment, comment="when the last message was stored"),
+    Index("sessions_activity_idx", text("updated_at DESC"), text("id DESC")),
+)
+
+# Apart from `sessions` and without a further index: its row changes with every append, and so it can stay in
+# its page (HOT).
+session_counters = Table(
+    "session_counters",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column("message_sequence", BigInteger, nullable=False, server_default="0"),
+    Column("event_sequence", BigInteger, nullable=False, server_default="0"),
+    Column("normalizer_state", Text),
+    postgresql_with={"fillfactor": 50},
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("content", Text, nullable=False, comment="exactly as it came in"),
+    Column("block_types", ARRAY(Text), nullable=False, comment="derived from the content by the parser"),
+    Column("parser_version", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("session_id", "sequence"),
+    UniqueConstraint("session_id", "id"),
+    CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),
+    CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
+    CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
+)

@@ -1,0 +1,43 @@
+"""From a text that comes in to the message that is stored: which id it has, and what reading it tells."""
+
+from uuid import UUID, uuid5
+
+from ash_server.db.messages import NewMessage
+from ash_server.db.sessions import DEFAULT_TENANT, session_id_for, uuid7
+from ash_shared.message import Role
+from ash_shared.parse import describe_message
+
+__all__ = ["DEFAULT_TENANT", "line_id", "new_message", "session_id_for"]
+
+
+def new_message(
+    session_id: UUID, raw: str, *, id: str | None = None, role: Role | None = None, source: str | None = None
+) -> NewMessage:
+    """The message to append. What the writer says of it wins over what reading it tells.
+
+    Its id is the given one; else it follows from the session, the provider's own id in the text, and the text,
+    so that a repeated line is stored once; else it is random, so that the text is stored each time.
+    """
+    described = describe_message(raw, source)
+    return NewMessage(
+        id=id if id is not None else _derived_id(session_id, described.uuid, raw),
+        given=id is not None,
+        content=raw,
+        role=role or described.role,
+        kind=described.kind,
+        source=source or described.source,
+        block_types=described.block_types,
+    )
+
+
+def line_id(session_id: UUID, number: int) -> str:
+    """The id of a line of an imported file; lines are counted from 1."""
+    return str(uuid5(session_id, str(number)))
+
+
+def _derived_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
+    if provider_id is None:
+        return str(uuid7())
+    # Half a surrogate pair is for `append` to refuse, which can tell where it is.
+    name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
+    return str(uuid5(session_id, name))

@@ -1,0 +1,100 @@
+"""`python -m benchmarks [--smoke] [--only P1,P4]`"""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import psycopg
+
+import benchmarks
+from benchmarks import appending, http, listing, parsing, reading, report
+from benchmarks.database import database
+from benchmarks.samples import Samples, load
+from benchmarks.table import Details, Row
+
+Found = tuple[list[Row], list[Details]]
+
+
+class Bench(NamedTuple):
+    goals: frozenset[str]
+    measure: Callable[[Samples, str, bool], Found]
+    """Of these samples, with this database, in full or only for a smoke test."""
+
+
+def _parsing(samples: Samples, _url: str, smoke: bool) -> Found:
+    return parsing.measure(samples, parsing.SMOKE if smoke else parsing.FULL)
+
+
+def _reading(samples: Samples, _url: str, smoke: bool) -> Found:
+    return reading.measure(samples, reading.SMOKE if smoke else reading.FULL)
+
+
+def _http(samples: Samples, url: str, smoke: bool) -> Found:
+    return asyncio.run(http.measure(url, samples, http.SMOKE if smoke else http.FULL)), []
+
+
+def _appending(_samples: Samples, url: str, smoke: bool) -> Found:
+    return asyncio.run(appending.measure(url, appending.SMOKE if smoke else appending.FULL))
+
+
+def _listing(_samples: Samples, url: str, smoke: bool) -> Found:
+    return asyncio.run(listing.measure(url, listing.SMOKE if smoke else listing.FULL)), []
+
+
+_BENCHES = (
+    Bench(frozenset({"P1", "P2", "P3"}), _parsing),
+    Bench(frozenset({"P4"}), _reading),
+    Bench(frozenset({"P5"}), _http),
+    Bench(frozenset({"P6"}), _appending),
+    Bench(frozenset({"P7", "P8"}), _listing),
+)
+_GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sorted(bench.goals)}
+
+
+def main() -> None:
+    arguments = _arguments()
+    samples = load(smoke=arguments.smoke)
+    rows: list[Row] = []
+    tables: list[Details] = []
+    with database(durable=not arguments.smoke) as url:
+        about = report.about(samples.origin, _version(url), smoke=arguments.smoke)
+        for bench in _chosen(arguments.only):
+            found, more = bench.measure(samples, url, arguments.smoke)
+            rows += found
+            tables += more
+    rows = [row for row in rows if row.goal in arguments.only]
+    print(report.render(rows, tables, about))
+    if not arguments.smoke and arguments.only == list(_GOALS):
+        report.write(rows, tables, about)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
+    parser.add_argument("--smoke", action="store_true", help="small, without the corpus, writing no file")
+    parser.add_argument(
+        "--only", type=_goals, default=list(_GOALS), metavar="P1,P4", help="only these goals, writing no file"
+    )
+    return parser.parse_args()
+
+
+def _goals(text: str) -> list[str]:
+    named = text.upper().split(",")
+    if unknown := set(named) - set(_GOALS):
+        raise argparse.ArgumentTypeError(
+            f"there is no {', '.join(sorted(unknown))}, only {', '.join(_GOALS)}"
+        )
+    return named
+
+
+def _chosen(goals: list[str]) -> Iterator[Bench]:
+    return (bench for bench in _BENCHES if bench.goals & set(goals))
+
+
+def _version(url: str) -> str:
+    with psycopg.connect(url) as conn:
+        return conn.info.parameter_status("server_version") or ""
+
+
+if __name__ == "__main__":
+    main()

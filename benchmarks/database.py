@@ -1,0 +1,57 @@
+"""A PostgreSQL of the bench's own, and what is put into it."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from ash_server.db.embedded import EmbeddedPostgres
+from ash_server.db.engine import upgrade
+from ash_server.db.messages import NewMessage, append
+from ash_server.db.sessions import create_session, uuid7
+
+
+@contextmanager
+def database(*, durable: bool) -> Iterator[str]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ash-bench-") as folder,
+        EmbeddedPostgres(Path(folder) / "pg", durable=durable) as server,
+    ):
+        server.ensure_database("ash")
+        upgrade(server.url("ash"))
+        yield server.url("ash")
+
+
+async def new_session(conn: AsyncConnection) -> UUID:
+    return (await create_session(conn)).session.id
+
+
+async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
+    """A session that holds these."""
+    session_id = await new_session(conn)
+    for start in range(0, len(texts), 1000):
+        await append(conn, session_id, [agent_message(text) for text in texts[start : start + 1000]])
+    await settle(conn)
+    return session_id
+
+
+async def settle(conn: AsyncConnection) -> None:
+    """Does what would otherwise happen at some moment while something is measured."""
+    await conn.execute("VACUUM (ANALYZE) messages")
+    await conn.execute("CHECKPOINT")
+
+
+def agent_message(text: str) -> NewMessage:
+    """What describing such a text gives, with an id that is new."""
+    return NewMessage(
+        id=str(uuid7()),
+        given=False,
+        content=text,
+        role="assistant",
+        kind="message",
+        source="claude",
+        block_types=("text",),
+    )

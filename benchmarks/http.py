@@ -1,0 +1,125 @@
+"""P5: a page of messages over HTTP, typed, against the same page untyped and as models; no network in between."""
+
+from collections.abc import Sequence
+from itertools import cycle, islice
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import UUID
+
+from litestar import Litestar, get
+from litestar.plugins.pydantic import PydanticPlugin
+
+from ash_server.api.messages import MessagePage
+from ash_server.app import create_app
+from ash_server.db.engine import connect, open_pool
+from ash_server.db.messages import StoredMessage, list_messages
+from ash_server.settings import Settings
+from ash_shared import Message, parse_message_content
+from benchmarks.database import fill
+from benchmarks.measure import AsyncRun, take_turns_async
+from benchmarks.samples import Samples
+from benchmarks.table import Row
+
+_TYPED = "typed"
+_STRINGS = "strings"
+_MODELS = "models"
+
+
+class Size(NamedTuple):
+    messages: int
+    pages: int
+    """How many pages are asked for in one run."""
+    rounds: int
+
+
+FULL = Size(messages=2_000, pages=60, rounds=9)
+SMOKE = Size(messages=200, pages=2, rounds=1)
+
+
+async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
+    texts = [line.decode() for line in islice(cycle(samples.lines), size.messages)]
+    async with await connect(url) as conn:
+        session_id = await fill(conn, texts)
+    ash = create_app(Settings(), database_url=url)
+    async with ash.lifespan(), open_pool(url) as pool:
+        models = _app_of_models(pool)
+        path = f"/api/sessions/{session_id}/messages"
+        afters = list(islice(cycle(range(0, size.messages, 100)), size.pages))
+        cases = {
+            _TYPED: _get(ash, path, afters, parsed="true", content="false"),
+            _STRINGS: _get(ash, path, afters, parsed="false", content="true"),
+            _MODELS: _get(models, f"/{session_id}", afters),
+        }
+        times = await take_turns_async(cases, size.rounds)
+    what = "page of 100 typed messages"
+    return [
+        Row("P5", f"{what}, against their strings", times.speed(_TYPED, _STRINGS), floor=1),
+        Row("P5", f"{what}, against a handler of models", times.speed(_TYPED, _MODELS), floor=2),
+    ]
+
+
+def _app_of_models(pool: Any) -> Litestar:
+    """The same page as most would write it: the same query, and pydantic models for the framework to encode."""
+
+    @get("/{session_id:uuid}")
+    async def list_models(session_id: UUID, after: int) -> MessagePage:
+        async with pool.connection() as conn:
+            found = await list_messages(conn, session_id, after=after)
+        models = [_to_model(session_id, stored) for stored in found]
+        return MessagePage(messages=models, nextAfter=found[-1].sequence)
+
+    return Litestar([list_models], plugins=[PydanticPlugin(prefer_alias=True)], openapi_config=None)
+
+
+def _to_model(session_id: UUID, stored: StoredMessage) -> Message:
+    return Message(
+        id=stored.id,
+        sessionId=str(session_id),
+        role=stored.role,
+        kind=stored.kind,
+        source=stored.source,
+        sequence=stored.sequence,
+        createdAt=stored.created_at,
+        parsed=parse_message_content(stored.content, stored.source),
+    )
+
+
+def _get(app: Litestar, path: str, afters: Sequence[int], **query: str) -> AsyncRun:
+    async def run() -> None:
+        for after in afters:
+            status = await _request(app, path, urlencode({"after": after, **query}))
+            assert status == 200, (path, status)
+
+    return run
+
+
+async def _request(app: Any, path: str, query: str) -> int:
+    """The status of an answer whose body is taken and forgotten."""
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event: dict[str, Any]) -> None:
+        statuses.append(event.get("status", 0))
+
+    await app(_scope(path, query), receive, send)
+    return statuses[0]
+
+
+def _scope(path: str, query: str) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"127.0.0.1:4100"), (b"accept", b"application/json")],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 4100),
+        "state": {},
+    }

@@ -1,0 +1,105 @@
+"""P1 to P3: reading a text typed, as objects and as bytes, against only decoding it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from ash_shared import parse_message_content, parse_message_content_json
+from benchmarks.measure import Times, over, passes_for, take_turns
+from benchmarks.samples import CLAUDE_FAMILY, Samples, of_type, repeated, with_new_block, with_new_key
+from benchmarks.table import Details, Row, factor
+
+BASE = "orjson.loads"
+OBJECTS = "objects"
+BYTES = "JSON bytes"
+
+_CASES: dict[str, Callable[[Any], object]] = {
+    BASE: orjson.loads,
+    OBJECTS: parse_message_content,
+    BYTES: parse_message_content_json,
+}
+
+
+class Size(NamedTuple):
+    messages: int
+    rounds: int
+    folder_seconds: float
+    """How long one run over a folder lasts, at least."""
+
+
+FULL = Size(messages=20_000, rounds=9, folder_seconds=0.02)
+SMOKE = Size(messages=200, rounds=1, folder_seconds=0)
+
+
+def measure(samples: Samples, size: Size) -> tuple[list[Row], list[Details]]:
+    mix = _compare(repeated(samples.lines, size.messages), size)
+    folders = {name: _compare(records, size) for name, records in samples.folders.items()}
+    rows = [
+        Row("P1", "objects, mix", mix.speed(OBJECTS, BASE), floor=0.9, aim=1.1),
+        *_slowest(folders, OBJECTS, "P1", claude=0.8, others=0.6),
+        Row("P2", "JSON bytes, mix", mix.speed(BYTES, BASE), floor=1.25, aim=1.5),
+        *_slowest(folders, BYTES, "P2", claude=1.0, others=1.0),
+        *_drift(samples, size),
+    ]
+    return rows, [_by_kind(samples, size), _by_folder(folders, samples)]
+
+
+def _compare(messages: list[bytes] | list[str], size: Size) -> Times:
+    passes = passes_for(size.folder_seconds, orjson.loads, messages)
+    cases = {name: over(function, messages, passes) for name, function in _CASES.items()}
+    return take_turns(cases, size.rounds)
+
+
+def _slowest(
+    folders: dict[str, Times], case: str, goal: str, *, claude: float, others: float
+) -> Iterator[Row]:
+    """One row for the folder of the family, and one for the folder of others, that is farthest behind."""
+    for family, floor in ((True, claude), (False, others)):
+        speeds = {
+            name: times.speed(case, BASE)
+            for name, times in folders.items()
+            if (name in CLAUDE_FAMILY) is family
+        }
+        if speeds:
+            slowest = min(speeds, key=speeds.__getitem__)
+            behind = sum(speed < floor for speed in speeds.values())
+            what = f"{case}, slowest {'Claude' if family else 'other'} folder"
+            note = f"{slowest}; {len(speeds) - behind} of {len(speeds)} folders reach the floor"
+            yield Row(goal, what, speeds[slowest], floor, note=note)
+
+
+def _drift(samples: Samples, size: Size) -> Iterator[Row]:
+    lines = {"a new key in every block": with_new_key, "a new block in every message": with_new_block}
+    for what, change in lines.items():
+        times = _compare(repeated([change(line) for line in samples.lines], size.messages), size)
+        for case in (OBJECTS, BYTES):
+            yield Row("P3", f"{case}, mix with {what}", times.speed(case, BASE), floor=0.9)
+
+
+def _by_kind(samples: Samples, size: Size) -> Details:
+    subsets: dict[str, list[bytes] | list[str]] = {
+        "assistant lines": [line for line in samples.lines if of_type(line, "assistant")],
+        "user lines": [line for line in samples.lines if of_type(line, "user")],
+        "the mix as str": [line.decode() for line in samples.lines],
+    }
+    speeds = [(name, _compare(messages, size)) for name, messages in subsets.items()]
+    rows = [
+        (name, factor(times.speed(OBJECTS, BASE)), factor(times.speed(BYTES, BASE))) for name, times in speeds
+    ]
+    return Details(f"Parts of the mix, against {BASE}", ("messages", OBJECTS, BYTES), rows)
+
+
+def _by_folder(folders: dict[str, Times], samples: Samples) -> Details:
+    rows = [
+        (
+            f"{name} (Claude)" if name in CLAUDE_FAMILY else name,
+            str(len(samples.folders[name])),
+            f"{sum(map(len, samples.folders[name])) / len(samples.folders[name]):,.0f}",
+            factor(times.speed(OBJECTS, BASE)),
+            factor(times.speed(BYTES, BASE)),
+        )
+        for name, times in folders.items()
+    ]
+    headings = ("folder", "records", "mean bytes", OBJECTS, BYTES)
+    return Details(f"Every folder of the samples, against {BASE}", headings, rows)

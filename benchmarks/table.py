@@ -1,0 +1,74 @@
+"""The table of goals, as text for the terminal and for RESULTS.md."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+
+class Row(NamedTuple):
+    """One thing that was measured, and the goal that it has."""
+
+    goal: str
+    """P1 to P8."""
+    what: str
+    ratio: float | None
+    """None where nothing could be measured; the note says why."""
+    floor: float | None = None
+    aim: float | None = None
+    bound: Literal[">=", "<="] = ">="
+    """Whether the ratio is a speed, which has to be high, or a time, which has to be low."""
+    note: str = ""
+
+
+class Details(NamedTuple):
+    """A table beside the goals."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+_HEADINGS = ("goal", "what", "floor", "measured", "result", "note")
+
+
+def goals(rows: Iterable[Row]) -> str:
+    return table(_HEADINGS, [_cells(row) for row in rows])
+
+
+def details(of: Details) -> str:
+    return f"{of.title}\n\n{table(of.headings, of.rows)}"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown, and aligned to be read as it is."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    lines = [headings, ["-" * width for width in widths], *rows]
+    return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
+
+
+def factor(ratio: float) -> str:
+    return f"{ratio:.2f}x"
+
+
+def share(part: float) -> str:
+    return f"{part:.1%}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    floor = "" if row.floor is None else f"{_SIGNS[row.bound]} {row.floor:g}x"
+    aim = f" (aim {row.aim:g}x)" if row.aim else ""
+    ratio = "" if row.ratio is None else factor(row.ratio)
+    return (row.goal, row.what, floor + aim, ratio, _result(row), row.note)
+
+
+_SIGNS = {">=": "≥", "<=": "≤"}
+
+
+def _result(row: Row) -> str:
+    if row.ratio is None:
+        return "not measured"
+    if row.floor is None:
+        return ""
+    beyond = row.ratio / row.floor - 1
+    if beyond < 0 if row.bound == ">=" else beyond > 0:
+        return f"missed by {abs(beyond):.1%}"
+    return "aim met" if row.aim and row.ratio >= row.aim else "met"

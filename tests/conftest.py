@@ -1,0 +1,126 @@
+"""A real PostgreSQL for every test: one server per run, one template database, a copy of it for each test."""
+
+import gc
+import os
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import docker
+import psycopg
+import pytest
+from docker.errors import DockerException
+from psycopg import AsyncConnection
+
+from ash_server.db.embedded import EmbeddedPostgres
+from ash_server.db.engine import connect, upgrade
+from ash_server.db.sessions import create_session
+
+
+def pytest_report_header() -> str:
+    return f"postgresql: {server_kind()}"
+
+
+@cache
+def server_kind() -> str:
+    if os.environ.get("ASH_TEST_DATABASE_URL"):
+        return "the one that ASH_TEST_DATABASE_URL names"
+    return "a container" if docker_answers() else "the embedded one"
+
+
+def docker_answers() -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # a client that reaches nobody leaves its socket open
+        try:
+            with closing(docker.from_env(timeout=3)) as client:
+                return bool(client.ping())
+        except DockerException:
+            return False
+        finally:
+            gc.collect()
+
+
+@contextmanager
+def embedded_server(folder: Path) -> Iterator[str]:
+    with EmbeddedPostgres(folder / "pg", durable=False) as server:
+        yield server.url()
+
+
+@contextmanager
+def container(folder: Path) -> Iterator[str]:
+    from testcontainers.community.postgres import PostgresContainer
+
+    with PostgresContainer("postgres:18", driver=None) as server:
+        yield server.get_connection_url()
+
+
+@contextmanager
+def named_server(folder: Path) -> Iterator[str]:
+    yield os.environ["ASH_TEST_DATABASE_URL"]
+
+
+SERVERS = {
+    "the one that ASH_TEST_DATABASE_URL names": named_server,
+    "a container": container,
+    "the embedded one": embedded_server,
+}
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with SERVERS[server_kind()](tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> Iterator[str]:
+    with new_database(server_url) as name:
+        upgrade(at_database(server_url, name))
+        yield name
+
+
+@pytest.fixture
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """A migrated, empty database of the test's own."""
+    with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
+        yield at_database(server_url, name)
+
+
+@pytest.fixture
+def bare_database_url(server_url: str) -> Iterator[str]:
+    """A database of the test's own that nobody has migrated."""
+    with new_database(server_url) as name:
+        yield at_database(server_url, name)
+
+
+@contextmanager
+def new_database(server_url: str, options: str = "") -> Iterator[str]:
+    name = f"ash_test_{uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} {options}")
+        try:
+            yield name
+        finally:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def at_database(server_url: str, name: str) -> str:
+    address, mark, options = server_url.partition("?")
+    scheme, authority = address.split("://")
+    return f"{scheme}://{authority.partition('/')[0]}/{name}{mark}{options}"
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[AsyncConnection]:
+    async with await connect(database_url) as conn:
+        yield conn
+
+
+@pytest.fixture
+async def session_id(connection: AsyncConnection) -> UUID:
+    return (await create_session(connection)).session.id

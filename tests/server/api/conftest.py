@@ -1,0 +1,89 @@
+"""The application, called in the process or served on a port.
+
+Most tests work in sessions of their own and share one application; those that look at all sessions, that change
+settings or that do harm have one with a database of its own.
+"""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+import uvicorn
+from httpx import AsyncClient
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+from psycopg.conninfo import make_conninfo
+
+from ash_server.app import create_app
+from ash_server.serve import address, listen
+from ash_server.settings import Settings
+
+BASE = "http://127.0.0.1:4100"
+
+
+@pytest.fixture(scope="session")
+def shared_database_url(server_url: str, template: str) -> Iterator[str]:
+    name = f"{template}_shared"
+    with psycopg.connect(server_url, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield make_conninfo(server_url, dbname=name)
+        conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+async def client(shared_database_url: str) -> AsyncIterator[AsyncClient]:
+    app = create_app(Settings(), database_url=shared_database_url)
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+async def session(client: AsyncClient) -> str:
+    """The address of a new session."""
+    created = await client.post("/api/sessions", json={})
+    return f"/api/sessions/{created.json()['id']}"
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings()
+
+
+@pytest.fixture
+def app(database_url: str, settings: Settings) -> Litestar:
+    return create_app(settings, database_url=database_url)
+
+
+@pytest.fixture
+async def own_client(app: Litestar) -> AsyncIterator[AsyncClient]:
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def server(app: Litestar) -> Iterator[str]:
+    """The address of a server that listens."""
+    with served(app) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def shared_server(shared_database_url: str) -> Iterator[str]:
+    with served(create_app(Settings(), database_url=shared_database_url)) as address:
+        yield address
+
+
+@contextmanager
+def served(app: Litestar) -> Iterator[str]:
+    with listen("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield address(listener)
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,153 @@
+"""Pages from elsewhere get nothing, and every answer says so to the browser."""
+
+import pytest
+from httpx import AsyncClient
+from litestar.testing import AsyncTestClient
+
+from ash_server.app import create_app
+from ash_server.settings import Settings
+
+BODY = {"content": "a"}
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:4100", 200),
+        ("127.0.0.1", 200),
+        ("localhost:4100", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:9", 200),
+        ("evil.example", 421),
+        ("evil.example:4100", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost@evil.example", 421),
+        ("127.0.0.1:4100@evil.example", 421),
+        ("192.168.0.1", 421),
+        ("[::2]", 421),
+        ("", 421),
+    ],
+)
+@pytest.mark.parametrize("address", ["/health/live", "/docs", "/openapi.json"])
+async def test_the_server_answers_to_its_own_names(
+    client: AsyncClient, address: str, host: str, status: int
+) -> None:
+    answer = await client.get(address, headers={"Host": host})
+
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["code"] == "host_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "status"),
+    [
+        (Settings(host="127.0.0.2"), "127.0.0.2:4100", 200),
+        (Settings(host="127.0.0.2"), "evil.example", 421),
+        (Settings(host="::1"), "[::1]", 200),
+        (Settings(host="::1"), "evil.example", 421),
+        (Settings(host="localhost"), "evil.example", 421),
+        (Settings(host="0.0.0.0"), "ash.example", 200),
+        (Settings(host="10.0.0.7"), "ash.example", 200),
+    ],
+)
+async def test_which_names_are_its_own_depends_on_where_it_listens(
+    settings: Settings, host: str, status: int
+) -> None:
+    app = create_app(settings, database_url="postgresql://127.0.0.1:1/nowhere")
+    async with AsyncTestClient(app) as client:
+        answer = await client.get("/health/live", headers={"Host": host})
+
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (None, 200),
+        ("http://127.0.0.1:4100", 200),
+        ("http://localhost:5173", 200),
+        ("http://[::1]:4100", 200),
+        ("https://evil.example", 403),
+        ("http://127.0.0.1.evil.example", 403),
+        ("http://evil.example:4100", 403),
+        ("http://localhost@evil.example", 403),
+        ("null", 403),
+        ("", 403),
+        ("file://", 403),
+    ],
+)
+async def test_pages_of_other_origins_change_nothing(
+    client: AsyncClient, origin: str | None, status: int
+) -> None:
+    answer = await client.post("/api/parse", json=BODY, headers={} if origin is None else {"Origin": origin})
+
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["code"] == "origin_not_allowed"
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
+async def test_every_method_that_changes_asks_for_the_origin(
+    client: AsyncClient, session: str, method: str
+) -> None:
+    address = f"{session}/messages" if method == "POST" else session
+
+    answer = await client.request(method, address, json=BODY, headers={"Origin": "https://evil.example"})
+
+    assert answer.status_code == 403
+    assert (await client.get(session, headers={"Origin": "https://evil.example"})).json()["messageCount"] == 0
+
+
+async def test_no_page_elsewhere_is_allowed_to_read(client: AsyncClient) -> None:
+    answer = await client.get("/api/sessions", headers={"Origin": "https://evil.example"})
+
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status"),
+    [
+        ("GET", "/api/sessions", 200),
+        ("GET", "/api/sessions/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("PUT", "/api/sessions", 405),
+        ("POST", "/api/parse", 415),
+        ("GET", "/health/live", 200),
+        ("GET", "/openapi.json", 200),
+    ],
+)
+async def test_headers_of_every_answer(client: AsyncClient, method: str, address: str, status: int) -> None:
+    answer = await client.request(method, address)
+
+    assert answer.status_code == status
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store, private",
+}
+
+
+@pytest.mark.parametrize(
+    ("address", "methods"),
+    [
+        ("/api/sessions", {"GET", "POST", "OPTIONS"}),
+        ("/api/parse", {"POST", "OPTIONS"}),
+        ("/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60", {"GET", "PATCH", "DELETE", "OPTIONS"}),
+    ],
+)
+async def test_other_methods_are_told_which_there_are(
+    client: AsyncClient, address: str, methods: set[str]
+) -> None:
+    refused = await client.put(address)
+    options = await client.options(address)
+
+    assert (refused.status_code, refused.json()["code"], options.status_code) == (
+        405,
+        "method_not_allowed",
+        204,
+    )
+    assert set(refused.headers["allow"].split(", ")) == set(options.headers["allow"].split(", ")) == methods

@@ -1,0 +1,80 @@
+"""A session comes out as the bytes that went in."""
+
+import socket
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+import pytest
+from httpx import AsyncClient
+from litestar import Litestar
+
+from ash_server.db.engine import connect
+from ash_server.db.sessions import set_unterminated
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+LARGE = "x" * 1_000_000
+
+
+@pytest.mark.parametrize("unterminated", [True, False])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        ["a"],
+        ["", ""],
+        ['{"a":1}\r', "", "\ufeff{}", "two\nlines", '{"type":"te'],
+        [LARGE] * 3,
+        ["m"] * 1000,
+    ],
+)
+async def test_every_text_and_a_newline_but_the_last_where_there_was_none(
+    client: AsyncClient, session: str, shared_database_url: str, texts: list[str], unterminated: bool
+) -> None:
+    if texts:
+        await client.post(f"{session}/messages", json=[{"content": text} for text in texts])
+    async with await connect(shared_database_url) as conn:
+        await set_unterminated(conn, UUID(session.rpartition("/")[2]), unterminated)
+
+    exported = await client.get(f"{session}/export")
+
+    whole = "".join(text + "\n" for text in texts)
+    assert exported.content == (whole.removesuffix("\n") if unterminated else whole).encode()
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    assert (
+        exported.headers["content-disposition"]
+        == f'attachment; filename="{session.rpartition("/")[2]}.jsonl"'
+    )
+
+
+async def test_chunks_are_exported_too(client: AsyncClient, session: str) -> None:
+    lines = b'{"type":"stream_event","event":{"type":"ping"}}\n{"type":"user","message":{"content":"a"}}\n'
+    await client.post(f"{session}/messages", content=lines, headers=NDJSON)
+
+    exported = await client.get(f"{session}/export", params={"format": "jsonl"})
+
+    assert exported.content == lines
+
+
+def test_readers_that_stall_or_leave_keep_nobody_waiting(server: str, app: Litestar) -> None:
+    session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
+    for _ in range(8):
+        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7).raise_for_status()
+    stalled = [_ask(f"{session}/export") for _ in range(4)]
+
+    listed = httpx.get(f"{session}/messages", params={"limit": 1})
+    for reader in stalled:
+        reader.close()
+    exported = httpx.get(f"{session}/export", timeout=30)
+
+    assert listed.status_code == 200
+    assert len(exported.content) == 56 * (len(LARGE) + 1)
+
+
+def _ask(address: str) -> socket.socket:
+    """Someone who asks and reads no more than the first bytes."""
+    parts = urlsplit(address)
+    reader = socket.create_connection((parts.hostname or "", parts.port or 0))
+    reader.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+    assert reader.recv(15) == b"HTTP/1.1 200 OK"
+    return reader

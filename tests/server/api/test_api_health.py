@@ -1,0 +1,82 @@
+"""What the server says when the database is well, away, empty or restarted."""
+
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from httpx import AsyncClient
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+
+from ash_server.app import create_app
+from ash_server.settings import Settings
+
+BASE = "http://127.0.0.1:4100"
+
+
+async def test_a_server_that_is_well(client: AsyncClient) -> None:
+    for address in ("/health/live", "/health/ready"):
+        answer = await client.get(address)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+@pytest.fixture
+async def away() -> AsyncIterator[AsyncClient]:
+    """A server whose database is nowhere."""
+    app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        app.state.pool.timeout = app.state.export_pool.timeout = 0.1
+        yield client
+
+
+ADDRESSES = [
+    ("GET", "/health/ready"),
+    ("GET", "/api/sessions"),
+    ("POST", "/api/sessions"),
+    ("GET", "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/messages"),
+    ("POST", "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/messages"),
+    ("GET", "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/export"),
+]
+
+
+async def test_without_a_database_it_lives_and_says_when_to_come_back(away: AsyncClient) -> None:
+    answers = {}
+    for method, address in ADDRESSES:
+        body = {"content": "a"} if address.endswith("messages") else {}
+        answer = await away.request(method, address, json=body if method == "POST" else None)
+        answers[method, address] = (
+            answer.status_code,
+            answer.json()["code"],
+            "retry-after" in answer.headers,
+        )
+
+    assert answers == dict.fromkeys(ADDRESSES, (503, "database_unavailable", True))
+    assert (await away.get("/health/live")).status_code == 200
+    assert (await away.post("/api/parse", json={"content": "a"})).status_code == 200
+
+
+async def test_a_database_without_the_schema_is_not_ready(bare_database_url: str) -> None:
+    app = create_app(Settings(), database_url=bare_database_url)
+    async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
+        for address in ("/health/ready", "/api/sessions"):
+            answer = await client.get(address)
+            assert (answer.status_code, answer.json()["code"]) == (503, "schema_mismatch")
+            assert "retry-after" in answer.headers
+
+
+async def test_it_recovers_when_its_connections_were_cut(
+    own_client: AsyncClient, app: Litestar, database_url: str
+) -> None:
+    await own_client.post("/api/sessions", json={"title": "kept"})
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+    cut = await own_client.get("/api/sessions")
+    while (after := await own_client.get("/api/sessions")).status_code != 200:
+        assert after.json()["code"] == "database_unavailable"
+
+    assert cut.json()["code"] == "database_unavailable"
+    assert [session["title"] for session in after.json()["sessions"]] == ["kept"]

@@ -1,0 +1,224 @@
+"""Messages over HTTP: in as they are, out as they are, and read."""
+
+import json
+from typing import Any
+from uuid import UUID, uuid5
+
+import pytest
+from httpx import AsyncClient
+
+from ash_server.db.engine import connect
+from ash_server.db.messages import list_messages_parsed
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+TEXT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Go on."}}'
+CALL = json.dumps(
+    {
+        "type": "assistant",
+        "message": {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "x" * 500, "signature": "s"},
+                {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}},
+            ],
+        },
+    }
+)
+RECORD = '{"type":"file-history-snapshot","messageId":"m"}'
+PLAIN = "[INFO] started"
+
+ALL = [TEXT, CALL, RECORD, PLAIN]
+
+
+@pytest.fixture
+async def filled(client: AsyncClient, session: str) -> str:
+    """The address of a session's messages: ALL of them, numbered from 1."""
+    await client.post(f"{session}/messages", json=[{"content": content} for content in ALL])
+    return f"{session}/messages"
+
+
+async def contents(client: AsyncClient, session: str) -> list[str]:
+    page = await client.get(f"{session}/messages", params={"limit": 1000})
+    return [message["content"] for message in page.json()["messages"]]
+
+
+async def test_one_message(client: AsyncClient, session: str) -> None:
+    answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
+
+    assert (answer.status_code, answer.json()) == (
+        201,
+        {"messages": [{"id": "a", "sequence": 1, "created": True}]},
+    )
+
+
+async def test_the_same_message_again_answers_200_with_the_sequence_it_has(
+    client: AsyncClient, session: str
+) -> None:
+    for status, created in ((201, True), (200, False)):
+        answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
+
+        assert (answer.status_code, answer.json()) == (
+            status,
+            {"messages": [{"id": "a", "sequence": 1, "created": created}]},
+        )
+
+
+async def test_a_list_that_is_partly_stored_answers_201(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", json={"content": "b", "id": "b"})
+
+    answer = await client.post(f"{session}/messages", json=[{"content": c, "id": c} for c in "abc"])
+
+    assert answer.status_code == 201
+    assert [tuple(message.values()) for message in answer.json()["messages"]] == [
+        ("a", 2, True),
+        ("b", 1, False),
+        ("c", 3, True),
+    ]
+
+
+async def test_a_line_with_the_providers_id_is_stored_once(client: AsyncClient, session: str) -> None:
+    session_id = UUID(session.rpartition("/")[2])
+
+    first = await client.post(f"{session}/messages", content=TEXT, headers=NDJSON)
+    again = await client.post(f"{session}/messages", json=[{"content": TEXT}, {"content": TEXT + " "}])
+
+    ids = [message["id"] for answer in (first, again) for message in answer.json()["messages"]]
+    assert ids == [str(uuid5(session_id, "u-1" + text)) for text in (TEXT, TEXT, TEXT + " ")]
+    assert await contents(client, session) == [TEXT, TEXT + " "]
+
+
+@pytest.mark.parametrize(
+    ("body", "stored"),
+    [
+        ("a\nb\n", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("a\r\nb\r\n", ["a\r", "b\r"]),
+        ("\n\n \t\r\na\n\n", ["a"]),
+        ("  {}  \n", ["  {}  "]),
+        ("\ufeff{}\n{} {}\n", ["\ufeff{}", "{} {}"]),
+        ("a\u2028b\u0085c\x0bd\x0ce\x1cf\n", ["a\u2028b\u0085c\x0bd\x0ce\x1cf"]),
+        ('{"type":"te\n', ['{"type":"te']),
+    ],
+)
+async def test_lines_are_stored_as_they_stand(
+    client: AsyncClient, session: str, body: str, stored: list[str]
+) -> None:
+    answer = await client.post(f"{session}/messages", content=body.encode(), headers=NDJSON)
+
+    assert answer.status_code == 201
+    assert await contents(client, session) == stored
+
+
+async def test_what_the_writer_says_wins(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", json={"content": TEXT, "role": "tool", "source": "elsewhere"})
+
+    message = (await client.get(f"{session}/messages/1")).json()
+
+    assert (message["role"], message["source"], message["kind"]) == ("tool", "elsewhere", "message")
+
+
+@pytest.mark.parametrize("expected", [0, 2])
+async def test_a_wrong_expected_sequence_writes_nothing_and_burns_no_number(
+    client: AsyncClient, session: str, expected: int
+) -> None:
+    await client.post(f"{session}/messages?expectedSequence=0", json={"content": "a"})
+
+    refused = await client.post(f"{session}/messages?expectedSequence={expected}", json={"content": "b"})
+    accepted = await client.post(f"{session}/messages?expectedSequence=1", json={"content": "b"})
+
+    assert (refused.status_code, refused.json()["code"], refused.json()["currentSequence"]) == (
+        409,
+        "sequence_mismatch",
+        1,
+    )
+    assert accepted.json()["messages"][0]["sequence"] == 2
+
+
+async def test_a_page_is_what_the_library_reads(
+    client: AsyncClient, filled: str, shared_database_url: str
+) -> None:
+    page = await client.get(filled, params={"parsed": "true"})
+
+    async with await connect(shared_database_url) as conn:
+        expected = await list_messages_parsed(conn, UUID(filled.split("/")[3]))
+    assert page.json() == {"messages": [message.model_dump(mode="json") for message in expected]}
+    assert len(expected) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("query", "absent"),
+    [
+        ({}, {"parsed"}),
+        ({"parsed": "false"}, {"parsed"}),
+        ({"parsed": "true"}, set()),
+        ({"content": "false"}, {"content", "parsed"}),
+        ({"content": "false", "parsed": "true"}, {"content"}),
+    ],
+)
+async def test_a_page_carries_what_was_asked_for(
+    client: AsyncClient, filled: str, query: dict[str, str], absent: set[str]
+) -> None:
+    everything = {"id", "sessionId", "role", "kind", "source", "content", "sequence", "createdAt", "parsed"}
+
+    page = await client.get(filled, params=query)
+
+    assert [set(message) for message in page.json()["messages"]] == [everything - absent] * len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("query", "sequences", "cursors"),
+    [
+        ({"limit": "2"}, [1, 2], {"nextAfter": 2}),
+        ({"after": "2", "limit": "2"}, [3, 4], {"nextAfter": 4}),
+        ({"after": "4", "limit": "2"}, [], {}),
+        ({"after": "9007199254740991"}, [], {}),
+        ({"before": "9007199254740991", "limit": "3"}, [2, 3, 4], {"prevBefore": 2}),
+        ({"before": "2", "limit": "3"}, [1], {}),
+        ({"before": "4", "after": "1"}, [2, 3], {}),
+        ({"kind": "record"}, [3], {}),
+        ({"kind": "message"}, [1, 2, 4], {}),
+        ({"kind": "record,chunk"}, [3], {}),
+        ({"role": "assistant"}, [2], {}),
+        ({"role": "tool"}, [], {}),
+        ({"type": "tool_use"}, [2], {}),
+        ({"type": "text"}, [1, 4], {}),
+        ({"type": "text", "limit": "1"}, [1], {"nextAfter": 1}),
+    ],
+)
+async def test_pages_and_filters(
+    client: AsyncClient, filled: str, query: dict[str, str], sequences: list[int], cursors: dict[str, int]
+) -> None:
+    page = (await client.get(filled, params=query)).json()
+
+    assert [message["sequence"] for message in page.pop("messages")] == sequences
+    assert page == cursors
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        (None, "application/json"),
+        ("*/*", "application/json"),
+        ("application/json", "application/json"),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "application/json"),
+        ("text/plain", "text/plain; charset=utf-8"),
+        ("text/plain;q=0.9, application/json;q=0.1", "text/plain; charset=utf-8"),
+    ],
+)
+async def test_one_message_comes_as_json_or_as_its_text(
+    client: AsyncClient, filled: str, accept: str | None, media_type: str
+) -> None:
+    headers = {} if accept is None else {"Accept": accept}
+    page = (await client.get(filled, params={"parsed": "true"})).json()["messages"]
+
+    answer = await client.get(f"{filled}/2", headers=headers)
+
+    assert answer.headers["content-type"] == media_type
+    shown: Any = answer.json() if media_type == "application/json" else answer.content
+    assert shown == (page[1] if media_type == "application/json" else CALL.encode())
+
+
+async def test_a_sequence_nobody_has_yet_is_not_found(client: AsyncClient, filled: str) -> None:
+    for sequence in (5, 2**53 - 1):
+        assert (await client.get(f"{filled}/{sequence}")).json()["code"] == "message_not_found"

@@ -1,0 +1,141 @@
+"""Sessions over HTTP."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from httpx import AsyncClient
+
+from ash_server.db.sessions import session_id_for
+
+UNKNOWN = f"/api/sessions/{uuid4()}"
+
+
+async def test_a_session_is_created_with_what_the_writer_says(client: AsyncClient) -> None:
+    parent = (await client.post("/api/sessions", json={})).json()["id"]
+    said = {"source": "claude", "parentId": parent, "title": "Paths", "metadata": {"team": ["a", 1, None]}}
+
+    created = await client.post("/api/sessions", json=said)
+
+    session = created.json()
+    assert created.status_code == 201
+    assert UUID(session["id"]).version == 7
+    assert session == {
+        "id": session["id"],
+        "createdAt": session["createdAt"],
+        "updatedAt": session["createdAt"],
+        "messageCount": 0,
+        "eventCount": 0,
+        **said,
+    }
+    assert (await client.get(f"/api/sessions/{session['id']}")).json() == session
+
+
+async def test_an_external_id_gets_or_creates(client: AsyncClient) -> None:
+    named = {"source": "claude", "externalId": "projects/a/b.jsonl"}
+
+    first = await client.post("/api/sessions", json={**named, "title": "First"})
+    second = await client.post("/api/sessions", json={**named, "title": "Second"})
+
+    assert [first.status_code, second.status_code] == [201, 200]
+    assert first.json() == second.json()
+    assert first.json()["id"] == str(session_id_for("claude", "projects/a/b.jsonl"))
+
+
+async def test_pages_of_sessions_are_newest_first_and_complete(own_client: AsyncClient) -> None:
+    ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(5)]
+
+    listed: list[str] = []
+    after: dict[str, str] = {}
+    while True:
+        page = (await own_client.get("/api/sessions", params={"limit": 2, **after})).json()
+        listed += [session["id"] for session in page["sessions"]]
+        if "nextAfter" not in page:
+            break
+        after = {"after": page["nextAfter"]}
+
+    assert listed == ids[::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "titles"),
+    [
+        ({}, ["Beta", "Alpha"]),
+        ({"source": "claude"}, ["Alpha"]),
+        ({"q": "bet"}, ["Beta"]),
+        ({"q": "elsewhere"}, ["Alpha"]),
+        ({"q": "bet", "source": "claude"}, []),
+        ({"q": "%"}, []),
+    ],
+)
+async def test_lists_of_sessions_can_be_narrowed(
+    own_client: AsyncClient, query: dict[str, str], titles: list[str]
+) -> None:
+    await own_client.post(
+        "/api/sessions", json={"title": "Alpha", "source": "claude", "externalId": "elsewhere"}
+    )
+    await own_client.post("/api/sessions", json={"title": "Beta"})
+
+    listed = await own_client.get("/api/sessions", params=query)
+
+    assert [session["title"] for session in listed.json()["sessions"]] == titles
+
+
+@pytest.mark.parametrize(
+    ("change", "title", "metadata"),
+    [
+        ({}, "Old", {"a": 1}),
+        ({"title": "New"}, "New", {"a": 1}),
+        ({"title": None}, None, {"a": 1}),
+        ({"metadata": {"b": 2}}, "Old", {"b": 2}),
+        ({"title": "New", "metadata": {}}, "New", {}),
+    ],
+)
+async def test_a_change_leaves_the_rest_as_it_is(
+    client: AsyncClient, change: dict[str, Any], title: str | None, metadata: dict[str, Any]
+) -> None:
+    created = await client.post("/api/sessions", json={"title": "Old", "metadata": {"a": 1}})
+
+    changed = await client.patch(f"/api/sessions/{created.json()['id']}", json=change)
+
+    assert (changed.status_code, changed.json().get("title"), changed.json()["metadata"]) == (
+        200,
+        title,
+        metadata,
+    )
+
+
+async def test_deleting_takes_the_messages_along(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", json={"content": "gone"})
+
+    deleted = await client.delete(session)
+
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for address in (session, f"{session}/messages", f"{session}/messages/1", f"{session}/export"):
+        assert (await client.get(address)).json()["code"] == "session_not_found"
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "body"),
+    [
+        ("GET", UNKNOWN, None),
+        ("PATCH", UNKNOWN, {}),
+        ("DELETE", UNKNOWN, None),
+        ("GET", f"{UNKNOWN}/messages", None),
+        ("POST", f"{UNKNOWN}/messages", {"content": "a"}),
+        ("GET", f"{UNKNOWN}/messages/1", None),
+        ("GET", f"{UNKNOWN}/export", None),
+    ],
+)
+async def test_an_unknown_session_is_not_found(
+    client: AsyncClient, method: str, address: str, body: dict[str, Any] | None
+) -> None:
+    answer = await client.request(method, address, json=body)
+
+    assert answer.json() == {
+        "type": "urn:ash:problem:session_not_found",
+        "title": "No session has this id.",
+        "status": 404,
+        "code": "session_not_found",
+    }
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

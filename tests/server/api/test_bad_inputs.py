@@ -1,0 +1,410 @@
+"""The table of bad inputs: what is stored all the same, what is refused and how, and that nothing breaks a page."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from httpx import AsyncClient
+
+from ash_server.settings import Settings
+from ash_shared.parse import parse_message_content
+
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+STORED = {
+    "1 empty": "",
+    "2 blank": " \t ",
+    "3 plain text": "not json",
+    "4 cut JSON": '{"type":"te',
+    "5 trailing comma": '{"type":"text","text":"a",}',
+    "5 comment": '{"a":1} // b',
+    "5 single quotes": "{'type':'text'}",
+    "6 BOM": '\ufeff{"type":"text","text":"a"}',
+    "7 null": "null",
+    "8 true": "true",
+    "8 number": "5",
+    "8 negative zero": "-0.0",
+    "9 string": '"hi"',
+    "10 empty list": "[]",
+    "10 empty object": "{}",
+    "11 mixed list": '[1,"a",null,{}]',
+    "12 NaN": '{"a":NaN,"b":-Infinity}',
+    "13 beyond a float": "[1e400]",
+    "14 beyond a double": "[9007199254740993,18446744073709551616,1234567890123456789012345678901234567890]",
+    "15 5,000 digits": "[" + "1" * 5000 + "]",
+    "16 spellings": "[-0,1.0,1E5]",
+    "17 duplicate keys": '{"type":"text","type":"tool_use","text":"a"}',
+    "18 escaped NUL": r'{"type":"text","text":"a\u0000b"}',
+    "21 lone high surrogate": r'{"type":"text","text":"a\ud83d"}',
+    "22 lone low surrogate": r'{"type":"text","text":"\ude00a"}',
+    "22 reversed pair": r'{"type":"text","text":"\ude00\ud83d"}',
+    "22 surrogate in a key": r'{"type":"text","text":"a","\ud83d":1}',
+    "26 control character": '{"type":"text","text":"a\x01b"}',
+    "27 odd characters": "a\u2028b\uffffc\u202ed\x1b[31m",
+    "28 nested 200 deep": "[" * 200 + "]" * 200,
+    "29 nested 300 deep": "[" * 300 + "]" * 300,
+    "30 nested 990 deep": "[" * 990 + "]" * 990,
+    "31 nested 100,000 deep": "[" * 100_000 + "]" * 100_000,
+    "33 one long string": json.dumps("a" * 1_000_000),
+    "36 many lists": "[" + "[]," * 300_000 + "[]]",
+    "43 text without text": '{"type":"text"}',
+    "43 text that is none": '[{"type":"text","text":5},{"type":"text","text":null},{"type":"text","text":[]}]',
+    "44 odd types": '[{"type":5},{"type":null},{"type":""},{"a":1}]',
+    "44 long type": json.dumps({"type": "t" * 10_000}),
+    "45 unknown type": '{"type":"server_tool_use_v9","id":"a"}',
+    "46 tool_use without parts": '[{"type":"tool_use","name":"a"},{"type":"tool_use","input":{}},{"type":"tool_use"}]',
+    "47 tool_result contents": '[{"type":"tool_result"},{"type":"tool_result","content":{"a":1}}]',
+    "48 svg": '{"type":"image","source":{"type":"base64","media_type":"image/svg+xml","data":"<svg onload=a>"}}',
+    "49 file name": r'{"type":"file","filename":"../../etc/passwd\u0000\r\n"}',
+    "50 thinking without text": '{"type":"thinking","thinking":"","signature":"s"}',
+    "51 JSON in JSON": json.dumps(json.dumps({"type": "text", "text": "a"})),
+    "52 two objects": '{"a":1} {"b":2}',
+    "53 markup": "<script>alert(1)</script></textarea>[x](javascript:1)![](http://evil.example)",
+}
+
+
+@pytest.mark.parametrize("raw", STORED.values(), ids=STORED.keys())
+async def test_it_is_stored_and_breaks_no_page(client: AsyncClient, session: str, raw: str) -> None:
+    posted = await client.post(f"{session}/messages", json=[{"content": raw}, {"content": "beside it"}])
+
+    page = await client.get(f"{session}/messages", params={"parsed": "true"})
+    one = await client.get(f"{session}/messages/1")
+    text = await client.get(f"{session}/messages/1", headers={"Accept": "text/plain"})
+    exported = await client.get(f"{session}/export")
+
+    assert (posted.status_code, page.status_code) == (201, 200)
+    assert [message["content"] for message in page.json()["messages"]] == [raw, "beside it"]
+    assert page.json()["messages"][0] == one.json()
+    assert one.json()["parsed"] == [block.model_dump(mode="json") for block in parse_message_content(raw)]
+    assert text.content == raw.encode()
+    assert exported.content == raw.encode() + b"\nbeside it\n"
+
+
+async def test_14_digits_stay_exact(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", json={"content": STORED["14 beyond a double"]})
+
+    page = await client.get(f"{session}/messages", params={"parsed": "true", "content": "false"})
+
+    for digits in ("9007199254740993", "18446744073709551616", "1234567890123456789012345678901234567890"):
+        assert digits in page.text
+
+
+MANY = 1001
+REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
+    "4 cut": (b'{"content":"a', JSON, 400, {"code": "invalid_json"}),
+    "5 trailing comma": (b'{"content":"a",}', JSON, 400, {"code": "invalid_json"}),
+    "6 BOM": (b'\xef\xbb\xbf{"content":"a"}', JSON, 400, {"code": "invalid_json"}),
+    "7 null": (b"null", JSON, 400, {"code": "invalid_body"}),
+    "12 NaN": (b'{"content":NaN}', JSON, 400, {"code": "invalid_json"}),
+    "19 NUL": (rb'{"content":"a\u0000"}', JSON, 422, {"code": "nul_byte", "index": 0}),
+    "19 NUL in a batch": (
+        rb'[{"content":"a"},{"content":"\u0000"}]',
+        JSON,
+        422,
+        {"code": "nul_byte", "index": 1},
+    ),
+    "19 NUL in a line": (b"a\nb\0\n", NDJSON, 422, {"code": "nul_byte", "index": 1}),
+    "20 NUL in an id": (rb'{"content":"a","id":"\u0000"}', JSON, 422, {"code": "nul_byte", "index": 0}),
+    "20 NUL in a source": (
+        rb'{"content":"a","source":"\u0000"}',
+        JSON,
+        422,
+        {"code": "nul_byte", "index": 0},
+    ),
+    "20 NUL in a role": (rb'{"content":"a","role":"\u0000"}', JSON, 400, {"code": "invalid_body"}),
+    "23 surrogate": (rb'{"content":"\ud83d"}', JSON, 400, {"code": "invalid_json"}),
+    "24 bytes in JSON": (b'{"content":"\xff"}', JSON, 400, {"code": "invalid_utf8"}),
+    "24 bytes in a line": (b"a\n\xed\xa0\x80\n", NDJSON, 400, {"code": "invalid_utf8"}),
+    "25 UTF-16": ('{"content":"a"}'.encode("utf-16"), JSON, 400, {"code": "invalid_utf8"}),
+    "25 latin-1": (b'{"content":"a"}', {"Content-Type": "application/json; charset=latin-1"}, 415, {}),
+    "25 UTF-16 that says so": (b"{", {"Content-Type": "application/json; charset=utf-16"}, 415, {}),
+    "32 nested": (b'{"content":' + b"[" * 1001 + b"]" * 1001 + b"}", JSON, 400, {"code": "too_deep"}),
+    "32 nested further": (b"[" * 100_000, JSON, 400, {"code": "too_deep"}),
+    "32 nested elsewhere": (b'{"a":' + b'{"a":' * 500 + b"1" + b"}" * 501, JSON, 400, {"code": "too_deep"}),
+    "34 large": (
+        json.dumps([{"content": "a"}, {"content": "a" * (2**20 + 1)}]).encode(),
+        JSON,
+        413,
+        {"code": "message_too_large", "index": 1},
+    ),
+    "34 large line": (b"a" * (2**20 + 1), NDJSON, 413, {"code": "message_too_large", "index": 0}),
+    "34 large in bytes": ("€".encode() * 2**19, NDJSON, 413, {"code": "message_too_large", "index": 0}),
+    "35 large body": (b"a\n" * (2**22 + 1), NDJSON, 413, {"code": "body_too_large"}),
+    "36 bomb": (b"[" + b"[]," * 2**21 + b"[]]", JSON, 400, {"code": "invalid_body"}),
+    "36 larger bomb": (b"[" + b"[]," * 3_000_000 + b"[]]", JSON, 413, {"code": "body_too_large"}),
+    "37 many": (json.dumps([{"content": "a"}] * MANY).encode(), JSON, 413, {"code": "batch_too_large"}),
+    "37 many lines": (b"a\n" * MANY, NDJSON, 413, {"code": "batch_too_large"}),
+    "38 none": (b"[]", JSON, 400, {"code": "empty_batch"}),
+    "38 no line": (b"\n \n", NDJSON, 400, {"code": "empty_batch"}),
+    "38 nothing": (b"", NDJSON, 400, {"code": "empty_batch"}),
+    "38 no JSON": (b"", JSON, 400, {"code": "invalid_json"}),
+    "39 id twice": (
+        b'[{"content":"a","id":"x"},{"content":"a","id":"x"}]',
+        JSON,
+        422,
+        {"code": "duplicate_in_batch", "index": 1},
+    ),
+    "54 text": (b'{"content":"a"}', {"Content-Type": "text/plain"}, 415, {}),
+    "54 form": (b"content=a", {"Content-Type": "application/x-www-form-urlencoded"}, 415, {}),
+    "54 multipart": (b'{"content":"a"}', {"Content-Type": "multipart/form-data; boundary=a"}, 415, {}),
+    "54 none": (b'{"content":"a"}', {}, 415, {}),
+    "54 nearly": (b'{"content":"a"}', {"Content-Type": "application/json5"}, 415, {}),
+    "54 with a profile": (b'{"content":"a"}', {"Content-Type": "application/json; profile=a"}, 415, {}),
+    "55 gzip": (b"\x1f\x8b", {**JSON, "Content-Encoding": "gzip"}, 415, {}),
+    "56 missing": (
+        b'{"role":"user"}',
+        JSON,
+        400,
+        {"errors": [("$.content", "Object missing required field")]},
+    ),
+    "56 null": (b'{"content":null}', JSON, 400, {"errors": [("$.content", "Expected `str`, got `null`")]}),
+    "56 number": (b'[{"content":5}]', JSON, 400, {"errors": [("$[0].content", "Expected `str`, got `int`")]}),
+    "56 object": (b'{"content":{}}', JSON, 400, {"errors": [("$.content", "Expected `str`, got `object`")]}),
+    "57 extra": (
+        b'[{"content":"a"},{"content":"a","extra":1}]',
+        JSON,
+        400,
+        {"errors": [("$[1].extra", "Object contains unknown field")]},
+    ),
+    "57 odd extra": (b'{"`":1}', JSON, 400, {"errors": [("$.`", "Object contains unknown field")]}),
+    "64 role": (b'{"content":"a","role":"x"}', JSON, 400, {"errors": [("$.role", "Invalid enum value")]}),
+    "long id": (b'{"content":"a","id":"%s"}' % (b"i" * 256), JSON, 400, {"code": "invalid_body"}),
+    "empty id": (b'{"content":"a","id":""}', JSON, 400, {"code": "invalid_body"}),
+}
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "expected"), REFUSED.values(), ids=REFUSED.keys())
+async def test_it_is_refused_and_nothing_is_stored(
+    client: AsyncClient,
+    session: str,
+    body: bytes,
+    headers: dict[str, str],
+    status: int,
+    expected: dict[str, Any],
+) -> None:
+    refused = await client.post(f"{session}/messages", content=body, headers=headers)
+
+    problem = refused.json()
+    problem["errors"] = [(each["path"], each["message"]) for each in problem.get("errors", ())]
+    assert (refused.status_code, refused.headers["content-type"]) == (status, "application/problem+json")
+    assert {name: problem[name] for name in expected} == expected
+    assert status != 415 or problem["code"] == "unsupported_media_type"
+    assert (await client.get(session)).json()["messageCount"] == 0
+
+
+async def test_41_an_id_with_another_text_keeps_the_original(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", json={"content": "original", "id": "x"})
+
+    refused = await client.post(
+        f"{session}/messages", json=[{"content": "new"}, {"content": "other", "id": "x"}]
+    )
+
+    page = (await client.get(f"{session}/messages")).json()
+    assert (refused.status_code, refused.json()["code"], refused.json()["index"]) == (409, "id_conflict", 1)
+    assert [message["content"] for message in page["messages"]] == ["original"]
+
+
+ACCEPTED_TYPES = (
+    "application/json",
+    "Application/JSON",
+    "application/json;charset=UTF-8",
+    'application/json; charset="utf-8"',
+    "application/x-ndjson",
+    "application/X-NDJSON ; charset=utf-8",
+)
+
+
+@pytest.mark.parametrize("media_type", ACCEPTED_TYPES)
+async def test_spellings_of_the_media_types(client: AsyncClient, session: str, media_type: str) -> None:
+    answer = await client.post(
+        f"{session}/messages", content=b'{"content":"a"}', headers={"Content-Type": media_type}
+    )
+
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/api/sessions/abc",
+        "/api/sessions/..%2f",
+        "/api/sessions/%00",
+        "/api/sessions/0199f3a27c1e7b3a9d550c7b8f1f2e60",
+        "/api/sessions/{0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60}",
+        "/api/sessions/urn:uuid:0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+        "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/messages/1_0",
+        "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/messages/٣",
+        "/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60/messages/a",
+        "/api/nothing",
+        "/nothing",
+    ],
+)
+async def test_58_addresses_of_nothing(client: AsyncClient, address: str) -> None:
+    answer = await client.get(address)
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_59_an_unknown_session_answers_the_same_whatever_is_asked(client: AsyncClient) -> None:
+    unknown, nil = f"/api/sessions/{UUID(int=7)}", f"/api/sessions/{UUID(int=0)}"
+
+    assert (await client.get(unknown)).content == (await client.get(nil)).content
+
+
+OF_LIST = [
+    *(f"after={value}" for value in ("-1", "abc", "1.5", "", "0x10", "1_000", "%2B1", "+1", "1e3", "٣")),
+    *(f"after={value}" for value in (2**53, 2**63, 10**20)),
+    *(f"before={value}" for value in ("0", "-1", "", "null", 2**53)),
+    *(f"limit={value}" for value in ("0", "-5", "1001", "", "ten")),
+    *(f"parsed={value}" for value in ("1", "yes", "True", "")),
+    *(f"kind={value}" for value in ("", "x", "message,", "message,,record", "message;record", "message%0A")),
+    *(f"role={value}" for value in ("x'%20OR%20'1'='1", "", "%00", "user,tool", "null")),
+    *(f"type={value}" for value in ("", "%00", "texts", "null")),
+    *("limit=1&limit=2", "limit=1&limit=1", "nothing=1", "Limit=1", "limit", "=1", "limi%74=1&limit=1"),
+    *("role=%ff", "role=%ED%A0%80", "role=%C0%80", "role=%", "role=%2", "role=%zz", "%ff=1", "type=\xff"),
+]
+OF_SESSIONS = [
+    "source=",
+    "type=text",
+    "q=",
+    "q=%00",
+    "q=%ff",
+    "source=",
+    "source=%00",
+    "after=",
+    "after=abc",
+    "after=%00",
+    "limit=0",
+    "type=text",
+]
+ELSEWHERE = [
+    ("GET", "/api/sessions/{id}?a=1"),
+    ("GET", "/api/sessions/{id}/messages/1?parsed=true"),
+    ("GET", "/api/sessions/{id}/messages/0"),
+    ("GET", "/api/sessions/{id}/messages/-1"),
+    ("GET", f"/api/sessions/{{id}}/messages/{2**53}"),
+    ("GET", "/api/sessions/{id}/export?format=xml"),
+    ("GET", "/api/sessions/{id}/export?format=jsonl&format=jsonl"),
+    ("POST", "/api/sessions/{id}/messages?expectedSequence=-1"),
+    ("POST", "/api/sessions/{id}/messages?expected_sequence=1"),
+    ("POST", "/api/sessions?a=1"),
+    ("POST", "/api/parse?a=1"),
+    ("DELETE", "/api/sessions/{id}?force=true"),
+    ("GET", "/health/live?a=1"),
+    ("GET", "/health/ready?a=1"),
+    ("GET", "/docs?url=https://evil.example/openapi.json"),
+]
+ADDRESSES = [
+    *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in OF_LIST),
+    *(("GET", f"/api/sessions?{query}") for query in OF_SESSIONS),
+    *ELSEWHERE,
+]
+
+
+async def test_60_to_65_parameters_that_cannot_be(client: AsyncClient, session: str) -> None:
+    answers = {}
+    for method, address in ADDRESSES:
+        named = address.format(id=session.rpartition("/")[2])
+        answer = await client.request(method, named, json={} if method == "POST" else None)
+        answers[method, address] = (answer.status_code, answer.json().get("code"))
+
+    assert answers == dict.fromkeys(ADDRESSES, (400, "invalid_parameter"))
+    assert (await client.get(session)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "path"),
+    [
+        ("POST", '{"id":"a"}', "$.id"),
+        ("POST", '{"externalId":""}', "$.externalId"),
+        ("POST", '{"parentId":"a"}', "$.parentId"),
+        ("POST", '{"title":5}', "$.title"),
+        ("POST", '{"source":null}', "$.source"),
+        ("POST", '{"metadata":[]}', "$.metadata"),
+        ("POST", "[]", "$"),
+        ("PATCH", '{"source":"a"}', "$.source"),
+        ("PATCH", '{"metadata":null}', "$.metadata"),
+    ],
+)
+async def test_bodies_of_sessions_are_strict(
+    client: AsyncClient, session: str, method: str, body: str, path: str
+) -> None:
+    address = "/api/sessions" if method == "POST" else session
+
+    refused = await client.request(method, address, content=body, headers=JSON)
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_body")
+    assert [each["path"] for each in refused.json()["errors"]] == [path]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"metadata":' + b'{"a":' * 199 + b"1" + b"}" * 200, 201, None),
+        (b'{"metadata":' + b'{"a":' * 200 + b"1" + b"}" * 201, 400, "too_deep"),
+        (b'{"metadata":' + b'{"a":' * 5000 + b"1" + b"}" * 5001, 400, "too_deep"),
+        (rb'{"metadata":{"a":"\ud83d"}}', 400, "invalid_json"),
+        (rb'{"title":"\u0000"}', 422, "nul_byte"),
+        (rb'{"externalId":"\u0000"}', 422, "nul_byte"),
+        (b'{"metadata":{"a":"%s"}}' % (b"a" * 2**20), 413, "body_too_large"),
+    ],
+)
+async def test_odd_sessions(client: AsyncClient, body: bytes, status: int, code: str | None) -> None:
+    answer = await client.post("/api/sessions", content=body, headers=JSON)
+
+    assert (answer.status_code, answer.json().get("code")) == (status, code)
+
+
+async def test_metadata_of_any_kind_comes_back(client: AsyncClient) -> None:
+    metadata = {"a\0": ["\0", 10**40, -0.5, None, {"": {}}], "b": "\u2028"}
+
+    created = await client.post("/api/sessions", json={"metadata": metadata})
+
+    assert created.json()["metadata"] == metadata
+
+
+CANARY = "canary-7f3a"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (json.dumps({"content": CANARY, "extra": CANARY}), JSON),
+        (json.dumps({"content": CANARY, "role": CANARY}), JSON),
+        (json.dumps({"content": [CANARY]}), JSON),
+        (json.dumps({"content": CANARY + "\0"}), JSON),
+        (json.dumps({"content": CANARY, "id": "taken"}), JSON),
+        (json.dumps({"content": CANARY * 200_000}), JSON),
+        (json.dumps(CANARY), JSON),
+        (f'{{"content":"{CANARY}', JSON),
+        (f"{CANARY}\0\n", NDJSON),
+        (CANARY, {"Content-Type": "text/plain"}),
+    ],
+)
+async def test_problems_do_not_repeat_contents(
+    client: AsyncClient, session: str, body: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.post(f"{session}/messages", json={"content": "a", "id": "taken"})
+
+    refused = await client.post(f"{session}/messages", content=body, headers=headers)
+
+    assert refused.is_client_error
+    assert CANARY not in refused.text + str(refused.headers) + caplog.text
+
+
+class TestLimits:
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(max_message_bytes=10, max_body_bytes=100)
+
+    async def test_they_are_settings(self, own_client: AsyncClient) -> None:
+        session = f"/api/sessions/{(await own_client.post('/api/sessions', json={})).json()['id']}"
+
+        answers = [
+            await own_client.post(f"{session}/messages", content=lines, headers=NDJSON)
+            for lines in (b"a" * 10, b"a" * 11, b"a\n" * 50, b"a\n" * 51)
+        ]
+
+        assert [answer.status_code for answer in answers] == [201, 413, 201, 413]

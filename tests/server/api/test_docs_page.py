@@ -1,0 +1,61 @@
+"""The page that shows the document: whole, unchanged, and alone."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from httpx import AsyncClient
+
+import ash_server.api
+
+FOLDER = Path(ash_server.api.__file__).parent / "swagger"
+
+
+def test_the_vendored_files_are_unchanged() -> None:
+    recorded = dict(
+        re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", (FOLDER / "VENDORED.md").read_text(), re.MULTILINE)
+    )
+    own = {"VENDORED.md", "index.html", "start.js"}
+
+    files = {
+        path.name: sha256(path.read_bytes()).hexdigest() for path in FOLDER.iterdir() if path.name not in own
+    }
+
+    assert files == recorded
+
+
+async def test_the_page_and_its_parts(client: AsyncClient) -> None:
+    page = await client.get("/docs")
+    parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert parts == [
+        "data:,",
+        "/docs/swagger-ui.css",
+        "/openapi.json",
+        "/docs/swagger-ui-bundle.js",
+        "/docs/start.js",
+    ]
+    for part in parts[1:]:
+        assert (await client.get(part)).status_code == 200
+
+
+async def test_the_page_may_load_nothing_from_elsewhere(client: AsyncClient) -> None:
+    policy = (await client.get("/docs")).headers["content-security-policy"]
+
+    sources = {source for directive in policy.split("; ") for source in directive.split(" ")[1:]}
+    assert sources == {"'none'", "'self'", "data:"}
+    assert "frame-ancestors 'none'" in policy
+    assert "validatorUrl: null" in (FOLDER / "start.js").read_text()
+
+
+async def test_the_root_leads_to_the_page(client: AsyncClient) -> None:
+    answer = await client.get("/", follow_redirects=False)
+
+    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+
+
+@pytest.mark.parametrize("name", ["VENDORED.md", "index.html", "..%2fdocuments.py", "%2e%2e", "nothing.js"])
+async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, name: str) -> None:
+    assert (await client.get(f"/docs/{name}")).status_code == 404

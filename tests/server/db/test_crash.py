@@ -1,0 +1,153 @@
+"""kill -9, of the database and of a writer: what was answered is there, and trying again makes nothing twice."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db.embedded import EmbeddedPostgres
+from ash_server.db.engine import connect, upgrade
+from ash_server.db.messages import Appended, NewMessage, append, stream_messages
+from ash_server.db.sessions import create_session
+
+ROUNDS = 3
+WRITERS = 4
+
+# Appends pairs of messages and tells each when it is answered.
+WRITER = """
+import asyncio, sys
+from uuid import UUID
+from ash_server.db.engine import connect
+from ash_server.db.messages import append
+from ash_server.ingest import new_message
+
+async def main(url, session_id):
+    async with await connect(url) as conn:
+        for number in range(10**6):
+            batch = [new_message(session_id, "text", id=f"{number}-{part}") for part in "ab"]
+            for appended in await append(conn, session_id, batch):
+                print(appended.sequence, appended.id, flush=True)
+
+asyncio.run(main(sys.argv[1], UUID(sys.argv[2])))
+"""
+
+
+def batch_of(name: str) -> list[NewMessage]:
+    return [
+        NewMessage(f"{name}-{part}", True, f"text of {name}", "user", "message", "claude", ("text",))
+        for part in "abc"
+    ]
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(tmp_path / "pg") as server:
+        upgrade(server.url())
+        yield server
+
+
+def kill(server_data: Path) -> None:
+    os.kill(int((server_data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+
+class Writer:
+    """Remembers what was answered, and the one batch of which it cannot know."""
+
+    def __init__(self, name: str, session_id: UUID) -> None:
+        self.name, self.session_id = name, session_id
+        self.answered: list[Appended] = []
+        self.number = 0
+        self.reached = asyncio.Event()
+
+    async def run(self, url: str, goal: int) -> None:
+        """Until the connection breaks; tells when so many batches are answered."""
+        self.reached.clear()
+        try:
+            async with await connect(url) as conn:
+                while True:
+                    self.answered += await append(
+                        conn, self.session_id, batch_of(f"{self.name}-{self.number}")
+                    )
+                    self.number += 1
+                    if self.number >= goal:
+                        self.reached.set()
+        except psycopg.OperationalError:
+            pass
+
+
+async def test_killing_the_database_loses_nothing_and_doubles_nothing(
+    durable: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    async with await connect(durable.url()) as conn:
+        ids = [(await create_session(conn)).session.id for _ in range(2)]
+    writers = [Writer(str(n), ids[n % 2]) for n in range(WRITERS)]
+
+    for round in range(1, ROUNDS + 1):
+        async with asyncio.TaskGroup() as writing:
+            for writer in writers:
+                writing.create_task(writer.run(durable.url(), goal=round * 20))
+            for writer in writers:
+                await writer.reached.wait()
+            kill(tmp_path / "pg")
+        durable.start()
+        async with await connect(durable.url()) as conn:
+            for writer in writers:
+                await finish(conn, writer)
+
+    for session_id in ids:
+        own = [writer for writer in writers if writer.session_id == session_id]
+        async with await connect(durable.url()) as conn:
+            stored = [(each.sequence, each.id) async for each in stream_messages(conn, session_id)]
+        assert stored == sorted((each.sequence, each.id) for writer in own for each in writer.answered)
+        assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
+
+
+async def finish(conn: AsyncConnection, writer: Writer) -> None:
+    """Everything answered is there; the open batch is there whole or not at all, and now it is stored once."""
+    before = {each.id: each.sequence async for each in stream_messages(conn, writer.session_id)}
+    open_batch = batch_of(f"{writer.name}-{writer.number}")
+    known = {message.id for message in open_batch} & set(before)
+    answers = await append(conn, writer.session_id, open_batch)
+
+    assert {each.id: before.get(each.id) for each in writer.answered} == {
+        each.id: each.sequence for each in writer.answered
+    }
+    assert [each.created for each in answers] in ([True] * 3, [False] * 3)
+    assert known == {each.id for each in answers if not each.created}
+    writer.answered += answers
+    writer.number += 1
+
+
+async def test_killing_a_writer_leaves_whole_batches_and_no_lock(
+    connection: AsyncConnection, database_url: str, session_id: UUID
+) -> None:
+    for round in range(3):
+        answered = killed_writer(database_url, session_id, after=40 + 7 * round)
+        stored = [(each.sequence, each.id) async for each in stream_messages(connection, session_id)]
+
+        assert set(answered) <= set(stored)
+        assert stored == [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored))]
+        assert len(stored) % 2 == 0
+
+    next_one = await append(connection, session_id, batch_of("next"))
+    assert [each.sequence - len(stored) for each in next_one] == [1, 2, 3]
+
+
+def killed_writer(url: str, session_id: UUID, after: int) -> list[tuple[int, str]]:
+    """What a writer had been answered when it was killed; each new one tries the same messages again."""
+    command = [sys.executable, "-c", WRITER, url, str(session_id)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(after)]
+        process.kill()
+        lines += process.stdout.readlines()
+    complete = [line.split() for line in lines if line.endswith("\n")]
+    return [(int(sequence), id) for sequence, id in complete]

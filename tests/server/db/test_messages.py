@@ -1,0 +1,421 @@
+"""Appending and reading, by one writer and one reader at a time."""
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db.engine import connect
+from ash_server.db.messages import (
+    Appended,
+    NewMessage,
+    Page,
+    StoredMessage,
+    append,
+    get_contents,
+    get_message,
+    list_messages,
+    list_messages_parsed,
+    stream_messages,
+)
+from ash_server.db.sessions import create_session, get_session
+from ash_server.errors import (
+    AshError,
+    DuplicateInBatch,
+    IdConflict,
+    InvalidId,
+    InvalidParameter,
+    InvalidUtf8,
+    MessageNotFound,
+    NulByte,
+    SequenceMismatch,
+    SessionNotFound,
+)
+from ash_shared.message import Kind
+
+STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+
+
+def message(id: str, content: str = "text", given: bool = True, **described: Any) -> NewMessage:
+    return NewMessage(
+        **{
+            "id": id,
+            "given": given,
+            "content": content,
+            "role": "user",
+            "kind": "message",
+            "source": "claude",
+            "block_types": ("text",),
+            **described,
+        }
+    )
+
+
+async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str, str]]:
+    page = await list_messages(connection, session_id, kinds=("message", "record", "chunk"))
+    return [(each.sequence, each.id, each.content) for each in page]
+
+
+async def test_messages_get_the_next_sequences_in_their_order(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    answers = [
+        await append(connection, session_id, [message("a", "1")]),
+        await append(connection, session_id, [message("b", "2"), message("c", "3")]),
+        await append(connection, session_id, []),
+    ]
+
+    assert answers == [[Appended("a", 1, True)], [Appended("b", 2, True), Appended("c", 3, True)], []]
+    assert await stored(connection, session_id) == [(1, "a", "1"), (2, "b", "2"), (3, "c", "3")]
+
+
+async def test_sessions_count_by_themselves(connection: AsyncConnection, session_id: UUID) -> None:
+    other = (await create_session(connection)).session.id
+    await append(connection, session_id, [message("a")])
+
+    assert await append(connection, other, [message("a", "other")]) == [Appended("a", 1, True)]
+
+
+async def test_repeating_an_append_answers_as_before(connection: AsyncConnection, session_id: UUID) -> None:
+    batch = [message("a"), message("b", given=False)]
+    await append(connection, session_id, batch)
+    session = await get_session(connection, session_id)
+
+    assert await append(connection, session_id, batch) == [Appended("a", 1, False), Appended("b", 2, False)]
+    assert await get_session(connection, session_id) == session
+
+
+async def test_a_batch_stores_what_is_new_in_it(connection: AsyncConnection, session_id: UUID) -> None:
+    await append(connection, session_id, [message("b")])
+
+    assert await append(connection, session_id, [message("a"), message("b"), message("c")]) == [
+        Appended("a", 2, True),
+        Appended("b", 1, False),
+        Appended("c", 3, True),
+    ]
+
+
+async def test_a_line_that_repeats_within_a_batch_is_stored_once(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    twice = [message("a", given=False), message("b", given=False), message("a", given=False)]
+
+    assert await append(connection, session_id, twice) == [
+        Appended("a", 1, True),
+        Appended("b", 2, True),
+        Appended("a", 1, False),
+    ]
+
+
+REFUSALS: dict[str, tuple[list[NewMessage], type[AshError], int | None]] = {
+    "other text": ([message("new"), message("a", "other")], IdConflict, 1),
+    "other text, derived": ([message("a", "other", given=False)], IdConflict, 0),
+    "other text within": ([message("x", "1", given=False), message("x", "2", given=False)], IdConflict, 1),
+    "an id named twice": ([message("new"), message("b"), message("new")], DuplicateInBatch, 2),
+    "a NUL": ([message("new"), message("b", "a\0b")], NulByte, 1),
+    "a NUL in the id": ([message("a\0")], NulByte, 0),
+    "a NUL in the source": ([message("new", source="\0")], NulByte, 0),
+    "half a surrogate pair": ([message("new", "\udc00")], InvalidUtf8, 0),
+    "no id": ([message("new"), message("")], InvalidId, 1),
+    "a long id": ([message("é" * 256)], InvalidId, 0),
+}
+
+
+@pytest.mark.parametrize(("batch", "refusal", "index"), REFUSALS.values(), ids=REFUSALS)
+async def test_a_batch_is_stored_whole_or_not_at_all(
+    connection: AsyncConnection,
+    session_id: UUID,
+    batch: list[NewMessage],
+    refusal: type[AshError],
+    index: int,
+) -> None:
+    await append(connection, session_id, [message("a")])
+    with pytest.raises(refusal) as refused:
+        await append(connection, session_id, batch)
+
+    assert refused.value.index == index
+    assert await append(connection, session_id, [message("next")]) == [Appended("next", 2, True)]
+
+
+async def test_an_expected_sequence_guards_what_is_new(connection: AsyncConnection, session_id: UUID) -> None:
+    await append(connection, session_id, [message("a")], expected_sequence=0)
+    for wrong in (0, 2, -1, 2**70):
+        with pytest.raises(SequenceMismatch) as mismatch:
+            await append(connection, session_id, [message("b")], expected_sequence=wrong)
+        assert mismatch.value.extra == {"currentSequence": 1}
+
+    assert await append(connection, session_id, [message("a")], expected_sequence=0) == [
+        Appended("a", 1, False)
+    ]
+    assert await append(connection, session_id, [message("b")], expected_sequence=1) == [
+        Appended("b", 2, True)
+    ]
+
+
+async def test_nobody_appends_to_a_stranger_or_reads_one(connection: AsyncConnection) -> None:
+    for call in (
+        append(connection, STRANGER, [message("a")]),
+        append(connection, STRANGER, []),
+        list_messages(connection, STRANGER),
+        list_messages_parsed(connection, STRANGER, before=5),
+        get_message(connection, STRANGER, 1),
+    ):
+        with pytest.raises(SessionNotFound):
+            await call
+
+
+async def test_an_append_is_the_sessions_activity(connection: AsyncConnection) -> None:
+    session, _ = await create_session(connection)
+    await append(connection, session.id, [message("a", source="unknown"), message("b", source="codex")])
+    first = await get_session(connection, session.id)
+    await append(connection, session.id, [message("c", source="claude")])
+    last = await get_session(connection, session.id)
+    times = [each.created_at for each in await list_messages(connection, session.id)]
+
+    assert session.created_at <= times[0] == times[1] <= times[2] <= datetime.now(UTC)
+    assert (first.first_at, first.last_at, first.updated_at) == (times[0], times[0], times[0])
+    assert (last.first_at, last.last_at, last.updated_at) == (times[0], times[2], times[2])
+    assert [(each.message_count, each.source) for each in (session, first, last)] == [
+        (0, "unknown"),
+        (2, "codex"),
+        (3, "codex"),
+    ]
+
+
+async def test_a_large_batch_and_a_large_message(connection: AsyncConnection, session_id: UUID) -> None:
+    large = "é" * 5_000_000
+    answers = await append(
+        connection, session_id, [message("large", large)] + [message(str(n)) for n in range(2000)]
+    )
+
+    assert [answer.sequence for answer in answers] == list(range(1, 2002))
+    assert (await get_message(connection, session_id, 1)).content == large
+
+
+VERBATIM = [
+    "",
+    " \t\r\n ",
+    "\ufeff{}",
+    '{"b":1,"a":2,"a":3, "x" : 1.0e400 }',
+    r'{"a":"\u0000","\ud800":"\udc00\ud83d"}',
+    "\x01\x1b[31m\u2028\uffff\u202e\U0010ffff",
+    "{'\"%s %b %(x)s $1 {} \\",
+    "e\u0301 vs é",
+    "line\r\nline\rline",
+]
+
+
+async def test_what_comes_in_comes_out(connection: AsyncConnection, session_id: UUID) -> None:
+    await append(connection, session_id, [message(text or "empty", text) for text in VERBATIM])
+
+    assert [(id, content) for _, id, content in await stored(connection, session_id)] == [
+        (text or "empty", text) for text in VERBATIM
+    ]
+
+
+async def test_a_stored_message_has_what_was_said_of_it(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await append(connection, session_id, [message("a", "x", role="system", kind="record", source="codex")])
+    found = await get_message(connection, session_id, 1)
+
+    assert found == StoredMessage("a", "system", "record", "codex", "x", 1, found.created_at)
+    assert found.created_at.tzinfo is UTC or str(found.created_at.tzinfo) == "UTC"
+
+
+async def test_a_sequence_that_is_not_there(connection: AsyncConnection, session_id: UUID) -> None:
+    await append(connection, session_id, [message("a")])
+
+    for sequence in (0, -1, 2, 2**53, 2**63, 10**30, -(10**30)):
+        with pytest.raises(MessageNotFound):
+            await get_message(connection, session_id, sequence)
+
+
+async def test_texts_are_found_by_the_ids_of_their_messages(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await append(connection, session_id, [message(id, f"text of {id}") for id in "abc"])
+
+    found = await get_contents(connection, session_id, ["c", "a", "missing"])
+    assert found == {"a": "text of a", "c": "text of c"}
+    assert await get_contents(connection, session_id, []) == {}
+    assert await get_contents(connection, STRANGER, ["a"]) == {}
+
+
+@pytest.fixture
+async def mixed(connection: AsyncConnection, session_id: UUID) -> UUID:
+    """Ten messages: kinds message, record, chunk in turn; the even ones by the assistant, with a tool use."""
+    kinds = ("message", "record", "chunk")
+    even: dict[str, Any] = {"role": "assistant", "block_types": ("text", "tool_use")}
+    odd: dict[str, Any] = {"role": "user", "block_types": ()}
+    batch = [message(str(n), kind=kinds[(n - 1) % 3], **(odd if n % 2 else even)) for n in range(1, 11)]
+    await append(connection, session_id, batch)
+    return session_id
+
+
+ALL: tuple[Kind, ...] = ("message", "record", "chunk")
+
+PAGES: list[tuple[Page, list[int]]] = [
+    ({}, [1, 2, 4, 5, 7, 8, 10]),
+    ({"kinds": ALL}, list(range(1, 11))),
+    ({"kinds": ("chunk",)}, [3, 6, 9]),
+    ({"kinds": ()}, []),
+    ({"kinds": ALL, "limit": 3}, [1, 2, 3]),
+    ({"kinds": ALL, "after": 3, "limit": 3}, [4, 5, 6]),
+    ({"kinds": ALL, "after": 9}, [10]),
+    ({"kinds": ALL, "after": 10}, []),
+    ({"kinds": ALL, "after": 2**53 - 1}, []),
+    ({"kinds": ALL, "before": 2**53 - 1, "limit": 3}, [8, 9, 10]),
+    ({"kinds": ALL, "before": 8, "limit": 3}, [5, 6, 7]),
+    ({"kinds": ALL, "before": 3, "limit": 3}, [1, 2]),
+    ({"kinds": ALL, "before": 1}, []),
+    ({"kinds": ALL, "before": None}, list(range(1, 11))),
+    ({"kinds": ALL, "after": 2, "before": 6}, [3, 4, 5]),
+    ({"kinds": ALL, "after": 2, "before": 6, "limit": 2}, [4, 5]),
+    ({"kinds": ALL, "role": "assistant"}, [2, 4, 6, 8, 10]),
+    ({"kinds": ALL, "role": "tool"}, []),
+    ({"kinds": ALL, "role": None, "type": None, "limit": 1}, [1]),
+    ({"kinds": ALL, "type": "tool_use"}, [2, 4, 6, 8, 10]),
+    ({"kinds": ALL, "type": "tool"}, []),
+    ({"kinds": ALL, "type": ""}, []),
+    ({"role": "assistant", "type": "text", "after": 2, "limit": 2}, [4, 8]),
+    ({"role": "assistant", "type": "text", "before": 9, "limit": 2}, [4, 8]),
+]
+
+
+async def test_a_page_has_what_it_was_asked_for(connection: AsyncConnection, mixed: UUID) -> None:
+    async def page(wanted: Page) -> list[int]:
+        return [each.sequence for each in await list_messages(connection, mixed, **wanted)]
+
+    for _ in range(2):  # the second time with statements that PostgreSQL has prepared
+        assert [(wanted, await page(wanted)) for wanted, _ in PAGES] == PAGES
+
+
+async def test_a_parsed_page_is_the_same_page(connection: AsyncConnection, mixed: UUID) -> None:
+    wanted: Page = {"role": "assistant", "type": "text", "before": 9, "limit": 2}
+
+    assert [each.sequence for each in await list_messages_parsed(connection, mixed, **wanted)] == [4, 8]
+
+
+OUT_OF_BOUNDS: list[tuple[Page, type[AshError]]] = [
+    ({"after": -1}, InvalidParameter),
+    ({"after": 2**53}, InvalidParameter),
+    ({"after": 10**30}, InvalidParameter),
+    ({"before": 0}, InvalidParameter),
+    ({"before": 2**53}, InvalidParameter),
+    ({"limit": 0}, InvalidParameter),
+    ({"limit": 1001}, InvalidParameter),
+    ({"type": "\0"}, NulByte),
+    ({"type": "\ud800"}, InvalidUtf8),
+]
+
+
+async def test_a_page_out_of_bounds_is_refused(connection: AsyncConnection, session_id: UUID) -> None:
+    for page, refusal in OUT_OF_BOUNDS:
+        with pytest.raises(refusal):
+            await list_messages(connection, session_id, **page)
+
+
+async def test_a_page_is_found_by_its_key(connection: AsyncConnection, session_id: UUID) -> None:
+    """A page reads its own rows and no other, wherever it is and however much PostgreSQL knows when it plans."""
+    await connection.execute(
+        """
+        INSERT INTO messages
+        SELECT %s, n, n, 'user', 'message', 'claude', repeat('x', 1500), '{text}', 1, now()
+        FROM generate_series(1, 20000) AS n
+        """,
+        [session_id],
+    )
+    pages: list[Page] = [{"after": 0}, {"after": 19_000}, {"before": 20_001}, {"before": 1_000}]
+
+    for setting in (
+        "SET plan_cache_mode = auto",
+        "SET plan_cache_mode = force_generic_plan",
+        "ANALYZE messages",
+    ):
+        await connection.execute(setting)
+        assert [await rows_read(connection, session_id, page) for page in pages] == [100] * 4
+
+
+async def rows_read(connection: AsyncConnection, session_id: UUID, page: Page) -> int:
+    """As PostgreSQL counts them."""
+
+    async def counted() -> int:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        cursor = await connection.execute(
+            "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'messages'"
+        )
+        row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    before = await counted()
+    await list_messages(connection, session_id, **page)
+    return await counted() - before
+
+
+async def test_a_stream_has_everything_in_order(connection: AsyncConnection, mixed: UUID) -> None:
+    everything = [each.sequence async for each in stream_messages(connection, mixed)]
+    chosen = [each.sequence async for each in stream_messages(connection, mixed, after=3, kinds=("chunk",))]
+
+    assert (everything, chosen) == (list(range(1, 11)), [6, 9])
+    assert await append(connection, mixed, [message("next")]) == [Appended("next", 11, True)]
+    assert [each async for each in stream_messages(connection, STRANGER)] == []
+
+
+async def test_a_stream_may_be_left_early(connection: AsyncConnection, mixed: UUID) -> None:
+    async with aclosing(stream_messages(connection, mixed)) as streamed:
+        first = await anext(streamed)
+
+    assert first.sequence == 1
+    assert await append(connection, mixed, [message("next")]) == [Appended("next", 11, True)]
+
+
+async def test_a_stream_tells_of_one_moment(
+    connection: AsyncConnection, mixed: UUID, database_url: str
+) -> None:
+    async with await connect(database_url) as other, aclosing(stream_messages(connection, mixed)) as streamed:
+        seen = [(await anext(streamed)).sequence]
+        await append(other, mixed, [message("late")])
+        seen += [each.sequence async for each in streamed]
+
+    assert seen == list(range(1, 11))
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+POISONED = {
+    "broken": '{"type":"assistant","message":',
+    "deep": '{"type":"user","message":{"role":"user","content":' + nested(300) + "}}",
+    "very deep": nested(100_000),
+    "lone surrogate": r'{"type":"user","message":{"role":"user","content":"a\ud800b"}}',
+    "surrogate in a key": r'{"type":"holo","\udc00":1}',
+    "nul escape": r'{"type":"user","message":{"role":"user","content":[{"type":"text","text":"a\u0000b"}]}}',
+    "huge integer": '{"type":"holo","n":' + "9" * 5000 + "}",
+    "forty digits": '{"type":"holo","n":' + "9" * 40 + "}",
+    "nan": '{"type":"holo","n":NaN}',
+    "overflow": '{"type":"holo","n":1e400}',
+    "duplicate keys": '{"type":"text","type":"tool_use"}',
+    "wrong types": '{"type":5,"message":[],"content":{"role":null}}',
+    "wrong block": '{"type":"user","message":{"role":"user","content":[{"type":"text"},5,null,[]]}}',
+    "null": "null",
+    "bom": "\ufeff" + '{"type":"holo"}',
+    "empty": "",
+}
+
+
+async def test_no_row_breaks_a_page(connection: AsyncConnection, session_id: UUID) -> None:
+    good = '{"type":"user","message":{"role":"user","content":"fine"}}'
+    batch = [message(name, raw) for name, raw in POISONED.items()]
+    await append(connection, session_id, [message("first", good), *batch, message("last", good)])
+    page = await list_messages_parsed(connection, session_id)
+    written = [each.model_dump(mode="json") for each in page]
+
+    assert [each.id for each in page] == ["first", *POISONED, "last"]
+    assert all("parsed" in each for each in written)
+    assert [each["parsed"] for each in (written[0], written[-1])] == [[{"type": "text", "text": "fine"}]] * 2
+    assert [each.content for each in page] == [good, *POISONED.values(), good]

@@ -1,0 +1,129 @@
+"""The schema: what the migrations make is what the code expects, and it can be sharded by session."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from psycopg import AsyncConnection
+from sqlalchemy import CheckConstraint, NullPool, create_engine
+
+from ash_server.db.engine import REVISION
+from ash_server.db.tables import metadata
+
+ROOT = Path(__file__).parents[3]
+
+# Whatever must be unique, or refers to something, has to begin with the session's id; nothing may draw from a
+# sequence that all sessions share.
+UNSHARDABLE = """
+    WITH keys AS (
+        SELECT conrelid AS relation, conname AS name, conkey[1] AS first
+        FROM pg_constraint WHERE contype IN ('p', 'u', 'f')
+        UNION ALL
+        SELECT indrelid, indexrelid::regclass::name, indkey[0]
+        FROM pg_index WHERE indisunique AND indexrelid NOT IN (SELECT conindid FROM pg_constraint)
+    )
+    SELECT name
+    FROM keys
+    JOIN pg_class ON pg_class.oid = relation
+    LEFT JOIN pg_attribute ON attrelid = relation AND attnum = first AND attnum > 0
+    WHERE relnamespace = 'public'::regnamespace AND relname <> 'alembic_version'
+      AND attname IS DISTINCT FROM CASE relname WHEN 'sessions' THEN 'id' ELSE 'session_id' END
+    UNION ALL
+    SELECT relname FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace
+    ORDER BY 1
+"""
+
+BAD_TABLE = """
+    CREATE TABLE bad (
+        id bigserial PRIMARY KEY,
+        session_id uuid REFERENCES sessions,
+        parent_id uuid REFERENCES sessions,
+        name text UNIQUE,
+        note text,
+        UNIQUE (session_id, name)
+    );
+    CREATE UNIQUE INDEX bad_note_idx ON bad (lower(note));
+"""
+
+
+async def unshardable(connection: AsyncConnection) -> list[str]:
+    return [name for (name,) in await (await connection.execute(UNSHARDABLE)).fetchall()]
+
+
+async def test_the_schema_can_be_sharded_by_session(connection: AsyncConnection) -> None:
+    assert await unshardable(connection) == []
+
+
+async def test_a_table_that_cannot_be_sharded_would_be_found(connection: AsyncConnection) -> None:
+    await connection.execute(BAD_TABLE)
+
+    assert await unshardable(connection) == [
+        "bad_id_seq",
+        "bad_name_key",
+        "bad_note_idx",
+        "bad_parent_id_fkey",
+        "bad_pkey",
+    ]
+
+
+def test_the_tables_are_what_the_migrations_make(database_url: str) -> None:
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(database_url), poolclass=NullPool
+    )
+    with engine.connect() as connection:
+        options = {"compare_type": True, "compare_server_default": True}
+        differences = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+    assert differences == []
+
+
+async def test_the_checks_are_what_the_migrations_make(connection: AsyncConnection) -> None:
+    """Alembic does not compare them."""
+    cursor = await connection.execute(
+        "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+    )
+    declared = {
+        str(constraint.name)
+        for table in metadata.tables.values()
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint)
+    }
+
+    assert {name for (name,) in await cursor.fetchall()} == declared
+
+
+async def test_content_is_compressed_with_lz4_where_the_server_has_it(connection: AsyncConnection) -> None:
+    cursor = await connection.execute(
+        """
+        SELECT CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END = enumvals[cardinality(enumvals)]
+        FROM pg_attribute, pg_settings
+        WHERE attrelid = 'messages'::regclass AND attname = 'content' AND name = 'default_toast_compression'
+        """
+    )
+
+    assert await cursor.fetchone() == (True,)
+
+
+def test_the_code_knows_the_newest_migration() -> None:
+    assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
+
+
+def test_the_command_of_alembic_works_in_a_checkout(bare_database_url: str) -> None:
+    environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
+
+    def alembic(*arguments: str) -> str:
+        command = [sys.executable, "-m", "alembic", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert "CREATE TABLE messages" in alembic("upgrade", "head", "--sql")
+    alembic("upgrade", "head")
+    assert "No new upgrade operations detected." in alembic("check")
+    assert f"{REVISION} (head)" in alembic("current")
+    alembic("downgrade", "base")
+    assert alembic("current") == ""

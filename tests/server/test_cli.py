@@ -1,0 +1,344 @@
+"""The command `ash`, run as people run it, on a real PostgreSQL."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+import ash_server
+from ash_server import cli
+from ash_server.db.engine import REVISION
+from ash_server.db.sessions import session_id_for
+from ash_server.ingest import line_id
+from ash_shared.blocks import CLASSES
+
+COMMAND = Path(sys.executable).with_name("ash")
+SAMPLES = Path(ash_server.__file__).parent / "samples"
+USER = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}'
+CALL = '{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}'
+TOOL = '{"type":"assistant","message":{"content":[' + CALL + "]}}"
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Ash = Callable[..., Ran]
+
+
+@pytest.fixture
+def ash(database_url: str, tmp_path: Path) -> Ash:
+    """Runs `ash` in an empty home, beside the test's files and on the test's database."""
+    (tmp_path / "home").mkdir()
+
+    def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path / "home"),
+            "ASH_DATABASE_URL": database_url,
+            **variables,
+        }
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=environment,
+            cwd=tmp_path,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def without_seconds(report: str) -> Any:
+    return {name: value for name, value in json.loads(report).items() if name != "seconds"}
+
+
+def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "home/.claude/projects/-w/s.jsonl", f"{USER}\r\n\n{TOOL}")
+    name = "projects/-w/s.jsonl"
+    session = str(session_id_for("claude", name))
+    named = {"id": session, "externalId": name, "source": "claude", "path": str(path)}
+    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0}
+
+    first = ash("import", str(path), "--json")
+    assert (first.code, first.err) == (0, "")
+    assert without_seconds(first.out) == {
+        "sessions": [{**named, **counts, "problems": []}],
+        "unread": [],
+        **counts,
+    }
+
+    with path.open("a") as file:
+        file.write("\nmore\n")
+    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0}
+    assert without_seconds(ash("import", str(tmp_path / "home/.claude"), "--json").out) == {
+        "sessions": [{**named, **counts, "problems": []}],
+        "unread": [],
+        **counts,
+    }
+
+    for reference in (session, session[:8], name):
+        assert ash("export", reference) == Ran(0, path.read_bytes().decode(), "")
+    assert ash("export", session, "-o", "copy.jsonl") == Ran(0, "", "")
+    assert ash("export", "--all", "-o", "all") == Ran(0, "1 sessions in all\n", "")
+    assert (tmp_path / "copy.jsonl").read_bytes() == path.read_bytes()
+    assert [(each.name, each.read_bytes()) for each in (tmp_path / "all").iterdir()] == [
+        (f"{session}.jsonl", path.read_bytes())
+    ]
+
+
+def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "a/1.jsonl", "one\nt\0wo\nthree\n")
+    written(tmp_path / "a/2.jsonl", "one\n\udcff\n")
+    (tmp_path / "a/loop.jsonl").symlink_to("loop.jsonl")
+    (tmp_path / "empty").mkdir()
+
+    done = ash("import", "a", "absent.jsonl", "empty")
+    assert (done.code, done.out.partition(", in ")[0]) == (
+        1,
+        "2 sessions, messages: 3 new, 0 already there, 0 changed, 2 refused",
+    )
+    assert done.err.splitlines() == [
+        "ash: empty: no file in it ends with .jsonl or .json",
+        "ash: a/loop.jsonl: Too many levels of symbolic links",
+        "ash: absent.jsonl: No such file or directory",
+        "ash: a/1.jsonl:2: refused: holds a NUL byte, which PostgreSQL cannot keep (at byte 5)",
+        "ash: a/2.jsonl:2: refused: is not valid UTF-8 (at byte 4)",
+    ]
+
+    written(tmp_path / "a/1.jsonl", "one\ntwo\nTHREE\n")
+    done = ash("import", "a/1.jsonl")
+    assert (done.code, done.err.splitlines()) == (
+        1,
+        [
+            "ash: a/1.jsonl:2: changed: was not stored at import (at byte 4)",
+            "ash: a/1.jsonl:3: changed: reads differently than when it was imported (at byte 8)",
+            "ash: what was stored before stays as it is; --replace imports such files anew",
+        ],
+    )
+    assert ash("import", "a/1.jsonl", "--replace").code == 0
+    assert ash("export", str(tmp_path / "a/1.jsonl")) == Ran(0, "one\ntwo\nTHREE\n", "")
+
+
+def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "doc.json", '{\n "role": "user",\n "content": "hi"\n}\n')
+    written(tmp_path / "empty.jsonl", "")
+
+    assert ash("import", "doc.json", "doc.json", "--as", "a letter").code == 0
+    assert ash("messages", "a letter", "--raw") == Ran(0, (tmp_path / "doc.json").read_text(), "")
+    assert ash("import", "doc.json", "empty.jsonl", "--as", "b") == Ran(
+        2, "", "ash: --as names one session, but there are 2 files (`ash import --help` tells more)\n"
+    )
+    assert ash("import", "empty.jsonl", "--as", "b").code == 0
+    assert ash("export", "b") == Ran(0, "", "")
+
+
+def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n")
+    ash("import", str(path), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+    common = {"sessionId": session, "kind": "message", "source": "claude"}
+    user = {
+        **common,
+        "id": line_id(session_id_for("claude", "s"), 1),
+        "role": "user",
+        "sequence": 1,
+        "content": USER,
+    }
+    tool = {
+        **common,
+        "id": line_id(session_id_for("claude", "s"), 2),
+        "role": "assistant",
+        "sequence": 2,
+        "content": TOOL,
+    }
+    user_blocks = [{"type": "text", "text": "hi"}]
+    tool_blocks = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]
+
+    def listed(*arguments: str) -> Any:
+        page = json.loads(ash("messages", "s", "--json", *arguments).out)
+        assert all(message.pop("createdAt") for message in page["messages"])
+        return page
+
+    both = [{**user, "parsed": user_blocks}, {**tool, "parsed": tool_blocks}]
+    assert listed() == {"messages": both}
+    assert listed("--limit", "1") == {"messages": both[:1], "nextAfter": 1}
+    assert listed("--after", "1", "--limit", "1") == {"messages": both[1:]}
+    assert listed("--type", "tool_use") == {"messages": both[1:]}
+    assert listed("--role", "user") == {"messages": both[:1]}
+    assert listed("--kind", "record") == {"messages": []}
+    assert ash("messages", "s", "--raw", "--limit", "1") == Ran(0, USER + "\n", "more: --after 1\n")
+
+    [found] = json.loads(ash("sessions", "--json").out)["sessions"]
+    assert (found["id"], found["externalId"], found["source"], found["messageCount"]) == (
+        session,
+        "s",
+        "claude",
+        2,
+    )
+
+
+def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
+    assert ash("sessions") == Ran(0, "", "ash: no sessions yet: `ash import PATH` brings some in\n")
+    ash("import", str(written(tmp_path / "s.jsonl", f"{TOOL}\n")), "--as", "na\033me")
+
+    assert ash("sessions").out.split()[0] == "session"
+    assert ash("sessions").out.splitlines()[1].endswith("1  na␛me")
+    assert [line.rstrip() for line in ash("messages", "na\033me").out.splitlines()[1:]] == [
+        "  tool_use     Bash · t1",
+        '               {"command": "ls"}',
+        "",
+    ]
+
+
+def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
+    document = '{\n"role": "user",\n"content": "hi"\n}'
+    blocks = [{"type": "text", "text": "hi"}]
+    user = {"source": "claude", "kind": "message", "role": "user", "parsed": blocks}
+    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+
+    def parsed(text: str, *arguments: str) -> list[Any]:
+        done = ash("parse", *arguments, stdin=text.encode(), **nowhere)
+        assert (done.code, done.err) == (0, "")
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    assert parsed(f"{USER}\n\n{USER}") == [user, user]
+    assert parsed(document, "-") == [user]
+    assert parsed("", str(written(tmp_path / "doc.json", document)), "--json") == [user]
+    assert parsed(USER, "--source", "mine") == [{**user, "source": "mine"}]
+    assert parsed('{"a":') == [
+        {
+            "source": "unknown",
+            "kind": "record",
+            "role": "system",
+            "parsed": [{"type": "raw", "reason": "invalid_json", "raw": '{"a":'}],
+        }
+    ]
+    assert ash("parse", "--view", stdin=f"{USER}\n".encode()) == Ran(
+        0, "#1 · user · message · claude\n  text         hi\n\n", ""
+    )
+
+
+REFUSED = {
+    ("messages", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("export",): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("export", "--all"): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("export", "none", "--all", "-o", "x"): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("import",): (2, "ash: Missing argument 'PATH...' (`ash import --help` tells more)"),
+    ("import", "none"): (1, "ash: none: No such file or directory"),
+    ("parse", "none"): (
+        2,
+        "ash: Invalid value for '[FILE]': 'none': No such file or directory (`ash parse --help` tells more)",
+    ),
+    ("sing",): (2, "ash: No such command 'sing' (`ash --help` tells more)"),
+    ("serve", "--host", "0.0.0.0"): (
+        1,
+        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, and Ash does not ask them for a key. "
+        "Set ASH_ALLOW_UNAUTHENTICATED=1 if something in front of it does, or leave ASH_HOST out.",
+    ),
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
+def test_refusals_are_one_line(ash: Ash, arguments: tuple[str, ...]) -> None:
+    code, line = REFUSED[arguments]
+    done = ash(*arguments)
+
+    assert (done.code, done.err) == (code, line + "\n")
+
+
+def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> None:
+    for name in "abc":
+        ash("import", str(written(tmp_path / f"{name}.jsonl", "x\n")), "--source", name, "--as", "same")
+
+    done = ash("messages", "same")
+    ids = {str(session_id_for(name, "same")) for name in "abc"}
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("ash: several sessions go by 'same': ")
+    assert set(done.err.strip().partition("same': ")[2].split(", ")) == ids
+
+
+def test_a_database_that_does_not_answer(ash: Ash) -> None:
+    done = ash("sessions", ASH_DATABASE_URL="postgresql://ash:secret@127.0.0.1:1/none")
+
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert done.err.startswith("ash: the database does not answer: ")
+    assert "secret" not in done.err
+
+
+def test_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
+    here = {"ASH_DATABASE_URL": bare_database_url}
+    behind = (
+        f"ash: the database has schema none, this Ash needs {REVISION}: run `ash db upgrade`, "
+        "or a newer Ash if that refuses\n"
+    )
+
+    assert ash("sessions", **here) == Ran(1, "", behind)
+    assert ash("serve", "--port", "0", **here) == Ran(1, "", behind)
+    for _ in range(2):
+        assert ash("db", "upgrade", **here) == Ran(0, f"the database has schema {REVISION}\n", "")
+    assert ash("sessions", "--json", **here) == Ran(0, '{"sessions":[]}\n', "")
+
+
+def test_the_address_of_the_database(ash: Ash, database_url: str) -> None:
+    spelled = database_url.replace("postgresql://", "postgresql+psycopg://")
+    done = ash("db", "url", ASH_DATABASE_URL=spelled)
+
+    assert done == Ran(0, database_url + "\n", "")
+    with psycopg.connect(done.out.strip()) as conn:
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(0,)]
+
+
+def test_faults_show_where_on_request(ash: Ash) -> None:
+    done = ash("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
+
+    assert (done.code, "Traceback" in done.err) == (1, True)
+
+
+def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
+    path = written(tmp_path / "long.jsonl", f"{USER}\n" * 10_000)
+    done = subprocess.run(f"{COMMAND} parse {path} | head -n 1", shell=True, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 1, b"")
+
+
+def test_openapi_and_version(ash: Ash) -> None:
+    assert json.loads(ash("openapi").out)["info"]["title"] == "Ash"
+    assert ash("--version").out.startswith("ash, version ")
+
+
+def test_every_command_explains_itself(ash: Ash) -> None:
+    commands = [[name] for name in cli.ash.commands] + [["db", name] for name in ("upgrade", "url")]
+
+    assert {(" ".join(command), ash(*command, "--help").code) for command in commands} == {
+        (" ".join(command), 0) for command in commands
+    }
+
+
+def test_the_choices_are_those_of_the_library() -> None:
+    assert tuple(CLASSES) == cli.BLOCK_TYPES

@@ -1,0 +1,160 @@
+"""`ash serve` and `ash demo` as processes: they print where they are, answer there, and end when they are told."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.request import urlopen
+
+import psutil
+import psycopg
+import pytest
+
+from ash_server.commands.run import TOUR
+from ash_server.db.sessions import session_id_for
+from ash_shared.blocks import CLASSES
+
+COMMAND = Path(sys.executable).with_name("ash")
+LAST_LINE = "Ctrl-C stops"
+
+
+class Running(NamedTuple):
+    process: subprocess.Popen[str]
+    said: str
+    address: str
+
+
+@contextmanager
+def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
+    """A server that has said all it says at the start; killed if the test leaves it alive."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home), **variables}
+    with subprocess.Popen(
+        [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            said = "".join(_until_last_line(process))
+            address = re.search(r"http://[\w.:\[\]]+", said)
+            assert address, process.stderr and process.stderr.read()
+            yield Running(process, said, address[0])
+        finally:
+            process.kill()
+
+
+def _until_last_line(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout
+    for line in process.stdout:
+        yield line
+        if LAST_LINE in line:
+            return
+
+
+def stopped(process: subprocess.Popen[str], by: signal.Signals) -> tuple[int, str, str]:
+    process.send_signal(by)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def answer(url: str) -> Any:
+    with urlopen(url) as response:
+        return json.load(response)
+
+
+def left_behind(home: Path) -> list[str]:
+    """PostgreSQL works in its data directory."""
+    found = psutil.process_iter(["cwd", "name"])
+    return [each.info["name"] for each in found if (each.info["cwd"] or "").startswith(str(home))]
+
+
+def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
+    demo = ("demo", "--port", "0")
+    for _ in range(2):
+        with running(*demo, home=tmp_path) as ash:
+            [url] = re.findall(r"curl '(.*)'", ash.said)
+            page = answer(url)
+            sessions = answer(f"{ash.address}/api/sessions")["sessions"]
+
+            assert {block["type"] for message in page["messages"] for block in message["parsed"]} == set(
+                CLASSES
+            )
+            assert str(session_id_for("claude", f"samples/{TOUR}")) in url
+            assert sorted((each["externalId"], each["messageCount"]) for each in sessions) == [
+                ("samples/csv-export.jsonl", 28),
+                ("samples/release-notes.jsonl", 27),
+                ("samples/tide-clock.jsonl", 23),
+            ]
+            assert "postgres" in left_behind(tmp_path)
+            assert stopped(ash.process, signal.SIGINT) == (0, "", "")
+        assert left_behind(tmp_path) == []
+
+
+def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: Path) -> None:
+    with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
+        assert answer(f"{ash.address}/health/ready")["status"] == "ok"
+    with psycopg.connect(bare_database_url) as conn:
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(3,)]
+    assert list(tmp_path.iterdir()) == []
+
+
+REQUESTS = {
+    "was answered": "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "does not send its body": "POST /api/parse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_serve_ends_when_told_though_a_client_stays(
+    database_url: str, tmp_path: Path, by: signal.Signals, name: str
+) -> None:
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        host, port = ash.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(REQUESTS[name].encode())
+            assert client.recv(9) == b"HTTP/1.1 "
+            code, out, _ = stopped(ash.process, by)
+            assert (code, out) == (0, "")
+
+
+def test_serve_for_others_on_request(database_url: str, tmp_path: Path) -> None:
+    variables = {"ASH_DATABASE_URL": database_url, "ASH_ALLOW_UNAUTHENTICATED": "1", "ASH_HOST": "0.0.0.0"}
+    with running("serve", home=tmp_path, ASH_PORT="0", **variables) as ash:
+        assert ash.address.startswith("http://127.0.0.1:")
+        assert answer(f"{ash.address}/health/live")["status"] == "ok"
+
+
+def refused(port: int, home: Path, database_url: str) -> tuple[int, str]:
+    environment = {"PATH": os.environ["PATH"], "ASH_HOME": str(home), "ASH_DATABASE_URL": database_url}
+    done = subprocess.run(
+        [COMMAND, "demo", "--port", str(port)], capture_output=True, text=True, env=environment, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_port_that_is_taken(bare_database_url: str, tmp_path: Path) -> None:
+    """Found out before anything is done to the database."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = f"ash: port {port} is taken by another program; choose another one, as ASH_PORT={port + 1}\n"
+
+        assert refused(port, tmp_path, bare_database_url) == (1, line)
+    with psycopg.connect(bare_database_url) as conn:
+        assert conn.execute("SELECT to_regclass('sessions')").fetchall() == [(None,)]
+
+
+def test_a_port_that_ash_has(database_url: str, tmp_path: Path) -> None:
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        port = int(ash.address.rpartition(":")[2])
+        line = (
+            f"ash: Ash runs already at http://127.0.0.1:{port}; "
+            f"for another one choose another port, as ASH_PORT={port + 1}\n"
+        )
+
+        assert refused(port, tmp_path, database_url) == (1, line)

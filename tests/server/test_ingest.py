@@ -1,0 +1,95 @@
+"""What a text becomes when it comes in."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db.messages import NewMessage, append
+from ash_server.errors import InvalidUtf8, NulByte
+from ash_server.ingest import line_id, new_message
+
+SESSION = UUID("00000000-0000-4000-8000-000000000001")
+OTHER = UUID("00000000-0000-4000-8000-000000000002")
+
+LINE = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"hi"}}'
+ANSWER = (
+    '{"type":"assistant","uuid":"u-2","message":{"role":"assistant","content":'
+    '[{"type":"text","text":"ok"},{"type":"tool_use","id":"t","name":"Bash","input":{}},{"type":"text","text":"."}]}}'
+)
+
+
+def id_of(raw: str, session_id: UUID = SESSION, **said: Any) -> str:
+    return new_message(session_id, raw, **said).id
+
+
+def test_a_text_is_described_by_reading_it() -> None:
+    assert new_message(SESSION, ANSWER, id="mine") == NewMessage(
+        "mine", True, ANSWER, "assistant", "message", "claude", ("text", "tool_use")
+    )
+
+
+def test_what_the_writer_says_wins() -> None:
+    said = new_message(SESSION, ANSWER, id="mine", role="system", source="house")
+
+    assert (said.role, said.source) == ("system", "house")
+
+
+def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
+    plain = new_message(SESSION, "[INFO] started", id="mine")
+
+    assert plain == NewMessage("mine", True, "[INFO] started", "user", "message", "unknown", ("text",))
+
+
+def test_a_line_that_names_itself_has_one_id() -> None:
+    assert new_message(SESSION, LINE).given is False
+    assert id_of(LINE) == "df4e778b-c458-52fe-842b-56140df7d0b4"
+    assert id_of(LINE) != id_of(LINE + " ")
+    assert id_of(LINE) != id_of(LINE.replace("u-1", "u-2"))
+    assert id_of(LINE) != id_of(LINE, OTHER)
+
+
+def test_a_line_that_does_not_is_new_each_time() -> None:
+    for raw in ("hello", "", '{"type":"user","message":{"role":"user","content":"hi"}}', '{"uuid":'):
+        assert id_of(raw) != id_of(raw)
+        assert UUID(id_of(raw)).version == 7
+
+
+def test_a_given_id_is_taken_as_it_is() -> None:
+    assert [id_of(LINE, id=given) for given in ("x", "", " ü ")] == ["x", "", " ü "]
+
+
+def test_lines_of_a_file_have_the_ids_of_their_numbers() -> None:
+    assert line_id(SESSION, 1) == "8d4035dc-2470-5da4-8dfe-3942ac4f1762"
+    assert len({line_id(session, number) for session in (SESSION, OTHER) for number in (1, 2, 11)}) == 6
+
+
+UNSTORABLE = [
+    ("a\0b", NulByte),
+    (LINE.replace("hi", "\0"), NulByte),
+    ("a\ud800b", InvalidUtf8),
+    (LINE.replace("hi", "\udc00"), InvalidUtf8),
+    (LINE.replace("u-1", "\udc00"), InvalidUtf8),
+]
+
+
+async def test_what_cannot_be_stored_is_refused_where_it_is_appended(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    for raw, refusal in UNSTORABLE:
+        with pytest.raises(refusal) as refused:
+            await append(connection, session_id, [new_message(session_id, text) for text in (LINE, raw)])
+        assert refused.value.index == 1
+
+
+async def test_the_same_line_twice_is_stored_once(connection: AsyncConnection, session_id: UUID) -> None:
+    once, twice = [
+        await append(
+            connection, session_id, [new_message(session_id, raw) for raw in (LINE, ANSWER, "hello")]
+        )
+        for _ in range(2)
+    ]
+
+    assert [(each.sequence, each.created) for each in once] == [(1, True), (2, True), (3, True)]
+    assert [(each.sequence, each.created) for each in twice] == [(1, False), (2, False), (4, True)]

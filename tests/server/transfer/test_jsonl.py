@@ -1,0 +1,314 @@
+"""Files into sessions and back, on a real PostgreSQL."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db.messages import append, list_messages
+from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
+from ash_server.ingest import line_id, new_message
+from ash_server.transfer import jsonl, lines
+from ash_server.transfer.jsonl import Problem, export_session, import_file
+
+CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "claude_code_jsonl"
+
+USER = b'{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}'
+ANSWER = (
+    b'{"type":"assistant","uuid":"u2","message":{"role":"assistant","content":[{"type":"text","text":"ho"}]}}'
+)
+
+
+class Importer:
+    """Imports one file again and again, as it changes."""
+
+    def __init__(self, conn: AsyncConnection, path: Path) -> None:
+        self.conn = conn
+        self.path = path
+
+    async def __call__(self, data: bytes, *, replace: bool = False) -> tuple[dict[Any, int], list[Problem]]:
+        self.path.write_bytes(data)
+        done: list[int] = []
+        imported = await import_file(self.conn, self.path, "name", replace=replace, advance=done.append)
+        self.session_id = imported.session_id
+        assert sum(done) == len(data)
+        return dict(imported.tally.counts), imported.tally.problems
+
+    async def exported(self) -> bytes:
+        return b"".join([piece async for piece in export_session(self.conn, self.session_id)])
+
+    async def rows(self) -> list[tuple[object, ...]]:
+        """All that is stored, to the last column."""
+        tables = ("sessions", "session_counters", "messages")
+        found = [await self.conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
+        return [row for cursor in found for row in await cursor.fetchall()]
+
+
+@pytest.fixture
+def importer(connection: AsyncConnection, tmp_path: Path) -> Importer:
+    return Importer(connection, tmp_path / "session.jsonl")
+
+
+KEPT = {
+    "lines": USER + b"\n" + ANSWER + b"\n",
+    "no last newline": USER + b"\n" + ANSWER,
+    "CRLF": USER + b"\r\n" + ANSWER + b"\r\n",
+    "blank lines": b"\n\n" + USER + b"\n\n \n" + ANSWER + b"\n\n",
+    "a broken line": USER + b'\n{"type":"user","mess\n' + ANSWER + b"\n",
+    "the same line twice": USER + b"\n" + USER + b"\n",
+    "not JSON": b"Starting up\n[INFO] ready\n",
+    "other ends of lines": b"a\rb\xe2\x80\xa8c\x0bd\n",
+    "a byte order mark": b"\xef\xbb\xbf" + USER + b"\n",
+    "a document": b'{\n  "role": "user",\n  "content": "hi"\n}\n',
+    "a document without a last newline": b'[\n{"role":"user","content":"hi"}\n]',
+    "odd JSON": b'{"a":NaN,"a":1e400,"b":"\\u0000\\ud800"}\n',
+    "one newline": b"\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+async def test_export_gives_the_imported_bytes(importer: Importer, name: str) -> None:
+    data = KEPT[name]
+    counts, problems = await importer(data)
+    rows = await importer.rows()
+
+    assert await importer.exported() == data
+    assert problems == []
+    assert await importer(data) == ({"existing": counts["new"]} if counts else {}, [])
+    assert await importer.rows() == rows
+
+
+GROWN = {
+    "by a line": (b"a\n", b"a\nb\n", {"existing": 1, "new": 1}),
+    "from nothing": (b"", b"a\nb", {"new": 2}),
+    "by a newline": (b"a", b"a\n", {"existing": 1}),
+    "behind a line without newline": (b"a", b"a\nb", {"existing": 1, "new": 1}),
+    "until a format is recognised": (b"Hello\n", b"Hello\n" + USER + b"\n", {"existing": 1, "new": 1}),
+}
+
+
+@pytest.mark.parametrize("name", GROWN)
+async def test_import_goes_on_where_a_file_has_grown(importer: Importer, name: str) -> None:
+    before, after, counts = GROWN[name]
+    await importer(before)
+
+    assert await importer(after) == (counts, [])
+    assert await importer.exported() == after
+
+
+REWRITTEN = "reads differently than when it was imported"
+SHORTER = "the file ends before a line that is stored"
+CHANGED = {
+    "a line": (
+        b"a\nb\nc\n",
+        b"a\nX\nc\n",
+        {"existing": 2, "changed": 1},
+        [Problem("changed", 2, 2, REWRITTEN)],
+    ),
+    "a line, and one is new": (
+        b"a\nb\n",
+        b"X\nb\nc\n",
+        {"existing": 1, "changed": 1, "new": 1},
+        [Problem("changed", 1, 0, REWRITTEN)],
+    ),
+    "a line that cannot be stored now": (
+        b"a\n",
+        b"\0\n",
+        {"changed": 1},
+        [Problem("changed", 1, 0, REWRITTEN)],
+    ),
+    "a last line that was cut": (
+        b"a\n{b",
+        b"a\n{b}\n",
+        {"existing": 1, "changed": 1},
+        [Problem("changed", 2, 2, REWRITTEN)],
+    ),
+    "shorter": (b"a\nb\n", b"a\n", {"existing": 1, "changed": 1}, [Problem("changed", 2, 2, SHORTER)]),
+    "empty": (b"a", b"", {"changed": 1}, [Problem("changed", 1, 0, SHORTER)]),
+    "a document": (
+        b'{\n"a":1}\n',
+        b'{\n"a":2}\n',
+        {"changed": 1},
+        [Problem("changed", 1, 0, REWRITTEN)],
+    ),
+    "a line that could not be stored then": (
+        b"a\n\0\nc\n",
+        b"a\nb\nc\n",
+        {"existing": 2, "changed": 1},
+        [Problem("changed", 2, 2, "was not stored at import")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+async def test_what_changed_is_reported_and_stays(importer: Importer, name: str) -> None:
+    before, after, counts, problems = CHANGED[name]
+    await importer(before)
+    stored = await importer.exported()
+
+    assert await importer(after) == (counts, problems)
+    assert (await importer.exported()).startswith(stored)
+    counts, problems = await importer(after, replace=True)
+    assert (set(counts) - {"refused"}, await importer.exported()) == (
+        {"new"} if after.strip(b"\0\n") else set(),
+        after.replace(b"\0\n", b""),
+    )
+
+
+NUL = "holds a NUL byte, which PostgreSQL cannot keep"
+UTF8 = "is not valid UTF-8"
+REFUSED = {
+    "a NUL": (b"a\nb\0c\nd\n", b"a\nd\n", {"new": 2, "refused": 1}, [Problem("refused", 2, 3, NUL)]),
+    "a byte that is not UTF-8": (
+        b"a\nbc\xff\nd",
+        b"a\nd",
+        {"new": 2, "refused": 1},
+        [Problem("refused", 2, 4, UTF8)],
+    ),
+    "half a surrogate pair in UTF-8": (
+        b"\xed\xa0\x80\n",
+        b"",
+        {"refused": 1},
+        [Problem("refused", 1, 0, UTF8)],
+    ),
+    "the last line, which has no newline": (
+        b"a\n\0",
+        b"a\n",
+        {"new": 1, "refused": 1},
+        [Problem("refused", 2, 2, NUL)],
+    ),
+    "nothing else": (
+        b"\0\n\0\n",
+        b"",
+        {"refused": 2},
+        [Problem("refused", 1, 0, NUL), Problem("refused", 2, 2, NUL)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: Importer, name: str) -> None:
+    data, stored, counts, problems = REFUSED[name]
+    again = {"existing" if outcome == "new" else outcome: count for outcome, count in counts.items()}
+
+    assert await importer(data) == (counts, problems)
+    assert await importer.exported() == stored
+    assert await importer(data) == (again, problems)
+    assert await importer.exported() == stored
+
+
+async def test_a_line_that_is_too_long_is_reported(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lines, jsonl):
+        monkeypatch.setattr(module, "LONGEST_LINE", 5)
+
+    assert await importer(b"short\nlonger\nshort\n") == (
+        {"new": 2, "refused": 1},
+        [Problem("refused", 2, 6, "longer than 5 bytes")],
+    )
+
+
+async def test_problems_beyond_some_are_only_counted(importer: Importer) -> None:
+    counts, problems = await importer(b"\0\n" * 1000)
+
+    assert (counts, [problem.line for problem in problems]) == ({"refused": 1000}, list(range(1, 101)))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 1000])
+async def test_batches_do_not_show(importer: Importer, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(lines, "_BATCH_LINES", batch)
+    await importer(b"a\n\0\nb\n\xff\n\xff\nc\n\0\n")
+
+    assert await importer(b"a\nx\nb\n\xff\ny\nc\n\0\nd\n\0\n") == (
+        {"existing": 3, "new": 1, "changed": 2, "refused": 3},
+        [
+            Problem("changed", 2, 2, "was not stored at import"),
+            Problem("refused", 4, 6, UTF8),
+            Problem("changed", 5, 8, "was not stored at import"),
+            Problem("refused", 7, 12, NUL),
+            Problem("refused", 9, 16, NUL),
+        ],
+    )
+    assert await importer.exported() == b"a\nb\nc\nd\n"
+
+
+async def test_lines_are_stored_as_what_they_are(importer: Importer) -> None:
+    await importer(USER + b"\n\n" + ANSWER)
+    stored = await list_messages(importer.conn, importer.session_id)
+    session = await get_session(importer.conn, importer.session_id)
+
+    assert [(each.id, each.role, each.kind, each.source, each.sequence, each.content) for each in stored] == [
+        (line_id(importer.session_id, 1), "user", "message", "claude", 1, USER.decode()),
+        (line_id(importer.session_id, 2), "user", "message", "unknown", 2, ""),
+        (line_id(importer.session_id, 3), "assistant", "message", "claude", 3, ANSWER.decode()),
+    ]
+    assert (session.id, session.source, session.external_id) == (
+        session_id_for("claude", "name"),
+        "claude",
+        "name",
+    )
+
+
+async def test_a_named_source_wins(connection: AsyncConnection, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(USER)
+    imported = await import_file(connection, path, "name", source="other")
+    stored = await list_messages(connection, imported.session_id)
+
+    assert (imported.session_id, [each.source for each in stored]) == (
+        session_id_for("other", "name"),
+        ["other"],
+    )
+
+
+async def test_import_goes_on_in_a_session_that_a_writer_made(importer: Importer) -> None:
+    session = (await create_session(importer.conn, source="claude", external_id="name", title="Mine")).session
+    await append(importer.conn, session.id, [new_message(session.id, "before")])
+
+    assert await importer(USER + b"\n") == ({"new": 1}, [])
+    assert (importer.session_id, await importer.exported()) == (session.id, b"before\n" + USER + b"\n")
+
+
+async def test_replacing_keeps_what_people_said_of_the_session(importer: Importer) -> None:
+    await importer(b"a\n")
+    session_id = importer.session_id
+    await update_session(importer.conn, session_id, title="Mine", metadata={"starred": True})
+    await importer(USER + b"\n", replace=True)
+    session = await get_session(importer.conn, importer.session_id)
+
+    assert (session.id, session.title, session.metadata, session.source, session.message_count) == (
+        session_id,
+        "Mine",
+        {"starred": True},
+        "claude",
+        1,
+    )
+
+
+def corpus_files() -> Iterable[Path]:
+    return sorted(CORPUS.iterdir()) if CORPUS.is_dir() else ()
+
+
+async def test_the_corpus_comes_back_byte_for_byte(connection: AsyncConnection) -> None:
+    if not CORPUS.is_dir():
+        pytest.skip("no ../shared/corpus beside the repository")
+    sessions: dict[Path, UUID] = {}
+    for path in corpus_files():
+        sessions[path] = (await import_file(connection, path, path.name)).session_id
+    tables = (
+        "SELECT m.*, s FROM messages m JOIN sessions s ON s.id = session_id ORDER BY session_id, sequence"
+    )
+    before = await (await connection.execute(tables)).fetchall()
+    again = [await import_file(connection, path, path.name) for path in corpus_files()]
+
+    assert len(set(sessions.values())) == len(sessions) > 0
+    for path, session_id in sessions.items():
+        exported = b"".join([piece async for piece in export_session(connection, session_id)])
+        assert exported == path.read_bytes(), path.name
+    assert {outcome for each in again for outcome in each.tally.counts} == {"existing"}
+    assert await (await connection.execute(tables)).fetchall() == before

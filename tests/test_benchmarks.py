@@ -1,0 +1,37 @@
+"""The benches run. What they measure is nobody's business here: no time is asserted."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+
+
+def test_a_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
+    before = RESULTS.read_bytes() if RESULTS.exists() else None
+
+    ran = run("--smoke")
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert set(re.findall(r"^\| (P\d) ", ran.stdout, re.MULTILINE)) == {f"P{n}" for n in range(1, 9)}
+    assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
+
+
+def test_only_some_goals() -> None:
+    ran = run("--smoke", "--only", "P2,p8")
+
+    assert re.findall(r"^\| (P\d) ", ran.stdout, re.MULTILINE) == ["P2", "P2", "P8"]
+
+
+def test_a_goal_that_there_is_not() -> None:
+    ran = run("--only", "P0")
+
+    assert ran.returncode == 2
+    assert "there is no P0" in ran.stderr
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

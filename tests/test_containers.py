@@ -1,0 +1,129 @@
+"""The Dockerfile and the compose file, held against the repository and each other: no engine runs here."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ash_server import cli
+
+ROOT = Path(__file__).parents[1]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction of the Dockerfile with its arguments, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    lines = filter(str.strip, text.replace("\\\n", " ").splitlines())
+    return [(line.split(None, 1)[0], " ".join(line.split()[1:])) for line in lines]
+
+
+def arguments_of(name: str) -> list[str]:
+    return [arguments for instruction, arguments in instructions() if instruction == name]
+
+
+def copied() -> list[str]:
+    """The paths of the repository that the image is made of."""
+    return [path for each in arguments_of("COPY") if "--from" not in each for path in each.split()[:-1]]
+
+
+def test_services_start_one_after_the_other() -> None:
+    assert {name: service.get("depends_on") for name, service in SERVICES.items()} == {
+        "db": None,
+        "migrate": {"db": {"condition": "service_healthy"}},
+        "api": {"migrate": {"condition": "service_completed_successfully"}},
+    }
+
+
+def test_only_this_machine_reaches_the_ports() -> None:
+    assert {name: service.get("ports") for name, service in SERVICES.items()} == {
+        "db": None,
+        "migrate": None,
+        "api": ["127.0.0.1:${ASH_PORT:-4100}:4100"],
+    }
+
+
+def test_the_database_keeps_its_data() -> None:
+    db = SERVICES["db"]
+
+    assert (db["image"], db["volumes"]) == ("postgres:18", ["db:/var/lib/postgresql"])
+    assert COMPOSE["volumes"].keys() == {"db"}
+    assert db["healthcheck"]["test"] == ["CMD-SHELL", "pg_isready --username ash --dbname ash"]
+
+
+@pytest.mark.parametrize("name", ["migrate", "api"])
+def test_ash_reaches_its_database(name: str) -> None:
+    db, environment = SERVICES["db"]["environment"], SERVICES[name]["environment"]
+
+    assert environment == {
+        "ASH_DATABASE_URL": f"postgresql://{db['POSTGRES_USER']}@db:5432/{db['POSTGRES_DB']}",
+        "PGPASSWORD": db["POSTGRES_PASSWORD"],
+        "ASH_ALLOW_UNAUTHENTICATED": "1",
+    }
+
+
+def test_commands_exist() -> None:
+    [command] = arguments_of("CMD")
+
+    assert command == '["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]'
+    assert SERVICES["migrate"]["command"] == ["ash", "db", "upgrade"]
+    assert "upgrade" in cli.db.commands
+    assert {"--host", "--port"} <= {
+        name for option in cli.ash.commands["serve"].params for name in option.opts
+    }
+
+
+def test_the_server_ends_before_it_is_killed() -> None:
+    api = SERVICES["api"]
+
+    assert (api["init"], api["stop_grace_period"], api.get("command")) == (True, "15s", None)
+
+
+def test_images_are_pinned_and_run_as_a_plain_user() -> None:
+    assert arguments_of("FROM") == ["python:3.12-slim-bookworm AS build", "python:3.12-slim-bookworm"]
+    assert [each for each in instructions() if each[0] in ("FROM", "USER")][-1] == ("USER", "ash")
+    assert "useradd" in arguments_of("RUN")[-1]
+
+
+def test_what_is_installed_is_pinned() -> None:
+    installs = [step for run in arguments_of("RUN") for step in run.split("&&") if "pip install" in step]
+
+    assert [{"--require-hashes", "--no-deps"} & set(shlex.split(step)) for step in installs] == [
+        {"--require-hashes"},
+        {"--no-deps"},
+    ]
+
+
+def test_what_is_copied_exists_and_is_sent() -> None:
+    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+
+    assert [path for path in copied() if not (ROOT / path).exists()] == []
+    assert ignored[0] == "*"
+    assert {line[1:] for line in ignored if line.startswith("!")} == set(copied())
+
+
+def test_the_wheel_finds_what_it_needs() -> None:
+    """Everything that pyproject.toml names is copied before the project is installed."""
+    project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    named = {
+        *wheel["packages"],
+        *wheel["force-include"],
+        project["project"]["readme"],
+        "LICENSE",
+        "pyproject.toml",
+    }
+
+    assert named <= set(copied())
+
+
+def test_the_health_check_asks_the_server() -> None:
+    [check] = arguments_of("HEALTHCHECK")
+
+    assert "http://127.0.0.1:4100/health/live" in check
+    assert arguments_of("EXPOSE") == ["4100"]
