@@ -8,10 +8,10 @@ provider that recognises it. Both ways read blocks with the same functions, so t
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from pydantic import TypeAdapter, ValidationError
 
 from ash_shared.blocks import (
@@ -38,46 +38,49 @@ _NATIVE = _PROVIDERS["claude"]
 
 def parse_message_content(raw: str | bytes, source: str | None = None) -> list[MessageContent]:
     """The typed blocks of one stored text; `source` names its format where that is known. Never raises."""
-    if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
+    if source in _NATIVE_SOURCES:
         try:
-            content = _decode_line(raw).message.content
+            content = _content_of(_decode_envelope(raw))
+            if content.__class__ is list and len(content) <= MAX_BLOCKS:
+                return [_typed_native(block) for block in content]
             if content.__class__ is str:
                 return [_typed(text_block(content))]
-            if len(content) <= MAX_BLOCKS:
-                return [_typed_native(block) for block in content]
         except (ValueError, RecursionError):
             pass
-    return [_typed(block) for block in _read(raw, source).blocks]
+    return [_typed(block) for block in _read(raw, source).reading.blocks]
 
 
 def parse_message_content_json(raw: str | bytes, source: str | None = None) -> bytes:
     """The same blocks as a JSON array in UTF-8, made without building them as objects. Never raises.
 
-    Content of a line that needs no translation is copied byte for byte: spelling of numbers, escapes and the order
-    of keys stay as they were written.
+    Content that needs no translation is copied byte for byte: spelling of numbers, escapes and the order of keys
+    stay as they were written.
     """
-    if len(raw) >= _SHORT and source in _NATIVE_SOURCES:
+    if source in _NATIVE_SOURCES:
         try:
-            if (spliced := _splice(_decode_slice(raw).message.content)) is not None:
+            content = _content_of(_decode_slices(raw))
+            if content is not UNSET and (spliced := _splice(content)) is not None:
                 return spliced
         except (ValueError, RecursionError):
             pass
-    return _encode(_read(raw, source).blocks)
+    return _encode(_read(raw, source).reading.blocks)
 
 
 def read_message(raw: str | bytes, source: str | None = None) -> Reading:
     """The blocks of one stored text with what else reading shows of it. Never raises."""
     read = _read(raw, source)
+    kind, role, blocks = read.reading
     return Reading(
-        source=read.source, kind=read.kind, role=read.role, parsed=[_typed(block) for block in read.blocks]
+        source=read.source(source), kind=kind, role=role, parsed=[_typed(block) for block in blocks]
     )
 
 
 def describe_message(raw: str | bytes, source: str | None = None) -> Description:
     """What storing a text needs to know of it. Never raises."""
     read = _read(raw, source)
-    types = tuple(sorted({block["type"] for block in read.blocks}))
-    return Description(read.source, read.kind, read.role, types, read.uuid)
+    kind, role, blocks = read.reading
+    types = tuple(sorted({block["type"] for block in blocks}))
+    return Description(read.source(source), kind, role, types, read.uuid())
 
 
 def split_lines(text: str) -> list[str]:
@@ -105,37 +108,48 @@ _Content = str | list[_Shallow]  # type: ignore[valid-type]  # made above; mypy 
 
 
 class _Message(Struct, gc=False):
-    content: _Content
+    content: _Content | UnsetType = UNSET
 
 
 class _MessageSlice(Struct, gc=False):
-    content: Raw
+    content: Raw | UnsetType = UNSET
 
 
-class _Line(Struct, gc=False):
-    """A line of a session or stream of the native family; keys that are not named here are never built."""
+class _Envelope(Struct, gc=False):
+    """A line or an answer of the native family; keys that are not named here are scanned and never built."""
 
-    type: Literal["user", "assistant"]
-    message: _Message
-    isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
-
-
-class _LineSlice(Struct, gc=False):
-    type: Literal["user", "assistant"]
-    message: _MessageSlice
-    isCompactSummary: None = None  # noqa: N815  # as above
+    type: str | UnsetType = UNSET
+    message: _Message | UnsetType = UNSET
+    content: _Content | UnsetType = UNSET
+    model: Raw | UnsetType = UNSET
+    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
-_decode_slice = msgspec.json.Decoder(_LineSlice).decode
+class _EnvelopeSlice(Struct, gc=False):
+    type: str | UnsetType = UNSET
+    message: _MessageSlice | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET
+    model: Raw | UnsetType = UNSET
+    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_slices = msgspec.json.Decoder(_EnvelopeSlice).decode
 _decode_content = msgspec.json.Decoder(_Content).decode
 _decode_shallow = msgspec.json.Decoder(_Shallow).decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 _NATIVE_SOURCES = frozenset({None, _NATIVE.source})
-_SHORT = 2 * MAX_DEPTH
-"""Below this length scanning past the envelope costs more than building it, and nothing can nest too deep."""
+_LINES = frozenset({"user", "assistant"})
+
+
+def _content_of(envelope: Any) -> Any:
+    """The content of a line of a session or stream, or of an API answer; UNSET for all that goes the long way."""
+    if envelope.type in _LINES:
+        compacted = envelope.isCompactSummary is not UNSET
+        return UNSET if compacted or envelope.message is UNSET else envelope.message.content
+    return envelope.content if envelope.type == "message" and envelope.model is not UNSET else UNSET
 
 
 def _splice(content: Raw) -> bytes | None:
@@ -172,18 +186,24 @@ def _typed_native(block: Any) -> Any:
 
 
 class _Read(NamedTuple):
-    source: str
-    kind: Kind
-    role: Role
-    blocks: list[Block]
-    uuid: str | None = None
+    """What was read, and by whom, where a provider knew the record."""
+
+    reading: RecordReading
+    provider: Provider | None = None
+    record: Record | None = None
+
+    def source(self, declared: str | None) -> str:
+        return declared or (self.provider.source if self.provider else "unknown")
+
+    def uuid(self) -> str | None:
+        return self.provider.uuid(self.record) if self.provider and self.record is not None else None
 
 
 def _read(raw: str | bytes, source: str | None) -> _Read:
     try:
         return _read_value(_decode_any(raw), source)
     except (ValueError, RecursionError) as error:
-        return _read_line(raw, source) or _read_unreadable(_text_of(raw), source, error)
+        return _read_line(raw, source) or _read_unreadable(_text_of(raw), error)
 
 
 def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
@@ -191,20 +211,27 @@ def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
     if source not in _NATIVE_SOURCES:
         return None
     try:
-        line = _decode_line(raw)
-        return _Read(
-            _NATIVE.source, *_NATIVE.read({"type": line.type, "message": {"content": line.message.content}})
-        )
+        envelope = _decode_envelope(raw)
+        if (content := _content_of(envelope)) is UNSET:
+            return None
+        record = {"type": envelope.type, "role": "assistant", "content": content}
+        return _Read(_NATIVE.read(record), _NATIVE)
     except (ValueError, RecursionError):
         return None
 
 
-def _read_unreadable(text: str, source: str | None, error: Exception) -> _Read:
+def _read_unreadable(text: str, error: Exception) -> _Read:
     if isinstance(error, LimitExceeded | RecursionError):
-        return _Read(source or "unknown", "record", "system", [raw_block("limit", text)])
-    if _LIKE_JSON.match(text):
-        return _Read(source or "unknown", "record", "system", [raw_block("invalid_json", text)])
-    return _Read(source or "unknown", "message", "user", [text_block(text)])
+        return _beside(raw_block("limit", text))
+    return _beside(raw_block("invalid_json", text)) if _LIKE_JSON.match(text) else _said(text)
+
+
+def _beside(block: Block) -> _Read:
+    return _Read(RecordReading("record", "system", [block]))
+
+
+def _said(text: str) -> _Read:
+    return _Read(RecordReading("message", "user", [text_block(text)]))
 
 
 _LIKE_JSON = re.compile(
@@ -286,9 +313,7 @@ def _read_value(value: Any, source: str | None) -> _Read:
         return _read_record(value, source)
     if isinstance(value, list):
         return _read_list(value, source)
-    if isinstance(value, str):
-        return _Read(source or "unknown", "message", "user", [text_block(value)])
-    return _Read(source or "unknown", "record", "system", [raw_block("unknown_type", value)])
+    return _said(value) if isinstance(value, str) else _beside(raw_block("unknown_type", value))
 
 
 def _read_list(values: list[Any], source: str | None) -> _Read:
@@ -296,20 +321,21 @@ def _read_list(values: list[Any], source: str | None) -> _Read:
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     read = [_read_element(value, source) for value in values]
-    blocks = [block for each in read for block in each.blocks]
+    blocks = [block for each in read for block in each.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
-    first = next((each for each in read if each.kind == "message"), None) or next(
-        (each for each in read if each.kind == "chunk"), _Read("unknown", "record", "system", [])
-    )
-    found = next((each.source for each in read if each.source != "unknown"), "unknown")
-    return _Read(source or found, first.kind, first.role, blocks)
+    kinds: Mapping[Kind, Role] = {each.reading.kind: each.reading.role for each in reversed(read)}
+    kind: Kind = next((kind for kind in _BY_WEIGHT if kind in kinds), "record")
+    provider = next((each.provider for each in read if each.provider), None)
+    return _Read(RecordReading(kind, kinds.get(kind, "system"), blocks), provider)
+
+
+_BY_WEIGHT: tuple[Kind, ...] = ("message", "chunk", "record")
+"""A list is of the weightiest kind among its elements, and has the role of the first of that kind."""
 
 
 def _read_element(value: Any, source: str | None) -> _Read:
-    if isinstance(value, list):
-        return _Read(source or "unknown", "record", "system", [_NATIVE.read_block(value)])
-    return _read_value(value, source)
+    return _beside(_NATIVE.read_block(value)) if isinstance(value, list) else _read_value(value, source)
 
 
 def _read_record(record: Record, source: str | None) -> _Read:
@@ -317,9 +343,8 @@ def _read_record(record: Record, source: str | None) -> _Read:
         return _read_record(record["data"], source)
     provider = _PROVIDERS.get(source or "") or _recognize(record)
     if provider is None:
-        return _Read(source or "unknown", "record", "system", [_NATIVE.read_block(record)])
-    read = _read_with(provider, record)
-    return _Read(source or provider.source, *read, provider.uuid(record))
+        return _beside(_NATIVE.read_block(record))
+    return _Read(_read_with(provider, record), provider, record)
 
 
 def _recognize(record: Record) -> Provider | None:

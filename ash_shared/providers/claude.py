@@ -563,9 +563,9 @@ def _recognizes_untyped(record: Record) -> bool:
 
 def _is_answer(record: Record) -> bool:
     content = record.get("content")
-    if content.__class__ is not list:
-        return False
-    return bool(record.keys() & _ANSWER_KEYS) or _is_message(record)
+    if record.keys() & _ANSWER_KEYS:
+        return content.__class__ in (str, list)
+    return content.__class__ is list and _is_message(record)
 
 
 def _is_line(record: Record) -> bool:

@@ -118,7 +118,9 @@ RECORDS = st.fixed_dictionaries(
              "content": st.lists(BLOCKS_LIKE, max_size=3) | st.text(max_size=9) | JSON}
         ) | JSON,
         "content": st.lists(BLOCKS_LIKE | JSON, max_size=3) | JSON,
-        "isCompactSummary": st.booleans(), "toolUseResult": JSON, "subtype": NAMES | JSON,
+        "isCompactSummary": st.booleans(),
+        "model": st.text(max_size=3) | JSON,
+        "role": st.sampled_from(["user", "assistant"]) | JSON, "toolUseResult": JSON, "subtype": NAMES | JSON,
         "result": JSON, "errors": JSON, "messages": st.lists(JSON, max_size=2),
     },
 )  # fmt: skip
