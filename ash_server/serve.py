@@ -1,5 +1,6 @@
 """The HTTP server: a port that is taken before anything else starts, and an end that waits for nobody long."""
 
+import asyncio
 import errno
 import json
 import socket
@@ -41,7 +42,7 @@ def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) 
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=2 * _GRACE_SECONDS,  # what then still runs waits for no client
     )
     _Server(config, on_ready).run(sockets=[listener])
 
@@ -54,6 +55,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Clients that take their answer too slowly lose it, as if they had gone: handlers know how to end then."""
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._hang_up)
+        await super().shutdown(sockets)
+
+    def _hang_up(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal lets answers that are under way end, the second does not.
@@ -75,7 +85,7 @@ def _url(host: str, port: int) -> str:
 
 def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno != errno.EADDRINUSE:
-        return f"cannot listen on {host} port {port}: {error.strerror.partition(' (')[0]}"
+        return f"cannot listen on {host} port {port}: {(error.strerror or str(error)).partition(' (')[0]}"
     if _is_ash(host, port):
         return f"Ash runs already at {_url(host, port)}; for another one choose another port, as ASH_PORT={port + 1}"
     return f"port {port} is taken by another program; choose another one, as ASH_PORT={port + 1}"

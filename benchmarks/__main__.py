@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -53,6 +54,7 @@ _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sor
 
 
 def main() -> None:
+    logging.disable(logging.INFO)  # peers tell what they do
     arguments = _arguments()
     samples = load(smoke=arguments.smoke)
     rows: list[Row] = []

@@ -32,7 +32,7 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL = Size(messages=2_000, pages=60, rounds=9)
+FULL = Size(messages=2_000, pages=40, rounds=25)
 SMOKE = Size(messages=200, pages=2, rounds=1)
 
 

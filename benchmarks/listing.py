@@ -43,7 +43,7 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL = Size(messages=10_000, many=1_000_000, pages=100, rounds=9)
+FULL = Size(messages=10_000, many=1_000_000, pages=100, rounds=15)
 SMOKE = Size(messages=200, many=2_000, pages=2, rounds=1)
 
 

@@ -31,8 +31,8 @@ def upgrade() -> None:
         sa.Column(
             "updated_at", MOMENT, server_default=sa.func.now(), nullable=False, comment="the last activity"
         ),
-        sa.Column("first_at", MOMENT, comment="when the first message was stored"),
-        sa.Column("last_at", MOMENT, comment="when the last message was stored"),
+        sa.Column("first_at", MOMENT, comment="the time that the first message itself names"),
+        sa.Column("last_at", MOMENT, comment="the time that the last message itself names"),
         sa.PrimaryKeyConstraint("id", name="sessions_pkey"),
     )
     op.create_index("sessions_activity_idx", "sessions", [sa.text("updated_at DESC"), sa.text("id DESC")])

@@ -31,7 +31,7 @@ _FORMATS: Mapping[Any, _Format] = {
 }
 
 
-def check_address(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def check_address(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     _check_path(connection)
     declared = _declared(handler)
     seen: set[str] = set()

@@ -11,6 +11,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Guard
 
+from ash_server.api.headers import header
 from ash_server.errors import HostNotAllowed, OriginNotAllowed
 from ash_server.settings import Settings, is_loopback
 
@@ -23,11 +24,14 @@ _ORIGIN = re.compile(rf"https?://({_AUTHORITY.pattern})")
 
 
 def admission(settings: Settings) -> Guard:
-    """Bound to this machine alone, the server answers to its own names only; elsewhere it cannot know them all."""
+    """Bound to this machine alone, the server answers to its own names only; elsewhere it cannot know them all.
+
+    Guards are coroutines because the framework would send functions to a thread.
+    """
     names = _LOOPBACK | {settings.host, f"[{settings.host}]"} if is_loopback(settings.host) else None
 
-    def admit(connection: AnyConnection, _: BaseRouteHandler) -> None:
-        if names is not None and _host_name(connection.headers.get("host", "")) not in names:
+    async def admit(connection: AnyConnection, _: BaseRouteHandler) -> None:
+        if names is not None and _host_name(_host(connection)) not in names:
             raise HostNotAllowed("Ask for localhost, 127.0.0.1 or the host that Ash was told to listen on.")
         if connection.scope["method"] not in _SAFE_METHODS and not _own_origin(connection):  # type: ignore[typeddict-item]
             raise OriginNotAllowed("The Origin header names another site.")
@@ -35,17 +39,19 @@ def admission(settings: Settings) -> Guard:
     return admit
 
 
+def _host(connection: AnyConnection) -> str:
+    return (header(connection.headers, "host") or "").lower()
+
+
 def _host_name(authority: str) -> str | None:
-    found = _AUTHORITY.fullmatch(authority.lower())
+    found = _AUTHORITY.fullmatch(authority)
     return found[1] if found else None
 
 
 def _own_origin(connection: AnyConnection) -> bool:
     """Requests without an Origin do not come from a page."""
-    origin = connection.headers.get("origin")
+    origin = header(connection.headers, "origin")
     if origin is None:
         return True
     found = _ORIGIN.fullmatch(origin.lower())
-    return found is not None and (
-        found[1] == connection.headers.get("host", "").lower() or found[2] in _LOOPBACK
-    )
+    return found is not None and (found[1] == _host(connection) or found[2] in _LOOPBACK)

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
+from ash_server.api.headers import header
 from ash_server.api.problems import without_value
 from ash_server.errors import (
     AshError,
@@ -40,7 +42,7 @@ BODY_REFUSALS: tuple[type[AshError], ...] = (
     UnsupportedMediaType,
 )
 
-_SECONDS = 30
+SECONDS = 30
 """For the whole body to arrive."""
 _EXAMINED = 2**20
 """How much of a body is searched for deep nesting; one refused for another reason may be much larger."""
@@ -60,11 +62,13 @@ class Body(NamedTuple):
 async def read_body(request: Request[Any, Any, Any], *media_types: str) -> Body:
     media_type = _media_type(request, media_types)
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(SECONDS):
             body = await request.body()
         return Body(media_type, body.decode())
     except TimeoutError as error:
-        raise BodyTimeout(f"It took longer than {_SECONDS} seconds.") from error
+        raise BodyTimeout(f"It took longer than {SECONDS} seconds.") from error
+    except InternalServerException as error:  # the framework's word for a client that left
+        raise BodyTimeout("It broke off.") from error
     except UnicodeDecodeError as error:
         raise InvalidUtf8(f"Byte {error.start} of the body cannot be part of UTF-8.") from error
 
@@ -87,11 +91,11 @@ def check_size(content: str, settings: Settings, index: int | None = None) -> No
 
 def _media_type(request: Request[Any, Any, Any], accepted: tuple[str, ...]) -> str:
     media_type, *parameters = (
-        part.strip() for part in request.headers.get("content-type", "").lower().split(";")
+        part.strip() for part in (header(request.headers, "content-type") or "").lower().split(";")
     )
     if media_type not in accepted or not _PARAMETERS.issuperset(parameters):
         raise UnsupportedMediaType(f"Send {' or '.join(accepted)}, in UTF-8.")
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if (header(request.headers, "content-encoding") or "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body as it is, without Content-Encoding.")
     return media_type
 

@@ -1,7 +1,9 @@
-"""What every answer says to a browser: guess no type, send no referrer, frame nothing, keep nothing."""
+"""What every answer says to a browser (guess no type, send no referrer, frame nothing, keep nothing), and how to read
+what a request says.
+"""
 
 from litestar import Litestar
-from litestar.datastructures import MutableScopeHeaders
+from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import Message, Scope
 
 _ALWAYS = {
@@ -11,6 +13,11 @@ _ALWAYS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store, private",
 }
+
+
+def header(headers: Headers, name: str) -> str | None:
+    """The value of a header; of one that comes twice both, which is none that anybody accepts."""
+    return ", ".join(headers.getall(name, [])) if name in headers else None
 
 
 async def add_headers(message: Message, scope: Scope) -> None:

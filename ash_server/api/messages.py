@@ -263,7 +263,7 @@ class MessageController(Controller):
             found = await messages.list_messages(
                 conn, session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
             )
-        to_wire = partial(_to_wire, session_id, parsed=parsed, content=content)
+        to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json(
             _Page(
                 messages=[to_wire(stored) async for stored in in_turns(found)],
@@ -299,7 +299,7 @@ class MessageController(Controller):
             stored = await messages.get_message(conn, session_id, sequence)
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
-        return _json(_to_wire(session_id, stored, parsed=True, content=True))
+        return _json(_to_wire(str(session_id), stored, parsed=True, content=True))
 
 
 def _read_json(body: Body) -> list[NewMessage]:
@@ -327,10 +327,10 @@ def _report(stored: list[Appended]) -> Response[AppendedMessages]:
     return Response(AppendedMessages(messages=reports), status_code=200 if repeated else 201)
 
 
-def _to_wire(session_id: UUID, stored: StoredMessage, *, parsed: bool, content: bool) -> _Message:
+def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: bool) -> _Message:
     return _Message(
         id=stored.id,
-        session_id=str(session_id),
+        session_id=session_id,
         role=stored.role,
         kind=stored.kind,
         source=stored.source,

@@ -9,7 +9,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 
 Content = Mapping[str, OpenAPIMediaType]
 
-ONE_LINE = r"^[^\x00\r\n]+$"
+ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
 WITHOUT_NUL = {"pattern": r"^[^\x00]*$"}
 """Of texts that the database keeps: said in the document; the refusal has a code of its own."""
 

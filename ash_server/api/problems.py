@@ -99,9 +99,10 @@ def on_refusal(_: AnyRequest, error: AshError) -> Response[bytes]:
     return _respond(error)
 
 
-def on_http_exception(_: AnyRequest, error: HTTPException) -> Response[bytes]:
+def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     """What the framework refuses by itself: the same document, in our words."""
-    refusal = _OF_FRAMEWORK.get(error.status_code, AshError)
+    if (refusal := _OF_FRAMEWORK.get(error.status_code)) is None:
+        return on_failure(request, error)
     errors = _field_problems(error)
     detail = f"{errors[0]['path']}: {errors[0]['message']}." if errors else None
     return _respond(refusal(detail, errors=errors), error.headers)

@@ -144,11 +144,14 @@ class SessionController(Controller):
             int, QueryParameter(ge=1, le=1000, description="The most sessions to answer.")
         ] = 100,
         source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only those of this format.")
+            str | None,
+            QueryParameter(pattern=ONE_LINE, description="Only those of this format."),
         ] = None,
         q: Annotated[
             str | None,
-            QueryParameter(pattern=ONE_LINE, description="Only those with this in title or external id."),
+            QueryParameter(
+                min_length=1, pattern=ONE_LINE, description="Only those with this in title or external id."
+            ),
         ] = None,
     ) -> SessionPage:
         async with pool.connection() as conn:

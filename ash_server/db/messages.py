@@ -41,7 +41,19 @@ _FETCHED = 32
 _LOCK = "SELECT message_sequence FROM session_counters WHERE session_id = %b FOR UPDATE"
 
 # A statement of its own: it has to see what was committed while the lock was waited for.
-_STORED = "SELECT id, sequence, content FROM messages WHERE session_id = %b AND id = ANY(%b)"
+# Looked up one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
+# makes a long import quadratic. LIMIT keeps the planner from joining the two.
+_STORED = """
+    SELECT stored.*
+    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS wanted,
+        unnest(ids) AS wanted_id,
+        LATERAL (
+            SELECT id, sequence, content
+            FROM messages
+            WHERE messages.session_id = wanted.session_id AND id = wanted_id
+            LIMIT 1
+        ) AS stored
+"""
 
 # One statement, so that nothing can come between its parts.
 _WRITE = """
@@ -60,8 +72,6 @@ _WRITE = """
     )
     UPDATE sessions
     SET updated_at = statement_timestamp(),
-        first_at = coalesce(first_at, statement_timestamp()),
-        last_at = statement_timestamp(),
         source = CASE source WHEN 'unknown' THEN %(recognised)b ELSE source END
     WHERE id = %(session_id)b
 """

@@ -89,9 +89,9 @@ class Session(BaseModel):
     updated_at: datetime = Field(alias="updatedAt")
     """When something last happened in it."""
     first_at: datetime | MISSING = Field(default=MISSING, alias="firstAt")
-    """When its first message was stored."""
+    """When its first message was written, by its own account; absent while no provider tells."""
     last_at: datetime | MISSING = Field(default=MISSING, alias="lastAt")
-    """When its last message was stored."""
+    """When its last message was written, by its own account."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
     metadata: dict[str, Any]

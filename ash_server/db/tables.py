@@ -54,8 +54,8 @@ sessions = Table(
     ),
     Column("created_at", Moment, nullable=False, server_default=func.now()),
     Column("updated_at", Moment, nullable=False, server_default=func.now(), comment="the last activity"),
-    Column("first_at", Moment, comment="when the first message was stored"),
-    Column("last_at", Moment, comment="when the last message was stored"),
+    Column("first_at", Moment, comment="the time that the first message itself names"),
+    Column("last_at", Moment, comment="the time that the last message itself names"),
     Index("sessions_activity_idx", text("updated_at DESC"), text("id DESC")),
 )
 

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.request import urlopen
+from uuid import UUID
 
 import psutil
 import psycopg
 import pytest
+from psycopg import AsyncConnection
 
 from ash_server.commands.run import TOUR
 from ash_server.db.sessions import session_id_for
+from ash_server.transfer.jsonl import import_file
 from ash_shared.blocks import CLASSES
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -104,23 +107,30 @@ def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: 
 
 REQUESTS = {
     "was answered": "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "does not send its body": "POST /api/parse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+    "does not read its answer": "GET /api/sessions/{session}/export HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
+
+
+@pytest.fixture
+async def large_session(connection: AsyncConnection, tmp_path: Path) -> UUID:
+    """More than any buffer on the way to a client holds."""
+    path = tmp_path / "large.jsonl"
+    path.write_text(f"{'x' * 100_000}\n" * 150)
+    return (await import_file(connection, path, "large")).session_id
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_serve_ends_when_told_though_a_client_stays(
-    database_url: str, tmp_path: Path, by: signal.Signals, name: str
+    database_url: str, large_session: UUID, tmp_path: Path, by: signal.Signals, name: str
 ) -> None:
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
         host, port = ash.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as client:
-            client.sendall(REQUESTS[name].encode())
-            assert client.recv(9) == b"HTTP/1.1 "
-            code, out, _ = stopped(ash.process, by)
-            assert (code, out) == (0, "")
+            client.sendall(REQUESTS[name].format(session=large_session).encode())
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
+            code, out, err = stopped(ash.process, by)
+            assert (code, out, "Traceback" in err) == (0, "", False)
 
 
 def test_serve_for_others_on_request(database_url: str, tmp_path: Path) -> None:

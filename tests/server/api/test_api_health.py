@@ -80,3 +80,22 @@ async def test_it_recovers_when_its_connections_were_cut(
 
     assert cut.json()["code"] == "database_unavailable"
     assert [session["title"] for session in after.json()["sessions"]] == ["kept"]
+
+
+async def test_a_failure_says_nothing_of_the_data(
+    own_client: AsyncClient, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = (await own_client.post("/api/sessions", json={})).json()["id"]
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute("UPDATE sessions SET metadata = 'canary-7f3a'")
+
+    failed = await own_client.get(f"/api/sessions/{session}")
+
+    assert failed.json() == {
+        "type": "urn:ash:problem:internal_error",
+        "title": "Something went wrong inside Ash.",
+        "status": 500,
+        "code": "internal_error",
+    }
+    assert f"GET /api/sessions/{session} failed with DecodeError" in caplog.text
+    assert "canary" not in caplog.text

@@ -8,7 +8,7 @@ from uuid import UUID
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, assume, settings
 
 from ash_server.app import openapi_json
 from ash_server.db.sessions import session_id_for
@@ -27,7 +27,8 @@ schema = schemathesis.openapi.from_dict(json.loads(openapi_json()), config=confi
 
 @schemathesis.serializer("application/x-ndjson")
 def as_it_stands(ctx: schemathesis.SerializationContext, value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    assume(isinstance(value, str))  # what is no text cannot be sent as lines
+    return str(value).encode()
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,14 @@ def base_url(shared_server: str) -> str:
 
 @schema.parametrize()
 @settings(
-    max_examples=1500,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_operation(case: schemathesis.Case, base_url: str) -> None:
+def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
     # Half of the sessions that are asked for are there.
     drawn = (case.path_parameters or {}).get("session_id", "")
     if case.method != "DELETE" and IS_UUID.fullmatch(str(drawn)) and int(UUID(drawn)) % 2:

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
+from ash_server.db import messages
 from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.ingest import line_id, new_message
@@ -235,6 +236,16 @@ async def test_batches_do_not_show(importer: Importer, monkeypatch: pytest.Monke
         ],
     )
     assert await importer.exported() == b"a\nb\nc\nd\n"
+
+
+async def test_a_long_session_is_not_read_through_for_each_batch(importer: Importer) -> None:
+    await importer(b"a\n" * 2000)
+    look_up = "EXPLAIN " + messages._STORED
+    plan = await importer.conn.execute(
+        look_up, [importer.session_id, [str(n) for n in range(200)]], binary=True
+    )
+
+    assert "Index Scan using messages_session_id_id_key" in str(await plan.fetchall())
 
 
 async def test_lines_are_stored_as_what_they_are(importer: Importer) -> None:
