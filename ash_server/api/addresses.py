@@ -31,9 +31,9 @@ _FORMATS: Mapping[Any, _Format] = {
 }
 
 
-async def check_address(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def check_address(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     _check_path(connection)
-    declared = _declared(handler)
+    declared = _declared(connection.route_handler)  # what guards are given is a copy of it for each request
     seen: set[str] = set()
     for name, value in _pairs(connection.scope["query_string"]):
         if name not in declared:

@@ -19,14 +19,17 @@ from ash_server.db.sessions import Session, SessionChanges, SessionPage
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
 
-_MAX_BODY_BYTES = 1024 * 1024
+_MAX_BODY_BYTES = 64 * 1024
 
 Title = Annotated[
     str, Meta(max_length=1000, examples=["Fix the path test on Windows"], extra_json_schema=WITHOUT_NUL)
 ]
 Metadata = Annotated[
     dict[str, Any],
-    Meta(description="Anything the writer wants to find here again.", examples=[{"team": "platform"}]),
+    Meta(
+        description="Anything the writer wants to find here again, up to 64 KiB.",
+        examples=[{"team": "platform"}],
+    ),
 ]
 
 

@@ -2,26 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from typing import Protocol, TypeVar
+from time import perf_counter
+from typing import TypeVar
 
-_AT_ONCE = 256 * 1024
-"""So many characters are read in well under a tenth of a second, whatever they are."""
+_TURN = 0.02
+_PAUSE = 0.002
+"""Seconds: what takes less than a turn is done at once, what takes longer pauses, and others are answered."""
 
-
-class HasContent(Protocol):
-    @property
-    def content(self) -> str: ...
-
-
-T = TypeVar("T", bound=HasContent)
+T = TypeVar("T")
 
 
-async def in_turns(messages: Iterable[T]) -> AsyncGenerator[T, None]:
-    """The messages, with others having their turn between them once so much was read."""
-    size = 0
-    for message in messages:
-        yield message
-        size += len(message.content)
-        if size > _AT_ONCE:
-            size = 0
-            await asyncio.sleep(0)
+async def in_turns(texts: Iterable[T]) -> AsyncGenerator[T, None]:
+    began = perf_counter()
+    for text in texts:
+        yield text
+        if perf_counter() - began > _TURN:
+            await asyncio.sleep(_PAUSE)
+            began = perf_counter()

@@ -18,6 +18,8 @@ from ash_server.db.messages import Page, StoredMessage, list_messages, to_messag
 from ash_server.db.sessions import Session, list_sessions
 from ash_shared import parse_message_content
 
+_SHORTEST_ID = 8
+
 ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
 """Given the session, a page of it, and the cursor of the next one if there is one."""
 
@@ -36,11 +38,20 @@ def _table(sessions: list[Session]) -> Table:
     table = Table("session", "source", "last activity", box=None, pad_edge=False, header_style="dim")
     table.add_column("messages", justify="right")
     table.add_column("name", overflow="fold")
+    shown = _id_length(sessions)
     for session in sessions:
         moment = session.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
         name = Text(visible(_name(session)).replace("\n", " "))
-        table.add_row(str(session.id), visible(session.source), moment, str(session.message_count), name)
+        table.add_row(
+            str(session.id)[:shown], visible(session.source), moment, str(session.message_count), name
+        )
     return table
+
+
+def _id_length(sessions: list[Session]) -> int:
+    """As much of the ids as tells them apart, which is all that commands need."""
+    ids = [str(session.id) for session in sessions]
+    return next(length for length in range(_SHORTEST_ID, 37) if len({id[:length] for id in ids}) == len(ids))
 
 
 def _name(session: Session) -> str:

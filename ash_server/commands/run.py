@@ -72,7 +72,9 @@ def _samples(folder: Path) -> list[Path]:
 def _welcome(settings: Settings, where: str, samples: Samples) -> str:
     tour = str(samples.tour)
     store = (
-        f"embedded PostgreSQL below {settings.home}" if settings.database_url is None else "ASH_DATABASE_URL"
+        f"embedded PostgreSQL below {settings.home}"
+        if settings.database_url is None
+        else "the PostgreSQL of ASH_DATABASE_URL"
     )
     return f"""\
 Ash is running, with {samples.sessions} sample sessions of {samples.messages} messages.

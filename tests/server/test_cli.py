@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -198,8 +199,10 @@ def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
     assert ash("sessions") == Ran(0, "", "ash: no sessions yet: `ash import PATH` brings some in\n")
     ash("import", str(written(tmp_path / "s.jsonl", f"{TOOL}\n")), "--as", "na\033me")
 
-    assert ash("sessions").out.split()[0] == "session"
-    assert ash("sessions").out.splitlines()[1].endswith("1  na␛me")
+    session = str(session_id_for("claude", "na\033me"))
+    heading, row = ash("sessions").out.splitlines()
+    assert heading.split() == ["session", "source", "last", "activity", "messages", "name"]
+    assert re.fullmatch(rf"{session[:8]}  claude  \d{{4}}-\d\d-\d\d \d\d:\d\d  +1  na␛me", row)
     assert [line.rstrip() for line in ash("messages", "na\033me").out.splitlines()[1:]] == [
         "  tool_use     Bash · t1",
         '               {"command": "ls"}',

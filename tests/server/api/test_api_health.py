@@ -85,11 +85,10 @@ async def test_it_recovers_when_its_connections_were_cut(
 async def test_a_failure_says_nothing_of_the_data(
     own_client: AsyncClient, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = (await own_client.post("/api/sessions", json={})).json()["id"]
     with psycopg.connect(database_url, autocommit=True) as conn:
-        conn.execute("UPDATE sessions SET metadata = 'canary-7f3a'")
+        conn.execute("ALTER TABLE sessions ADD CHECK (title <> 'canary-7f3a')")
 
-    failed = await own_client.get(f"/api/sessions/{session}")
+    failed = await own_client.post("/api/sessions", json={"title": "canary-7f3a"})
 
     assert failed.json() == {
         "type": "urn:ash:problem:internal_error",
@@ -97,5 +96,6 @@ async def test_a_failure_says_nothing_of_the_data(
         "status": 500,
         "code": "internal_error",
     }
-    assert f"GET /api/sessions/{session} failed with DecodeError" in caplog.text
+    assert "POST /api/sessions failed with CheckViolation" in caplog.text
+    assert "create_session" in caplog.text
     assert "canary" not in caplog.text

@@ -258,7 +258,7 @@ OF_LIST = [
     *(f"role={value}" for value in ("x'%20OR%20'1'='1", "", "%00", "user,tool", "null")),
     *(f"type={value}" for value in ("", "%00", "texts", "null")),
     *("limit=1&limit=2", "limit=1&limit=1", "nothing=1", "Limit=1", "limit", "=1", "limi%74=1&limit=1"),
-    *("role=%ff", "role=%ED%A0%80", "role=%C0%80", "role=%", "role=%2", "role=%zz", "%ff=1", "type=\xff"),
+    *("role=%ff", "role=%ED%A0%80", "role=%C0%80", "%ff=1", "type=\xff"),
 ]
 OF_SESSIONS = [
     "source=",
@@ -344,7 +344,7 @@ async def test_bodies_of_sessions_are_strict(
         (rb'{"metadata":{"a":"\ud83d"}}', 400, "invalid_json"),
         (rb'{"title":"\u0000"}', 422, "nul_byte"),
         (rb'{"externalId":"\u0000"}', 422, "nul_byte"),
-        (b'{"metadata":{"a":"%s"}}' % (b"a" * 2**20), 413, "body_too_large"),
+        (b'{"metadata":{"a":"%s"}}' % (b"a" * 2**16), 413, "body_too_large"),
     ],
 )
 async def test_odd_sessions(client: AsyncClient, body: bytes, status: int, code: str | None) -> None:

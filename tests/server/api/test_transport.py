@@ -83,6 +83,14 @@ def test_headers(server: str, messages: str, headers: list[str], status: int) ->
     assert int(answer.split(" ")[1]) == status
 
 
+@pytest.mark.parametrize("query", ["q=50%", "q=%2", "q=%zz", "q%=a", "%"])
+def test_percent_signs_that_begin_no_escape(server: str, query: str) -> None:
+    answer = answer_to(server, head(server, f"/api/sessions?{query}", method="GET"))
+
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert '"code":"invalid_parameter"' in answer
+
+
 def test_who_leaves_in_the_middle_of_a_body_stores_nothing(server: str, messages: str) -> None:
     with connected(server) as sock:
         sock.sendall(
