@@ -7,6 +7,7 @@ provider that recognises it. Both ways read blocks with the same functions, so t
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -38,6 +39,7 @@ _NATIVE = _PROVIDERS["claude"]
 
 def parse_message_content(raw: str | bytes, source: str | None = None) -> list[MessageContent]:
     """The typed blocks of one stored text; `source` names its format where that is known. Never raises."""
+    raw = _exact(raw)
     if source in _NATIVE_SOURCES:
         try:
             content = _content_of(_decode_envelope(raw))
@@ -56,6 +58,7 @@ def parse_message_content_json(raw: str | bytes, source: str | None = None) -> b
     Content that needs no translation is copied byte for byte: spelling of numbers, escapes and the order of keys
     stay as they were written.
     """
+    raw = _exact(raw)
     if source in _NATIVE_SOURCES:
         try:
             content = _content_of(_decode_slices(raw))
@@ -68,7 +71,7 @@ def parse_message_content_json(raw: str | bytes, source: str | None = None) -> b
 
 def read_message(raw: str | bytes, source: str | None = None) -> Reading:
     """The blocks of one stored text with what else reading shows of it. Never raises."""
-    read = _read(raw, source)
+    read = _read(_exact(raw), source)
     kind, role, blocks = read.reading
     return Reading(
         source=read.source(source), kind=kind, role=role, parsed=[_typed(block) for block in blocks]
@@ -77,7 +80,7 @@ def read_message(raw: str | bytes, source: str | None = None) -> Reading:
 
 def describe_message(raw: str | bytes, source: str | None = None) -> Description:
     """What storing a text needs to know of it. Never raises."""
-    read = _read(raw, source)
+    read = _read(_exact(raw), source)
     kind, role, blocks = read.reading
     types = tuple(sorted({block["type"] for block in blocks}))
     return Description(read.source(source), kind, role, types, read.uuid())
@@ -90,7 +93,7 @@ def split_lines(text: str) -> list[str]:
 
 def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[ParsedLine]:
     """Every line of a JSONL text that is not blank, in order. Never raises."""
-    for number, raw in enumerate(split_lines(_text_of(text)), start=1):
+    for number, raw in enumerate(split_lines(_text_of(_exact(text))), start=1):
         if raw.strip():
             yield ParsedLine(number, raw, read_message(raw, source))
 
@@ -244,6 +247,13 @@ _LIKE_JSON = re.compile(
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+def _exact(raw: str | bytes) -> str | bytes:
+    """The text itself, also of the classes that look like a string or like bytes, which decoders refuse."""
+    if raw.__class__ is str or raw.__class__ is bytes:
+        return raw
+    return str.__str__(raw) if isinstance(raw, str) else bytes(raw)
+
+
 def _text_of(raw: str | bytes) -> str:
     """The text, with U+FFFD for what UTF-8 has no form for; bytes that are not UTF-8 are shown as escapes."""
     if isinstance(raw, bytes):
@@ -270,7 +280,8 @@ def _decode_deep(raw: str | bytes) -> Any:
         raise LimitExceeded from None
     except ValueError:
         decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, parse_int=_readable)
-        return _shown(decoder.decode(_text_of(raw).removeprefix("\ufeff")))
+        text = raw if isinstance(raw, str) else raw.decode()
+        return _shown(decoder.decode(text.removeprefix("\ufeff")))
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -299,13 +310,23 @@ def _shown(value: Any) -> Any:
         return [_shown(item) for item in value]
     if not isinstance(value, dict):
         return value
-    shown: dict[str, Any] = {}
-    for key, item in value.items():
-        name = _SURROGATES.sub("\ufffd", key)
-        while name in shown or (name != key and name in value):
-            name += "\ufffd"
-        shown[name] = _shown(item)
-    return shown
+    names = _shown_keys(value)
+    return {names[key]: _shown(item) for key, item in value.items()}
+
+
+def _shown_keys(record: Record) -> dict[str, str]:
+    """A name for each key: keys that look alike once they are shown are numbered."""
+    names = {key: key for key in record if not _SURROGATES.search(key)}
+    taken, numbers = set(names), Counter[str]()
+    for key in record:
+        if key not in names:
+            shown = name = _SURROGATES.sub("\ufffd", key)
+            while name in taken:
+                numbers[shown] += 1
+                name = f"{shown}~{numbers[shown]}"
+            taken.add(name)
+            names[key] = name
+    return names
 
 
 def _read_value(value: Any, source: str | None) -> _Read:

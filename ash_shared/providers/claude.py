@@ -206,7 +206,7 @@ def _read_line(record: Record) -> RecordReading:
     content = message.get("content")
     blocks = _line_blocks(record, record.get("content") if content is None else content)
     if record.get("isCompactSummary") is True:
-        blocks = [{**block, "variant": "summary"} if block["type"] == "text" else block for block in blocks]
+        blocks = [{"variant": "summary", **block} if block["type"] == "text" else block for block in blocks]
     return RecordReading("message", _role(message, ROLES[record["type"]]), blocks)
 
 
@@ -218,10 +218,9 @@ def _role(message: Record, otherwise: Role) -> Role:
 def _line_blocks(record: Record, content: Any) -> list[Block]:
     if content.__class__ in (str, list):
         return read_content(content)
-    if content is None:
-        for spelling in _TOOL_RESULTS:
-            if record.get(spelling) is not None:
-                return [_lone_result(record[spelling], spelling)]
+    results = [] if content is not None else [name for name in _TOOL_RESULTS if record.get(name) is not None]
+    if results:
+        return [_lone_result(record[name], name) for name in results]
     return [raw_block("malformed", record, record["type"])]
 
 
@@ -245,10 +244,10 @@ def _lone_result(answer: Any, spelling: str) -> Block:
 
 def _read_result(record: Record) -> list[Block]:
     """What a run ended with; errors of any other form than a list of texts are not what the type promises."""
-    texts = [text_block(record["result"], "result")] if record.get("result").__class__ is str else []
-    errors = record.get("errors") or []
-    if errors.__class__ is not list:
+    result, errors = record.get("result"), record.get("errors") or []
+    if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
         raise TypeError
+    texts = [text_block(result, "result")] if result.__class__ is str else []
     return texts + [text_block(error, "error") for error in errors] or _control(record)
 
 
@@ -437,6 +436,8 @@ _STREAM = frozenset(
 
 def _read_request(record: Record) -> RecordReading:
     """A request body: the system text, then every message; tools and parameters are envelope."""
+    if "content" in record:
+        raise TypeError
     blocks = read_content(record["system"]) if record.get("system") is not None else []
     for message in record["messages"]:
         blocks += read_content(message["content"])

@@ -31,7 +31,7 @@ def test_native_content_is_copied_byte_for_byte() -> None:
 def test_keys_that_look_alike_when_shown_stay_apart() -> None:
     (block,) = parse_message_content(r'{"\ud800":1,"\udc00":2,"�":3}')
 
-    assert block.model_dump()["raw"] == {"��": 1, "���": 2, "�": 3}
+    assert block.model_dump()["raw"] == {"�~1": 1, "�~2": 2, "�": 3}
 
 
 def test_lines_are_numbered_as_in_the_file() -> None:
@@ -95,3 +95,47 @@ def test_the_library_does_no_input_or_output() -> None:
     )
 
     assert [(path.name, word) for path in sources for word in forbidden if word in path.read_text()] == []
+
+
+def test_keys_that_look_alike_cost_no_more_than_others() -> None:
+    halves = [rf"\ud8{n // 256:02x}\udb{n % 256:02x}" for n in range(20_000)]
+    text = "{" + ",".join(f'"{half}":{n}' for n, half in enumerate(halves)) + "}"
+
+    encoded = parse_message_content_json(text)
+
+    assert list(json.loads(encoded)[0]["raw"].values()) == list(range(20_000))
+    assert len(encoded) < 2 * len(text)
+
+
+def test_classes_that_look_like_text_are_read_like_text() -> None:
+    class Marked(str):
+        __slots__ = ()
+
+    for raw in ('{"type":"summary","summary":"s"}', "plain"):
+        for same in (Marked(raw), bytearray(raw.encode()), memoryview(raw.encode())):
+            assert parse_message_content(same) == parse_message_content(raw)  # type: ignore[arg-type]
+            assert parse_message_content_json(same) == parse_message_content_json(raw)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"type":"result","result":{"a":"kept"},"errors":["x"]}', "kept"),
+        ('{"type":"result","result":["kept"],"errors":["x"]}', "kept"),
+        (
+            '{"type":"user","isCompactSummary":true,'
+            '"message":{"content":[{"type":"text","text":"a","variant":"kept"}]}}',
+            "kept",
+        ),
+        ('{"messages":[],"content":"kept","role":"user"}', "kept"),
+        ('{"type":"user","toolUseResult":"a","tool_use_result":"kept"}', "kept"),
+    ],
+)
+def test_a_second_place_of_content_is_not_lost(text: str, value: str) -> None:
+    assert value in parse_message_content_json(text).decode()
+
+
+def test_an_escape_that_bad_bytes_would_complete_stays_broken() -> None:
+    (block,) = parse_message_content(b'{"type":"text","text":"\\\xff"}')
+
+    assert (block.type, block.model_dump().get("reason")) == ("raw", "invalid_json")
