@@ -1,13 +1,17 @@
 """Which database Ash works on: the one that ASH_DATABASE_URL names, else an embedded PostgreSQL below ASH_HOME."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from ash_server.db.binaries import EmbeddedPostgresError
 from ash_server.db.embedded import EmbeddedPostgres
 from ash_server.db.engine import REVISION, connect, current_revision, upgrade
 from ash_server.errors import SchemaMismatch
 from ash_server.settings import Settings
+
+_WATCH_SECONDS = 1
 
 
 @contextmanager
@@ -22,13 +26,33 @@ def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]
             server.ensure_database("ash")
             url = server.url("ash")
             upgrade(url)
-            yield url
+            with _watched(server):
+                yield url
     else:
         if migrate:
             upgrade(settings.database_url)
         else:
             asyncio.run(_check_schema(settings.database_url))
         yield settings.database_url
+
+
+@contextmanager
+def _watched(server: EmbeddedPostgres) -> Iterator[None]:
+    """Starts PostgreSQL anew where something ended it: a server of Ash outlives that."""
+    left = threading.Event()
+
+    def watch() -> None:
+        while not left.wait(_WATCH_SECONDS):
+            with suppress(EmbeddedPostgresError):
+                server.start()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        watcher.join()
 
 
 async def _check_schema(url: str) -> None:

@@ -1,7 +1,10 @@
 """The messages of a session: appended as they are, read by their place, each with its typed blocks where asked for."""
 
+import re
+from asyncio import to_thread
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -18,7 +21,7 @@ from ash_server.api.operations import WITHOUT_NUL, json_list_of, json_of, operat
 from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import in_turns
+from ash_server.api.turns import LARGE, in_turns
 from ash_server.db import messages
 from ash_server.db.messages import Appended, StoredMessage
 from ash_server.errors import (
@@ -35,13 +38,14 @@ from ash_server.errors import (
 )
 from ash_server.ingest import new_message
 from ash_shared.message import Message, Role
-from ash_shared.parse import parse_message_content_json, split_lines
+from ash_shared.parse import parse_message_content_json
 
 LAST = 2**53 - 1
 """The largest sequence: what every JSON reader knows exactly."""
 
 _MOST_IN_BATCH = 1000
 _BLANKS = " \t\r"
+_LINE_OF_TEXT = re.compile(r"[^\n]+")
 _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
 
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
@@ -101,7 +105,7 @@ class MessagePage(BaseModel):
 
     messages: list[Message]
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
-    """The `after` of the next page; absent where the page was not full, so that nothing more was there."""
+    """The `after` of the next page; absent where nothing more was there."""
     prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
     """On a page that was asked for with `before`: the `before` of the page ahead of it, where there may be one."""
 
@@ -211,8 +215,9 @@ class MessageController(Controller):
         _check_batch(sent)
         for index, message in enumerate(sent):
             check_size(message.content, state.settings, index)
+        describe = partial(_describe, session_id)
         new = [
-            new_message(session_id, each.content, id=each.id, role=each.role, source=each.source)
+            describe(each) if len(each.content) < LARGE else await to_thread(describe, each)
             async for each in in_turns(sent)
         ]
         async with pool.connection() as conn:
@@ -263,12 +268,16 @@ class MessageController(Controller):
             found = await messages.list_messages(
                 conn, session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
             )
+        goes_on = messages.may_go_on(found, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json(
             _Page(
-                messages=[to_wire(stored) async for stored in in_turns(found)],
-                next_after=found[-1].sequence if before is None and len(found) == limit else UNSET,
-                prev_before=found[0].sequence if before is not None and len(found) == limit else UNSET,
+                messages=[
+                    to_wire(stored) if len(stored.content) < LARGE else await to_thread(to_wire, stored)
+                    async for stored in in_turns(found)
+                ],
+                next_after=found[-1].sequence if goes_on and before is None else UNSET,
+                prev_before=found[0].sequence if goes_on and before is not None else UNSET,
             )
         )
 
@@ -308,7 +317,17 @@ def _read_json(body: Body) -> list[NewMessage]:
 
 
 def _read_lines(body: Body) -> list[NewMessage]:
-    return [NewMessage(line) for line in split_lines(body.text) if line.strip(_BLANKS)]
+    """No more of them than show that they are too many."""
+    lines = (match[0] for match in _LINE_OF_TEXT.finditer(body.text))
+    return [NewMessage(line) for line in islice(filter(_is_not_blank, lines), _MOST_IN_BATCH + 1)]
+
+
+def _is_not_blank(line: str) -> bool:
+    return bool(line.strip(_BLANKS))
+
+
+def _describe(session_id: UUID, sent: NewMessage) -> messages.NewMessage:
+    return new_message(session_id, sent.content, id=sent.id, role=sent.role, source=sent.source)
 
 
 _READERS = {JSON: _read_json, NDJSON: _read_lines}

@@ -1,5 +1,6 @@
 """Reading a text without storing it."""
 
+from asyncio import to_thread
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import Meta, Struct
 from ash_server.api.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
 from ash_server.api.operations import ONE_LINE, json_of, operation
 from ash_server.api.problems import ALWAYS, refusals
+from ash_server.api.turns import LARGE
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_shared.message import Reading
 from ash_shared.parse import read_message
@@ -72,4 +74,6 @@ class ParseController(Controller):
         body = await read_body(request, JSON)
         asked = decode_body(body.text, _decoder)
         check_size(asked.content, state.settings)
-        return read_message(asked.content, asked.source)
+        if len(asked.content) < LARGE:
+            return read_message(asked.content, asked.source)
+        return await to_thread(read_message, asked.content, asked.source)

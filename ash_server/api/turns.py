@@ -9,6 +9,9 @@ _TURN = 0.02
 _PAUSE = 0.002
 """Seconds: what takes less than a turn is done at once, what takes longer pauses, and others are answered."""
 
+LARGE = 64 * 1024
+"""Characters: a longer text is better read in a thread, since one text alone cannot pause."""
+
 T = TypeVar("T")
 
 

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ash_server.commands.store import one_session
-from ash_server.commands.terminal import complain, errors, output, visible
+from ash_server.commands.terminal import complain, errors, output, visible, visible_json
 from ash_server.commands.view import show_message
-from ash_server.db.messages import Page, StoredMessage, list_messages, to_message
+from ash_server.db.messages import Page, StoredMessage, list_messages, may_go_on, to_message
 from ash_server.db.sessions import Session, list_sessions
 from ash_shared import parse_message_content
 
@@ -27,7 +27,7 @@ ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
 async def print_sessions(conn: AsyncConnection, limit: int, as_json: bool) -> None:
     page = await list_sessions(conn, limit=limit)
     if as_json:
-        click.echo(page.model_dump_json())
+        click.echo(visible_json(page.model_dump_json()))
     elif page.sessions:
         output().print(_table(page.sessions))
     else:
@@ -63,7 +63,7 @@ async def print_messages(
 ) -> None:
     session = await one_session(conn, reference)
     messages = await list_messages(conn, session.id, **page)
-    full = len(messages) == page["limit"] and messages[-1].sequence < session.message_count
+    full = may_go_on(messages, page["limit"]) and messages[-1].sequence < session.message_count
     show(session.id, messages, messages[-1].sequence if full else None)
 
 
@@ -71,7 +71,7 @@ def show_json(session_id: UUID, messages: list[StoredMessage], next_after: int |
     """As the API answers."""
     items = ",".join(to_message(session_id, message).model_dump_json() for message in messages)
     more = "" if next_after is None else f',"nextAfter":{next_after}'
-    click.echo(f'{{"messages":[{items}]{more}}}')
+    click.echo(visible_json(f'{{"messages":[{items}]{more}}}'))
 
 
 def show_raw(_: UUID, messages: list[StoredMessage], next_after: int | None) -> None:

@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import click
 
-from ash_server.commands.terminal import complain, output
+from ash_server.commands.terminal import complain, output, visible_json
 from ash_server.commands.view import show_message
 from ash_server.transfer.lines import LONGEST_LINE, read_texts
 from ash_shared import Reading, read_message
@@ -26,7 +26,7 @@ def parse(file: BinaryIO, source: str | None, show: Show) -> int:
 
 
 def show_json(_: int, reading: Reading) -> None:
-    click.echo(reading.model_dump_json())
+    click.echo(visible_json(reading.model_dump_json()))
 
 
 def show_view(number: int, reading: Reading) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import sys
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -70,7 +72,7 @@ def _samples(folder: Path) -> list[Path]:
 
 
 def _welcome(settings: Settings, where: str, samples: Samples) -> str:
-    tour = str(samples.tour)
+    tour, ash = str(samples.tour), _own_name()
     store = (
         f"embedded PostgreSQL below {settings.home}"
         if settings.database_url is None
@@ -89,8 +91,13 @@ One of them shows all seven types of blocks:
 
 In another terminal:
 
-  ash messages {tour[:8]}           the same session, for people
-  ash import ~/.claude/projects   your own sessions
-  ash sessions                    what is there
+  {ash} messages {tour[:8]}           the same session, for people
+  {ash} import ~/.claude/projects   your own sessions
+  {ash} sessions                    what is there
 
 Ctrl-C stops Ash; what is stored stays."""
+
+
+def _own_name() -> str:
+    """As this command is called from here, which is `ash` where it is on the PATH."""
+    return "ash" if shutil.which("ash") else os.path.relpath(sys.argv[0])

@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     return text.translate(_STEERING)
 
 
+def visible_json(document: str) -> str:
+    """The same JSON, with escapes for what steers terminals."""
+    return "".join(f"\\u{ord(each):04x}" if ord(each) in _STEERING else each for each in document)
+
+
 def output() -> Console:
     """Standard output; as wide as it takes where nobody watches."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)

@@ -87,8 +87,25 @@ _PAGE = (
       AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
     """
 )
-_FIRST = _PAGE + "ORDER BY sequence LIMIT %(limit)b"
-_LAST = _PAGE + "ORDER BY sequence DESC LIMIT %(limit)b"
+MOST_IN_PAGE = 32 * 1024 * 1024
+"""Bytes of text: a page is not much larger, whatever its limit. Its last message may exceed it."""
+
+
+def _bounded(order: str) -> str:
+    """The page in this order, cut where its texts exceed the bytes of a page; sizes are known without reading them."""
+    return f"""
+        SELECT id, role, kind, source, content, sequence, created_at
+        FROM (
+            SELECT *, sum(octet_length(content)) OVER (ORDER BY {order}) - octet_length(content) AS ahead
+            FROM ({_PAGE} ORDER BY {order} LIMIT %(limit)b) AS page
+        ) AS sized
+        WHERE ahead < {MOST_IN_PAGE}
+        ORDER BY {order}
+    """  # noqa: S608  # two constants of this module
+
+
+_FIRST = _bounded("sequence")
+_LAST = _bounded("sequence DESC")
 _ONE = _READ + "%b AND sequence = %b"
 _STREAM = _READ + "%b AND sequence > %b AND kind = ANY(%b) ORDER BY sequence"
 
@@ -136,7 +153,7 @@ class Page(TypedDict, total=False):
     before: int | None
     """Only those ahead of this sequence, and of them the last ones."""
     limit: int
-    """100 where it is left out, at most 1,000."""
+    """100 where it is left out, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
     kinds: Sequence[Kind]
     """Messages and records where it is left out."""
     role: Role | None
@@ -182,6 +199,11 @@ async def list_messages(conn: AsyncConnection, session_id: UUID, **page: Unpack[
     if not found:
         await get_session(conn, session_id)
     return found[::-1] if backwards else found
+
+
+def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:
+    """Whether more may follow a page that was asked for with this limit."""
+    return len(found) == limit or sum(len(message.content) for message in found) * 4 >= MOST_IN_PAGE
 
 
 async def list_messages_parsed(

@@ -7,7 +7,7 @@ import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from secrets import randbits
 from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID, uuid5
@@ -275,8 +275,8 @@ def _to_cursor(last: Session) -> str:
 def _read_cursor(cursor: str) -> tuple[str, UUID]:
     try:
         updated_at, _, last_id = urlsafe_b64decode(cursor).decode().partition(" ")
-        return datetime.fromisoformat(updated_at).isoformat(), UUID(last_id)
-    except ValueError:
+        return datetime.fromisoformat(updated_at).astimezone(UTC).isoformat(), UUID(last_id)
+    except (ValueError, OverflowError):
         raise InvalidParameter("after is not a cursor that a list of sessions gave") from None
 
 

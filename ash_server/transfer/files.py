@@ -90,8 +90,15 @@ class _Walk:
         for entry, is_folder in self._entries(folder, self._transcripts.get(place)):
             if is_folder:
                 yield from self.files(entry)
-            elif entry.suffix in SUFFIXES:
+            elif entry.suffix in SUFFIXES and self._is_regular(entry):
                 yield entry
+
+    def _is_regular(self, entry: Path) -> bool:
+        """Pipes and devices are not read: they may have no end."""
+        if not entry.exists() or entry.is_file():
+            return True
+        self._on_error(OSError(EINVAL, "not a regular file", str(entry)))
+        return False
 
     def _entries(self, folder: Path, names: tuple[str, ...] | None) -> list[tuple[Path, bool]]:
         try:

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
 from urllib.request import urlopen
 from uuid import UUID
 
@@ -95,6 +97,22 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
             assert "postgres" in left_behind(tmp_path)
             assert stopped(ash.process, signal.SIGINT) == (0, "", "")
         assert left_behind(tmp_path) == []
+
+
+def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
+    with running("demo", "--port", "0", home=tmp_path) as ash:
+        os.kill(int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(HTTPError):
+                sessions = answer(f"{ash.address}/api/sessions")["sessions"]
+                break
+        else:
+            pytest.fail("the server did not find its database again")
+
+        assert len(sessions) == 3
+        assert stopped(ash.process, signal.SIGINT)[0] == 0
+    assert left_behind(tmp_path) == []
 
 
 def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: Path) -> None:

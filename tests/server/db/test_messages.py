@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
 from ash_server.db.messages import (
+    MOST_IN_PAGE,
     Appended,
     NewMessage,
     Page,
@@ -19,6 +20,7 @@ from ash_server.db.messages import (
     get_message,
     list_messages,
     list_messages_parsed,
+    may_go_on,
     stream_messages,
 )
 from ash_server.db.sessions import create_session, get_session
@@ -291,6 +293,21 @@ async def test_a_page_has_what_it_was_asked_for(connection: AsyncConnection, mix
 
     for _ in range(2):  # the second time with statements that PostgreSQL has prepared
         assert [(wanted, await page(wanted)) for wanted, _ in PAGES] == PAGES
+
+
+async def test_large_texts_make_a_page_short(connection: AsyncConnection, session_id: UUID) -> None:
+    size = MOST_IN_PAGE // 4
+    await append(connection, session_id, [message(str(n), str(n) * size) for n in range(8)])
+
+    pages = [
+        await list_messages(connection, session_id, after=2),
+        await list_messages(connection, session_id, before=8),
+        await list_messages(connection, session_id, after=6),
+    ]
+
+    assert [[each.sequence for each in page] for page in pages] == [[3, 4, 5, 6], [4, 5, 6, 7], [7, 8]]
+    assert [may_go_on(page, 100) for page in pages] == [True, True, True]
+    assert not may_go_on([], 100)
 
 
 async def test_a_parsed_page_is_the_same_page(connection: AsyncConnection, mixed: UUID) -> None:

@@ -1,6 +1,7 @@
 """Sessions: made once, found again, listed by what happened last."""
 
 from asyncio import gather
+from base64 import urlsafe_b64encode
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -174,11 +175,21 @@ async def test_the_list_can_be_narrowed(connection: AsyncConnection) -> None:
 
 
 async def test_a_list_out_of_bounds_is_refused(connection: AsyncConnection) -> None:
-    cursors = ["x", "====", "é", "\0", "2024", "MjAyNC0wMS0wMQ==", "bm90IGEgdGltZSB4"]
+    before_time = urlsafe_b64encode(
+        b"0001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000"
+    ).decode()
+    cursors = ["x", "====", "é", "\0", "2024", "MjAyNC0wMS0wMQ==", "bm90IGEgdGltZSB4", before_time]
     wanted: list[dict[str, Any]] = [{"after": cursor} for cursor in cursors]
     for each in [*wanted, {"limit": 0}, {"limit": -1}, {"limit": 1001}]:
         with pytest.raises(InvalidParameter):
             await list_sessions(connection, **each)
+
+
+async def test_a_cursor_in_another_time_zone_is_the_same_time(connection: AsyncConnection) -> None:
+    await create_session(connection)
+    forged = urlsafe_b64encode(b"2001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000").decode()
+
+    assert (await list_sessions(connection, after=forged)).sessions == []
 
 
 async def test_changes_touch_only_what_they_name(connection: AsyncConnection) -> None:

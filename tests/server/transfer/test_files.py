@@ -122,3 +122,18 @@ def test_what_is_no_file_is_a_problem(user_home: Path) -> None:
     found, problems = files_of(user_home, "pipe")
 
     assert (found, [problem.strerror for problem in problems]) == ([], ["not a regular file"])
+
+
+def test_what_is_no_file_inside_a_folder_is_a_problem_and_the_rest_is_found(user_home: Path) -> None:
+    folder = user_home / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "a.jsonl")
+    (folder / "b.jsonl").symlink_to("/dev/zero")
+    (folder / "c.jsonl").touch()
+    found, problems = files_of(user_home, "odd")
+
+    assert [Path(name).name for name in found] == ["c.jsonl"]
+    assert [(Path(problem.filename).name, problem.strerror) for problem in problems] == [
+        ("a.jsonl", "not a regular file"),
+        ("b.jsonl", "not a regular file"),
+    ]
