@@ -96,7 +96,9 @@ def _bounded(order: str) -> str:
     return f"""
         SELECT id, role, kind, source, content, sequence, created_at
         FROM (
-            SELECT *, sum(octet_length(content)) OVER (ORDER BY {order}) - octet_length(content) AS ahead
+            SELECT *,
+                sum(octet_length(content)) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
+                    - octet_length(content) AS ahead
             FROM ({_PAGE} ORDER BY {order} LIMIT %(limit)b) AS page
         ) AS sized
         WHERE ahead < {MOST_IN_PAGE}
