@@ -25,7 +25,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
 source_option = click.option(
-    "--source", metavar="NAME", help="The format, as claude. Left out, it is recognised."
+    "--source", metavar="NAME", help="The format, for example claude. Left out, it is recognised."
 )
 host_option = click.option("--host", help="Where to listen; ASH_HOST, else 127.0.0.1.")
 port_option = click.option(

@@ -87,8 +87,9 @@ def _reason(error: OSError, host: str, port: int) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"cannot listen on {host} port {port}: {(error.strerror or str(error)).partition(' (')[0]}"
     if _is_ash(host, port):
-        return f"Ash runs already at {_url(host, port)}; for another one choose another port, as ASH_PORT={port + 1}"
-    return f"port {port} is taken by another program; choose another one, as ASH_PORT={port + 1}"
+        running = _url(host, port)
+        return f"Ash runs already at {running}; for another one choose another port, for example ASH_PORT={port + 1}"
+    return f"port {port} is taken by another program; choose another one, for example ASH_PORT={port + 1}"
 
 
 def _is_ash(host: str, port: int) -> bool:

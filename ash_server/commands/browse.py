@@ -30,6 +30,8 @@ async def print_sessions(conn: AsyncConnection, limit: int, as_json: bool) -> No
         click.echo(visible_json(page.model_dump_json()))
     elif page.sessions:
         output().print(_table(page.sessions))
+        if page.next_after is not MISSING:
+            complain(f"these are the newest {limit}; --limit lists up to 1000")
     else:
         complain("no sessions yet: `ash import PATH` brings some in")
 

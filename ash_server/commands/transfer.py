@@ -85,8 +85,9 @@ async def import_paths(conn: AsyncConnection, paths: Iterable[Path], wishes: Wis
 
 def print_report(report: Report) -> None:
     counts = report.total.counts
+    sessions = "1 session" if len(report.imported) == 1 else f"{len(report.imported)} sessions"
     click.echo(
-        f"{len(report.imported)} sessions, messages: {counts['new']} new, {counts['existing']} already there, "
+        f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
         f"{counts['changed']} changed, {counts['refused']} refused, in {report.seconds} s"
     )
 
