@@ -227,15 +227,16 @@ def openapi() -> None:
 
 def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
+        stream.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 
 def _run() -> int:
     try:
         code = ash.main(standalone_mode=False) or 0
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
         return code
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", _INTERRUPTED)

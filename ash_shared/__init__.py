@@ -17,6 +17,7 @@ from ash_shared.content import (
 )
 from ash_shared.message import Description, Kind, Message, ParsedLine, Reading, Role
 from ash_shared.parse import (
+    PARSER_VERSION,
     describe_message,
     parse_jsonl,
     parse_message_content,
@@ -26,6 +27,7 @@ from ash_shared.parse import (
 )
 
 __all__ = [
+    "PARSER_VERSION",
     "BlockSource",
     "Description",
     "FileContent",

@@ -32,6 +32,9 @@ from ash_shared.content import MessageContent
 from ash_shared.message import Description, Kind, ParsedLine, Reading, Role
 from ash_shared.providers import Provider, Record, RecordReading, discover
 
+PARSER_VERSION = 1
+"""Raised whenever describing a stored text gives something else than it gave before."""
+
 _PROVIDERS = discover()
 _NATIVE = _PROVIDERS["claude"]
 """The provider whose blocks are the vocabulary of `content` themselves."""
@@ -162,9 +165,11 @@ def _splice(content: Raw) -> bytes | None:
         return b'[{"type":"text","text":' + bytes(content) + b"}]"
     if len(blocks) > MAX_BLOCKS:
         return None
-    if False not in map(is_native, blocks):
+    native = list(map(is_native, blocks))
+    if False not in native:
         return bytes(content)
-    return _encode([_NATIVE.read_block(block) for block in blocks])
+    pairs = zip(native, blocks, strict=True)
+    return _encode([block if as_it_is else _NATIVE.read_block(block) for as_it_is, block in pairs])
 
 
 _VALIDATORS: Mapping[str, Callable[[Block], Any]] = {

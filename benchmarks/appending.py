@@ -13,9 +13,10 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
-from ash_server.db.messages import PARSER_VERSION, NewMessage, append
+from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import uuid7
 from ash_server.ingest import new_message
+from ash_shared import PARSER_VERSION
 from benchmarks.database import agent_message, new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores

@@ -27,10 +27,7 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_shared.message import Kind, Message, Role
-from ash_shared.parse import parse_message_content
-
-PARSER_VERSION = 1
-"""Raised whenever describing a stored text gives something else than it gave before."""
+from ash_shared.parse import PARSER_VERSION, parse_message_content
 
 _END = 2**53
 """Every sequence is below it, so that every JSON reader knows it exactly."""
