@@ -3,11 +3,9 @@
 from uuid import UUID, uuid5
 
 from ash_server.db.messages import NewMessage
-from ash_server.db.sessions import DEFAULT_TENANT, session_id_for, uuid7
+from ash_server.db.sessions import uuid7
 from ash_shared.message import Role
 from ash_shared.parse import describe_message
-
-__all__ = ["DEFAULT_TENANT", "line_id", "new_message", "session_id_for"]
 
 
 def new_message(

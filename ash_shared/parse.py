@@ -214,16 +214,50 @@ def _read(raw: str | bytes, source: str | None) -> _Read:
         return _read_line(raw, source) or _read_unreadable(_text_of(raw), error)
 
 
+class _MessageAlone(Struct, gc=False):
+    content: _Content | UnsetType = UNSET
+    role: Raw | UnsetType = UNSET
+
+
+class _LineAlone(Struct, gc=False):
+    """What reading a line needs, where something else in it cannot be decoded."""
+
+    type: str
+    message: _MessageAlone | UnsetType = UNSET
+    content: _Content | UnsetType = UNSET
+    role: Raw | UnsetType = UNSET
+    model: Raw | UnsetType = UNSET
+    uuid: Raw | UnsetType = UNSET
+    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
+
+
+_decode_alone = msgspec.json.Decoder(_LineAlone).decode
+
+
 def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
-    """A line whose content can be read although something beside it can not."""
+    """A line, or an answer, whose content can be read although something beside it can not."""
     if source not in _NATIVE_SOURCES:
         return None
     try:
-        envelope = _decode_envelope(raw)
-        if (content := _content_of(envelope)) is UNSET:
+        line = _decode_alone(raw)
+        place = line.message if line.type in _LINES else line
+        answer = line.type == "message" and line.model is not UNSET
+        if place is UNSET or place.content is UNSET or not (line.type in _LINES or answer):
             return None
-        record = {"type": envelope.type, "role": "assistant", "content": content}
-        return _Read(_NATIVE.read(record), _NATIVE)
+        message = {"content": place.content, "role": _value(place.role)}
+        record = {"type": line.type, **message, "message": message} | {
+            "uuid": _value(line.uuid),
+            "isCompactSummary": _value(line.isCompactSummary),
+        }
+        return _Read(_NATIVE.read(record), _NATIVE, record)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _value(raw: Raw | UnsetType) -> Any:
+    """The value of a part that need not be readable; None where it is not."""
+    try:
+        return None if raw is UNSET else _decode_shallow(raw)
     except (ValueError, RecursionError):
         return None
 

@@ -105,7 +105,7 @@ class MessagePage(BaseModel):
 
     messages: list[Message]
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
-    """The `after` of the next page; absent where nothing more was there."""
+    """The `after` of the next page; absent where nothing more can be there."""
     prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
     """On a page that was asked for with `before`: the `before` of the page ahead of it, where there may be one."""
 
@@ -308,7 +308,8 @@ class MessageController(Controller):
             stored = await messages.get_message(conn, session_id, sequence)
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
-        return _json(_to_wire(str(session_id), stored, parsed=True, content=True))
+        to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
+        return _json(to_wire(stored) if len(stored.content) < LARGE else await to_thread(to_wire, stored))
 
 
 def _read_json(body: Body) -> list[NewMessage]:

@@ -34,6 +34,7 @@ from ash_shared.parse import describe_message
 MOST_PROBLEMS = 100
 """So many of a file are told one by one; all are counted."""
 
+_LOOKED_BEHIND = 200
 _HEAD_LINES = 100
 """So many lines may tell the format of a file: a number that does not change while the file grows."""
 
@@ -94,7 +95,8 @@ async def import_file(
     session = await _open_session(conn, known, name, replace)
     work = _Import(conn, session.id, path, source, advance)
     start = await work.compare() if session.message_count else START
-    await work.append_from(start)
+    if start:
+        await work.append_from(start)
     await work.keep_ending()
     return Imported(session.id, name, known, work.tally)
 
@@ -131,8 +133,11 @@ class _Import:
         self._last: Line | None = None
         """The last line that is stored; None where it reads differently now."""
 
-    async def compare(self) -> Place:
-        """Holds the file against what is stored of it; answers where the part begins that is not stored."""
+    async def compare(self) -> Place | None:
+        """Holds the file against what is stored of it; answers where the part begins that is not stored.
+
+        None where a whole document was stored that is another one now, or lines: nothing can be added to it.
+        """
         start = end = START
         missing = Tally()  # to be told only if a later line is stored: behind the last one, lines are new
         for batch in batched(read_file(self._path)):
@@ -146,9 +151,13 @@ class _Import:
                     self.tally.add(missing)
                     missing = Tally()
                 self._hold(line, stored[line.place.number])
+                if self._last is None and "\n" in stored[line.place.number]:
+                    self._advance(self._path.stat().st_size - start.offset)
+                    return None
                 self._advance(end.offset - start.offset)
                 start = end
-        if await self._stored([end.number]):
+        behind = range(end.number, end.number + _LOOKED_BEHIND)  # some of them may have been refused
+        if await self._stored(list(behind)):
             self.tally.report(Problem("changed", *end, "the file ends before a line that is stored"))
             self._last = None
         return start
@@ -229,7 +238,7 @@ async def _open_session(conn: AsyncConnection, source: str, name: str, replace: 
 
 async def _find_session(conn: AsyncConnection, source: str, name: str) -> Session | None:
     """Also one from when nothing in the file was recognised: of a younger file, or by an older Ash."""
-    for each in (source, "unknown"):
+    for each in ("unknown", source):
         try:
             return await get_session(conn, session_id_for(each, name))
         except SessionNotFound:

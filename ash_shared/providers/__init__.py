@@ -34,10 +34,11 @@ class Provider:
     recognizes: Callable[[Record], bool]
     """Whether a record is of this format, judged by the record alone."""
     read: Callable[[Record], RecordReading]
-    """Reads a record, recognised or declared to be of this format. Raises KeyError or TypeError where the record
-    is not what its type promises; the whole record then becomes one `raw` block."""
+    """Reads a record, recognised or declared to be of this format. Raises AttributeError, KeyError or TypeError where
+    the record is not what its type promises, and the whole record becomes one `raw` block; LimitExceeded where it is
+    too large."""
     read_block: Callable[[Any], Block]
-    """Reads one bare content block; never raises."""
+    """Reads one bare content block. Raises LimitExceeded alone, for a list inside it that is too long."""
     uuid: Callable[[Record], str | None] = lambda record: None
     """The provider's own id of the record."""
 

@@ -21,6 +21,7 @@ from ash_shared.blocks import (
     translated,
     wire_name,
 )
+from ash_shared.content import RawReason
 from ash_shared.message import Role
 from ash_shared.providers import Provider, Record, RecordReading
 
@@ -452,8 +453,12 @@ def _read_untyped(record: Record) -> RecordReading:
         return _read_request(record)
     if "content" in record:
         return RecordReading("message", _role(record, "user"), read_content(record["content"]))
-    count = record.keys() <= _TOKEN_COUNT
-    return RecordReading("record", "system", [raw_block("control" if count else "unknown_type", record)])
+    reason: RawReason = "control" if _is_token_count(record) else "unknown_type"
+    return RecordReading("record", "system", [raw_block(reason, record)])
+
+
+def _is_token_count(record: Record) -> bool:
+    return "input_tokens" in record and record.keys() <= _TOKEN_COUNT
 
 
 _TOKEN_COUNT = frozenset({"input_tokens", "context_management"})
@@ -559,7 +564,7 @@ def _is_request(record: Record) -> bool:
 def _recognizes_untyped(record: Record) -> bool:
     if "messages" in record:
         return _is_request(record)
-    return _is_message(record) or ("input_tokens" in record and record.keys() <= _TOKEN_COUNT)
+    return _is_message(record) or _is_token_count(record)
 
 
 def _is_answer(record: Record) -> bool:

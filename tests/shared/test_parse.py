@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ash_shared import parse_jsonl, parse_message_content, parse_message_content_json, providers
+from ash_shared import (
+    describe_message,
+    parse_jsonl,
+    parse_message_content,
+    parse_message_content_json,
+    providers,
+)
 
 PADDING = f'"pad":"{"x" * 400}",'
 
@@ -139,3 +145,24 @@ def test_an_escape_that_bad_bytes_would_complete_stays_broken() -> None:
     (block,) = parse_message_content(b'{"type":"text","text":"\\\xff"}')
 
     assert (block.type, block.model_dump().get("reason")) == ("raw", "invalid_json")
+
+
+@pytest.mark.parametrize("trouble", ["1e400", "9" * 5000, "[" * 300 + "]" * 300])
+def test_a_line_is_read_and_known_although_something_beside_its_content_is_not(trouble: str) -> None:
+    line = (
+        '{"type":"user","uuid":"u1",%s"message":{"role":"assistant","content":"hi"},"beside":' + trouble + "}"
+    )
+    whole, compacted = line % "", line % '"isCompactSummary":true,'
+
+    assert describe_message(whole) == ("claude", "message", "assistant", ("text",), "u1")
+    assert json.loads(parse_message_content_json(whole)) == [{"type": "text", "text": "hi"}]
+    assert json.loads(parse_message_content_json(compacted)) == [
+        {"type": "text", "text": "hi", "variant": "summary"}
+    ]
+
+
+def test_an_object_of_no_known_form_is_unknown_with_a_hint_too() -> None:
+    for source in (None, "claude"):
+        (block,) = parse_message_content("{}", source)
+
+        assert block.model_dump() == {"type": "raw", "reason": "unknown_type", "raw": {}}

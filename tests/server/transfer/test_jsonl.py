@@ -136,6 +136,18 @@ CHANGED = {
         {"changed": 1},
         [Problem("changed", 1, 0, REWRITTEN)],
     ),
+    "a document, and lines now": (
+        b'{\n"a":1}\n',
+        b'{\n"a":1}\n{"b":2}\n',
+        {"changed": 1},
+        [Problem("changed", 1, 0, REWRITTEN)],
+    ),
+    "shorter, just ahead of a line that was refused": (
+        b"a\n\0\nc\n",
+        b"a\n",
+        {"existing": 1, "changed": 1},
+        [Problem("changed", 2, 2, SHORTER)],
+    ),
     "a line that could not be stored then": (
         b"a\n\0\nc\n",
         b"a\nb\nc\n",
@@ -323,3 +335,10 @@ async def test_the_corpus_comes_back_byte_for_byte(connection: AsyncConnection) 
         assert exported == path.read_bytes(), path.name
     assert {outcome for each in again for outcome in each.tally.counts} == {"existing"}
     assert await (await connection.execute(tables)).fetchall() == before
+
+
+async def test_a_file_that_became_recognisable_keeps_its_session(importer: Importer) -> None:
+    await importer(b"hello\n")
+    await importer(b"hello\n" + USER + b"\n")
+
+    assert await importer(b"hello\n" + USER + b"\n") == ({"existing": 2}, [])
