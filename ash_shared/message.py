@@ -10,6 +10,9 @@ from ash_shared.content import MessageContent
 Kind = Literal["message", "record", "chunk"]
 Role = Literal["user", "assistant", "system", "tool"]
 
+LAST_SEQUENCE = 2**53 - 1
+"""The largest place in a session: what every JSON reader knows exactly."""
+
 
 class Message(BaseModel):
     """One stored line or document of a session."""
@@ -26,7 +29,7 @@ class Message(BaseModel):
     """The format it is written in, e.g. `claude`; `unknown` where no provider recognises it."""
     content: str | MISSING = MISSING
     """The text exactly as it came in."""
-    sequence: int = Field(ge=1, lt=2**53)
+    sequence: int = Field(ge=1, le=LAST_SEQUENCE)
     """Place in the session: 1, 2, 3 … without a gap."""
     created_at: datetime = Field(alias="createdAt")
     """When it was stored."""

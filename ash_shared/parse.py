@@ -128,7 +128,7 @@ class _Envelope(Struct, gc=False):
     message: _Message | UnsetType = UNSET
     content: _Content | UnsetType = UNSET
     model: Raw | UnsetType = UNSET
-    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
+    isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
 
 
 class _EnvelopeSlice(Struct, gc=False):
@@ -136,7 +136,7 @@ class _EnvelopeSlice(Struct, gc=False):
     message: _MessageSlice | UnsetType = UNSET
     content: Raw | UnsetType = UNSET
     model: Raw | UnsetType = UNSET
-    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
+    isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
@@ -153,8 +153,7 @@ _LINES = frozenset({"user", "assistant"})
 def _content_of(envelope: Any) -> Any:
     """The content of a line of a session or stream, or of an API answer; UNSET for all that goes the long way."""
     if envelope.type in _LINES:
-        compacted = envelope.isCompactSummary is not UNSET
-        return UNSET if compacted or envelope.message is UNSET else envelope.message.content
+        return UNSET if envelope.message is UNSET else envelope.message.content
     return envelope.content if envelope.type == "message" and envelope.model is not UNSET else UNSET
 
 
@@ -239,16 +238,13 @@ def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
     if source not in _NATIVE_SOURCES:
         return None
     try:
-        line = _decode_alone(raw)
-        place = line.message if line.type in _LINES else line
-        answer = line.type == "message" and line.model is not UNSET
-        if place is UNSET or place.content is UNSET or not (line.type in _LINES or answer):
+        line: Any = _decode_alone(raw)
+        if (content := _content_of(line)) is UNSET:
             return None
-        message = {"content": place.content, "role": _value(place.role)}
-        record = {"type": line.type, **message, "message": message} | {
-            "uuid": _value(line.uuid),
-            "isCompactSummary": _value(line.isCompactSummary),
-        }
+        place = line.message if line.type in _LINES else line
+        message = {"role": _value(place.role), "content": content}
+        beside = {"uuid": _value(line.uuid), "isCompactSummary": _value(line.isCompactSummary)}
+        record = {"type": line.type, **message, "message": message, **beside}
         return _Read(_NATIVE.read(record), _NATIVE, record)
     except (ValueError, RecursionError):
         return None

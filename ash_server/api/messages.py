@@ -1,7 +1,6 @@
 """The messages of a session: appended as they are, read by their place, each with its typed blocks where asked for."""
 
 import re
-from asyncio import to_thread
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -21,7 +20,7 @@ from ash_server.api.operations import WITHOUT_NUL, json_list_of, json_of, operat
 from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import LARGE, in_turns
+from ash_server.api.turns import aside, in_turns
 from ash_server.db import messages
 from ash_server.db.messages import Appended, StoredMessage
 from ash_server.errors import (
@@ -37,11 +36,8 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_server.ingest import new_message
-from ash_shared.message import Message, Role
+from ash_shared.message import LAST_SEQUENCE, Message, Role
 from ash_shared.parse import parse_message_content_json
-
-LAST = 2**53 - 1
-"""The largest sequence: what every JSON reader knows exactly."""
 
 _MOST_IN_BATCH = 1000
 _BLANKS = " \t\r"
@@ -204,7 +200,7 @@ class MessageController(Controller):
             QueryParameter(
                 name="expectedSequence",
                 ge=0,
-                le=LAST,
+                le=LAST_SEQUENCE,
                 schema_extra={"minimum": 0},  # which the framework drops of a parameter that may be left out
                 description="The last sequence the writer knows of (0: none). Where the session has gone on since, "
                 "nothing is stored.",
@@ -216,10 +212,7 @@ class MessageController(Controller):
         for index, message in enumerate(sent):
             check_size(message.content, state.settings, index)
         describe = partial(_describe, session_id)
-        new = [
-            describe(each) if len(each.content) < LARGE else await to_thread(describe, each)
-            async for each in in_turns(sent)
-        ]
+        new = [await aside(describe, each) async for each in in_turns(sent)]
         async with pool.connection() as conn:
             stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
         return _report(stored)
@@ -242,12 +235,12 @@ class MessageController(Controller):
         session_id: FromPath[UUID],
         *,
         after: Annotated[
-            int, QueryParameter(ge=0, le=LAST, description="Only those behind this sequence.")
+            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those behind this sequence.")
         ] = 0,
         before: Annotated[
             int | None,
             QueryParameter(
-                ge=1, le=LAST, description="Only those ahead of this sequence, and of them the last."
+                ge=1, le=LAST_SEQUENCE, description="Only those ahead of this sequence, and of them the last."
             ),
         ] = None,
         limit: Annotated[
@@ -272,10 +265,7 @@ class MessageController(Controller):
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json(
             _Page(
-                messages=[
-                    to_wire(stored) if len(stored.content) < LARGE else await to_thread(to_wire, stored)
-                    async for stored in in_turns(found)
-                ],
+                messages=[await aside(to_wire, stored) async for stored in in_turns(found)],
                 next_after=found[-1].sequence if goes_on and before is None else UNSET,
                 prev_before=found[0].sequence if goes_on and before is not None else UNSET,
             )
@@ -302,14 +292,16 @@ class MessageController(Controller):
         request: Request[Any, Any, Any],
         pool: Pool,
         session_id: FromPath[UUID],
-        sequence: Annotated[int, PathParameter(ge=1, le=LAST, description="Its place in the session.")],
+        sequence: Annotated[
+            int, PathParameter(ge=1, le=LAST_SEQUENCE, description="Its place in the session.")
+        ],
     ) -> Response[Message]:
         async with pool.connection() as conn:
             stored = await messages.get_message(conn, session_id, sequence)
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
         to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
-        return _json(to_wire(stored) if len(stored.content) < LARGE else await to_thread(to_wire, stored))
+        return _json(await aside(to_wire, stored))
 
 
 def _read_json(body: Body) -> list[NewMessage]:

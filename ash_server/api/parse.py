@@ -1,6 +1,5 @@
 """Reading a text without storing it."""
 
-from asyncio import to_thread
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta, Struct
 from ash_server.api.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
 from ash_server.api.operations import ONE_LINE, json_of, operation
 from ash_server.api.problems import ALWAYS, refusals
-from ash_server.api.turns import LARGE
+from ash_server.api.turns import aside
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_shared.message import Reading
 from ash_shared.parse import read_message
@@ -74,6 +73,4 @@ class ParseController(Controller):
         body = await read_body(request, JSON)
         asked = decode_body(body.text, _decoder)
         check_size(asked.content, state.settings)
-        if len(asked.content) < LARGE:
-            return read_message(asked.content, asked.source)
-        return await to_thread(read_message, asked.content, asked.source)
+        return await aside(lambda text: read_message(text.content, text.source), asked)

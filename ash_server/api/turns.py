@@ -1,18 +1,30 @@
 """Reading many texts without keeping every other request waiting meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from time import perf_counter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 _TURN = 0.02
 _PAUSE = 0.002
 """Seconds: what takes less than a turn is done at once, what takes longer pauses, and others are answered."""
 
-LARGE = 64 * 1024
+_LARGE = 64 * 1024
 """Characters: a longer text is better read in a thread, since one text alone cannot pause."""
 
+
+class HasContent(Protocol):
+    @property
+    def content(self) -> str: ...
+
+
 T = TypeVar("T")
+Text = TypeVar("Text", bound=HasContent)
+
+
+async def aside(read: Callable[[Text], T], text: Text) -> T:
+    """What reading it gives; others are answered meanwhile where the text is large."""
+    return read(text) if len(text.content) < _LARGE else await asyncio.to_thread(read, text)
 
 
 async def in_turns(texts: Iterable[T]) -> AsyncGenerator[T, None]:

@@ -26,11 +26,10 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import Kind, Message, Role
+from ash_shared.message import LAST_SEQUENCE, Kind, Message, Role
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
-_END = 2**53
-"""Every sequence is below it, so that every JSON reader knows it exactly."""
+_END = LAST_SEQUENCE + 1
 
 _FETCHED = 32
 """How many messages of a stream are in memory at a time; each may be as large as the server accepts."""
