@@ -23,6 +23,9 @@ from ash_shared.content import (
 
 Block = dict[str, Any]
 Check = Callable[[Any], bool]
+Translation = Callable[[Any], Block | list[Block]]
+"""Makes typed blocks of a wire object. Raises KeyError, TypeError or AttributeError where it is not what its type
+promises."""
 
 _CONTAINERS = frozenset({dict, list})
 
@@ -100,6 +103,17 @@ def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str
     if extra:
         block["extra"] = extra
     return block
+
+
+def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
+    """The blocks that a translation makes of a wire object: one `raw` block where the object is not what its type
+    promises."""
+    try:
+        made = translation(block)
+    except (KeyError, TypeError, AttributeError):
+        return [raw_block("malformed", block, wire)]
+    blocks = [made] if isinstance(made, dict) else made
+    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire)]
 
 
 def nests_deeper(value: Any, levels: int) -> bool:

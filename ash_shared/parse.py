@@ -8,7 +8,8 @@ provider that recognises it. Both ways read blocks with the same functions, so t
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
@@ -29,8 +30,9 @@ from ash_shared.blocks import (
     wire_name,
 )
 from ash_shared.content import MessageContent
-from ash_shared.message import Description, Kind, ParsedLine, Reading, Role
+from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Reading, Role
 from ash_shared.providers import Provider, Record, RecordReading, discover
+from ash_shared.visibility import is_system_message, visible_text
 
 PARSER_VERSION = 1
 """Raised whenever describing a stored text gives something else than it gave before."""
@@ -52,7 +54,7 @@ def parse_message_content(raw: str | bytes, source: str | None = None) -> list[M
                 return [_typed(text_block(content))]
         except (ValueError, RecursionError):
             pass
-    return [_typed(block) for block in _read(raw, source).reading.blocks]
+    return typed_blocks(_read(raw, source).reading.blocks)
 
 
 def parse_message_content_json(raw: str | bytes, source: str | None = None) -> bytes:
@@ -76,17 +78,46 @@ def read_message(raw: str | bytes, source: str | None = None) -> Reading:
     """The blocks of one stored text with what else reading shows of it. Never raises."""
     read = _read(_exact(raw), source)
     kind, role, blocks = read.reading
-    return Reading(
-        source=read.source(source), kind=kind, role=role, parsed=[_typed(block) for block in blocks]
-    )
+    return Reading(source=read.source(source), kind=kind, role=role, parsed=typed_blocks(blocks))
 
 
 def describe_message(raw: str | bytes, source: str | None = None) -> Description:
     """What storing a text needs to know of it. Never raises."""
-    read = _read(_exact(raw), source)
+    read = read_raw(raw, source)
     kind, role, blocks = read.reading
-    types = tuple(sorted({block["type"] for block in blocks}))
-    return Description(read.source(source), kind, role, types, read.uuid())
+    return Description(
+        source=read.source(source),
+        kind=kind,
+        role=role,
+        block_types=tuple(sorted({block["type"] for block in blocks})),
+        facts=read.facts(),
+        prompt=_prompt(blocks) if (kind, role) == ("message", "user") else None,
+        drift=_drift(blocks),
+        digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
+    )
+
+
+_LONGEST_PROMPT = 200
+
+
+def _prompt(blocks: list[Block]) -> str | None:
+    for block in blocks:
+        if block["type"] == "text" and not is_system_message(block["text"]):
+            words = " ".join(visible_text(block["text"][: 50 * _LONGEST_PROMPT]).split())
+            return words if len(words) <= _LONGEST_PROMPT else words[: _LONGEST_PROMPT - 1] + "…"
+    return None
+
+
+def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
+    found = Counter(
+        (block["reason"], block.get("rawType") or "")
+        for block in blocks
+        if block["type"] == "raw" and block["reason"] in _UNCOVERED
+    )
+    return tuple(Drift(reason, raw_type, count) for (reason, raw_type), count in sorted(found.items()))
+
+
+_UNCOVERED = frozenset({"unknown_type", "malformed"})
 
 
 def split_lines(text: str) -> list[str]:
@@ -181,6 +212,11 @@ def _typed(block: Block) -> Any:
     return _VALIDATORS[block["type"]](block)
 
 
+def typed_blocks(blocks: list[Block]) -> list[Any]:
+    """The objects of valid blocks."""
+    return list(map(_typed, blocks))
+
+
 def _typed_native(block: Any) -> Any:
     """The object of one element of a content list, tried as it is before it is read."""
     try:
@@ -192,21 +228,30 @@ def _typed_native(block: Any) -> Any:
     return _typed(_NATIVE.read_block(block))
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     """What was read, and by whom, where a provider knew the record."""
 
     reading: RecordReading
     provider: Provider | None = None
     record: Record | None = None
+    elements: Sequence["Read"] = ()
+    """Those of a top-level list, each read for itself."""
 
     def source(self, declared: str | None) -> str:
         return declared or (self.provider.source if self.provider else "unknown")
 
-    def uuid(self) -> str | None:
-        return self.provider.uuid(self.record) if self.provider and self.record is not None else None
+    def facts(self) -> Facts:
+        if self.elements:
+            return self.elements[0].facts()._replace(uuid=None)
+        return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
 
 
-def _read(raw: str | bytes, source: str | None) -> _Read:
+def read_raw(raw: str | bytes, source: str | None) -> Read:
+    """What `read_message` gives, before it is typed, with the record that was read. Never raises."""
+    return _read(_exact(raw), source)
+
+
+def _read(raw: str | bytes, source: str | None) -> Read:
     try:
         return _read_value(_decode_any(raw), source)
     except (ValueError, RecursionError) as error:
@@ -233,7 +278,7 @@ class _LineAlone(Struct, gc=False):
 _decode_alone = msgspec.json.Decoder(_LineAlone).decode
 
 
-def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
+def _read_line(raw: str | bytes, source: str | None) -> Read | None:
     """A line, or an answer, whose content can be read although something beside it can not."""
     if source not in _NATIVE_SOURCES:
         return None
@@ -245,7 +290,7 @@ def _read_line(raw: str | bytes, source: str | None) -> _Read | None:
         message = {"role": _value(place.role), "content": content}
         beside = {"uuid": _value(line.uuid), "isCompactSummary": _value(line.isCompactSummary)}
         record = {"type": line.type, **message, "message": message, **beside}
-        return _Read(_NATIVE.read(record), _NATIVE, record)
+        return Read(_NATIVE.read(record), _NATIVE, record)
     except (ValueError, RecursionError):
         return None
 
@@ -258,18 +303,18 @@ def _value(raw: Raw | UnsetType) -> Any:
         return None
 
 
-def _read_unreadable(text: str, error: Exception) -> _Read:
+def _read_unreadable(text: str, error: Exception) -> Read:
     if isinstance(error, LimitExceeded | RecursionError):
         return _beside(raw_block("limit", text))
     return _beside(raw_block("invalid_json", text)) if _LIKE_JSON.match(text) else _said(text)
 
 
-def _beside(block: Block) -> _Read:
-    return _Read(RecordReading("record", "system", [block]))
+def _beside(block: Block) -> Read:
+    return Read(RecordReading("record", "system", [block]))
 
 
-def _said(text: str) -> _Read:
-    return _Read(RecordReading("message", "user", [text_block(text)]))
+def _said(text: str) -> Read:
+    return Read(RecordReading("message", "user", [text_block(text)]))
 
 
 _LIKE_JSON = re.compile(
@@ -364,7 +409,7 @@ def _shown_keys(record: Record) -> dict[str, str]:
     return names
 
 
-def _read_value(value: Any, source: str | None) -> _Read:
+def _read_value(value: Any, source: str | None) -> Read:
     if isinstance(value, dict):
         return _read_record(value, source)
     if isinstance(value, list):
@@ -372,10 +417,14 @@ def _read_value(value: Any, source: str | None) -> _Read:
     return _said(value) if isinstance(value, str) else _beside(raw_block("unknown_type", value))
 
 
-def _read_list(values: list[Any], source: str | None) -> _Read:
+def _read_list(values: list[Any], source: str | None) -> Read:
     """A top-level list: each element as a record would be read, else as a bare block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
+    whole = next((provider for provider in _PROVIDERS.values() if provider.recognizes_list(values)), None)
+    if whole is not None:
+        record = {"list": values}
+        return Read(_read_with(whole, record), whole, record)
     read = [_read_element(value, source) for value in values]
     blocks = [block for each in read for block in each.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
@@ -383,24 +432,24 @@ def _read_list(values: list[Any], source: str | None) -> _Read:
     kinds: Mapping[Kind, Role] = {each.reading.kind: each.reading.role for each in reversed(read)}
     kind: Kind = next((kind for kind in _BY_WEIGHT if kind in kinds), "record")
     provider = next((each.provider for each in read if each.provider), None)
-    return _Read(RecordReading(kind, kinds.get(kind, "system"), blocks), provider)
+    return Read(RecordReading(kind, kinds.get(kind, "system"), blocks), provider, elements=read)
 
 
 _BY_WEIGHT: tuple[Kind, ...] = ("message", "chunk", "record")
 """A list is of the weightiest kind among its elements, and has the role of the first of that kind."""
 
 
-def _read_element(value: Any, source: str | None) -> _Read:
+def _read_element(value: Any, source: str | None) -> Read:
     return _beside(_NATIVE.read_block(value)) if isinstance(value, list) else _read_value(value, source)
 
 
-def _read_record(record: Record, source: str | None) -> _Read:
+def _read_record(record: Record, source: str | None) -> Read:
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return _read_record(record["data"], source)
     provider = _PROVIDERS.get(source or "") or _recognize(record)
     if provider is None:
         return _beside(_NATIVE.read_block(record))
-    return _Read(_read_with(provider, record), provider, record)
+    return Read(_read_with(provider, record), provider, record)
 
 
 def _recognize(record: Record) -> Provider | None:

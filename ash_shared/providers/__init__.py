@@ -7,11 +7,14 @@ import each other.
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from ash_shared.blocks import Block
-from ash_shared.message import Kind, Role
+from ash_shared.message import Facts, Kind, Role
+
+Turn = Literal["user", "assistant", "system"]
+"""Whose turn a standard message is: results of tools are the user's."""
 
 Record = dict[str, Any]
 """The decoded JSON object of one stored text."""
@@ -23,6 +26,58 @@ class RecordReading(NamedTuple):
     kind: Kind
     role: Role
     blocks: list[Block]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a record adds to the standard messages of its session; most records add one, a request one per message.
+
+    `standard.transform_messages` puts the parts of all records together. A part that has no role is not a message of
+    its own: its usage, metadata and error go to the last assistant message.
+    """
+
+    role: Turn | None
+    blocks: list[Block] = field(default_factory=list)
+    key: str | None = None
+    """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
+    keeps_key: bool = False
+    """Whether the key names one message in all of the session, and whoever came first with it tells the role: for
+    formats that write a message and its parts apart."""
+    replaces: bool = False
+    """Whether the blocks take the place of those of an earlier part with this key: of an item that was completed."""
+    adjoins: bool = False
+    """Whether it goes on the message just before it, if that one adjoins, too, and has the same role: for formats that
+    write the items of an answer one by one and do not say which answer they are of."""
+    echo: bool = False
+    """Whether the same text may stand in the turn once more, in the part that counts."""
+    id: str | None = None
+    """Where it is not the record's own `uuid`."""
+    timestamp: int | None = None
+    """Where it is not the record's own."""
+    usage: Block | None = None
+    """From `wire.token_usage`; of several for one message, the last counts."""
+    usage_of_turn: bool = False
+    """Whether the turn ends here, and the usage, if there is any, is that of all its answers: it counts only where none
+    of them told its own."""
+    usage_key: str | None = None
+    """Usage with a key that was there before is a repetition, and counts nothing."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of `MessageMetadata` by their wire names; those whose value is None are left out."""
+    total_cost: float | None = None
+    """In US dollars, of the whole session so far; told where a turn ends."""
+    error: Block | None = None
+    """The keys of `MessageError`."""
+    results: Mapping[str, Block] = field(default_factory=dict)
+    """By call id: keys to add to a tool result that another record holds."""
+    retracts: tuple[str, ...] = ()
+    """Ids of records that this one revokes."""
+
+
+def message_of(record: Record, reading: RecordReading) -> list[Part]:
+    """A record that is one message, and says nothing more of it."""
+    if reading.kind != "message":
+        return []
+    return [Part(role="user" if reading.role == "tool" else reading.role, blocks=reading.blocks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +94,14 @@ class Provider:
     too large."""
     read_block: Callable[[Any], Block]
     """Reads one bare content block. Raises LimitExceeded alone, for a list inside it that is too long."""
-    uuid: Callable[[Record], str | None] = lambda record: None
-    """The provider's own id of the record."""
+    recognizes_list: Callable[[list[Any]], bool] = lambda values: False
+    """Whether a top-level list is, as a whole, one record of this format: it is then read as `{"list": [...]}`. Of any
+    other list, each element is a record of its own."""
+    facts: Callable[[Record], Facts] = lambda record: Facts()
+    """What the record says beside its content. Never raises."""
+    parts: Callable[[Record, RecordReading], list[Part]] = message_of
+    """What the record, read so, adds to the standard messages of its session. Raises AttributeError, KeyError or
+    TypeError where the record is not what its type promises, and then counts as what was read alone."""
 
 
 def discover() -> Mapping[str, Provider]:

@@ -5,6 +5,7 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,8 +23,9 @@ from ash_shared.blocks import (
     wire_name,
 )
 from ash_shared.content import RawReason
-from ash_shared.message import Role
-from ash_shared.providers import Provider, Record, RecordReading
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.wire import count_at, first_text, milliseconds, text_at, token_usage
 
 ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -575,18 +577,68 @@ def _is_answer(record: Record) -> bool:
 
 
 def _is_line(record: Record) -> bool:
-    return "message" in record or not record.keys() & {"parts", "kwargs"}
+    return (
+        not _is_cursors_line(record)
+        if "message" in record
+        else not record.keys() & {"parts", "kwargs"}
+    )
+
+
+_OWN_KEYS = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
+"""A line of Claude's that has none of them may be one of Cursor's, who named its types after Claude's."""
+_CURSORS_MESSAGE = frozenset({"role", "content"})
+_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _is_cursors_line(record: Record) -> bool:
+    message = record["message"]
+    return (
+        message.__class__ is dict
+        and message.keys() == _CURSORS_MESSAGE
+        and "session_id" in record
+        and not record.keys() & _OWN_KEYS
+        and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
+        and message["content"].__class__ is list
+        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
+    )
+
+
+def _is_uuid(value: Any) -> bool:
+    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
+
+
+def _is_result(record: Record) -> bool:
+    return bool(record.keys() & _OWN_KEYS) or not {"session_id", "duration_ms"} <= record.keys()
+
+
+def _is_system(record: Record) -> bool:
+    return (
+        record.get("subtype") != "init" or "permissionMode" not in record or bool(record.keys() & _OWN_KEYS)
+    )
+
+
+def _is_block(record: Record) -> bool:
+    """A bare block; one that belongs to a message is a part, as OpenCode stores it."""
+    return not record.keys() & {"messageID", "sessionID"} and read_block(record)["type"] != "raw"
+
+
+def _is_start(record: Record) -> bool:
+    """The start of a streamed answer; pi names its own the same, and spells the reason to stop in camel case."""
+    message = record.get("message")
+    return message.__class__ is dict and "usage" in message and "stopReason" not in message
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(_RECORDS, lambda record: True),
     **dict.fromkeys(_STREAM, lambda record: True),
-    **dict.fromkeys(_BLOCK_TYPES, lambda record: read_block(record)["type"] != "raw"),
+    **dict.fromkeys(_BLOCK_TYPES, _is_block),
     "assistant": _is_line,
     "completion": lambda record: record.get("completion").__class__ is str,
-    "error": lambda record: record.get("error").__class__ is dict,
+    "error": lambda record: record.get("error").__class__ is dict and "sessionID" not in record,
     "message": _is_answer,
-    "message_start": lambda record: record.get("message").__class__ is dict and "usage" in record["message"],
+    "message_start": _is_start,
+    "result": _is_result,
+    "system": _is_system,
     "user": _is_line,
 }
 
@@ -599,9 +651,181 @@ def recognizes(record: Record) -> bool:
     return wire in _RECOGNIZED and _RECOGNIZED[wire](record)
 
 
-def _uuid(record: Record) -> str | None:
-    uuid = record.get("uuid")
-    return uuid if uuid.__class__ is str and uuid else None
+def facts(record: Record) -> Facts:
+    """What a line says beside its content; on disk in camel case, in the stream in snake case."""
+    return Facts(
+        uuid=text_at(record, "uuid"),
+        timestamp=milliseconds(record.get("timestamp")),
+        session_id=first_text(record, ("sessionId", "session_id")),
+        client_version=first_text(record, ("version", "claude_code_version")),
+        model=text_at(record, "model") or text_at(record, "message", "model"),
+        title=first_text(record, _TITLES.get(record.get("type"), ())),
+    )
 
 
-PROVIDER = Provider(source="claude", recognizes=recognizes, read=read, read_block=read_block, uuid=_uuid)
+_TITLES: Mapping[Any, tuple[str, ...]] = {
+    "ai-title": ("aiTitle", "title"),
+    "custom-title": ("customTitle", "title"),
+    "summary": ("summary",),
+}
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """What a record adds to the standard messages of its session."""
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return _request_parts(record, reading) if "messages" in record else [_part(record, record, reading)]
+    if wire in _PARTS:
+        return _PARTS[wire](record, reading)
+    if reading.kind == "message":
+        return [Part(role=_turn_role(reading.role), blocks=reading.blocks)]
+    said = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=said)] if said else []
+
+
+def _turn_role(role: Role) -> Turn:
+    return "user" if role == "tool" else role
+
+
+def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
+    message = record.get("message")
+    return [_part(record, message if message.__class__ is dict else {}, reading)]
+
+
+def _part(record: Record, message: Record, reading: RecordReading) -> Part:
+    """A line and the API message in it, which is the line itself where an answer stands alone."""
+    id = text_at(message, "id")
+    return Part(
+        role=_turn_role(reading.role),
+        blocks=reading.blocks,
+        key=id if reading.role == "assistant" else None,
+        usage=_usage(message.get("usage")),
+        metadata={
+            "messageId": id,
+            "model": text_at(message, "model"),
+            "stop_reason": text_at(message, "stop_reason"),
+            "stop_sequence": text_at(message, "stop_sequence"),
+            "agentId": first_text(record, ("agentId", "agent_id")),
+            "parentToolUseId": first_text(
+                record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")
+            ),
+            "toolUseResult": next((record[name] for name in _TOOL_RESULTS if name in record), None),
+            "synthetic": _is_synthetic(record, message) or None,
+        },
+        error=_line_error(record, message),
+        retracts=_ids(record.get("supersedes")),
+    )
+
+
+def _is_synthetic(record: Record, message: Record) -> bool:
+    marks = (record.get(name) is True for name in ("isMeta", "isSynthetic", "isCompactSummary"))
+    return message.get("model") == "<synthetic>" or any(marks)
+
+
+def _line_error(record: Record, message: Record) -> Block | None:
+    if record.get("isApiErrorMessage") is True or text_at(record, "error"):
+        content = message.get("content")
+        text = content if content.__class__ is str else text_at(content[0], "text") if content else None
+        return _error(text_at(record, "error") or "api_error", text, pick(record, *_ERROR_DETAILS))
+    if message.get("stop_reason") == "refusal":
+        details = message.get("stop_details")
+        return _error("refusal", text_at(details, "explanation"), details)
+    return None
+
+
+_ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_id", "requestId")
+
+
+def _error(code: str, message: str | None, details: Any) -> Block:
+    return {"code": code, "message": message or code, **({"details": details} if details else {})}
+
+
+def _usage(usage: Any) -> Block | None:
+    """Input counts leave out what came from a cache; output counts hold the thinking."""
+    return token_usage(
+        usage,
+        input=count_at(usage, "input_tokens"),
+        output=count_at(usage, "output_tokens"),
+        cache_read=count_at(usage, "cache_read_input_tokens"),
+        cache_creation=count_at(usage, "cache_creation_input_tokens"),
+        reasoning=count_at(usage, "output_tokens_details", "thinking_tokens"),
+        service_tier=text_at(usage, "service_tier"),
+    )
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
+
+
+def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    system = record.get("system")
+    said = [] if system is None else [Part(role="system", blocks=read_content(system))]
+    return said + [
+        Part(role=_turn_role(_role(message, "user")), blocks=read_content(message["content"]))
+        for message in record["messages"]
+    ]
+
+
+def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """The end of a run: its text repeats the last answer, and its usage is that of all answers."""
+    failed = record.get("is_error") is True or bool(record.get("errors"))
+    error = _run_error(record) if failed else None
+    cost = record.get("total_cost_usd")
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    return [
+        Part(
+            role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
+            blocks=reading.blocks if failed else texts,
+            echo=True,
+            usage=_usage(record.get("usage")),
+            usage_of_turn=True,
+            metadata={"stop_reason": text_at(record, "stop_reason")},
+            total_cost=float(cost) if cost.__class__ in (int, float) else None,
+            error=error,
+        )
+    ]
+
+
+def _run_error(record: Record) -> Block:
+    errors = [error for error in record.get("errors") or [] if error.__class__ is str]
+    text = "\n".join(errors) or text_at(record, "result")
+    return _error(text_at(record, "subtype") or "error", text, pick(record, "errors", "api_error_status"))
+
+
+def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """An error of the API: a body, an event of its stream, or what a client notes of a failed request."""
+    details = record.get("error")
+    code = text_at(details, "type") or text_at(details, "error", "type") or wire_name(record) or "error"
+    text = text_at(details, "message") or text_at(details, "error", "message")
+    return [Part(role="system", blocks=reading.blocks, error=_error(code, text, details))]
+
+
+def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """A prompt typed in the middle of a turn: the line that sends it may follow."""
+    if reading.blocks[0]["type"] == "raw":
+        return []
+    return [Part(role="user", blocks=reading.blocks, echo=True)]
+
+
+def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
+    if record.get("subtype") in ("api_error", "api_retry", "error"):
+        return _error_parts(record, reading)
+    retracts = _ids(record.get("retracted_message_uuids")) + _ids(record.get("retractedMessageUuids"))
+    said = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=said, retracts=retracts)] if said or retracts else []
+
+
+_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+    "assistant": _line_parts,
+    "error": _error_parts,
+    "message": lambda record, reading: [_part(record, record, reading)],
+    "queue-operation": _queued_parts,
+    "result": _result_parts,
+    "system": _system_parts,
+    "user": _line_parts,
+}
+
+
+PROVIDER = Provider(
+    source="claude", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

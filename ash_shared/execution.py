@@ -1,0 +1,155 @@
+"""One run of an agent's CLI: what it printed, as an answer to work with."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+
+from ash_shared.content import TextContent
+from ash_shared.message import MessageError, StandardMessage
+from ash_shared.standard import transform_messages
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ExecutionResponse(BaseModel, Generic[T]):
+    """What a run of a CLI gave."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
+
+    data: T | None
+    """The last answer: its text, or the JSON in it as the model that was asked for. Null where there is none."""
+    messages: list[StandardMessage]
+    session_id: str | MISSING = Field(default=MISSING, alias="sessionId")
+    """The CLI's own id of the session, to resume it with."""
+    status: Literal["success", "error"]
+    """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
+    exit_code: int = Field(alias="exitCode")
+    duration: float
+    """As it was given, in the caller's unit."""
+    error: MessageError | MISSING = MISSING
+    """The last error of the run; `invalid_response` where the answer does not fit the model."""
+
+
+@overload
+def parse_cli_output(
+    stdout: str | bytes, source: str | None = None, *, duration: float, exit_code: int
+) -> ExecutionResponse[str]: ...
+
+
+@overload
+def parse_cli_output(
+    stdout: str | bytes,
+    source: str | None = None,
+    *,
+    duration: float,
+    exit_code: int,
+    response_model: type[Model],
+) -> ExecutionResponse[Model]: ...
+
+
+def parse_cli_output(
+    stdout: str | bytes,
+    source: str | None = None,
+    *,
+    duration: float,
+    exit_code: int,
+    response_model: type[BaseModel] | None = None,
+) -> ExecutionResponse[Any]:
+    """What a run printed, in lines of JSON or as one JSON document. Never raises.
+
+    With a `response_model`, `data` is the JSON in the last answer: all of it, else what stands in a fenced block, else
+    the first object or list in it that the model accepts.
+    """
+    messages = transform_messages(stdout, source)
+    answer = _last_answer(messages) or _plain(stdout, messages)
+    data = answer if answer is None or response_model is None else _fitting(answer, response_model)
+    misfit = data if isinstance(data, MessageError) else None
+    error = misfit or _last_error(messages, exit_code)
+    values = {
+        "data": None if misfit else data,
+        "messages": messages,
+        "sessionId": _last_session(messages),
+        "status": "success" if error is None else "error",
+        "exitCode": exit_code,
+        "duration": duration,
+        "error": error,
+    }
+    kept = {key: value for key, value in values.items() if value is not None or key == "data"}
+    return ExecutionResponse[Any].model_validate(kept)
+
+
+def _last_answer(messages: list[StandardMessage]) -> str | None:
+    """The text of the last message of the assistant that says something; the CLI's own word for it comes first."""
+    for message in reversed(messages):
+        texts = [block.text for block in message.content if isinstance(block, TextContent)]
+        if message.role == "assistant" and any(texts):
+            return "".join(texts)
+    return None
+
+
+def _plain(stdout: str | bytes, messages: list[StandardMessage]) -> str | None:
+    """What a CLI printed as plain text: the answer itself."""
+    if any(original.__class__ is not str for message in messages for original in message.original):
+        return None
+    text = stdout if isinstance(stdout, str) else stdout.decode("utf-8", "backslashreplace")
+    return text.strip() or None
+
+
+def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
+    """What the run ended with: an error that a later answer got over is none."""
+    ends = (message for message in reversed(messages) if message.role != "user")
+    error = next((message.error for message in ends), MISSING)
+    if isinstance(error, MessageError):
+        return error
+    return (
+        MessageError(code=f"exit_{exit_code}", message=f"The process ended with {exit_code}.")
+        if exit_code
+        else None
+    )
+
+
+def _last_session(messages: list[StandardMessage]) -> str | None:
+    sessions = (message.metadata.session_id for message in reversed(messages))
+    return next((session for session in sessions if isinstance(session, str)), None)
+
+
+def _fitting(answer: str, model: type[Model]) -> Model | MessageError:
+    problem: ValidationError | None = None
+    for value in _json_in(answer):
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            problem = problem or error
+    if problem is None:
+        return MessageError(code="invalid_response", message="There is no JSON in the answer.")
+    details = problem.errors(include_url=False, include_context=False, include_input=False)
+    return MessageError(
+        code="invalid_response", message="The JSON in the answer does not fit.", details=details
+    )
+
+
+_DECODER = json.JSONDecoder()
+_MOST_TRIES = 1000
+
+
+def _json_in(answer: str) -> Iterator[Any]:
+    """The JSON values that an answer may mean, the likeliest first."""
+    fenced = [piece.partition("\n")[2] for piece in answer.split("```")[1::2]]
+    for text in (answer, *fenced):
+        try:
+            yield json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+    start = 0
+    for _ in range(_MOST_TRIES):
+        places = [place for opening in "{[" if (place := answer.find(opening, start)) >= 0]
+        if not places:
+            return
+        try:
+            value, start = _DECODER.raw_decode(answer, min(places))
+            yield value
+        except (ValueError, RecursionError):
+            start = min(places) + 1

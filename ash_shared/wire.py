@@ -1,0 +1,125 @@
+"""What several formats write alike: times, counts, arguments as JSON text, and bytes as `data:` addresses."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ash_shared.blocks import Block, nests_deeper
+
+_MAX_ARGUMENT_DEPTH = 150
+"""Leaves room for what the arguments are nested in: the whole has to stay below `blocks.MAX_DEPTH`."""
+
+_decode = msgspec.json.Decoder().decode
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=_-]*)")
+_MEDIA_CLASSES: Mapping[str, str] = {
+    "audio": "audio",
+    "video": "video",
+    "text": "document",
+    "application": "document",
+}
+_LARGEST_SECONDS = 10**11
+"""A time above this is in milliseconds: as seconds it would be beyond the year 5000."""
+
+
+def input_of(arguments: Any) -> Any:
+    """The input of a tool call: arguments that came as JSON text decoded, and the text itself where it does not decode.
+
+    A translation keeps the text in `extra`, too, unless the input `is` it: decoding forgets blanks and repeated keys.
+    """
+    if arguments.__class__ is not str:
+        return arguments
+    try:
+        decoded = _decode(arguments)
+        return arguments if nests_deeper(decoded, _MAX_ARGUMENT_DEPTH) else decoded
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def source_of(url: str) -> Block:
+    """The source of an image or a file at an address; the bytes themselves where it is a `data:` address."""
+    inline = _DATA_URL.fullmatch(url)
+    if inline is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": inline[1], "data": inline[2]}
+
+
+def media_class(mime_type: str) -> str:
+    """What kind of file that is: document, audio, video or other."""
+    return _MEDIA_CLASSES.get(mime_type.partition("/")[0], "other")
+
+
+def milliseconds(time: Any) -> int | None:
+    """A time as milliseconds since 1970: written as ISO 8601 (UTC where it names no zone), or as a number of seconds or
+    milliseconds. None for anything else."""
+    if time.__class__ is str:
+        try:
+            moment = datetime.fromisoformat(time)
+            return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return None
+    if time.__class__ not in (int, float) or not 0 < time < 10**15:
+        return None
+    return round(time if time > _LARGEST_SECONDS else time * 1000)
+
+
+def text_at(record: Any, *path: str) -> str | None:
+    """The string at this place of nested objects; None where there is none, or another value, or an empty string."""
+    value = value_at(record, *path)
+    return value if value.__class__ is str and value else None
+
+
+def value_at(record: Any, *path: str) -> Any:
+    """The value at this place of nested objects; None where there is none."""
+    for key in path:
+        if record.__class__ is not dict:
+            return None
+        record = record.get(key)
+    return record
+
+
+def first_text(record: Any, keys: Iterable[str]) -> str | None:
+    """The first string that is not empty under one of these keys."""
+    return next((text for key in keys if (text := text_at(record, key))), None)
+
+
+def count_at(record: Any, *path: str) -> int | None:
+    """The whole number at this place, which is not negative; None for anything else."""
+    value = value_at(record, *path)
+    return value if value.__class__ is int and 0 <= value < 2**53 else None
+
+
+def token_usage(  # noqa: PLR0913  # one argument per count
+    vendor: Any,
+    *,
+    input: int | None,
+    output: int | None,
+    cache_read: int | None = None,
+    cache_creation: int | None = None,
+    reasoning: int | None = None,
+    service_tier: str | None = None,
+) -> Block | None:
+    """A `StandardTokenUsage`: `input` without what was read from or written to a cache, `output` with reasoning.
+
+    None where the vendor's usage counts neither.
+    """
+    if input is None and output is None:
+        return None
+    counts = {
+        "input_tokens": input or 0,
+        "output_tokens": output or 0,
+        "total_tokens": (input or 0) + (output or 0),
+        "cache_creation_input_tokens": cache_creation,
+        "cache_read_input_tokens": cache_read,
+        "reasoning_tokens": reasoning,
+        "service_tier": service_tier,
+        "vendor": vendor,
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def less(total: int | None, *parts: int | None) -> int | None:
+    """A count without the parts of it that are counted apart; never below zero."""
+    return None if total is None else max(0, total - sum(part or 0 for part in parts))

@@ -1,0 +1,77 @@
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ash_shared import parse_cli_output
+
+
+class Verdict(BaseModel):
+    passed: int
+
+
+def said(words: str) -> dict[str, Any]:
+    message = {"id": "m", "role": "assistant", "model": "m1", "content": [{"type": "text", "text": words}]}
+    return {"type": "assistant", "session_id": "s1", "message": message}
+
+
+def ended(words: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "session_id": "s1", "result": words, **more}
+
+
+def output(*records: Any) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+FAILED = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": ["No."]}
+
+ANSWERS: dict[str, tuple[str, int, tuple[Any, str, str | None]]] = {
+    "text": (output(said("All pass."), ended("All pass.")), 0, ("All pass.", "success", "s1")),
+    "one pretty document": (json.dumps(ended("Done."), indent=2), 0, ("Done.", "success", "s1")),
+    "plain words": ("Done.\n", 0, ("Done.", "success", None)),
+    "nothing": ("", 1, (None, "error", None)),
+    "a run that failed": (output(said("I try."), FAILED), 1, ("I try.", "error", "s1")),
+    "an error that was got over": (
+        output(FAILED, said("Now it works.")),
+        0,
+        ("Now it works.", "success", "s1"),
+    ),
+    "killed": (output(said("I try.")), 137, ("I try.", "error", "s1")),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_text(name: str) -> None:
+    stdout, exit_code, expected = ANSWERS[name]
+
+    response = parse_cli_output(stdout, "claude", duration=1.5, exit_code=exit_code)
+
+    dumped = response.model_dump(mode="json", by_alias=True)
+    assert (dumped["data"], dumped["status"], dumped.get("sessionId")) == expected
+    assert (dumped["exitCode"], dumped["duration"]) == (exit_code, 1.5)
+    assert ("error" in dumped) == (dumped["status"] == "error")
+
+
+STRUCTURED: dict[str, tuple[str, Verdict | str]] = {
+    "all of it": ('{"passed": 3}', Verdict(passed=3)),
+    "in a fence": ('Here:\n```json\n{"passed": 3}\n```\nand ```more```', Verdict(passed=3)),
+    "in a sentence": ('The set {a, b} and [1] and {"passed": 3}.', Verdict(passed=3)),
+    "the first that fits": ('{"failed": 1} {"passed": 3} {"passed": 4}', Verdict(passed=3)),
+    "none": ("All pass.", "There is no JSON in the answer."),
+    "of another form": ('{"failed": 1}', "The JSON in the answer does not fit."),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_structured(name: str) -> None:
+    words, expected = STRUCTURED[name]
+
+    response = parse_cli_output(output(said(words)), duration=1, exit_code=0, response_model=Verdict)
+
+    assert response.model_dump_json()
+    if isinstance(expected, Verdict):
+        assert (response.data, response.status) == (expected, "success")
+    else:
+        error = response.model_dump()["error"]
+        assert (response.data, response.status, error["message"]) == (None, "error", expected)
