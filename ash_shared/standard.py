@@ -134,7 +134,6 @@ class _Fold:
         self._drafts: list[_Draft] = []
         self._by_key: dict[tuple[str, str], _Draft] = {}
         self._kept: dict[str, _Draft] = {}
-        self._by_id: dict[tuple[str, str], _Draft] = {}
         self._turn = 0
         self._line = -1
         self._repeated: set[tuple[str, str]] = set()
@@ -173,7 +172,8 @@ class _Fold:
         named = {id(draft): ids.take(draft) for draft in self._drafts}
         for draft in self._drafts:
             draft.metadata["shadowOf"] = named.get(id(shadows.get(id(draft))))
-            draft.metadata["retracted"] = True if draft.id in self._retracted else None
+            if draft.id in self._retracted:
+                draft.metadata["retracted"] = True
             draft.blocks = [self._with_result(block) for block in draft.blocks]
         return [_message(named[id(draft)], draft) for draft in self._drafts]
 
@@ -188,6 +188,8 @@ class _Fold:
 
     def _join(self, part: Part, read: Read, facts: Facts, name: str, source: str) -> None:
         self._retracted.update(part.retracts)
+        if part.rewinds_to is not None:
+            self._rewind(part.rewinds_to)
         for call, more in part.results.items():
             self._results.setdefault(call, {}).update(more)
         if part.usage_key is not None:
@@ -200,16 +202,21 @@ class _Fold:
         if part.usage_of_turn:
             self._end_turn(part, draft)
 
+    def _rewind(self, id: str) -> None:
+        """Marks a message and all behind it as retracted; all that there are, if it is not among them."""
+        place = next((place for place, draft in enumerate(self._drafts) if draft.id == id), 0)
+        for draft in self._drafts[place:]:
+            draft.metadata["retracted"] = True
+
     def _draft_for(self, part: Part, read: Read, facts: Facts, name: str, source: str) -> _Draft | None:
         if part.role is None:
-            return self._last_answer() or (
-                self._begin(part, read, facts, name, source) if part.error else None
-            )
+            answer = self._last_answer()
+            if part.error is None or (answer is not None and answer.turn == self._turn):
+                return answer
+            return self._begin(part, read, facts, name, source)
         if part.key is not None and part.keeps_key and (known := self._kept.get(part.key)):
             return known
         if part.key is not None and (known := self._by_key.get((part.role, part.key))):
-            return known
-        if part.replaces and part.id is not None and (known := self._by_id.get((part.role, part.id))):
             return known
         last = self._last(lambda draft: not draft.echo) if part.adjoins else None
         if last is not None and last.adjoins and last.role == part.role:
@@ -235,8 +242,6 @@ class _Fold:
             self._by_key[part.role, part.key] = draft
         if part.key is not None and part.keeps_key:
             self._kept[part.key] = draft
-        if part.replaces and part.id is not None and part.role is not None:
-            self._by_id[part.role, part.id] = draft
         return draft
 
     def _write(self, draft: _Draft, part: Part, read: Read) -> None:
@@ -250,9 +255,9 @@ class _Fold:
             draft.adjoins = (
                 draft.adjoins and part.role is not None
             )  # the answer is counted: what follows is another
-        if (original := _original(read)) is not (draft.originals[-1] if draft.originals else None):
-            draft.originals.append(original)
-        if draft.is_prompt() and part.role is not None and not (part.echo and self._is_twin(draft)):
+        if is_new or not (is_same or draft.originals[-1] is _original(read)):
+            draft.originals.append(_original(read))
+        if is_new and draft.is_prompt() and part.role is not None and not (part.echo and self._is_twin(draft)):
             self._turn += 1
             draft.turn = self._turn
             self._by_key = {(part.role, part.key): draft} if part.key is not None else {}

@@ -71,6 +71,8 @@ class Part:
     """By call id: keys to add to a tool result that another record holds."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this one revokes."""
+    rewinds_to: str | None = None
+    """The id of a message that this record revokes with all that came after it, and all before if it is not known."""
 
 
 def message_of(record: Record, reading: RecordReading) -> list[Part]:

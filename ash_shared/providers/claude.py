@@ -25,7 +25,7 @@ from ash_shared.blocks import (
 from ash_shared.content import RawReason
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
-from ash_shared.wire import count_at, first_text, milliseconds, text_at, token_usage
+from ash_shared.wire import count_at, first_text, milliseconds, text_at, token_usage, value_at
 
 ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -524,6 +524,7 @@ _FOREIGN_KEYS = frozenset(
         "reasoning_content",
         "reasoning_details",
         "refusal",
+        "stopReason",
         "tool_call_id",
         "tool_calls",
     }
@@ -555,12 +556,49 @@ def _is_message(record: Any) -> bool:
 
 
 def _is_request(record: Record) -> bool:
+    """A body with marks of this API; without any, a model of its name, or none and no parameter of others."""
     messages = record["messages"]
     if messages.__class__ is not list:
         return False
-    return all(map(_is_message, messages)) or (
-        bool(record.keys() & _REQUEST_KEYS) and any(map(_is_message, messages))
+    if record.keys() & _REQUEST_KEYS:
+        return any(map(_is_message, messages))
+    return all(map(_is_message, messages)) and (_is_own_model(record) or any(map(_has_own_blocks, messages)))
+
+
+def _is_own_model(record: Record) -> bool:
+    """Gateways of other forms name a model with its vendor: `anthropic/claude-…`."""
+    model = record.get("model")
+    if model.__class__ is str:
+        return "claude" in model and "/" not in model
+    tools = record.get("tools")
+    wrapped = tools.__class__ is list and any(value_at(tool, "function") for tool in tools)
+    return record.keys() <= _PARAMETERS and not wrapped
+
+
+_PARAMETERS = frozenset(
+    {
+        "max_tokens",
+        "messages",
+        "metadata",
+        "stop_sequences",
+        "stream",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+
+
+def _has_own_blocks(message: Record) -> bool:
+    content = message["content"]
+    return content.__class__ is list and any(
+        block.__class__ is dict and _of(block.get("type"), _OWN_BLOCKS) for block in content
     )
+
+
+_OWN_BLOCKS = _BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 
 
 def _recognizes_untyped(record: Record) -> bool:
@@ -577,11 +615,9 @@ def _is_answer(record: Record) -> bool:
 
 
 def _is_line(record: Record) -> bool:
-    return (
-        not _is_cursors_line(record)
-        if "message" in record
-        else not record.keys() & {"parts", "kwargs"}
-    )
+    if "message" in record:
+        return not _is_cursors_line(record)
+    return not record.keys() & {"parts", "kwargs"} and _is_content(record.get("content", ""))
 
 
 _OWN_KEYS = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
@@ -608,6 +644,9 @@ def _is_uuid(value: Any) -> bool:
 
 
 def _is_result(record: Record) -> bool:
+    """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts of its own."""
+    if "stats" in record:
+        return False
     return bool(record.keys() & _OWN_KEYS) or not {"session_id", "duration_ms"} <= record.keys()
 
 
@@ -618,8 +657,11 @@ def _is_system(record: Record) -> bool:
 
 
 def _is_block(record: Record) -> bool:
-    """A bare block; one that belongs to a message is a part, as OpenCode stores it."""
-    return not record.keys() & {"messageID", "sessionID"} and read_block(record)["type"] != "raw"
+    """A bare block, with what tells that it is no other's: OpenCode's parts belong to a message, Vercel's files have a
+    media type, and results of tools are written by many."""
+    if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
+        return False
+    return not record.keys() & {"mediaType", "messageID", "sessionID"} and read_block(record)["type"] != "raw"
 
 
 def _is_start(record: Record) -> bool:
@@ -659,8 +701,13 @@ def facts(record: Record) -> Facts:
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
-        title=first_text(record, _TITLES.get(record.get("type"), ())),
+        title=_title(record),
     )
+
+
+def _title(record: Record) -> str | None:
+    wire = record.get("type")
+    return first_text(record, _TITLES.get(wire, ())) if wire.__class__ is str else None
 
 
 _TITLES: Mapping[Any, tuple[str, ...]] = {

@@ -1,7 +1,11 @@
-"""What "nothing is lost" means: the strings and numbers of a record's content, counted apart from the parser."""
+"""What "nothing is lost" means: the strings and numbers of a record's content, counted apart from the parser.
+
+Which part of a record is its content is said once more here, format by format, and shares nothing with the
+providers. A discriminator (`type`, `role`) of what is translated names the block's form: it is not content.
+"""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Leaves = Counter[tuple[type, Any]]
@@ -10,6 +14,19 @@ Leaves = Counter[tuple[type, Any]]
 def leaves(value: Any) -> Leaves:
     """Every string and number of a JSON value, with how often it occurs."""
     return Counter((type(leaf), leaf) for leaf in _walk(value))
+
+
+def lost_leaves(content: Any, blocks: Any) -> Leaves:
+    """The strings and numbers of the content that the blocks do not hold as often. The bytes of a `data:` address
+    may stand without the address."""
+    reached = leaves(blocks)
+    lost = leaves(content) - reached
+    return Counter({leaf: count for leaf, count in lost.items() if _bytes_of(leaf[1]) not in reached})
+
+
+def _bytes_of(leaf: Any) -> tuple[type, Any]:
+    address, comma, data = leaf.partition(",") if isinstance(leaf, str) else ("", "", "")
+    return str, data if comma and address.startswith("data:") else None
 
 
 def _walk(value: Any) -> Iterator[Any]:
@@ -23,18 +40,29 @@ def _walk(value: Any) -> Iterator[Any]:
         yield from _walk(child)
 
 
-def content_of(record: Any) -> Any:
-    """The part of a record of the Claude family that the promise speaks of: its content, or else the whole record."""
+def content_of(record: Any, folder: str = "claude") -> Any:
+    """The part of a record of this folder of samples that the promise speaks of: its content, or else the whole."""
     if isinstance(record, list):
-        return [content_of(item) for item in record]
+        return [content_of(item, folder) for item in _streamed(record)]
     if not isinstance(record, dict):
         return record
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
-        return content_of(record["data"])
-    return _content_of_record(record)
+        return content_of(record["data"], folder)
+    content = next((of for name, of in _CONTENTS.items() if folder.startswith(name)), _claude)(record)
+    return record if content is None else content
 
 
-def _content_of_record(record: dict[str, Any]) -> Any:
+def _streamed(values: list[Any]) -> list[Any]:
+    """Of what a graph of LangChain streams, `[mode, payload]`, the messages: what is said beside them is envelope."""
+    match values:
+        case [str(), [{"lc": _} as message, dict()]]:
+            return [message]
+        case [str(), {"messages": list(messages)}]:
+            return messages
+    return values
+
+
+def _claude(record: dict[str, Any]) -> Any:
     if isinstance(record.get("messages"), list) and not isinstance(record.get("type"), str):
         return [record.get("system"), [_message_content(message) for message in record["messages"]]]
     if record.get("type") == "result":
@@ -42,8 +70,174 @@ def _content_of_record(record: dict[str, Any]) -> Any:
     if record.get("type") in ("user", "assistant") and _message_content(record.get("message")) is not None:
         return _message_content(record["message"])
     named = (record.get(name) for name in ("content", "completion", "toolUseResult", "tool_use_result"))
-    return next((content for content in named if content is not None), record)
+    return next((content for content in named if content is not None), None)
 
 
 def _message_content(message: Any) -> Any:
     return message.get("content") if isinstance(message, dict) else message
+
+
+def _named(record: Any, *names: str) -> list[Any]:
+    return [record[name] for name in names if name in record] if isinstance(record, dict) else [record]
+
+
+def _each(record: Any, name: str, content: Callable[[Any], Any]) -> list[Any] | None:
+    """The content of each element of the list of this name; None where there is no such list, or it is empty."""
+    elements = record.get(name) if isinstance(record, dict) else None
+    return [content(element) for element in elements] if isinstance(elements, list) and elements else None
+
+
+def _item(item: Any) -> Any:
+    """An item or part: all of it but its discriminators, here and in the lists of parts it holds."""
+    if isinstance(item, list):
+        return [_item(part) for part in item]
+    if not isinstance(item, dict):
+        return item
+    parts = ("content", "item", "summary", "output", "outputs", "result")
+    return [
+        _item(value) if key in parts else value for key, value in item.items() if key not in ("type", "role")
+    ]
+
+
+_CHAT_KEYS = (
+    *("content", "refusal", "tool_calls", "function_call", "audio", "annotations"),
+    *("reasoning", "reasoning_content", "reasoning_details", "tool_call_id"),
+)
+
+
+def _chat_message(message: Any) -> Any:
+    return [_item(value) for value in _named(message, *_CHAT_KEYS)]
+
+
+def _chat(record: dict[str, Any]) -> Any:
+    if record.get("object") == "chat.completion.chunk":
+        return record
+    if "role" in record:
+        return _chat_message(record)
+    answers = _each(record, "choices", lambda choice: _chat_message(choice.get("message", choice)))
+    return answers or _each(record, "messages", _chat_message)
+
+
+def _responses(record: dict[str, Any]) -> Any:
+    if record.get("type") == "response.output_item.done":
+        return _item(record["item"])
+    if "input" in record and "output" not in record:
+        return [record.get("instructions"), _item(record["input"])]
+    return _each(record, "output", _item) or (None if "output" not in record else [])
+
+
+def _codex(record: dict[str, Any]) -> Any:
+    if record.get("type") in ("response_item", "event_msg"):
+        return _item(record["payload"])
+    inner = next(iter(_named(record, "payload", "item")), None)
+    return (
+        _item(inner)
+        if inner is not None
+        else [_item(_named(record, "content", "arguments", "result", "function"))]
+    )
+
+
+def _gemini_content(content: Any) -> Any:
+    return content.get("parts") if isinstance(content, dict) else content
+
+
+def _gemini(record: dict[str, Any]) -> Any:
+    if "contents" in record:
+        system = record.get("systemInstruction") or record.get("system_instruction")
+        return [_gemini_content(system), _each(record, "contents", _gemini_content)]
+    return _each(record, "candidates", lambda candidate: _gemini_content(candidate.get("content")))
+
+
+def _interactions(record: dict[str, Any]) -> Any:
+    return _each(record, "steps", _item)
+
+
+def _gemini_cli(record: dict[str, Any]) -> Any:
+    nested = _each(record, "messages", _gemini_cli) or _each(record, "history", _gemini_content)
+    typed = record.get("type") in (
+        "user",
+        "gemini",
+        "info",
+        "warning",
+        "error",
+        "message",
+        "tool_use",
+        "tool_result",
+    )
+    names = (
+        "content",
+        "thoughts",
+        "toolCalls",
+        "message",
+        "tool_id",
+        "tool_name",
+        "parameters",
+        "output",
+        "error",
+    )
+    return nested or (_named(record, *names) if typed else None)
+
+
+def _cursor(record: dict[str, Any]) -> Any:
+    if record.get("type") == "tool_call":
+        return [record.get("call_id"), list(record["tool_call"].values())]
+    if record.get("type") == "result":
+        return record.get("result")
+    return _item(record["message"].get("content")) if isinstance(record.get("message"), dict) else None
+
+
+def _bedrock(record: dict[str, Any]) -> Any:
+    if "messages" in record:
+        return [record.get("system"), _each(record, "messages", _message_content)]
+    message = record.get("output", record).get("message")
+    return _message_content(message) if isinstance(message, dict) else None
+
+
+def _vercel(record: dict[str, Any]) -> Any:
+    return _each(record, "parts", _item)
+
+
+def _langchain(record: dict[str, Any]) -> Any:
+    said = record.get("kwargs", record.get("data"))
+    if isinstance(said, dict):
+        return [
+            _item(value)
+            for value in _named(said, "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
+        ]
+    return _each(record, "messages", lambda message: _langchain(message) or message)
+
+
+def _opencode(record: dict[str, Any]) -> Any:
+    part = record.get("part", record.get("json"))
+    if not isinstance(part, dict):
+        return None
+    if part.get("type") not in ("text", "reasoning", "tool"):
+        return record.get("json")
+    if part["type"] == "tool":
+        return [_named(part, "callID", "tool"), _named(part.get("state"), "input", "output", "error")]
+    return part.get("text")
+
+
+def _pi(record: dict[str, Any]) -> Any:
+    message = record.get("message")
+    if isinstance(message, dict):
+        results = _each(record, "toolResults", lambda result: _item(_named(result, "content"))) or []
+        return [_item(_named(message, "content", "toolCallId")), *results]
+    return _each(record, "messages", lambda each: _item(_named(each, "content", "toolCallId")))
+
+
+_CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "codex": _codex,
+    "gemini_api": _gemini,
+    "gemini_interactions": _interactions,
+    "gemini_cli": _gemini_cli,
+    "cursor": _cursor,
+    "bedrock": _bedrock,
+    "vercel": _vercel,
+    "langchain": _langchain,
+    "opencode": _opencode,
+    "pi_": _pi,
+}
+"""By how the name of the folder begins; all other folders hold Claude's formats."""

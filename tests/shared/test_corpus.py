@@ -1,9 +1,13 @@
 """The promises of the parser, over every record of the sample files."""
 
 import json
+import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pydantic import TypeAdapter
 
 from ash_shared import (
@@ -14,7 +18,8 @@ from ash_shared import (
     parse_message_content_json,
     read_message,
 )
-from tests.shared.leaves import content_of, leaves
+from ash_shared.providers import discover
+from tests.shared.leaves import content_of, lost_leaves
 from tests.shared.texts import texts_of
 
 BLOCKS = TypeAdapter(list[MessageContent])
@@ -49,7 +54,7 @@ def test_no_leaf_of_the_content_is_lost(corpus_folder: Path) -> None:
             assert [block.get("text", block.get("raw")) for block in blocks] == [text], where
             continue
 
-        lost = leaves(content_of(record)) - leaves(blocks)
+        lost = lost_leaves(content_of(record, corpus_folder.name), blocks)
 
         assert not lost, (where, lost.most_common(3))
 
@@ -65,3 +70,114 @@ def test_the_claude_family_is_typed(claude_family: list[Path]) -> None:
     untyped = reasons["unknown_type"] + reasons["malformed"]
 
     assert untyped <= 0.005 * reasons.total(), reasons
+
+
+INVENTED = {
+    "agent_sdk_stream": 19,  # an SDK's own tests: {"type": "user"}, {"type": "unknown_type"}, future_block_type …
+    "cursor_transcript": 1,  # custom_block, made up by a reader's test
+}
+"""Folders that are small for the blocks in them that no vendor wrote, and how many those are."""
+
+
+def test_nearly_everything_is_understood(corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [text for _, text in texts_of(corpus_folder)]
+    reasons = Counter(
+        block.reason if isinstance(block, RawContent) else "typed"
+        for text in texts
+        for block in parse_message_content(text)
+    )
+    blocks, unknown, malformed = reasons.total(), reasons["unknown_type"], reasons["malformed"]
+
+    share = (unknown + malformed) / blocks
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{corpus_folder.name:30} {len(texts):6} records {blocks:6} blocks"
+            f" {unknown:4} unknown_type {malformed:4} malformed {share:7.2%}"
+        )
+    assert unknown + malformed <= max(0.02 * blocks, INVENTED.get(corpus_folder.name, 0)), reasons
+
+
+SOURCES = {
+    "bedrock": "bedrock",
+    "codex": "codex",
+    "cursor": "cursor",
+    "gemini_api": "gemini",
+    "gemini_cli": "gemini_cli",
+    "gemini_interactions": "gemini",
+    "langchain": "langchain",
+    "openai_chat": "openai_chat",
+    "openai_responses": "openai_responses",
+    "opencode": "opencode",
+    "pi_": "pi",
+    "vercel": "vercel",
+}
+"""Whose format a folder holds, by how its name begins; all others hold Claude's."""
+
+NOBODY: tuple[str, ...] = ()
+NOT_TOLD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "agent_sdk_stream": {
+        "BloopAI__vibe-kanban__001.jsonl:9": NOBODY,  # a made-up tool_use line, and its result
+        "BloopAI__vibe-kanban__001.jsonl:18": NOBODY,
+        "anthropics__claude-agent-sdk-python__001.jsonl:39": NOBODY,  # {"type": "unknown_type"}
+        "charlieyou__claude-agent-sdk-gleam__008.json:1": NOBODY,  # the input of a hook
+        "charlieyou__claude-agent-sdk-gleam__017.json:1": NOBODY,  # future_message_type
+    },
+    "anthropic_api": {
+        "braintrustdata__lingua__003.json:1": NOBODY,  # {"error": "Error: 400 …"}
+        "pydantic__pydantic-ai__085.jsonl:1": NOBODY,  # Bedrock's envelope of a count of tokens, and its answers
+        "pydantic__pydantic-ai__085.jsonl:2": ("bedrock",),
+        "pydantic__pydantic-ai__086.jsonl:1": NOBODY,
+        "pydantic__pydantic-ai__086.jsonl:2": NOBODY,
+        "pydantic__pydantic-ai__087.jsonl:1": NOBODY,
+        "pydantic__pydantic-ai__087.jsonl:2": ("bedrock",),
+    },
+    "codex_rollout": {  # look-alikes of other tools: no more than a role and a content
+        "jazzyalex__agent-sessions__3.jsonl:4": ("claude",),
+        "jazzyalex__agent-sessions__8.jsonl:1": ("claude",),
+        "jazzyalex__agent-sessions__8.jsonl:4": ("claude",),
+        "jazzyalex__agent-sessions__9.jsonl:1": ("claude",),
+        "jazzyalex__agent-sessions__9.jsonl:4": ("claude",),
+    },
+    "cursor_cli": {  # without what Cursor adds, its lines are Claude's
+        "BloopAI__vibe-kanban__001.jsonl:1": ("claude",),
+        "BloopAI__vibe-kanban__001.jsonl:2": ("claude",),
+        "BloopAI__vibe-kanban__001.jsonl:3": ("claude",),
+        "BloopAI__vibe-kanban__001.jsonl:4": ("claude",),
+        "jnarowski__agentcmd__001.jsonl:9": ("claude",),
+    },
+    "gemini_api_response": {"FirebaseExtended__vertexai-sdk-test-data__31.json:1": NOBODY},  # {"this": …}
+    "gemini_api_stream": {"FirebaseExtended__vertexai-sdk-test-data__19.jsonl:1": NOBODY},
+    "langchain_messages": {"vercel__ai__1.jsonl:100": NOBODY},  # {"__interrupt__": …}
+    "openai_chat_response": {"pydantic__pydantic-ai__13.jsonl:1": NOBODY},  # the echo of a request
+    "openai_responses_response": {  # an error is the same in both of the vendor's formats
+        "pydantic__pydantic-ai__13.jsonl:1": ("openai_chat",),
+        "vercel__ai__21.json:1": ("openai_chat",),
+    },
+}
+"""The sample lines that by their nature do not tell whose they are, and who takes them without a hint."""
+
+
+def records_of(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of a folder that is read as a record, with where it stands."""
+    for where, text in texts_of(folder):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            continue
+        for record in value if isinstance(value, list) else [value]:
+            if isinstance(record, dict):
+                yield where, record
+
+
+def test_exactly_one_provider_recognises_each_record(corpus_folder: Path) -> None:
+    providers = discover().values()
+    own = next((source for name, source in SOURCES.items() if corpus_folder.name.startswith(name)), "claude")
+    takers = (
+        (where, tuple(provider.source for provider in providers if provider.recognizes(record)))
+        for where, record in records_of(corpus_folder)
+    )
+
+    others = {where: sources for where, sources in takers if sources != (own,)}
+
+    named = NOT_TOLD.get(corpus_folder.name, {})
+    assert {where: sources for where, sources in others.items() if named.get(where) != sources} == {}

@@ -1,47 +1,38 @@
-"""Texts and what reading them gives, as plain JSON that a parser in any language can be held to.
-
-Each file of `vectors/` is a list of objects: `raw` the text, `source` the writer's hint or null, `expected`
-the whole list of blocks, `kind` and `role` of the message, and `why` there is this vector. A row number in it
-is one of the table of bad inputs.
-"""
+"""The conformance vectors, held against every way to read a text."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
-from ash_shared import MessageContent, parse_message_content, parse_message_content_json, read_message
+from ash_shared import (
+    MessageContent,
+    describe_message,
+    parse_message_content,
+    parse_message_content_json,
+    read_message,
+)
+from ash_shared.testing import Vector, check, exact, groups, vectors
 
-VECTORS = Path(__file__).with_name("vectors")
 BLOCKS: TypeAdapter[list[MessageContent]] = TypeAdapter(list[MessageContent])
 
 
-CASES = [
-    pytest.param(vector, id=f"{path.stem}-{vector['name']}")
-    for path in sorted(VECTORS.glob("*.json"))
-    for vector in json.loads(path.read_text(encoding="utf-8"))
-]
-
-
-def exact(value: Any) -> str:
-    """The value as text, where true is not 1 and 1.0 is not 1, whatever the order of keys."""
-    return json.dumps(value, sort_keys=True, indent=1)
+CASES = [pytest.param(vector, id=f"{vector.group}-{vector.name}") for vector in vectors()]
 
 
 PADDING = " " * 500
 """Blanks after a text change nothing in its JSON, and make it long enough for the parser's short way."""
 
 
-def padded(vector: dict[str, Any]) -> dict[str, Any]:
+def padded(vector: Vector) -> Vector:
     """The same vector with blanks after its text, which a block shows that holds the whole text."""
-    raw = vector["raw"]
+    raw = vector.raw
     longer = [
         block | {key: raw + PADDING for key in ("raw", "text") if block.get(key) == raw}
-        for block in vector["expected"]
+        for block in vector.expected
     ]
-    return vector | {"raw": raw + PADDING, "expected": longer}
+    return vector._replace(raw=raw + PADDING, expected=longer)
 
 
 @pytest.fixture(params=["str", "bytes"])
@@ -51,36 +42,63 @@ def as_given(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(params=["short", "padded"])
 def as_long(request: pytest.FixtureRequest) -> Any:
-    return dict if request.param == "short" else padded
+    return (lambda vector: vector) if request.param == "short" else padded
 
 
 @pytest.mark.parametrize("written", CASES)
-def test_objects(written: dict[str, Any], as_given: Any, as_long: Any) -> None:
+def test_objects(written: Vector, as_given: Any, as_long: Any) -> None:
     vector = as_long(written)
 
-    blocks = parse_message_content(as_given(vector["raw"]), vector["source"])
+    blocks = parse_message_content(as_given(vector.raw), vector.source)
 
-    assert exact(vector["expected"]) == exact([block.model_dump(mode="json") for block in blocks])
-    assert exact(vector["expected"]) == exact(json.loads(BLOCKS.dump_json(blocks)))
+    assert exact(vector.expected) == exact([block.model_dump(mode="json") for block in blocks])
+    assert exact(vector.expected) == exact(json.loads(BLOCKS.dump_json(blocks)))
 
 
 @pytest.mark.parametrize("written", CASES)
-def test_bytes(written: dict[str, Any], as_given: Any, as_long: Any) -> None:
+def test_bytes(written: Vector, as_given: Any, as_long: Any) -> None:
     vector = as_long(written)
 
-    encoded = parse_message_content_json(as_given(vector["raw"]), vector["source"])
+    encoded = parse_message_content_json(as_given(vector.raw), vector.source)
 
-    assert exact(vector["expected"]) == exact(json.loads(encoded))
+    assert exact(vector.expected) == exact(json.loads(encoded))
 
 
 @pytest.mark.parametrize("written", CASES)
-def test_reading(written: dict[str, Any], as_given: Any, as_long: Any) -> None:
+def test_reading(written: Vector, as_given: Any, as_long: Any) -> None:
     vector = as_long(written)
 
-    reading = read_message(as_given(vector["raw"]), vector["source"])
+    reading = read_message(as_given(vector.raw), vector.source)
+    description = describe_message(as_given(vector.raw), vector.source)
 
-    assert (vector["kind"], vector["role"]) == (reading.kind, reading.role)
-    assert exact(vector["expected"]) == exact([block.model_dump(mode="json") for block in reading.parsed])
+    assert (vector.kind, vector.role) == (reading.kind, reading.role) == (description.kind, description.role)
+    assert exact(vector.expected) == exact([block.model_dump(mode="json") for block in reading.parsed])
+
+
+def test_names_are_unique() -> None:
+    names = [(vector.group, vector.name) for vector in vectors()]
+
+    assert len(names) == len(set(names))
+
+
+def test_a_parser_is_told_what_it_fails() -> None:
+    def reads_all_as_text(raw: str, source: str | None) -> Any:
+        return [{"type": "text", "text": raw}]
+
+    def refuses(raw: str, source: str | None) -> Any:
+        raise LookupError(raw)
+
+    def encoded(raw: str, source: str | None) -> Any:
+        return json.loads(parse_message_content_json(raw, source))
+
+    first = next(vectors("edges"))
+    failed = [failure.vector for failure in check(reads_all_as_text, "edges")]
+
+    assert check(encoded, "edges", "claude") == []
+    assert first not in failed
+    assert failed
+    assert [repr(failure.got) for failure in check(refuses, "edges")][:1] == [repr(LookupError(first.raw))]
+    assert set(groups()) >= {"claude", "edges"}
 
 
 def message(content: str) -> str:

@@ -1,0 +1,286 @@
+"""Ash's own lines: chat events, standard messages, and bare blocks of the vocabulary.
+
+A chat event is `{"id", "timestamp", "sessionId", "type", "payload", "turnId"?, "responseId"?}`; its payload is the
+content, the rest envelope. A standard message is recognised by its `_original`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    CLASSES,
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_native,
+    is_valid,
+    pick,
+    raw_block,
+    text_block,
+    translate,
+    translated,
+    wire_name,
+)
+from ash_shared.message import Facts, Kind, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.wire import milliseconds, text_at, value_at
+
+_ROLES: Mapping[str, Turn] = {"assistant": "assistant", "system": "system", "user": "user"}
+
+Payload = Callable[[Block], Block | list[Block]]
+
+
+def _text(event: str, name: str = "text", *, variant: str | None = None) -> Callable[[Block], Block]:
+    def read(payload: Block) -> Block:
+        typed = {**text_block(payload[name], variant), **pick(payload, "phase", "variant")}
+        return _translated(payload, typed, {name, "phase", "variant"}, event)
+
+    return read
+
+
+def _translated(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
+    """As `translated`, for a payload: it has no discriminator, and a `type` in it is a key like any."""
+    block = translated(payload, typed, consumed, event)
+    return (
+        {**block, "extra": {**block.get("extra", {}), "type": payload["type"]}}
+        if "type" in payload
+        else block
+    )
+
+
+def _user_message(payload: Block) -> list[Block]:
+    """The blocks, where there is more than a text; the text beside them where none of them says it."""
+    if payload.get("content").__class__ is not list:
+        return [_text("user_message")(payload)]
+    blocks = read_list(payload["content"])
+    if all(block.get("text") != payload["text"] for block in blocks):
+        blocks = [text_block(payload["text"]), *blocks]
+    rest = {key: value for key, value in payload.items() if key not in ("text", "content")}
+    return [{**blocks[0], "extra": {**blocks[0].get("extra", {}), **rest}}, *blocks[1:]] if rest else blocks
+
+
+def _thinking(payload: Block) -> Block:
+    names = {"signature", "redacted"}
+    typed = {"type": "thinking", "thinking": payload["text"], **pick(payload, *names)}
+    return _translated(payload, typed, names | {"text"}, "thinking_done")
+
+
+def _call(payload: Block) -> Block:
+    names = {"toolCallId": "id", "toolName": "name", "args": "input", "executor": "executor"}
+    typed = {"type": "tool_use"} | {ours: payload[wire] for wire, ours in names.items() if wire in payload}
+    return _translated(payload, typed, set(names), "tool_call")
+
+
+def _result(payload: Block) -> Block:
+    names = {"toolCallId": "tool_use_id", "exitCode": "exit_code", "structured": "structured"}
+    linked = {ours: payload[wire] for wire, ours in names.items() if wire in payload}
+    failed = {"is_error": True} if payload.get("error") is not None else {}
+    typed = {"type": "tool_result", **_answer(payload), **linked, **failed}
+    return _translated(payload, typed, {*names, "result"}, "tool_result")
+
+
+def _answer(payload: Block) -> Block:
+    """What the tool answered; a list that holds no block stands where the machine-readable form does."""
+    if payload.get("result") is None and payload.get("error") is not None:
+        return {"content": payload["error"]["message"]}
+    result = payload["result"]
+    if result.__class__ is not list:
+        return {"content": result}
+    blocks = read_list(result)
+    is_data = "structured" not in payload and all(block["type"] == "raw" for block in blocks)
+    return {"structured": result} if is_data and blocks else {"content": blocks}
+
+
+_PAYLOADS: Mapping[str, tuple[Kind, Role, Payload]] = {
+    "agent_callback": ("message", "user", _text("agent_callback", "result")),
+    "agent_message": ("message", "assistant", _text("agent_message", "message")),
+    "assistant_done": ("message", "assistant", _text("assistant_done")),
+    "error": ("record", "system", _text("error", "message", variant="error")),
+    "summary": ("record", "system", _text("summary", variant="summary")),
+    "thinking_done": ("message", "assistant", _thinking),
+    "tool_call": ("message", "assistant", _call),
+    "tool_result": ("message", "tool", _result),
+    "user_audio": ("message", "user", _text("user_audio", "transcription", variant="transcript")),
+    "user_message": ("message", "user", _user_message),
+}
+"""The events that say a whole thing: how they are read."""
+_CHUNKS = frozenset(
+    {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
+)
+_CONTROL = frozenset(
+    {"agent_switch", "audio_done", "interrupt", "raw", "reset", "retraction", "turn_end", "turn_start"}
+)
+_TYPES = _PAYLOADS.keys() | _CHUNKS | _CONTROL
+
+
+def _read_event(record: Record) -> RecordReading:
+    wire = record["type"]
+    if wire in _CHUNKS:
+        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, wire)])
+    if wire not in _PAYLOADS:
+        known = wire in _CONTROL
+        return RecordReading(
+            "record", "system", [raw_block("control" if known else "unknown_type", record, wire)]
+        )
+    kind, role, payload = _PAYLOADS[wire]
+    return RecordReading(kind, role, translate(wire, record["payload"], payload))
+
+
+def read_block(block: Any) -> Block:
+    """One element of a content list: everything but our own vocabulary is unknown here."""
+    if is_native(block):
+        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+    if block.__class__ is str:
+        return text_block(block)
+    wire: Any = block.get("type") if block.__class__ is dict else None
+    if wire.__class__ is not str or wire not in CLASSES:
+        return raw_block("unknown_type", block, wire_name(block) if wire else None)
+    if not is_valid(block):
+        return raw_block("malformed", block, wire)
+    return {**block, "content": read_list(block["content"])}
+
+
+def read_list(content: list[Any]) -> list[Block]:
+    """A content list, element by element."""
+    if len(content) > MAX_BLOCKS:
+        raise LimitExceeded
+    return [read_block(block) for block in content]
+
+
+def read(record: Record) -> RecordReading:
+    """An event, a standard message, or one bare block."""
+    if _is_standard(record):
+        return RecordReading("message", _ROLES[record["role"]], read_list(record["content"]))
+    if record.get("payload").__class__ is dict and record.get("type").__class__ is str:
+        return _read_event(record)
+    block = read_block(record)
+    is_raw = block["type"] == "raw"
+    return RecordReading("record" if is_raw else "message", "system" if is_raw else "user", [block])
+
+
+def _is_standard(record: Record) -> bool:
+    role = record.get("role")
+    return (
+        "_original" in record
+        and role.__class__ is str
+        and role in _ROLES
+        and record.get("content").__class__ is list
+    )
+
+
+def _is_event(record: Record) -> bool:
+    wire = record.get("type")
+    if wire.__class__ is not str or record.get("payload").__class__ is not dict or "sessionId" not in record:
+        return False
+    return wire in _TYPES or "id" in record
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is an event with its session, or a standard message."""
+    return _is_event(record) if "payload" in record else _is_standard(record)
+
+
+def facts(record: Record) -> Facts:
+    """Both have an id of their own."""
+    return Facts(
+        uuid=text_at(record, "id"),
+        timestamp=milliseconds(record.get("timestamp")),
+        session_id=text_at(record, "sessionId") or text_at(record, "metadata", "sessionId"),
+        client_version=text_at(record, "metadata", "cliVersion"),
+        model=text_at(record, "metadata", "model"),
+    )
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Events of one response are one message; what ends a turn, fails or revokes adds to those before it."""
+    if _is_standard(record):
+        return [_standard(record, reading)]
+    tell = _PARTS.get(record["type"])
+    return tell(record, reading) if tell else []
+
+
+def _standard(record: Record, reading: RecordReading) -> Part:
+    metadata = record.get("metadata")
+    told = metadata if metadata.__class__ is dict else {}
+    return Part(
+        role=_ROLES[record["role"]],
+        blocks=reading.blocks,
+        usage=record.get("usage"),
+        metadata={key: value for key, value in told.items() if key != "source"},
+        error=record.get("error"),
+    )
+
+
+def _assistant(record: Record, reading: RecordReading) -> list[Part]:
+    stop_reason = text_at(record, "payload", "stopReason")
+    key = text_at(record, "responseId")
+    return [
+        Part(
+            role="assistant",
+            blocks=reading.blocks,
+            key=key,
+            adjoins=key is None,
+            metadata={
+                "stop_reason": stop_reason,
+                "messageId": key,
+                "parentToolUseId": text_at(record, "payload", "parentToolCallId"),
+            },
+        )
+    ]
+
+
+def _user(record: Record, reading: RecordReading) -> list[Part]:
+    return [Part(role="user", blocks=reading.blocks)]
+
+
+def _summary(record: Record, reading: RecordReading) -> list[Part]:
+    return [Part(role="system", blocks=reading.blocks)]
+
+
+def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
+    payload = record["payload"]
+    return [
+        Part(
+            role=None,
+            usage=payload.get("usage"),
+            usage_of_turn=True,
+            metadata={"costUsd": payload.get("costUsd")},
+        )
+    ]
+
+
+def _error(record: Record, reading: RecordReading) -> list[Part]:
+    payload = record["payload"]
+    error = {"code": text_at(payload, "code") or "error", "message": payload["message"], "details": payload}
+    return [Part(role=None, error=error)]
+
+
+def _retraction(record: Record, reading: RecordReading) -> list[Part]:
+    revoked = [
+        name
+        for names in ("eventIds", "messageIds")
+        for name in value_at(record, "payload", names) or ()
+        if name.__class__ is str
+    ]
+    return [Part(role=None, retracts=tuple(revoked))]
+
+
+_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+    "agent_callback": _user,
+    "agent_message": _assistant,
+    "assistant_done": _assistant,
+    "error": _error,
+    "retraction": _retraction,
+    "summary": _summary,
+    "thinking_done": _assistant,
+    "tool_call": _assistant,
+    "tool_result": _user,
+    "turn_end": _turn_end,
+    "user_audio": _user,
+    "user_message": _user,
+}
+
+
+PROVIDER = Provider(
+    source="ash", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

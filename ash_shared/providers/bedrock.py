@@ -1,0 +1,432 @@
+"""Amazon Bedrock's Converse API: requests, answers and the events of ConverseStream.
+
+Source: the `bedrock-runtime` service model. A content block is an object with one key that names its kind; beside it,
+and inside it, `type` may stand, too. Bodies of InvokeModel are in the model maker's own format.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from ash_shared.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_native,
+    pick,
+    raw_block,
+    text_block,
+    translate,
+    wire_name,
+)
+from ash_shared.message import Facts
+from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.wire import count_at, first_text, media_class, text_at, token_usage, value_at
+
+Turn = tuple[Literal["user", "assistant", "system"], list[Block]]
+
+_ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
+
+_DOCUMENTS: Mapping[str, str] = {
+    "csv": "text/csv",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "html": "text/html",
+    "md": "text/markdown",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
+
+def _block(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
+    """`typed`, with what else the object under `kind`, and the block beside it, hold under `extra`."""
+    inner = block[kind] if block[kind].__class__ is dict else {}
+    beside = {key: value for key, value in block.items() if key != kind}
+    extra = {key: value for key, value in inner.items() if key not in consumed}
+    if extra.keys() & beside.keys():
+        raise KeyError(kind)
+    made = {**typed, "source_type": kind}
+    return {**made, "extra": extra | beside} if extra or beside else made
+
+
+def _text(block: Block) -> Block:
+    return _block(block, "text", text_block(block["text"]))
+
+
+def _tool_use(block: Block) -> Block:
+    call = block["toolUse"]
+    names = {"toolUseId": "id", "name": "name", "input": "input"}
+    typed = {"type": "tool_use"} | {ours: call[wire] for wire, ours in names.items() if wire in call}
+    server = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
+    return _block(block, "toolUse", typed | server, *names)
+
+
+def _tool_result(block: Block) -> Block:
+    result = block["toolResult"]
+    json = [item["json"] for item in result["content"] if item.keys() == {"json"}]
+    shown = [item for item in result["content"] if item.keys() != {"json"}]
+    typed = {
+        "type": "tool_result",
+        **({"tool_use_id": result["toolUseId"]} if "toolUseId" in result else {}),
+        **({"content": read_list(shown)} if shown or not json else {}),
+        **({"is_error": result["status"] == "error"} if "status" in result else {}),
+        **({"structured": json[0] if len(json) == 1 else json} if json else {}),
+    }
+    code = count_at(json[0], "exitCode") if len(json) == 1 else None
+    exit_code = {} if code is None else {"exit_code": code}
+    return _block(block, "toolResult", typed | exit_code, "toolUseId", "content")
+
+
+def _reasoning(block: Block) -> Block:
+    reasoning = block["reasoningContent"]
+    if "redactedContent" in reasoning:
+        typed = {
+            "type": "thinking",
+            "thinking": "",
+            "redacted": True,
+            "data": reasoning["redactedContent"],
+        }
+        return _block(block, "reasoningContent", typed, "redactedContent")
+    told = reasoning["reasoningText"]
+    typed = {"type": "thinking", "thinking": told["text"], **pick(told, "signature")}
+    rest = {key: value for key, value in told.items() if key not in ("text", "signature")}
+    inner = {key: value for key, value in reasoning.items() if key != "reasoningText"} | rest
+    return _block({**block, "reasoningContent": inner}, "reasoningContent", typed)
+
+
+def _source(source: Record, media_type: str | None) -> Block:
+    """The bytes, the text or the address of a media object; Bedrock names S3 objects by their `s3://` address."""
+    declared = {} if media_type is None else {"media_type": media_type}
+    if "bytes" in source:
+        return {"type": "base64", **declared, "data": source["bytes"], **_beside(source, "bytes")}
+    if "s3Location" in source:
+        place = source["s3Location"]
+        return {"type": "url", **declared, "url": place["uri"], **_beside(place, "uri")}
+    if "text" in source:
+        return {"type": "text", **declared, "data": source["text"], **_beside(source, "text")}
+    return {**source, "type": "content", "content": source["content"]}
+
+
+def _beside(source: Record, consumed: str) -> Block:
+    rest = {key: value for key, value in source.items() if key != consumed}
+    if rest.keys() & {"type", "media_type", "data", "url"}:
+        raise KeyError(consumed)
+    return rest
+
+
+def _image(block: Block) -> Block:
+    image = block["image"]
+    declared = f"image/{image['format']}" if "format" in image else None
+    return _block(block, "image", {"type": "image", "source": _source(image["source"], declared)}, "source")
+
+
+def _media(kind: str) -> Callable[[Block], Block]:
+    def read(block: Block) -> Block:
+        media = block[kind]
+        declared = _media_type(kind, media.get("format"))
+        typed = {
+            "type": "file",
+            **({} if declared is None else {"mimeType": declared}),
+            "source": _source(media["source"], declared),
+            **({"filename": media["name"]} if "name" in media else {}),
+            **pick(media, "context"),
+            "mediaClass": "document" if declared is None or kind == "document" else media_class(declared),
+        }
+        return _block(block, kind, typed, "source", "name", "context")
+
+    return read
+
+
+def _media_type(kind: str, form: Any) -> str | None:
+    if form.__class__ is not str:
+        return None
+    return _DOCUMENTS.get(form) if kind == "document" else f"{kind}/{form}"
+
+
+def _guarded(block: Block) -> Block:
+    """Text or a picture that a guardrail is to look at: part of the prompt like any other."""
+    guarded = block["guardContent"]
+    if "image" in guarded:
+        return {**_image({"image": guarded["image"]} | _beside_kind(block)), "source_type": "guardContent"}
+    text = guarded["text"]
+    inner = {"guardContent": text} | _beside_kind(block)
+    return _block(inner, "guardContent", text_block(text["text"]), "text")
+
+
+def _beside_kind(block: Block) -> Block:
+    inner = {key: value for key, value in block["guardContent"].items() if key not in ("text", "image")}
+    return inner | {key: value for key, value in block.items() if key != "guardContent"}
+
+
+def _cited(block: Block) -> list[Block]:
+    """Texts with the citations of all of them, which the first one carries."""
+    cited = block["citationsContent"]
+    texts = read_list(cited["content"])
+    if not texts or texts[0]["type"] != "text":
+        raise KeyError("content")
+    typed = {**texts[0], **pick(cited, "citations")}
+    first = _block(block, "citationsContent", typed, "content", "citations")
+    return [first, *texts[1:]]
+
+
+def _search_result(block: Block) -> Block:
+    found = block["searchResult"]
+    typed = {"type": "file", "source": {"type": "url", "url": found["source"]}, **pick(found, "title")}
+    return _block(block, "searchResult", typed, "source", "title")
+
+
+_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
+    "audio": _media("audio"),
+    "cachePoint": lambda block: raw_block("control", block, "cachePoint"),
+    "citationsContent": _cited,
+    "document": _media("document"),
+    "guardContent": _guarded,
+    "image": _image,
+    "reasoningContent": _reasoning,
+    "searchResult": _search_result,
+    "text": _text,
+    "toolResult": _tool_result,
+    "toolUse": _tool_use,
+    "video": _media("video"),
+}
+"""By the key that names a content block's kind."""
+
+
+def _kind(block: Any) -> str | None:
+    """The kind of a content block; None for what is none, or is several at once."""
+    kinds = block.keys() & _TRANSLATIONS.keys() if block.__class__ is dict else ()
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+def _unknown_kind(block: Any) -> str | None:
+    """What a block that nobody has seen calls itself, where it has one key."""
+    if block.__class__ is not dict:
+        return None
+    return next(iter(block)) if len(block) == 1 else wire_name(block)
+
+
+def _blocks(block: Any) -> list[Block]:
+    if is_native(block):
+        return [block]
+    if block.__class__ is str:
+        return [text_block(block)]
+    kind = _kind(block)
+    if kind is None:
+        return [raw_block("unknown_type", block, _unknown_kind(block))]
+    return translate(kind, block, _TRANSLATIONS[kind])
+
+
+def read_block(block: Any) -> Block:
+    """One bare content block; the whole of it as `raw` where it holds more than one block."""
+    blocks = _blocks(block)
+    return blocks[0] if len(blocks) == 1 else raw_block("control", block, _kind(block))
+
+
+def read_list(content: list[Any]) -> list[Block]:
+    """A content list, element by element."""
+    if content.__class__ is not list:
+        raise TypeError
+    return _at_most([made for block in content for made in _blocks(block)])
+
+
+def _at_most(blocks: list[Block]) -> list[Block]:
+    if len(blocks) > MAX_BLOCKS:
+        raise LimitExceeded
+    return blocks
+
+
+def _turn(message: Record) -> Turn:
+    return _ROLES[message["role"]], read_list(message["content"])
+
+
+def _turns(record: Record) -> list[Turn]:
+    """The messages of a request, system text first; tools and parameters are envelope."""
+    system: list[Turn] = [("system", read_list(record["system"]))] if record.get("system") else []
+    return system + [_turn(message) for message in record["messages"]]
+
+
+def _read_request(record: Record) -> RecordReading:
+    blocks = [block for _, blocks in _turns(record) for block in blocks]
+    return RecordReading("message", "user", _at_most(blocks))
+
+
+def _read_answer(record: Record) -> RecordReading:
+    role, blocks = _turn({"role": "assistant", **record["output"]["message"]})
+    return RecordReading("message", role, blocks)
+
+
+def _read_message(record: Record) -> RecordReading:
+    role, blocks = _turn(record)
+    only_results = bool(blocks) and {block["type"] for block in blocks} == {"tool_result"}
+    return RecordReading("message", "tool" if only_results and role == "user" else role, blocks)
+
+
+def _read_error(record: Record) -> RecordReading:
+    typed = text_block(record["message"], "error")
+    extra = {key: value for key, value in record.items() if key != "message"}
+    return RecordReading("record", "system", [{**typed, "extra": extra} if extra else typed])
+
+
+def _read_fragment(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, next(iter(record)))])
+
+
+_EXCEPTIONS = frozenset(
+    {
+        "internalServerException",
+        "modelStreamErrorException",
+        "serviceUnavailableException",
+        "throttlingException",
+        "validationException",
+    }
+)
+_EVENTS = _EXCEPTIONS | {
+    "contentBlockDelta",
+    "contentBlockStart",
+    "contentBlockStop",
+    "messageStart",
+    "messageStop",
+    "metadata",
+}
+_REQUEST_KEYS = frozenset(
+    {
+        "additionalModelRequestFields",
+        "additionalModelResponseFieldPaths",
+        "guardrailConfig",
+        "inferenceConfig",
+        "performanceConfig",
+        "promptVariables",
+        "toolConfig",
+    }
+)
+_ERROR_KEYS = frozenset({"message", "__type"})
+
+
+def _is_event(record: Record) -> bool:
+    if len(record) != 1:
+        return False
+    key, value = next(iter(record.items()))
+    return key in _EVENTS and value.__class__ is dict and (key != "metadata" or _is_usage(value))
+
+
+def _is_usage(metadata: Record) -> bool:
+    return count_at(metadata, "usage", "inputTokens") is not None
+
+
+def _is_content(content: Any) -> bool:
+    """Whether some element names its kind by its key alone, as no other format does."""
+    return content.__class__ is list and any(_kind(block) and "type" not in block for block in content)
+
+
+def _is_message(message: Any) -> bool:
+    return (
+        message.__class__ is dict
+        and message.get("role").__class__ is str
+        and message["role"] in _ROLES
+        and _is_content(message.get("content"))
+    )
+
+
+def _is_request(record: Record) -> bool:
+    messages = record.get("messages")
+    if messages.__class__ is not list:
+        return False
+    return bool(record.keys() & _REQUEST_KEYS) or any(map(_is_message, messages))
+
+
+def _is_answer(record: Record) -> bool:
+    return value_at(record, "output", "message").__class__ is dict
+
+
+def _is_error(record: Record) -> bool:
+    return record.keys() <= _ERROR_KEYS and text_at(record, "message") is not None
+
+
+_FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
+    (_is_event, _read_fragment),
+    (_is_answer, _read_answer),
+    (_is_request, _read_request),
+    (_is_error, _read_error),
+    (_is_message, _read_message),
+)
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is of the Converse API. None of its bodies has a `type`."""
+    return "type" not in record and any(is_form(record) for is_form, _ in _FORMS)
+
+
+def read(record: Record) -> RecordReading:
+    """Any record of the API."""
+    for is_form, read_form in _FORMS:
+        if is_form(record):
+            return read_form(record)
+    return RecordReading("record", "system", _blocks(record))
+
+
+def facts(record: Record) -> Facts:
+    """Only some writers put the model beside the body: on the wire it is in the address."""
+    return Facts(model=text_at(record, "modelId"))
+
+
+_REFUSALS = frozenset({"content_filtered", "guardrail_intervened"})
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """A message, each message of a request, or what an answer adds beside its own."""
+    if _is_answer(record):
+        return [_answer(record, reading.blocks)]
+    if _is_request(record):
+        return [Part(role=role, blocks=blocks) for role, blocks in _turns(record)]
+    if _is_error(record):
+        error = {"code": text_at(record, "__type") or "error", "message": record["message"]}
+        return [Part(role=None, error=error)]
+    if reading.kind != "message":
+        return []
+    return [Part(role="user" if reading.role == "tool" else reading.role, blocks=reading.blocks)]
+
+
+def _answer(record: Record, blocks: list[Block]) -> Part:
+    stop_reason = text_at(record, "stopReason")
+    return Part(
+        role="assistant",
+        blocks=blocks,
+        usage=_usage(record),
+        metadata={
+            "stop_reason": stop_reason,
+            "stop_sequence": _stop_sequence(record),
+        },
+        error=_refusal(record, stop_reason) if stop_reason in _REFUSALS else None,
+    )
+
+
+def _stop_sequence(record: Record) -> str | None:
+    return text_at(record, "additionalModelResponseFields", "stop_sequence")
+
+
+def _refusal(record: Record, stop_reason: str | None) -> Block:
+    reason = text_at(record, "trace", "guardrail", "actionReason")
+    return {"code": stop_reason, "message": reason or stop_reason}
+
+
+def _usage(record: Record) -> Block | None:
+    """Bedrock counts input without what was read from a cache or written to one."""
+    usage = value_at(record, "usage")
+    return token_usage(
+        usage,
+        input=count_at(usage, "inputTokens"),
+        output=count_at(usage, "outputTokens"),
+        cache_read=_first_count(usage, ("cacheReadInputTokens", "cacheReadInputTokenCount")),
+        cache_creation=_first_count(usage, ("cacheWriteInputTokens", "cacheWriteInputTokenCount")),
+        service_tier=first_text(value_at(record, "serviceTier"), ("type",)),
+    )
+
+
+def _first_count(usage: Any, names: Iterable[str]) -> int | None:
+    return next((count for name in names if (count := count_at(usage, name)) is not None), None)
+
+
+PROVIDER = Provider(
+    source="bedrock", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

@@ -1,0 +1,274 @@
+"""Events: `event_msg` payloads of a rollout file, and `{"id", "msg"}` lines, which `codex exec --json` printed of old.
+
+Source: `EventMsg` of Codex's protocol. In a rollout file most of them repeat what a response item says.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ash_shared.blocks import Block, Translation, raw_block, text_block, translate, translated
+from ash_shared.message import Kind, Role
+from ash_shared.providers import Record, RecordReading
+from ash_shared.providers.codex.content import read_block
+from ash_shared.providers.codex.response_items import generated, read_item, renamed, within
+from ash_shared.providers.codex.turn_items import dynamic_answer, mcp_answer, read_turn_item
+
+
+class _Reads(NamedTuple):
+    kind: Kind
+    role: Role
+    blocks: Translation
+
+
+def read_event(event: Record, whole: Record, envelope: str) -> RecordReading:
+    """An event, the record that it is in, and the name of the key or type that says so."""
+    wire = event["type"]
+    if wire in _WITH_ITEM:
+        return _read_item_event(event, whole)
+    if wire in _DELTAS:
+        return RecordReading(
+            "chunk", "assistant", [raw_block("stream_fragment", whole, f"{envelope}/{wire}")]
+        )
+    if wire in _EVENTS:
+        kind, role, translation = _EVENTS[wire]
+        return RecordReading(kind, role, translate(f"{envelope}/{wire}", event, translation))
+    if wire in TOOL_EVENTS:
+        return _read_tool_event(event, envelope)
+    known = wire in _MARKS or wire.startswith("codex/event/")
+    reason: Any = "control" if known else "unknown_type"
+    return RecordReading("record", "system", [raw_block(reason, whole, f"{envelope}/{wire}")])
+
+
+def _read_item_event(event: Record, whole: Record) -> RecordReading:
+    """An item, with the times and the ids that the event tells beside it."""
+    reader = read_item if event["type"] == "raw_response_item" else read_turn_item
+    kind, role, blocks = reader(event["item"], whole)
+    return RecordReading(kind, role, blocks if _is_whole(blocks, whole) else within(blocks, event, ("item",)))
+
+
+def _is_whole(blocks: list[Block], whole: Record) -> bool:
+    return len(blocks) == 1 and blocks[0].get("raw") is whole
+
+
+def _read_tool_event(event: Record, envelope: str) -> RecordReading:
+    """Of calls that a rollout file has as items, too; in the stream of old they stand alone."""
+    role, translation = TOOL_EVENTS[event["type"]]
+    blocks = translate(f"{envelope}/{event['type']}", event, translation)
+    return (
+        RecordReading("record", "system", blocks)
+        if envelope == "event_msg"
+        else RecordReading("message", role, blocks)
+    )
+
+
+_WITH_ITEM = frozenset({"item_completed", "item_started", "raw_response_item"})
+_DELTAS = frozenset(
+    {
+        "agent_message_content_delta",
+        "agent_message_delta",
+        "agent_reasoning_delta",
+        "agent_reasoning_raw_content_delta",
+        "exec_command_output_delta",
+        "plan_delta",
+        "reasoning_content_delta",
+        "reasoning_raw_content_delta",
+    }
+)
+_MARKS = frozenset(
+    {
+        "account/rateLimits/updated",
+        "agent_reasoning_section_break",
+        "apply_patch_approval_request",
+        "background_event",
+        "collab_agent_interaction_begin",
+        "collab_agent_interaction_end",
+        "collab_agent_spawn_begin",
+        "collab_agent_spawn_end",
+        "collab_close_begin",
+        "collab_close_end",
+        "collab_resume_begin",
+        "collab_resume_end",
+        "collab_waiting_begin",
+        "collab_waiting_end",
+        "context_compacted",
+        "conversation_path",
+        "deprecation_notice",
+        "elicitation_request",
+        "entered_review_mode",
+        "exec_approval_request",
+        "exited_review_mode",
+        "get_history_entry_response",
+        "guardian_assessment",
+        "guardian_warning",
+        "hook_completed",
+        "hook_started",
+        "list_custom_prompts_response",
+        "list_skills_response",
+        "mcp_list_tools_response",
+        "mcp_startup_complete",
+        "mcp_startup_update",
+        "model_reroute",
+        "model_verification",
+        "patch_apply_updated",
+        "plan_update",
+        "realtime_conversation_closed",
+        "realtime_conversation_list_voices_response",
+        "realtime_conversation_realtime",
+        "realtime_conversation_sdp",
+        "realtime_conversation_started",
+        "request_permissions",
+        "request_user_input",
+        "safety_buffering",
+        "session_configured",
+        "shutdown_complete",
+        "skills_update_available",
+        "sub_agent_activity",
+        "task_complete",
+        "task_started",
+        "terminal_interaction",
+        "thread_goal_updated",
+        "thread_name_updated",
+        "thread_rolled_back",
+        "thread_settings_applied",
+        "token_count",
+        "turn.completed",
+        "turn_aborted",
+        "turn_complete",
+        "turn_diff",
+        "turn_moderation_metadata",
+        "turn_started",
+        "undo_completed",
+        "undo_started",
+    }
+)
+
+
+def _user_message(event: Record) -> list[Block]:
+    """What the person typed, and the pictures they added: addresses, or paths on their machine."""
+    name = "message" if "message" in event else "text"
+    pictures = [read_block({"type": "image", "image_url": url}) for url in event.get("images") or []]
+    local = [read_block({"type": "local_image", "path": path}) for path in event.get("local_images") or []]
+    used = {name, "images", "local_images"}
+    return [translated(event, text_block(event[name]), used, event["type"]), *pictures, *local]
+
+
+def _agent_message(event: Record) -> Block:
+    typed = text_block(event["message"]) | renamed(event, phase="phase")
+    return translated(event, typed, {"message", "phase"}, event["type"])
+
+
+def _agent_reasoning(event: Record) -> Block:
+    summary = {"is_summary": True} if event["type"] == "agent_reasoning" else {}
+    typed = {"type": "thinking", "thinking": event["text"], **summary}
+    return translated(event, typed, {"text"}, event["type"])
+
+
+def _notice(variant: str) -> Translation:
+    def read(event: Record) -> Block:
+        told = event["error"] if "message" not in event and event.get("error").__class__ is dict else event
+        rest = {key: value for key, value in told.items() if key != "message"}
+        extra = rest if told is event else {**event, "error": rest}
+        return translated(extra, text_block(told["message"], variant), (), event["type"])
+
+    return read
+
+
+def _begin(name: str, *arguments: str, **more: str) -> Translation:
+    def read(event: Record) -> Block:
+        input = {key: event[key] for key in arguments if key in event}
+        typed = {"type": "tool_use", **renamed(event, id="call_id"), "name": name, "input": input, **more}
+        return translated(event, typed, {"call_id", *arguments}, event["type"])
+
+    return read
+
+
+def _mcp_begin(event: Record) -> Block:
+    invocation = event["invocation"]
+    typed = {
+        "type": "tool_use",
+        **renamed(event, id="call_id"),
+        "name": invocation["tool"],
+        "input": invocation.get("arguments"),
+        "executor": "mcp",
+        "server_name": invocation["server"],
+    }
+    return translated(event, typed, {"call_id", "invocation"}, event["type"])
+
+
+def _dynamic_begin(event: Record) -> Block:
+    linked = "call_id" if "call_id" in event else "callId"
+    typed = {"type": "tool_use", **renamed(event, id=linked, name="tool", input="arguments")}
+    return translated(event, typed, {linked, "tool", "arguments"}, event["type"])
+
+
+def _end(event: Record, typed: Block, *used: str) -> Block:
+    made = {"type": "tool_result", **renamed(event, tool_use_id="call_id"), **typed}
+    return translated(event, made, {"call_id", *used}, event["type"])
+
+
+def _exec_end(event: Record) -> Block:
+    name = next(
+        (key for key in ("aggregated_output", "formatted_output", "stdout") if event.get(key)), "stdout"
+    )
+    code = event["exit_code"]
+    return _end(event, {"content": event[name], "is_error": code != 0, "exit_code": code}, name, "exit_code")
+
+
+def _patch_end(event: Record) -> Block:
+    changed = {"structured": {"changes": event["changes"]}} if "changes" in event else {}
+    typed = {"content": event["stdout"], "is_error": not event["success"], **changed}
+    return _end(event, typed, "stdout", "changes")
+
+
+def _mcp_end(event: Record) -> Block:
+    """Rust writes a result as `{"Ok": answer}` or `{"Err": text}`."""
+    result = event["result"]
+    if "Err" in result:
+        return _end(event, {"content": result["Err"], "is_error": True}, "result")
+    answer = mcp_answer(result["Ok"])
+    extra = answer.pop("extra", None)
+    return _end(
+        event if extra is None else {**event, "result": extra}, answer, *(() if extra else ("result",))
+    )
+
+
+def _dynamic_end(event: Record) -> Block:
+    return _end(event, dynamic_answer(event), "content_items", "error")
+
+
+def _search_end(event: Record) -> Block:
+    found = {} if event.get("results") is None else {"structured": event["results"]}
+    return _end(event, found, "results")
+
+
+def _image_end(event: Record) -> Block:
+    made = generated(event, event.get("call_id"))
+    return _end(event, {"content": made[0]["content"]} if made else {}, "result")
+
+
+_EVENTS: Mapping[str, _Reads] = {
+    **dict.fromkeys(
+        ("agent_reasoning", "agent_reasoning_raw_content"), _Reads("message", "assistant", _agent_reasoning)
+    ),
+    **dict.fromkeys(("error", "stream_error"), _Reads("record", "system", _notice("error"))),
+    "agent_message": _Reads("message", "assistant", _agent_message),
+    "user_message": _Reads("message", "user", _user_message),
+    "warning": _Reads("record", "system", _notice("notice")),
+}
+
+TOOL_EVENTS: Mapping[str, tuple[Role, Translation]] = {
+    "dynamic_tool_call_request": ("assistant", _dynamic_begin),
+    "dynamic_tool_call_response": ("tool", _dynamic_end),
+    "exec_command_begin": ("assistant", _begin("shell", "command", "cwd")),
+    "exec_command_end": ("tool", _exec_end),
+    "image_generation_begin": ("assistant", _begin("image_generation", executor="server")),
+    "image_generation_end": ("assistant", _image_end),
+    "mcp_tool_call_begin": ("assistant", _mcp_begin),
+    "mcp_tool_call_end": ("tool", _mcp_end),
+    "patch_apply_begin": ("assistant", _begin("apply_patch", "changes")),
+    "patch_apply_end": ("tool", _patch_end),
+    "view_image_tool_call": ("assistant", _begin("view_image", "path")),
+    "web_search_begin": ("assistant", _begin("web_search", executor="server")),
+    "web_search_end": ("assistant", _search_end),
+}
+"""Calls and their ends, by the event's type."""

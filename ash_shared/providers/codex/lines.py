@@ -1,0 +1,243 @@
+"""One line of a rollout file, or of the output of `codex exec --json`: whose it is, what it says, and about what."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ash_shared.blocks import Block, raw_block, text_block, translate, translated, wire_name
+from ash_shared.message import Facts
+from ash_shared.providers import Record, RecordReading
+from ash_shared.providers.codex.events import read_event
+from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
+from ash_shared.providers.codex.turn_items import read_turn_item
+from ash_shared.wire import first_text, milliseconds, text_at, value_at
+
+
+def _control(record: Record) -> RecordReading:
+    return _beside(raw_block("control", record, wire_name(record)))
+
+
+def _beside(block: Block) -> RecordReading:
+    return RecordReading("record", "system", [block])
+
+
+def _compacted(record: Record) -> RecordReading:
+    """What stands for the history from here on; that history is kept, and is not said again."""
+    payload = record["payload"]
+    if not payload["message"]:
+        return _control(record)
+    return RecordReading("record", "system", translate("compacted", payload, _summary))
+
+
+def _summary(payload: Record) -> Block:
+    return translated(payload, text_block(payload["message"], "summary"), {"message"}, "compacted")
+
+
+def _between_agents(record: Record) -> RecordReading:
+    payload = record["payload"]
+    if not text_at(payload, "content"):
+        return _control(record)
+    blocks = within([text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",))
+    return RecordReading("message", "user", blocks)
+
+
+def _fragment(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
+
+
+def _failed(record: Record) -> RecordReading:
+    """An error of a whole run, or of a turn."""
+    return RecordReading("record", "system", translate(record["type"], record, _failure))
+
+
+def _failure(record: Record) -> Block:
+    error = record["error"] if record["type"] == "turn.failed" else record
+    name = "message" if "message" in error else "text"
+    return translated(error, text_block(error[name], "error"), {name, "timestamp"}, record["type"])
+
+
+def _question(record: Record) -> RecordReading:
+    """The model asks the person through a tool; the answer comes in another turn."""
+    input = {"questions": record["questions"]}
+    typed = {"type": "tool_use", "id": record["call_id"], "name": "request_user_input", "input": input}
+    made = translated(record, typed, {"call_id", "questions"}, record["type"])
+    return RecordReading("message", "assistant", [made])
+
+
+def _item(record: Record) -> RecordReading:
+    return read_turn_item(record["item"], record)
+
+
+_ITEM_LINES = frozenset({"item.completed", "item.started", "item.updated"})
+_TURN_MARKS = frozenset({"thread.started", "turn.completed", "turn.started"})
+_ROLLOUT_MARKS = frozenset(
+    {"inter_agent_communication_metadata", "session_meta", "session_state", "turn_context", "world_state"}
+)
+
+_LINES: Mapping[str, Callable[[Record], RecordReading]] = {
+    **dict.fromkeys(_ITEM_LINES, _item),
+    **dict.fromkeys(_ROLLOUT_MARKS | _TURN_MARKS, _control),
+    "compacted": _compacted,
+    "error": _failed,
+    "event_msg": lambda record: read_event(record["payload"], record, "event_msg"),
+    "inter_agent_communication": _between_agents,
+    "item.plan.delta": _fragment,
+    "request_user_input": _question,
+    "response_item": lambda record: read_item(record["payload"], record),
+    "turn.failed": _failed,
+}
+
+
+def read(record: Record) -> RecordReading:
+    """Any line."""
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return _read_untyped(record)
+    if wire in _LINES:
+        return _LINES[wire](record)
+    if wire in ITEM_TYPES:
+        return read_item(record, record)
+    return _beside(raw_block("unknown_type", record, wire))
+
+
+def _read_untyped(record: Record) -> RecordReading:
+    """A line of the first files, or of the first `codex exec --json`."""
+    if "method" in record:
+        return _read_notification(record)
+    if record.get("msg").__class__ is dict:
+        return read_event(record["msg"], record, "msg")
+    if text_at(record, "role"):
+        return _read_plain(record)
+    if _is_prompt(record):
+        return RecordReading("message", "user", [text_block(record["prompt"])])
+    return _control(record) if _is_head(record) else _beside(raw_block("unknown_type", record))
+
+
+def _read_plain(record: Record) -> RecordReading:
+    """A message without a type, as other tools write it into such files."""
+    name = "content" if "content" in record else "message"
+    item = {"type": "message", "role": record["role"], "content": record[name]}
+    return read_item(item, item)
+
+
+def _read_notification(record: Record) -> RecordReading:
+    """A notification of the app server, as far as it holds an item."""
+    item = value_at(record, "params", "item")
+    if item.__class__ is dict:
+        return read_turn_item(item, record)
+    if record["method"].endswith(("/delta", "Delta")):
+        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["method"])])
+    return _beside(raw_block("control", record, record["method"]))
+
+
+def _of(value: Any, names: Iterable[str]) -> bool:
+    return value.__class__ is str and value in names
+
+
+_ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
+_HEAD_KEYS = frozenset({"id", "instructions", "timestamp"})
+_CONFIG_KEYS = frozenset({"model", "provider", "sandbox", "workdir"})
+_FOREIGN_TYPES = frozenset({"function_call", "function_result", "tool_call", "tool_result"})
+_TIMES = frozenset({"created_at", "timestamp"})
+
+
+def _is_head(record: Record) -> bool:
+    """The first line of a file, a mark in it, or the configuration that `codex exec` printed first."""
+    if "record_type" in record:
+        return text_at(record, "record_type") is not None
+    return record.keys() >= _CONFIG_KEYS or (record.keys() >= _HEAD_KEYS and "object" not in record)
+
+
+def _is_prompt(record: Record) -> bool:
+    return record.keys() == {"prompt"} and record["prompt"].__class__ is str
+
+
+def _is_foreign(record: Record) -> bool:
+    """A call or a result as other tools write it: with a time, and the name of a function apart from its arguments."""
+    named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
+    return named and bool(record.keys() & _TIMES)
+
+
+def _is_error(record: Record) -> bool:
+    return (record.keys() == {"type", "message"} and record["message"].__class__ is str) or (
+        record.keys() == {"timestamp", "type", "text"} and record["text"].__class__ is str
+    )
+
+
+def _has_item(record: Record) -> bool:
+    return text_at(record, "item", "type") is not None
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    **dict.fromkeys(_FOREIGN_TYPES, _is_foreign),
+    **dict.fromkeys(_ITEM_LINES, _has_item),
+    "error": _is_error,
+    "item.plan.delta": lambda record: "delta" in record,
+    "request_user_input": lambda record: "questions" in record and "call_id" in record,
+    "thread.started": lambda record: "thread_id" in record,
+    "turn.completed": lambda record: "usage" in record or record.keys() == {"type"},
+    "turn.failed": lambda record: "error" in record,
+    "turn.started": lambda record: record.keys() <= {"type", "thread_id", "turn_id"},
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is Codex's. Items of the Responses API without an envelope are not known by themselves."""
+    wire = record.get("type")
+    if "payload" in record:
+        return (
+            wire.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
+        )
+    if wire is None:
+        return _recognizes_untyped(record)
+    return _of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
+
+
+_METHODS = ("item/", "thread/", "turn/")
+
+
+def _recognizes_untyped(record: Record) -> bool:
+    if "msg" in record:
+        return record.keys() == {"id", "msg"} and text_at(record, "msg", "type") is not None
+    if "method" in record:
+        method = text_at(record, "method")
+        return method is not None and method.startswith(_METHODS) and "params" in record
+    if "role" in record:
+        return (
+            record["role"].__class__ is str
+            and "created_at" in record
+            and text_at(record, "message") is not None
+        )
+    return _is_head(record) or _is_prompt(record)
+
+
+def facts(record: Record) -> Facts:
+    """What a line says beside its content."""
+    told = _told(record)
+    return Facts(
+        timestamp=milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
+        session_id=_session_id(record, told),
+        client_version=text_at(told, "cli_version"),
+        model=first_text(told, ("model",)) or text_at(told, "thread_settings", "model"),
+        title=text_at(told, "thread_name"),
+        parent=first_text(told, ("parent_thread_id", "forked_from_id"))
+        or text_at(told, "source", "subagent", "thread_spawn", "parent_thread_id"),
+    )
+
+
+def _told(record: Record) -> Any:
+    """The object of a line that speaks of the session."""
+    for name in ("payload", "msg"):
+        if record.get(name).__class__ is dict:
+            return record[name]
+    return record
+
+
+def _session_id(record: Record, told: Any) -> str | None:
+    wire = record.get("type")
+    if wire == "session_meta":
+        return first_text(told, ("id", "session_id"))
+    if wire == "thread.started":
+        return text_at(record, "thread_id")
+    if text_at(told, "type") == "session_configured":
+        return text_at(told, "session_id")
+    return text_at(record, "id") if wire is None and record.keys() >= _HEAD_KEYS else None

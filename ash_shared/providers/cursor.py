@@ -1,0 +1,419 @@
+"""Cursor: the lines of `cursor-agent --output-format stream-json`, and the transcripts it keeps on disk.
+
+Sources: Cursor's description of its output format, and captured runs; the shapes of tools and of transcripts are
+published nowhere. A line of the stream looks like one of Claude's, but for what it lacks: it has no `uuid`, and its
+message has a role and a content, and nothing more. A transcript has no `type`, and the role beside the message.
+
+With partial output a text comes as pieces, then whole before each tool call, then whole once more at the end. Pieces
+have a `timestamp_ms` and no `model_call_id`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    Translation,
+    is_native,
+    pick,
+    raw_block,
+    text_block,
+    translate,
+    translated,
+    wire_name,
+)
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.wire import count_at, first_text, input_of, milliseconds, text_at, token_usage, value_at
+
+_ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def read_block(block: Any) -> Block:
+    """One element of a content list."""
+    if is_native(block):
+        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+    if block.__class__ is str:
+        return text_block(block)
+    wire = text_at(block, "type")
+    if wire is None or wire not in _TRANSLATIONS:
+        return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
+    return translate(wire, block, _TRANSLATIONS[wire])[0]
+
+
+def _read_content(content: Any) -> list[Block]:
+    """The `content` of a message: a string, or a list of blocks."""
+    if content.__class__ is str:
+        return [text_block(content)]
+    if content.__class__ is not list:
+        raise TypeError
+    if len(content) > MAX_BLOCKS:
+        raise LimitExceeded
+    return [read_block(block) for block in content]
+
+
+def _nested(content: Any) -> Any:
+    return _read_content(content) if content.__class__ is list else content
+
+
+def _native_result(block: Record) -> Block:
+    """A tool result whose list of blocks is still to be read."""
+    return {**block, "content": _nested(block["content"])}
+
+
+def _transcript_call(block: Record) -> Block:
+    typed = {"type": "tool_use", **pick(block, "id"), "name": block["name"], "input": block["input"]}
+    return translated(block, typed, ("id", "name", "input"), "tool_call")
+
+
+def _transcript_result(block: Record) -> Block:
+    names = ("tool_use_id", "is_error")
+    typed = {"type": "tool_result", **pick(block, *names), "content": _nested(block["content"])}
+    return translated(block, typed, (*names, "content"), "tool-result")
+
+
+_NATIVE = frozenset({"text", "thinking", "tool_use", "image", "file", "raw"})
+
+_TRANSLATIONS: Mapping[Any, Translation] = {
+    "tool-result": _transcript_result,
+    "tool_call": _transcript_call,
+    "tool_result": _native_result,
+}
+
+
+def _call_of(record: Record) -> tuple[str, Record, Record]:
+    """The name by which a tool is called on the wire, its call, and what stands beside it."""
+    calls = record["tool_call"]
+    names = [name for name in calls if name.endswith("ToolCall")] or ["function"]
+    return names[0], calls[names[0]], {name: value for name, value in calls.items() if name != names[0]}
+
+
+def _read_call(record: Record) -> list[Block]:
+    """A call as it was started, and its result once it is completed; what is completed may leave out its arguments."""
+    wire, call, beside = _call_of(record)
+    result = [_result(record, wire, call["result"])] if call.get("result") is not None else []
+    if result and not call.keys() & {"args", "arguments"}:
+        rest = {name: value for name, value in {**beside, **call}.items() if name != "result"}
+        return [{**result[0], "extra": rest} if rest else result[0]]
+    return [_use({**beside, **call}, record, wire, result), *result]
+
+
+def _use(call: Record, record: Record, wire: str, result: list[Block]) -> Block:
+    translation = _USES.get(wire, _tool)
+    outcome = _outcome(call["result"])[0] if result else None
+    typed, consumed = translation(call, wire)
+    status = {"status": outcome} if outcome else {}
+    named: Block = {"type": "tool_use", **_id("id", record), **typed, **status}
+    return translated(call, named, {*consumed, "result"}, wire)
+
+
+def _id(name: str, record: Record) -> Block:
+    return {name: record["call_id"]} if "call_id" in record else {}
+
+
+def _tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
+    return {"name": wire.removesuffix("ToolCall"), "input": call["args"]}, ("args",)
+
+
+def _function(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
+    """A tool that Cursor has no shape of its own for: its arguments are JSON text."""
+    arguments = call["arguments"]
+    typed = {"name": call["name"], "input": input_of(arguments)}
+    return typed, ("name", "arguments") if typed["input"] is arguments else ("name",)
+
+
+def _mcp(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
+    """A call to an MCP server; its own arguments stand inside those that say where it goes, which are kept."""
+    args = call["args"]
+    name = first_text(args, ("toolName", "name"))
+    if name is None or "args" not in args:
+        return _tool(call, wire)
+    server = text_at(args, "providerIdentifier")
+    where = {"server_name": server} if server else {}
+    return {"name": name, "input": args["args"], "executor": "mcp", **where}, ()
+
+
+_USES: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]]]] = {
+    "function": _function,
+    "mcpToolCall": _mcp,
+}
+
+
+def _outcome(result: Any) -> tuple[str | None, Any]:
+    """What became of a call, and what was said of it: the key of the first object in its result."""
+    told = result.items() if result.__class__ is dict else ()
+    return next(((name, answer) for name, answer in told if answer.__class__ is dict), (None, result))
+
+
+_FAILED: Mapping[Any, bool] = {
+    "success": False,
+    **dict.fromkeys(
+        (
+            "error",
+            "failure",
+            "fileNotFound",
+            "invalidFile",
+            "permissionDenied",
+            "spawnError",
+            "timeout",
+            "toolNotFound",
+        ),
+        True,
+    ),
+}
+"""Whether an outcome is an error. A rejected call is none: somebody said no."""
+
+
+def _result(record: Record, wire: str, result: Any) -> Block:
+    outcome, answer = _outcome(result)
+    said = _said(answer)
+    code = value_at(answer, "exitCode")
+    failed = True if value_at(answer, "isError") is True else _FAILED.get(outcome)
+    return {
+        "type": "tool_result",
+        **_id("tool_use_id", record),
+        **({} if said is None else {"content": said}),
+        **({} if failed is None else {"is_error": failed}),
+        "structured": result,
+        **({"exit_code": code} if code.__class__ is int else {}),
+        "source_type": wire,
+    }
+
+
+def _said(answer: Any) -> Any:
+    """What the model read, where the result of the tool has a text for it."""
+    if answer.__class__ is not dict:
+        return answer
+    if answer.get("content").__class__ is list:
+        texts = [text_at(item, "text", "text") for item in answer["content"]]
+        return [text_block(text) for text in texts if text is not None] if all(texts) else None
+    outputs = [answer[name] for name in ("stdout", "stderr") if answer.get(name).__class__ is str]
+    if outputs:
+        written = [output for output in outputs if output]
+        return "".join(written) if len(written) < 2 else [text_block(output) for output in written]
+    return next((answer[name] for name in _ANSWERS if answer.get(name).__class__ is str), None)
+
+
+_ANSWERS = ("resultForModel", "content", "errorMessage", "error", "reason", "message")
+
+
+def _read_line(record: Record) -> RecordReading:
+    """A `user` or `assistant` line of the stream, or a line of a transcript."""
+    message = record["message"]
+    role = _ROLES.get(text_at(message, "role") or record.get("role") or record.get("type"))
+    if role is None:
+        raise TypeError
+    return RecordReading("message", role, _read_content(message["content"]))
+
+
+def _read_tool(record: Record) -> RecordReading:
+    blocks = translate("tool_call", record, _read_call)
+    role: Role = "tool" if blocks[0]["type"] == "tool_result" else "assistant"
+    return RecordReading("message", role, blocks)
+
+
+def _read_thinking(record: Record) -> RecordReading:
+    if record.get("subtype") != "delta":
+        return _control(record)
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, wire_name(record))])
+
+
+def _read_result(record: Record) -> RecordReading:
+    """The end of a run; its text is that of all answers, one after the other."""
+    text = record.get("result")
+    if text.__class__ is not str:
+        return _control(record)
+    return RecordReading("record", "system", [text_block(text, "result")])
+
+
+def _control(record: Record) -> RecordReading:
+    return RecordReading("record", "system", [raw_block("control", record, wire_name(record))])
+
+
+def _unknown(record: Record) -> RecordReading:
+    return RecordReading("record", "system", [raw_block("unknown_type", record, wire_name(record))])
+
+
+def _read_system(record: Record) -> RecordReading:
+    return _control(record) if record.get("subtype") == "init" else _unknown(record)
+
+
+_READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
+    "assistant": _read_line,
+    "interaction_query": _control,
+    "result": _read_result,
+    "system": _read_system,
+    "thinking": _read_thinking,
+    "tool_call": _read_tool,
+    "turn_ended": _control,
+    "user": _read_line,
+}
+
+
+def read(record: Record) -> RecordReading:
+    """Any line of a stream or of a transcript."""
+    if "type" not in record and "message" in record:
+        return _read_line(record)
+    return _READERS.get(text_at(record, "type"), _unknown)(record)
+
+
+_MESSAGE = frozenset({"role", "content"})
+_CLAUDES = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
+"""Keys of which every line of Claude's has at least one."""
+_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _is_line(record: Record) -> bool:
+    """A line of text, in a message that has nothing else, of a session that has a UUID or at a time in milliseconds."""
+    message = record.get("message")
+    return (
+        message.__class__ is dict
+        and message.keys() == _MESSAGE
+        and "session_id" in record
+        and not record.keys() & _CLAUDES
+        and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
+        and message["content"].__class__ is list
+        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
+    )
+
+
+def _is_uuid(value: Any) -> bool:
+    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
+
+
+def _is_end(record: Record) -> bool:
+    return {"session_id", "duration_ms"} <= record.keys() and not record.keys() & _CLAUDES
+
+
+def _is_init(record: Record) -> bool:
+    return record.get("subtype") == "init" and "permissionMode" in record and not record.keys() & _CLAUDES
+
+
+def _is_transcript(record: Record) -> bool:
+    message = record.get("message")
+    return (
+        message.__class__ is dict
+        and "role" not in message
+        and message.get("content").__class__ in (str, list)
+        and record.get("role").__class__ is str
+        and record["role"] in _ROLES
+    )
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    "assistant": _is_line,
+    "interaction_query": lambda record: "session_id" in record,
+    "result": _is_end,
+    "system": _is_init,
+    "thinking": lambda record: record.get("subtype").__class__ is str and "session_id" in record,
+    "tool_call": lambda record: record.get("tool_call").__class__ is dict,
+    "turn_ended": lambda record: record.get("status").__class__ is str,
+    "user": _is_line,
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is a line of Cursor's stream, or of one of its transcripts."""
+    wire = record.get("type")
+    if wire is None:
+        return _is_transcript(record)
+    return wire.__class__ is str and wire in _RECOGNIZED and _RECOGNIZED[wire](record)
+
+
+def facts(record: Record) -> Facts:
+    """What a line says beside its content; no line has an id of its own."""
+    return Facts(
+        timestamp=milliseconds(record.get("timestamp_ms")),
+        session_id=text_at(record, "session_id"),
+        model=text_at(record, "model"),
+    )
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """What a line adds to the standard messages of its session."""
+    wire = text_at(record, "type")
+    if wire in _PARTS:
+        return _PARTS[wire](record, reading)
+    return _line_parts(record, reading) if reading.kind == "message" else []
+
+
+def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
+    piece = "timestamp_ms" in record and "model_call_id" not in record
+    role = "user" if reading.role == "tool" else reading.role
+    return [
+        Part(
+            role=role,
+            blocks=reading.blocks,
+            echo=piece and role == "assistant",
+            metadata={
+                "messageId": text_at(record, "model_call_id"),
+                "model": text_at(record, "model") if role == "assistant" else None,
+            },
+        )
+    ]
+
+
+def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """The call, which its completion replaces, and the result, which the client gives the model."""
+    id = text_at(record, "call_id")
+    results = [block for block in reading.blocks if block["type"] == "tool_result"]
+    calls = [block for block in reading.blocks if block["type"] != "tool_result"]
+    metadata = {"messageId": text_at(record, "model_call_id")}
+    made = [Part(role="assistant", blocks=calls, key=id, replaces=id is not None, metadata=metadata)]
+    given = [Part(role="user", blocks=results, key=id, replaces=id is not None)]
+    return (made if calls else []) + (given if results else [])
+
+
+def _end_parts(record: Record, reading: RecordReading) -> list[Part]:
+    failed = record.get("is_error") is True
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    error = _error(wire_name(record) or "error", text_at(record, "result"), None) if failed else None
+    return [
+        Part(
+            role="system" if failed else "assistant" if texts else None,
+            blocks=texts,
+            echo=True,
+            usage=_usage(record.get("usage")),
+            usage_of_turn=True,
+            error=error,
+        )
+    ]
+
+
+def _usage(usage: Any) -> Block | None:
+    """Cursor counts what a cache held beside the input."""
+    return token_usage(
+        usage,
+        input=count_at(usage, "inputTokens"),
+        output=count_at(usage, "outputTokens"),
+        cache_read=count_at(usage, "cacheReadTokens"),
+        cache_creation=count_at(usage, "cacheWriteTokens"),
+    )
+
+
+def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """A transcript tells of a turn only how it ended."""
+    status = text_at(record, "status")
+    if status in (None, "success", "completed"):
+        return []
+    return [Part(role=None, error=_error(status, text_at(record, "error"), None))]
+
+
+def _error(code: str | None, message: str | None, details: Any) -> Block:
+    known = code or "error"
+    return {"code": known, "message": message or known, **({"details": details} if details else {})}
+
+
+_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
+    "result": _end_parts,
+    "tool_call": _tool_parts,
+    "turn_ended": _turn_parts,
+}
+
+
+PROVIDER = Provider(
+    source="cursor", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

@@ -1,0 +1,389 @@
+"""pi: the events of `pi --mode json`, and the entries of its session files.
+
+Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and captured
+events. An answer is written when it starts, with every piece that comes, when it ends, with the end of its turn and
+with the end of the run: it is read where it ends, and the repetitions are control records.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    Translation,
+    is_native,
+    pick,
+    raw_block,
+    text_block,
+    translate,
+    translated,
+)
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.wire import count_at, input_of, milliseconds, text_at, token_usage, value_at
+
+
+def read_block(block: Any) -> Block:
+    """One element of a content list."""
+    if block.__class__ is str:
+        return text_block(block)
+    if is_native(block) and "thinkingSignature" not in block:
+        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+    wire = text_at(block, "type")
+    if wire is None or wire not in _TRANSLATIONS:
+        return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
+    return translate(wire, block, _TRANSLATIONS[wire])[0]
+
+
+def _read_content(content: Any) -> list[Block]:
+    """The `content` of a message: a string, or a list of blocks."""
+    if content.__class__ is str:
+        return [text_block(content)]
+    if content.__class__ is not list:
+        raise TypeError
+    if len(content) > MAX_BLOCKS:
+        raise LimitExceeded
+    return [read_block(block) for block in content]
+
+
+def _thinking(block: Record) -> Block:
+    """Thinking with its signature, which pi names after the block."""
+    typed = {"type": "thinking", "thinking": block["thinking"], "signature": block["thinkingSignature"]}
+    names = ("thinking", "thinkingSignature", "redacted")
+    return translated(block, {**typed, **pick(block, "redacted")}, names, "thinking")
+
+
+def _call(block: Record) -> Block:
+    arguments = block["arguments"]
+    typed = {**pick(block, "id"), "name": block["name"], "input": input_of(arguments)}
+    consumed = ("id", "name", "arguments") if typed["input"] is arguments else ("id", "name")
+    return translated(block, {"type": "tool_use", **typed}, consumed, "toolCall")
+
+
+def _image(block: Record) -> Block:
+    source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
+    return translated(block, {"type": "image", "source": source}, ("mimeType", "data"), "image")
+
+
+_NATIVE = frozenset({"text", "tool_use", "tool_result", "file", "raw"})
+
+_TRANSLATIONS: Mapping[str, Translation] = {"image": _image, "thinking": _thinking, "toolCall": _call}
+
+
+def _said(message: Record) -> list[Block]:
+    return _read_content(message["content"])
+
+
+def _result(message: Record) -> list[Block]:
+    """What a tool answered; `details` are for those who show it."""
+    typed = {
+        "type": "tool_result",
+        **({"tool_use_id": message["toolCallId"]} if "toolCallId" in message else {}),
+        "content": _read_content(message["content"]),
+        **({"is_error": message["isError"]} if "isError" in message else {}),
+        **({"structured": message["details"]} if "details" in message else {}),
+    }
+    consumed = {"role", "toolCallId", "content", "isError", "details", "timestamp"}
+    return [translated(message, typed, consumed, text_at(message, "role") or "tool_execution_end")]
+
+
+def _shell(message: Record) -> list[Block]:
+    """A command that the person ran, with what it wrote."""
+    call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
+    code = message.get("exitCode")
+    result = {
+        "type": "tool_result",
+        "content": message["output"],
+        **({"exit_code": code} if code.__class__ is int else {}),
+    }
+    consumed = {"role", "command", "output", "exitCode", "timestamp"}
+    return [{**call, "source_type": "bashExecution"}, translated(message, result, consumed, "bashExecution")]
+
+
+def _custom(message: Record) -> list[Block]:
+    """What an extension put in; what it says of it stays with the first block."""
+    blocks = _read_content(message["content"])
+    consumed = {"content", "role", "timestamp", *_ENVELOPE}
+    rest = {name: value for name, value in message.items() if name not in consumed}
+    return [
+        {**block, "source_type": "custom", "extra": {**block.get("extra", {}), **rest}}
+        if block is blocks[0]
+        else block
+        for block in blocks
+    ]
+
+
+_ENVELOPE = frozenset({"type", "id", "parentId", "timestamp"})
+
+
+def _summary(message: Record) -> list[Block]:
+    consumed = {"summary", "role", *_ENVELOPE}
+    wire = text_at(message, "role") or text_at(message, "type") or "summary"
+    return [translated(message, text_block(message["summary"], "summary"), consumed, wire)]
+
+
+_MESSAGES: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
+    "assistant": ("assistant", _said),
+    "bashExecution": ("user", _shell),
+    "branchSummary": ("user", _summary),
+    "compactionSummary": ("user", _summary),
+    "custom": ("user", _custom),
+    "hookMessage": ("user", _custom),
+    "toolResult": ("tool", _result),
+    "user": ("user", _said),
+}
+"""By the `role` of a message: whose it is, and how its content is read."""
+
+
+def _read_message(record: Record) -> RecordReading:
+    """A message that is complete: the end of its events, or an entry of a session."""
+    message = record["message"]
+    name = text_at(message, "role")
+    if name is None or name not in _MESSAGES:
+        return RecordReading("record", "system", [raw_block("unknown_type", record, name)])
+    role, reads = _MESSAGES[name]
+    return RecordReading("message", role, translate(name, message, reads))
+
+
+def _read_fragment(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
+
+
+def _read_execution(record: Record) -> RecordReading:
+    """The result of a tool as soon as it has run; the message that carries it to the model repeats it."""
+    message = {**record["result"], **{name: value for name, value in record.items() if name in _RESULT}}
+    return RecordReading("message", "tool", translate("tool_execution_end", message, _result))
+
+
+_RESULT = frozenset({"toolCallId", "toolName", "isError"})
+
+
+def _read_summary(record: Record) -> RecordReading:
+    """An older part of the session, told in short."""
+    return RecordReading("record", "system", translate(record["type"], record, _summary))
+
+
+def _read_compacted(record: Record) -> RecordReading:
+    if text_at(record, "result", "summary") is None:
+        return _control(record)
+    told = {"type": record["type"], **record["result"]}
+    return RecordReading("record", "system", translate(record["type"], told, _summary))
+
+
+def _read_custom(record: Record) -> RecordReading:
+    """A message that an extension put in, as an entry of a session."""
+    return RecordReading("message", "user", translate(record["type"], record, _custom))
+
+
+def _control(record: Record) -> RecordReading:
+    return RecordReading("record", "system", [raw_block("control", record, text_at(record, "type"))])
+
+
+_READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
+    **dict.fromkeys(
+        (
+            "agent_end",
+            "agent_start",
+            "auto_compaction_start",
+            "auto_retry_end",
+            "auto_retry_start",
+            "compaction_start",
+            "custom",
+            "extension_error",
+            "label",
+            "model_change",
+            "queue_update",
+            "session",
+            "session_info",
+            "thinking_level_change",
+            "tool_execution_start",
+            "turn_end",
+            "turn_start",
+        ),
+        _control,
+    ),
+    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), _read_fragment),
+    "auto_compaction_end": _read_compacted,
+    "branch_summary": _read_summary,
+    "compaction": _read_summary,
+    "compaction_end": _read_compacted,
+    "custom_message": _read_custom,
+    "message": _read_message,
+    "message_end": _read_message,
+    "tool_execution_end": _read_execution,
+}
+
+
+def read(record: Record) -> RecordReading:
+    """Any event or session entry, or a message alone."""
+    wire = text_at(record, "type")
+    if wire in _READERS:
+        return _READERS[wire](record)
+    if wire is None and text_at(record, "role") in _MESSAGES:
+        return _read_message({"message": record})
+    return RecordReading("record", "system", [raw_block("unknown_type", record, wire)])
+
+
+_MESSAGE_KEYS = frozenset(
+    {"timestamp", "stopReason", "toolCallId", "customType", "provider", "summary", "output"}
+)
+"""Keys of which every message of pi's has at least one; other vendors have them outside of their messages."""
+
+
+def _is_message(message: Any) -> bool:
+    return (
+        message.__class__ is dict
+        and message.get("role").__class__ is str
+        and message["role"] in _MESSAGES
+        and bool(message.keys() & _MESSAGE_KEYS)
+    )
+
+
+def _has_message(record: Record) -> bool:
+    return _is_message(record.get("message"))
+
+
+def _is_entry(record: Record) -> bool:
+    """An entry of a session file: each names the one it follows."""
+    return "parentId" in record and record.get("id").__class__ is str
+
+
+def _is_message_entry(record: Record) -> bool:
+    message = record.get("message")
+    return _is_entry(record) and message.__class__ is dict and text_at(message, "role") in _MESSAGES
+
+
+def _is_bare(record: Record) -> bool:
+    return record.keys() <= {"type", "timestamp"}
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    **dict.fromkeys(("agent_start", "turn_start"), _is_bare),
+    **dict.fromkeys(("message_end", "message_start", "message_update", "turn_end"), _has_message),
+    **dict.fromkeys(
+        (
+            "branch_summary",
+            "compaction",
+            "custom",
+            "custom_message",
+            "label",
+            "model_change",
+            "session_info",
+            "thinking_level_change",
+        ),
+        _is_entry,
+    ),
+    **dict.fromkeys(
+        ("tool_execution_end", "tool_execution_start", "tool_execution_update"),
+        lambda record: "toolCallId" in record and "toolName" in record,
+    ),
+    "agent_end": lambda record: record.get("messages").__class__ is list,
+    "auto_compaction_end": lambda record: "aborted" in record,
+    "auto_compaction_start": lambda record: "reason" in record,
+    "auto_retry_end": lambda record: "attempt" in record,
+    "auto_retry_start": lambda record: "attempt" in record,
+    "compaction_end": lambda record: "aborted" in record,
+    "compaction_start": lambda record: record.keys() == {"type", "reason"},
+    "message": _is_message_entry,
+    "queue_update": lambda record: {"steering", "followUp"} <= record.keys(),
+    "session": lambda record: {"id", "cwd", "timestamp"} <= record.keys(),
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is an event of pi, an entry of its sessions, or one of those of its messages that nobody else
+    writes."""
+    wire = record.get("type")
+    if wire.__class__ is str:
+        return wire in _RECOGNIZED and _RECOGNIZED[wire](record)
+    return wire is None and "stopReason" in record and "api" in record and _is_message(record)
+
+
+def facts(record: Record) -> Facts:
+    """What a record says beside its content."""
+    wire = text_at(record, "type")
+    message = record if wire is None else record.get("message")
+    is_session = wire == "session"
+    return Facts(
+        uuid=text_at(record, "id") if "parentId" in record else None,
+        timestamp=milliseconds(value_at(message, "timestamp")) or milliseconds(record.get("timestamp")),
+        session_id=text_at(record, "id") if is_session else None,
+        model=text_at(message, "model") or (text_at(record, "modelId") if wire == "model_change" else None),
+        title=text_at(record, "name") if wire == "session_info" else None,
+        parent=_session_in(text_at(record, "parentSession")) if is_session else None,
+    )
+
+
+def _session_in(path: str | None) -> str | None:
+    """The id in the name of a session file, `<time>_<id>.jsonl`."""
+    named = _SESSION_FILE.search(path or "")
+    return named[1] if named else None
+
+
+_SESSION_FILE = re.compile(r"_([0-9a-f-]{36})\.jsonl$")
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """What a record adds to the standard messages of its session."""
+    if reading.kind != "message":
+        said = [block for block in reading.blocks if block["type"] == "text"]
+        return [Part(role="system", blocks=said)] if said else []
+    wire = text_at(record, "type")
+    message = record if wire is None else record.get("message") or record
+    if reading.role == "tool":
+        return [_result_part(message, reading)]
+    if reading.role == "user":
+        synthetic = wire == "custom_message" or message.get("role") != "user"
+        return [Part(role="user", blocks=reading.blocks, metadata={"synthetic": synthetic or None})]
+    return [_answer_part(message, reading)]
+
+
+def _result_part(message: Record, reading: RecordReading) -> Part:
+    """The result of a call: told when the tool has run, and once more in the message that takes its place."""
+    id = text_at(message, "toolCallId")
+    return Part(role="user", blocks=reading.blocks, key=id, replaces=id is not None)
+
+
+def _answer_part(message: Record, reading: RecordReading) -> Part:
+    cost = value_at(message, "usage", "cost", "total")
+    return Part(
+        role="assistant",
+        blocks=reading.blocks,
+        usage=_usage(message.get("usage")),
+        metadata={
+            "model": text_at(message, "model"),
+            "messageId": text_at(message, "responseId"),
+            "stop_reason": text_at(message, "stopReason"),
+            "costUsd": float(cost) if cost.__class__ in (int, float) else None,
+        },
+        error=_error(message),
+    )
+
+
+def _usage(usage: Any) -> Block | None:
+    """Input is without the cache, output with the reasoning."""
+    return token_usage(
+        usage,
+        input=count_at(usage, "input"),
+        output=count_at(usage, "output"),
+        cache_read=count_at(usage, "cacheRead"),
+        cache_creation=count_at(usage, "cacheWrite"),
+        reasoning=count_at(usage, "reasoning"),
+    )
+
+
+def _error(message: Record) -> Block | None:
+    """An answer that failed says why beside its content."""
+    reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
+    if text is None and reason not in ("error", "aborted"):
+        return None
+    code = reason or "error"
+    return {"code": code, "message": text or code}
+
+
+PROVIDER = Provider(
+    source="pi", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

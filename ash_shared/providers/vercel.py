@@ -1,0 +1,395 @@
+"""The AI SDK's `UIMessage`, and the chunks of a UI message stream.
+
+Source: the types of the `ai` package, major versions 4 to 7. A tool part is one object that grows, from the call to its
+output: it is read as a `tool_use` and, once there is an output, a `tool_result` right behind it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from ash_shared.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_native,
+    pick,
+    raw_block,
+    text_block,
+    translate,
+    translated,
+    wire_name,
+)
+from ash_shared.message import Facts
+from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.wire import (
+    count_at,
+    first_text,
+    less,
+    media_class,
+    milliseconds,
+    source_of,
+    text_at,
+    token_usage,
+)
+
+_ROLES: Mapping[str, Literal["user", "assistant", "system"]] = {
+    "assistant": "assistant",
+    "system": "system",
+    "user": "user",
+}
+
+
+def _control(part: Block) -> Block:
+    return raw_block("control", part, part["type"])
+
+
+def _text(part: Block) -> Block:
+    return part if is_native(part) else raw_block("malformed", part, "text")
+
+
+def _reasoning(part: Block) -> Block:
+    """Each vendor spells its proof in its own way, and it stays there, too. Version 4 wrote `reasoning` for `text`."""
+    written = "text" if "text" in part else "reasoning"
+    proofs = [proof for proof in (part.get("providerMetadata") or {}).values() if proof.__class__ is dict]
+    signature = next((text for proof in proofs if (text := first_text(proof, _SIGNATURES))), None)
+    redacted = next((text for proof in proofs if (text := text_at(proof, "redactedData"))), None)
+    typed = {
+        "type": "thinking",
+        "thinking": part[written],
+        **({} if signature is None else {"signature": signature}),
+        **({} if redacted is None else {"redacted": True, "data": redacted}),
+    }
+    return translated(part, typed, {written}, "reasoning")
+
+
+_SIGNATURES = ("signature", "thoughtSignature")
+
+
+def _file(part: Block) -> Block:
+    return _picture(part) if part["mediaType"].startswith("image/") else _document(part)
+
+
+def _picture(part: Block) -> Block:
+    source = {"media_type": part["mediaType"], **source_of(part["url"])}
+    typed = {"type": "image", "source": source}
+    consumed = {"url"} | ({"mediaType"} if source["media_type"] == part["mediaType"] else set())
+    return translated(part, typed, consumed, part["type"])
+
+
+def _document(part: Block) -> Block:
+    names = ("url", "mediaType", "filename")
+    typed = {
+        "type": "file",
+        "mimeType": part["mediaType"],
+        **pick(part, "filename"),
+        "source": source_of(part["url"]),
+        "mediaClass": media_class(part["mediaType"]),
+    }
+    return translated(part, typed, names, part["type"])
+
+
+def _tool(part: Block) -> list[Block]:
+    """The call and, where the state is one of an output, its result."""
+    wire = part["type"]
+    name = part["toolName"] if wire == "dynamic-tool" else wire.removeprefix("tool-")
+    result = _RESULTS[part["state"]](part) if part["state"] in _RESULTS else None
+    written = "input" if "input" in part else "rawInput"
+    typed = {
+        "type": "tool_use",
+        **({"id": part["toolCallId"]} if "toolCallId" in part else {}),
+        "name": name,
+        "input": part.get(written),
+        **({"executor": "server"} if part.get("providerExecuted") is True else {}),
+        "status": part["state"],
+    }
+    consumed = {"toolCallId", "toolName", "state", "providerExecuted", written}
+    call = translated(part, typed, consumed | (_ANSWER if result else set()), wire)
+    return [call] if result is None else [call, _answer(part, result)]
+
+
+def _answer(part: Block, result: Block) -> Block:
+    linked = {"tool_use_id": part["toolCallId"]} if "toolCallId" in part else {}
+    answer = {key: value for key, value in part.items() if key in _ANSWER}
+    return translated(answer, {"type": "tool_result", **linked, **result}, _ANSWERED, part["type"])
+
+
+_ANSWERED = frozenset({"output", "errorText"})
+_ANSWER = _ANSWERED | {"preliminary", "resultProviderMetadata"}
+"""What a tool part says of the result alone."""
+
+
+def _output(part: Block) -> Block:
+    """Any JSON. A list is no list of blocks, and stands where the machine-readable form does."""
+    output = part["output"]
+    return {"structured" if output.__class__ is list else "content": output, "is_error": False}
+
+
+def _denied(part: Block) -> Block:
+    reason = text_at(part, "approval", "reason")
+    return {**({} if reason is None else {"content": reason}), "is_error": True}
+
+
+_RESULTS: Mapping[str, Callable[[Block], Block]] = {
+    "output-available": _output,
+    "output-denied": _denied,
+    "output-error": lambda part: {"content": part["errorText"], "is_error": True},
+}
+
+
+def _invocation(part: Block) -> list[Block]:
+    """A tool part of version 4."""
+    call = part["toolInvocation"]
+    names = {"toolCallId": "id", "toolName": "name", "args": "input", "state": "status"}
+    typed = {"type": "tool_use"} | {ours: call[wire] for wire, ours in names.items() if wire in call}
+    rest = {key: value for key, value in call.items() if key not in {*names, "result"}}
+    beside = {key: value for key, value in part.items() if key not in rest and key != "toolInvocation"}
+    made = [translated(beside | rest, typed, (), part["type"])]
+    if "result" in call:
+        typed = {
+            "type": "tool_result",
+            "tool_use_id": call["toolCallId"],
+            **_output({"output": call["result"]}),
+        }
+        made.append({**typed, "source_type": part["type"]})
+    return made
+
+
+def _steering(part: Block) -> list[Block]:
+    """What the person said while the answer was being written."""
+    rest = {key: value for key, value in part.items() if key not in ("type", "parts")}
+    marks = {"source_type": "steering-message"} | ({"extra": rest} if rest else {})
+    said = [block for inner in part["parts"] for block in _blocks(inner)]
+    marked = [block | {"source_type": "steering-message"} for block in said]
+    return [said[0] | marks, *marked[1:]] if said else [_control(part)]
+
+
+_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
+    "custom": _control,
+    "dynamic-tool": _tool,
+    "file": _file,
+    "reasoning": _reasoning,
+    "reasoning-file": _file,
+    "source": _control,
+    "source-document": _control,
+    "source-url": _control,
+    "steering-message": _steering,
+    "step-start": _control,
+    "text": _text,
+    "tool-invocation": _invocation,
+}
+_PREFIXED: Mapping[str, Callable[[Block], Block | list[Block]]] = {"data": _control, "tool": _tool}
+"""By what comes before the dash of `data-NAME` and `tool-NAME`."""
+
+
+def _translation(wire: str) -> Callable[[Block], Block | list[Block]] | None:
+    prefix, dash, _ = wire.partition("-")
+    return _TRANSLATIONS.get(wire) or (_PREFIXED.get(prefix) if dash else None)
+
+
+def _blocks(part: Any) -> list[Block]:
+    wire: Any = part.get("type") if part.__class__ is dict else None
+    translation = _translation(wire) if wire.__class__ is str else None
+    if translation is not None:
+        return translate(wire, part, translation)
+    if part.__class__ is str:
+        return [text_block(part)]
+    return [part] if is_native(part) else [raw_block("unknown_type", part, wire_name(part) if wire else None)]
+
+
+def read_block(part: Any) -> Block:
+    """One bare part; the whole of it as `raw` where it is a call and its result."""
+    blocks = _blocks(part)
+    return blocks[0] if len(blocks) == 1 else raw_block("control", part, part["type"])
+
+
+def _read_parts(parts: list[Block]) -> list[Block]:
+    """The blocks of all parts. A source is a citation of the text before it."""
+    if parts.__class__ is not list:
+        raise TypeError
+    blocks: list[Block] = []
+    for part in parts:
+        if (cited := _text_before(part, blocks)) is None:
+            blocks += _blocks(part)
+        else:
+            blocks[cited] = blocks[cited] | {"citations": [*blocks[cited].get("citations", ()), part]}
+    if len(blocks) > MAX_BLOCKS:
+        raise LimitExceeded
+    return blocks
+
+
+def _text_before(part: Any, blocks: list[Block]) -> int | None:
+    """Where the text is that this part is a source of."""
+    if part.__class__ is not dict or part.get("type") not in _SOURCES:
+        return None
+    texts = [place for place, block in enumerate(blocks) if block["type"] == "text"]
+    return texts[-1] if texts and blocks[texts[-1]].get("citations", []).__class__ is list else None
+
+
+_SOURCES = ("source-url", "source-document")
+
+
+def _read_message(record: Record) -> RecordReading:
+    return RecordReading("message", _ROLES[record["role"]], _read_parts(record["parts"]))
+
+
+def _read_chunk(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
+
+
+def read(record: Record) -> RecordReading:
+    """A message, a chunk, or one bare part."""
+    if "parts" in record and "role" in record:
+        return _read_message(record)
+    if _is_chunk(record):
+        return _read_chunk(record)
+    return RecordReading("record", "system", _blocks(record))
+
+
+_CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
+    "abort": (),
+    "custom": ("kind",),
+    "error": ("errorText",),
+    "file": ("url", "mediaType"),
+    "finish": (),
+    "finish-step": (),
+    "message-metadata": ("messageMetadata",),
+    "reasoning-delta": ("id", "delta"),
+    "reasoning-end": ("id",),
+    "reasoning-file": ("url", "mediaType"),
+    "reasoning-start": ("id",),
+    "reset-step": (),
+    "source-document": ("sourceId", "mediaType"),
+    "source-url": ("sourceId", "url"),
+    "start": (),
+    "start-step": (),
+    "text-delta": ("id", "delta"),
+    "text-end": ("id",),
+    "text-start": ("id",),
+    "tool-approval-request": ("approvalId",),
+    "tool-approval-response": ("approvalId",),
+    "tool-input-available": ("toolCallId", "input"),
+    "tool-input-delta": ("toolCallId", "inputTextDelta"),
+    "tool-input-error": ("toolCallId", "errorText"),
+    "tool-input-start": ("toolCallId", "toolName"),
+    "tool-output-available": ("toolCallId", "output"),
+    "tool-output-denied": ("toolCallId",),
+    "tool-output-error": ("toolCallId", "errorText"),
+}
+"""The keys that a chunk of each type always has."""
+_CHUNKS = {wire: frozenset(keys) for wire, keys in _CHUNK_KEYS.items()}
+_BARE_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
+"""All that the chunks may carry that need carry nothing."""
+
+
+def _is_chunk(record: Record) -> bool:
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return False
+    if wire.startswith("data-"):
+        return "data" in record
+    needed = _CHUNKS.get(wire)
+    return needed is not None and (record.keys() >= needed if needed else record.keys() <= _BARE_KEYS)
+
+
+def _is_message(record: Record) -> bool:
+    """Whether this is a role with parts that all have a type, as the parts of no other such message do."""
+    role, parts = record.get("role"), record.get("parts")
+    if role.__class__ is not str or role not in _ROLES or parts.__class__ is not list:
+        return False
+    typed = all(part.__class__ is dict and part.get("type").__class__ is str for part in parts)
+    return typed and (bool(parts) or role != "user")
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is a message or a chunk of a UI message stream."""
+    return _is_message(record) if "parts" in record else _is_chunk(record)
+
+
+def facts(record: Record) -> Facts:
+    """A message is stored anew, under its id, each time it has grown: the id tells no record apart."""
+    metadata = record.get("metadata")
+    made = record.get("createdAt") or (metadata.get("createdAt") if metadata.__class__ is dict else None)
+    return Facts(timestamp=milliseconds(made), model=first_text(metadata, ("model", "modelId")))
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Each step of a message: what the assistant said and called, then the results of what ran at the client."""
+    if reading.kind != "message":
+        return []
+    steps = _steps(reading)
+    made = [part for number, blocks in enumerate(steps) for part in _step(record, reading, number, blocks)]
+    last = max((place for place, part in enumerate(made) if part.role == "assistant"), default=None)
+    if last is not None:
+        made[last] = _with_usage(made[last], record)
+    return made
+
+
+def _steps(reading: RecordReading) -> list[list[Block]]:
+    starts = [place for place, block in enumerate(reading.blocks) if block.get("rawType") == "step-start"]
+    cuts = [0, *(place for place in starts if place), len(reading.blocks)]
+    return [reading.blocks[start:end] for start, end in pairwise(cuts)]
+
+
+def _step(record: Record, reading: RecordReading, number: int, blocks: list[Block]) -> list[Part]:
+    said: list[Block] = []
+    asked: list[Block] = []
+    hosted = {block.get("id") for block in blocks if block.get("executor") == "server"}
+    for block in blocks:
+        (asked if _is_user(block, hosted) else said).append(block)
+    role: Any = reading.role
+    made = [Part(role=role, blocks=said)] if said or not asked else []
+    made += [Part(role="user", blocks=asked)] if asked else []
+    name = text_at(record, "id")
+    return [_named(part, name, number) for part in made]
+
+
+def _is_user(block: Block, hosted: set[Any]) -> bool:
+    if block["type"] == "tool_result":
+        return block.get("tool_use_id") not in hosted
+    return block.get("source_type") == "steering-message"
+
+
+def _named(part: Part, name: str | None, number: int) -> Part:
+    """A message that is stored again under its id takes the place of what it was, step by step."""
+    if name is None:
+        return part
+    id = f"{name}/{number}" if number else name
+    return replace(
+        part,
+        key=f"{part.role} {id}",
+        keeps_key=True,
+        replaces=True,
+        id=id,
+        metadata={"messageId": name},
+    )
+
+
+def _with_usage(part: Part, record: Record) -> Part:
+    metadata = record.get("metadata")
+    told = metadata if metadata.__class__ is dict else {}
+    usage = told.get("totalUsage", told.get("usage"))
+    more = {"model": first_text(told, ("model", "modelId")), "stop_reason": text_at(told, "finishReason")}
+    return replace(part, usage=_usage(usage), metadata={**part.metadata, **more})
+
+
+def _usage(usage: Any) -> Block | None:
+    """The SDK's input includes what a cache held; applications put its usage into the metadata of a message."""
+    read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
+    cached = count_at(usage, "cachedInputTokens") if read is None else read
+    written = count_at(usage, "inputTokenDetails", "cacheWriteTokens")
+    reasoning = count_at(usage, "outputTokenDetails", "reasoningTokens")
+    return token_usage(
+        usage,
+        input=less(count_at(usage, "inputTokens"), cached, written),
+        output=count_at(usage, "outputTokens"),
+        cache_read=cached,
+        cache_creation=written,
+        reasoning=count_at(usage, "reasoningTokens") if reasoning is None else reasoning,
+    )
+
+
+PROVIDER = Provider(
+    source="vercel", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)
