@@ -1,7 +1,7 @@
 """What several formats write alike: times, counts, arguments as JSON text, and bytes as `data:` addresses."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -69,6 +69,11 @@ def text_at(record: Any, *path: str) -> str | None:
     """The string at this place of nested objects; None where there is none, or another value, or an empty string."""
     value = value_at(record, *path)
     return value if value.__class__ is str and value else None
+
+
+def one_of(value: Any, names: Container[str]) -> bool:
+    """Whether a value is one of these names; a list or an object is none, and could not be looked up."""
+    return value.__class__ is str and value in names
 
 
 def value_at(record: Any, *path: str) -> Any:

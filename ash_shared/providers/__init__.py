@@ -108,7 +108,7 @@ class Provider:
 
 def discover() -> Mapping[str, Provider]:
     """The providers of this package by source, in the order of their modules' names."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    names = sorted(name for _, name, _ in pkgutil.iter_modules(__path__) if not name.startswith("_"))
     modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
     providers: list[Provider] = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
     return {provider.source: provider for provider in providers}

@@ -19,20 +19,19 @@ from ash_shared.blocks import (
     translated,
     wire_name,
 )
-from ash_shared.gemini_parts import (
+from ash_shared.message import Facts, Kind, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.providers._gemini_parts import (
     Counts,
     bounded,
     is_client_result,
     is_part,
     listed,
-    one_of,
     read_part,
     read_parts,
     usage_of,
 )
-from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
-from ash_shared.wire import count_at, first_text, less, milliseconds, text_at, token_usage, value_at
+from ash_shared.wire import count_at, first_text, less, milliseconds, one_of, text_at, token_usage, value_at
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

@@ -30,6 +30,7 @@ from ash_shared.wire import (
     less,
     media_class,
     milliseconds,
+    one_of,
     source_of,
     text_at,
     token_usage,
@@ -381,9 +382,9 @@ def read(record: Record) -> RecordReading:
         return _read_completion(record)
     if "messages" in record:
         return _read_request(record)
-    if _of(record.get("role"), ROLES):
+    if one_of(record.get("role"), ROLES):
         return _read_message_record(record)
-    if _of(record.get("type"), _PARTS) or ("file" in record and record.get("type") == "file"):
+    if one_of(record.get("type"), _PARTS) or ("file" in record and record.get("type") == "file"):
         return _read_bare_part(record)
     if _is_transcription(record):
         return _read_transcription(record)
@@ -445,10 +446,6 @@ _REQUEST_KEYS = frozenset(
 _PART_TYPES = frozenset(_PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
 
 
-def _of(value: Any, names: Iterable[str]) -> bool:
-    return value.__class__ is str and value in names
-
-
 def _types_of(content: Any) -> Iterable[Any]:
     """The types of the parts in a content."""
     if content.__class__ is not list:
@@ -460,7 +457,7 @@ def _types_of(content: Any) -> Iterable[Any]:
 
 def _is_own_part(part: Any) -> bool:
     """Whether nobody else writes such a part."""
-    if part.__class__ is not dict or not _of(wire := part.get("type"), _PART_TYPES):
+    if part.__class__ is not dict or not one_of(wire := part.get("type"), _PART_TYPES):
         return False
     return wire in part and (wire != "thinking" or part[wire].__class__ is list) and wire != "text"
 
@@ -468,7 +465,7 @@ def _is_own_part(part: Any) -> bool:
 def _could_be_message(message: Any) -> bool:
     return (
         message.__class__ is dict
-        and _of(message.get("role"), ROLES)
+        and one_of(message.get("role"), ROLES)
         and not message.keys() & _FOREIGN_KEYS
         and message.get("type").__class__ is not str
         and (message.get("content") is None or message["content"].__class__ in (str, list))
@@ -476,7 +473,7 @@ def _could_be_message(message: Any) -> bool:
 
 
 def _has_known_parts(message: Record) -> bool:
-    return all(_of(wire, _PART_TYPES) for wire in _types_of(message.get("content")))
+    return all(one_of(wire, _PART_TYPES) for wire in _types_of(message.get("content")))
 
 
 def _is_marked(message: Record) -> bool:
@@ -489,7 +486,7 @@ def _is_marked(message: Record) -> bool:
 
 def _is_anthropic(record: Record) -> bool:
     return bool(record.keys() & _ANTHROPIC_KEYS) or any(
-        _of(wire, _ANTHROPIC_PARTS)
+        one_of(wire, _ANTHROPIC_PARTS)
         for message in record["messages"]
         for wire in _types_of(message.get("content"))
     )
@@ -566,7 +563,7 @@ def recognizes(record: Record) -> bool:
     if "role" in record:
         return _could_be_message(record) and _is_marked(record)
     if "type" in record:
-        return not _of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
+        return not one_of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
     if "error" in record:
         return not record.keys() & _NOT_BESIDE_ERRORS and _is_error(record["error"])
     return "segments" in record and _is_transcription(record)
@@ -658,7 +655,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if "messages" in record:
         return [_message_part(message, _message_blocks(message)) for message in record["messages"]]
     if reading.kind == "message":
-        message = record if _of(record.get("role"), ROLES) else {"role": reading.role}
+        message = record if one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
     error = error_of(record.get("error"))
     return [Part(role="assistant", error=error)] if error else []

@@ -33,6 +33,7 @@ from ash_shared.wire import (
     less,
     media_class,
     milliseconds,
+    one_of,
     source_of,
     text_at,
     token_usage,
@@ -365,7 +366,7 @@ _FAILED = frozenset({"failed", "incomplete"})
 
 
 def _unfinished(item: Record) -> Block:
-    return {"is_error": True} if _of(item.get("status"), _FAILED) else {}
+    return {"is_error": True} if one_of(item.get("status"), _FAILED) else {}
 
 
 def _call_output(wire: str, key: str = "output") -> Callable[[Record], Block]:
@@ -621,21 +622,17 @@ _EVENTS = frozenset(
 # Recognition.
 
 
-def _of(value: Any, names: Iterable[str]) -> bool:
-    return value.__class__ is str and value in names
-
-
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 
 def _is_message(record: Record) -> bool:
     """A message with parts, a phase or a status that only this format has, or one that names its type."""
-    if not _of(record.get("role"), ROLES) or record.keys() & _FOREIGN_KEYS:
+    if not one_of(record.get("role"), ROLES) or record.keys() & _FOREIGN_KEYS:
         return False
     content = record.get("content")
     if content.__class__ is list and content:
-        return any(part.__class__ is dict and _of(part.get("type"), _PARTS) for part in content)
+        return any(part.__class__ is dict and one_of(part.get("type"), _PARTS) for part in content)
     return (
         content.__class__ in (str, list)
         and "type" in record
@@ -673,7 +670,7 @@ _RESPONSES = frozenset({"response", "response.compaction"})
 
 
 def _is_response(record: Record) -> bool:
-    return _of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (list, type(None))
+    return one_of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (list, type(None))
 
 
 def _is_request(record: Record) -> bool:

@@ -17,7 +17,7 @@ from ash_shared import (
     read_message,
     split_lines,
 )
-from ash_shared.providers import claude
+from ash_shared.providers.claude import content, records
 from tests.shared.leaves import content_of, leaves
 
 BLOCKS = TypeAdapter(list[MessageContent])
@@ -76,7 +76,8 @@ KEYS = (
 )
 NAMES = st.sampled_from(
     sorted(
-        {*claude._BLOCK_TYPES, *claude._RECORDS, *claude._STREAM, *claude._SYSTEM, *claude._ANSWERS} - {None}
+        {*content.BLOCK_TYPES, *records.RECORDS, *records.STREAM, *records._SYSTEM, *content._ANSWERS}
+        - {None}
         | {"user", "assistant", "message", "base64", "unheard_of", "web_search_tool_result_error"}
     )
 )

@@ -1,6 +1,6 @@
 """One line of a rollout file, or of the output of `codex exec --json`: whose it is, what it says, and about what."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import Block, raw_block, text_block, translate, translated, wire_name
@@ -9,7 +9,7 @@ from ash_shared.providers import Record, RecordReading
 from ash_shared.providers.codex.events import read_event
 from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
 from ash_shared.providers.codex.turn_items import read_turn_item
-from ash_shared.wire import first_text, milliseconds, text_at, value_at
+from ash_shared.wire import first_text, milliseconds, one_of, text_at, value_at
 
 
 def _control(record: Record) -> RecordReading:
@@ -129,10 +129,6 @@ def _read_notification(record: Record) -> RecordReading:
     return _beside(raw_block("control", record, record["method"]))
 
 
-def _of(value: Any, names: Iterable[str]) -> bool:
-    return value.__class__ is str and value in names
-
-
 _ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
 _HEAD_KEYS = frozenset({"id", "instructions", "timestamp"})
 _CONFIG_KEYS = frozenset({"model", "provider", "sandbox", "workdir"})
@@ -189,7 +185,7 @@ def recognizes(record: Record) -> bool:
         )
     if wire is None:
         return _recognizes_untyped(record)
-    return _of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
+    return one_of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
 
 
 _METHODS = ("item/", "thread/", "turn/")

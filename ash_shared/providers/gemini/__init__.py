@@ -8,18 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import Block, is_native, raw_block, text_block, translate, translated, wire_name
-from ash_shared.gemini_parts import (
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.providers._gemini_parts import (
     Counts,
     bounded,
     either,
     is_part,
-    one_of,
     read_part,
     read_parts,
     usage_of,
 )
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
 from ash_shared.providers.gemini.interactions import (
     event_parts,
     interaction_parts,
@@ -30,7 +29,7 @@ from ash_shared.providers.gemini.interactions import (
     read_interaction,
     read_step,
 )
-from ash_shared.wire import first_text, milliseconds, text_at, value_at
+from ash_shared.wire import first_text, milliseconds, one_of, text_at, value_at
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from ash_shared.blocks import Block, is_native, pick, raw_block, text_block, translate, translated
-from ash_shared.gemini_parts import Counts, bounded, either, listed, media_block, one_of, usage_of
 from ash_shared.providers import Part, Record, RecordReading, Turn
-from ash_shared.wire import input_of, media_class, text_at, value_at
+from ash_shared.providers._gemini_parts import Counts, bounded, either, listed, media_block, usage_of
+from ash_shared.wire import input_of, media_class, one_of, text_at, value_at
 
 
 def is_interaction(record: Record) -> bool:

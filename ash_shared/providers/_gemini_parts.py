@@ -5,7 +5,7 @@ SDK wrote it. Source: `Part` of the `google-genai` package. What stands beside t
 translation does not consume, go to `extra` side by side.
 """
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from ash_shared.blocks import (
@@ -60,11 +60,6 @@ _SIGNATURES = ("thoughtSignature", "thought_signature")
 
 Maker = Callable[[str, Block], Block]
 """Makes a typed block of a part, of which it is told the key that says what it is."""
-
-
-def one_of(value: Any, names: Container[str]) -> bool:
-    """Whether a value of any type is one of these names."""
-    return value.__class__ is str and value in names
 
 
 def either(record: Block, camel: str, snake: str) -> Any:

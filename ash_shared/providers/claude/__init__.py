@@ -1,0 +1,16 @@
+"""The Claude family: Messages API, Claude Agent SDK (`stream-json`) and Claude Code session lines.
+
+Sources: the block and event unions of the `anthropic` package, `SDKMessage` of `claude-agent-sdk`, and captured
+session files, whose entry types are published nowhere. Both spellings of a key occur (`toolUseResult` on disk,
+`tool_use_result` in the stream), and every record may carry keys that no published type names.
+"""
+
+from ash_shared.providers import Provider
+from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.messages import facts, parts
+from ash_shared.providers.claude.recognition import recognizes
+from ash_shared.providers.claude.records import read
+
+PROVIDER = Provider(
+    source="claude", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+)

@@ -1,0 +1,192 @@
+"""The blocks of the Messages API, and of the betas around it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    CLASSES,
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_native,
+    is_valid,
+    pick,
+    raw_block,
+    text_block,
+    translated,
+)
+from ash_shared.message import Role
+from ash_shared.providers import Record
+
+ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def read_block(block: Any) -> Block:
+    """One element of a content list."""
+    if is_native(block):
+        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+    if block.__class__ is str:
+        return text_block(block)
+    wire = block.get("type") if block.__class__ is dict else None
+    if wire.__class__ is not str:
+        return raw_block("unknown_type", block)
+    if wire in CLASSES:
+        return read_nested(block) if is_valid(block) else raw_block("malformed", block, wire)
+    if wire in _TRANSLATIONS:
+        return _translate(wire, block)
+    return raw_block("control" if wire in _CONTROL_BLOCKS else "unknown_type", block, wire)
+
+
+def read_nested(block: Block) -> Block:
+    """A native block; the list that a tool result may hold is read like any content list."""
+    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
+        return block
+    blocks = read_list(block["content"])
+    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    return block if same else {**block, "content": blocks}
+
+
+def read_list(content: list[Any]) -> list[Block]:
+    """A content list, element by element."""
+    if len(content) > MAX_BLOCKS:
+        raise LimitExceeded
+    return [read_block(block) for block in content]
+
+
+def _translate(wire: str, block: Block) -> Block:
+    try:
+        typed = _TRANSLATIONS[wire](block)
+    except (KeyError, TypeError, AttributeError):
+        return raw_block("malformed", block, wire)
+    return typed if is_valid(typed) else raw_block("malformed", block, wire)
+
+
+def _redacted_thinking(block: Block) -> Block:
+    typed = {"type": "thinking", "thinking": "", "redacted": True, "data": block["data"]}
+    return translated(block, typed, {"data"}, "redacted_thinking")
+
+
+def _tool_use(wire: str, executor: str) -> Callable[[Block], Block]:
+    names = ("id", "name", "input", "server_name")
+    return lambda block: translated(
+        block, {"type": "tool_use", **pick(block, *names), "executor": executor}, names, wire
+    )
+
+
+def _server_result(wire: str) -> Callable[[Block], Block]:
+    """The answer of a tool that ran at Anthropic: its object, or list, stays whole under `structured`."""
+
+    def translate(block: Block) -> Block:
+        answer = block["content"]
+        name = answer.get("type") if answer.__class__ is dict else None
+        typed = {
+            "type": "tool_result",
+            **pick(block, "tool_use_id"),
+            **(_ANSWERS[name](answer) if name in _ANSWERS else {}),
+            **({"is_error": True} if name.__class__ is str and name.endswith("_error") else {}),
+            "structured": answer,
+        }
+        return translated(block, typed, ("tool_use_id", "content"), wire)
+
+    return translate
+
+
+def _execution(answer: Record) -> Block:
+    texts = [_text(answer[name]) for name in ("stdout", "stderr") if name in answer]
+    files = [
+        read_block(translated(output, _uploaded(output["file_id"]), {"file_id"}, output["type"]))
+        for output in answer.get("content") or []
+    ]
+    code = {"exit_code": answer["return_code"]} if "return_code" in answer else {}
+    return {"content": texts + files, **code}
+
+
+def _text(text: Any) -> Block:
+    return read_block({"type": "text", "text": text})
+
+
+def _uploaded(file_id: Any) -> Block:
+    return {"type": "file", "source": {"type": "file", "file_id": file_id}}
+
+
+_ANSWERS: Mapping[Any, Callable[[Record], Block]] = {
+    "advisor_result": lambda answer: {"content": [_text(answer["text"])]},
+    "bash_code_execution_result": _execution,
+    "code_execution_result": _execution,
+    "encrypted_code_execution_result": _execution,
+    "web_fetch_result": lambda answer: {"content": [read_block(answer["content"])]},
+}
+
+
+def _mcp_result(block: Block) -> Block:
+    names = ("tool_use_id", "is_error", "content")
+    typed = {"type": "tool_result", **pick(block, *names)}
+    return read_nested(translated(block, typed, names, "mcp_tool_result"))
+
+
+def _document(block: Block) -> Block:
+    names = ("source", "title", "context")
+    typed = {"type": "file", "source": block["source"], **pick(block, *names), "mediaClass": "document"}
+    return translated(block, typed, names, "document")
+
+
+def _search_result(block: Block) -> Block:
+    if block["source"].__class__ is not str:
+        raise TypeError
+    typed = {"type": "file", "source": {"type": "url", "url": block["source"]}, **pick(block, "title")}
+    return translated(block, typed, ("source", "title"), "search_result")
+
+
+def _container_upload(block: Block) -> Block:
+    return translated(block, _uploaded(block["file_id"]), {"file_id"}, "container_upload")
+
+
+def _compaction(block: Block) -> Block:
+    if block.get("content").__class__ is not str:
+        return raw_block("opaque", block, "compaction")
+    return translated(block, text_block(block["content"], "summary"), {"content"}, "compaction")
+
+
+_SERVER_RESULTS = (
+    "advisor_tool_result",
+    "bash_code_execution_tool_result",
+    "code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "web_fetch_tool_result",
+    "web_search_tool_result",
+)
+
+_TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
+    "compaction": _compaction,
+    "container_upload": _container_upload,
+    "document": _document,
+    "mcp_tool_result": _mcp_result,
+    "mcp_tool_use": _tool_use("mcp_tool_use", "mcp"),
+    "redacted_thinking": _redacted_thinking,
+    "search_result": _search_result,
+    "server_tool_use": _tool_use("server_tool_use", "server"),
+    **{wire: _server_result(wire) for wire in _SERVER_RESULTS},
+}
+
+_CONTROL_BLOCKS = frozenset(
+    {
+        "browser_state",
+        "fallback",
+        "mcp_tool_listing",
+        "tool_addition",
+        "tool_reference",
+        "tool_removal",
+    }
+)
+
+BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS) | _CONTROL_BLOCKS
+
+
+def read_content(content: Any) -> list[Block]:
+    """The `content` of a message: a string, or a list of blocks."""
+    if content.__class__ is str:
+        return [text_block(content)]
+    if content.__class__ is list:
+        return read_list(content)
+    raise TypeError

@@ -1,0 +1,191 @@
+"""What records say of themselves, and how they join the standard messages of their session."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import Block, pick, wire_name
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Record, RecordReading, Turn
+from ash_shared.providers.claude.content import read_content
+from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
+from ash_shared.wire import count_at, first_text, milliseconds, text_at, token_usage
+
+
+def facts(record: Record) -> Facts:
+    """What a line says beside its content; on disk in camel case, in the stream in snake case."""
+    return Facts(
+        uuid=text_at(record, "uuid"),
+        timestamp=milliseconds(record.get("timestamp")),
+        session_id=first_text(record, ("sessionId", "session_id")),
+        client_version=first_text(record, ("version", "claude_code_version")),
+        model=text_at(record, "model") or text_at(record, "message", "model"),
+        title=_title(record),
+    )
+
+
+def _title(record: Record) -> str | None:
+    wire = record.get("type")
+    return first_text(record, _TITLES.get(wire, ())) if wire.__class__ is str else None
+
+
+_TITLES: Mapping[Any, tuple[str, ...]] = {
+    "ai-title": ("aiTitle", "title"),
+    "custom-title": ("customTitle", "title"),
+    "summary": ("summary",),
+}
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """What a record adds to the standard messages of its session."""
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return _request_parts(record, reading) if "messages" in record else [_part(record, record, reading)]
+    if wire in _PARTS:
+        return _PARTS[wire](record, reading)
+    if reading.kind == "message":
+        return [Part(role=_turn_role(reading.role), blocks=reading.blocks)]
+    said = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=said)] if said else []
+
+
+def _turn_role(role: Role) -> Turn:
+    return "user" if role == "tool" else role
+
+
+def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
+    message = record.get("message")
+    return [_part(record, message if message.__class__ is dict else {}, reading)]
+
+
+def _part(record: Record, message: Record, reading: RecordReading) -> Part:
+    """A line and the API message in it, which is the line itself where an answer stands alone."""
+    id = text_at(message, "id")
+    return Part(
+        role=_turn_role(reading.role),
+        blocks=reading.blocks,
+        key=id if reading.role == "assistant" else None,
+        usage=_usage(message.get("usage")),
+        metadata={
+            "messageId": id,
+            "model": text_at(message, "model"),
+            "stop_reason": text_at(message, "stop_reason"),
+            "stop_sequence": text_at(message, "stop_sequence"),
+            "agentId": first_text(record, ("agentId", "agent_id")),
+            "parentToolUseId": first_text(
+                record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")
+            ),
+            "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
+            "synthetic": _is_synthetic(record, message) or None,
+        },
+        error=_line_error(record, message),
+        retracts=_ids(record.get("supersedes")),
+    )
+
+
+def _is_synthetic(record: Record, message: Record) -> bool:
+    marks = (record.get(name) is True for name in ("isMeta", "isSynthetic", "isCompactSummary"))
+    return message.get("model") == "<synthetic>" or any(marks)
+
+
+def _line_error(record: Record, message: Record) -> Block | None:
+    if record.get("isApiErrorMessage") is True or text_at(record, "error"):
+        content = message.get("content")
+        text = content if content.__class__ is str else text_at(content[0], "text") if content else None
+        return _error(text_at(record, "error") or "api_error", text, pick(record, *_ERROR_DETAILS))
+    if message.get("stop_reason") == "refusal":
+        details = message.get("stop_details")
+        return _error("refusal", text_at(details, "explanation"), details)
+    return None
+
+
+_ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_id", "requestId")
+
+
+def _error(code: str, message: str | None, details: Any) -> Block:
+    return {"code": code, "message": message or code, **({"details": details} if details else {})}
+
+
+def _usage(usage: Any) -> Block | None:
+    """Input counts leave out what came from a cache; output counts hold the thinking."""
+    return token_usage(
+        usage,
+        input=count_at(usage, "input_tokens"),
+        output=count_at(usage, "output_tokens"),
+        cache_read=count_at(usage, "cache_read_input_tokens"),
+        cache_creation=count_at(usage, "cache_creation_input_tokens"),
+        reasoning=count_at(usage, "output_tokens_details", "thinking_tokens"),
+        service_tier=text_at(usage, "service_tier"),
+    )
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
+
+
+def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    system = record.get("system")
+    said = [] if system is None else [Part(role="system", blocks=read_content(system))]
+    return said + [
+        Part(role=_turn_role(role_of(message, "user")), blocks=read_content(message["content"]))
+        for message in record["messages"]
+    ]
+
+
+def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """The end of a run: its text repeats the last answer, and its usage is that of all answers."""
+    failed = record.get("is_error") is True or bool(record.get("errors"))
+    error = _run_error(record) if failed else None
+    cost = record.get("total_cost_usd")
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    return [
+        Part(
+            role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
+            blocks=reading.blocks if failed else texts,
+            echo=True,
+            usage=_usage(record.get("usage")),
+            usage_of_turn=True,
+            metadata={"stop_reason": text_at(record, "stop_reason")},
+            total_cost=float(cost) if cost.__class__ in (int, float) else None,
+            error=error,
+        )
+    ]
+
+
+def _run_error(record: Record) -> Block:
+    errors = [error for error in record.get("errors") or [] if error.__class__ is str]
+    text = "\n".join(errors) or text_at(record, "result")
+    return _error(text_at(record, "subtype") or "error", text, pick(record, "errors", "api_error_status"))
+
+
+def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """An error of the API: a body, an event of its stream, or what a client notes of a failed request."""
+    details = record.get("error")
+    code = text_at(details, "type") or text_at(details, "error", "type") or wire_name(record) or "error"
+    text = text_at(details, "message") or text_at(details, "error", "message")
+    return [Part(role="system", blocks=reading.blocks, error=_error(code, text, details))]
+
+
+def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """A prompt typed in the middle of a turn: the line that sends it may follow."""
+    if reading.blocks[0]["type"] == "raw":
+        return []
+    return [Part(role="user", blocks=reading.blocks, echo=True)]
+
+
+def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
+    if record.get("subtype") in ("api_error", "api_retry", "error"):
+        return _error_parts(record, reading)
+    retracts = _ids(record.get("retracted_message_uuids")) + _ids(record.get("retractedMessageUuids"))
+    said = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=said, retracts=retracts)] if said or retracts else []
+
+
+_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+    "assistant": _line_parts,
+    "error": _error_parts,
+    "message": lambda record, reading: [_part(record, record, reading)],
+    "queue-operation": _queued_parts,
+    "result": _result_parts,
+    "system": _system_parts,
+    "user": _line_parts,
+}

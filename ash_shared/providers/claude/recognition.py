@@ -1,0 +1,189 @@
+"""Whether a record is of the family. Others write some of the same: Cursor its lines, everybody plain messages."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.providers import Record
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
+from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
+from ash_shared.wire import one_of, value_at
+
+_ANSWER_KEYS = frozenset({"model", "stop_reason", "usage"})
+_REQUEST_KEYS = frozenset(
+    {"anthropic_version", "betas", "container", "context_management", "mcp_servers", "system", "thinking"}
+)
+_FOREIGN_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "message",
+        "parts",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "stopReason",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+
+
+def _is_content(content: Any) -> bool:
+    """Whether this could be the content of a message: a string, or blocks that are all of this vocabulary."""
+    if content.__class__ is list:
+        return all(
+            block.__class__ is str or (block.__class__ is dict and one_of(block.get("type"), BLOCK_TYPES))
+            for block in content
+        )
+    return content.__class__ is str
+
+
+def _is_message(record: Any) -> bool:
+    """A message parameter: role and content, and nothing that only others write."""
+    return (
+        record.__class__ is dict
+        and one_of(record.get("role"), ROLES)
+        and not record.keys() & _FOREIGN_KEYS
+        and _is_content(record.get("content"))
+    )
+
+
+def _is_request(record: Record) -> bool:
+    """A body with marks of this API; without any, a model of its name, or none and no parameter of others."""
+    messages = record["messages"]
+    if messages.__class__ is not list:
+        return False
+    if record.keys() & _REQUEST_KEYS:
+        return any(map(_is_message, messages))
+    return all(map(_is_message, messages)) and (_is_own_model(record) or any(map(_has_own_blocks, messages)))
+
+
+def _is_own_model(record: Record) -> bool:
+    """Gateways of other forms name a model with its vendor: `anthropic/claude-…`."""
+    model = record.get("model")
+    if model.__class__ is str:
+        return "claude" in model and "/" not in model
+    tools = record.get("tools")
+    wrapped = tools.__class__ is list and any(value_at(tool, "function") for tool in tools)
+    return record.keys() <= _PARAMETERS and not wrapped
+
+
+_PARAMETERS = frozenset(
+    {
+        "max_tokens",
+        "messages",
+        "metadata",
+        "stop_sequences",
+        "stream",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+
+
+def _has_own_blocks(message: Record) -> bool:
+    content = message["content"]
+    return content.__class__ is list and any(
+        block.__class__ is dict and one_of(block.get("type"), _OWN_BLOCKS) for block in content
+    )
+
+
+_OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
+
+
+def _recognizes_untyped(record: Record) -> bool:
+    if "messages" in record:
+        return _is_request(record)
+    return _is_message(record) or is_token_count(record)
+
+
+def _is_answer(record: Record) -> bool:
+    content = record.get("content")
+    if record.keys() & _ANSWER_KEYS:
+        return content.__class__ in (str, list)
+    return content.__class__ is list and _is_message(record)
+
+
+def _is_line(record: Record) -> bool:
+    if "message" in record:
+        return not _is_cursors_line(record)
+    return not record.keys() & {"parts", "kwargs"} and _is_content(record.get("content", ""))
+
+
+_OWN_KEYS = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
+"""A line of Claude's that has none of them may be one of Cursor's, who named its types after Claude's."""
+_CURSORS_MESSAGE = frozenset({"role", "content"})
+_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _is_cursors_line(record: Record) -> bool:
+    message = record["message"]
+    return (
+        message.__class__ is dict
+        and message.keys() == _CURSORS_MESSAGE
+        and "session_id" in record
+        and not record.keys() & _OWN_KEYS
+        and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
+        and message["content"].__class__ is list
+        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
+    )
+
+
+def _is_uuid(value: Any) -> bool:
+    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
+
+
+def _is_result(record: Record) -> bool:
+    """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts of its own."""
+    if "stats" in record:
+        return False
+    return bool(record.keys() & _OWN_KEYS) or not {"session_id", "duration_ms"} <= record.keys()
+
+
+def _is_system(record: Record) -> bool:
+    return (
+        record.get("subtype") != "init" or "permissionMode" not in record or bool(record.keys() & _OWN_KEYS)
+    )
+
+
+def _is_block(record: Record) -> bool:
+    """A bare block, with what tells that it is no other's: OpenCode's parts belong to a message, Vercel's files have a
+    media type, and results of tools are written by many."""
+    if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
+        return False
+    return not record.keys() & {"mediaType", "messageID", "sessionID"} and read_block(record)["type"] != "raw"
+
+
+def _is_start(record: Record) -> bool:
+    """The start of a streamed answer; pi names its own the same, and spells the reason to stop in camel case."""
+    message = record.get("message")
+    return message.__class__ is dict and "usage" in message and "stopReason" not in message
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    **dict.fromkeys(RECORDS, lambda record: True),
+    **dict.fromkeys(STREAM, lambda record: True),
+    **dict.fromkeys(BLOCK_TYPES, _is_block),
+    "assistant": _is_line,
+    "completion": lambda record: record.get("completion").__class__ is str,
+    "error": lambda record: record.get("error").__class__ is dict and "sessionID" not in record,
+    "message": _is_answer,
+    "message_start": _is_start,
+    "result": _is_result,
+    "system": _is_system,
+    "user": _is_line,
+}
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is of the Claude family."""
+    wire = record.get("type")
+    if wire.__class__ is not str:
+        return _recognizes_untyped(record)
+    return wire in _RECOGNIZED and _RECOGNIZED[wire](record)

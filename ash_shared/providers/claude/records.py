@@ -1,0 +1,327 @@
+"""What each record of the family holds: lines, answers, requests, and what is written beside them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    pick,
+    raw_block,
+    text_block,
+    translated,
+    wire_name,
+)
+from ash_shared.content import RawReason
+from ash_shared.message import Role
+from ash_shared.providers import Record, RecordReading
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block, read_content, read_nested
+
+
+def _read_line(record: Record) -> RecordReading:
+    """A `user` or `assistant` line of a stream or a session file."""
+    message = record.get("message")
+    if message.__class__ is not dict:
+        message = {"content": message}
+    content = message.get("content")
+    blocks = _line_blocks(record, record.get("content") if content is None else content)
+    if record.get("isCompactSummary") is True:
+        blocks = [{"variant": "summary", **block} if block["type"] == "text" else block for block in blocks]
+    return RecordReading("message", role_of(message, ROLES[record["type"]]), blocks)
+
+
+def role_of(message: Record, otherwise: Role) -> Role:
+    role = message.get("role")
+    return ROLES.get(role, otherwise) if role.__class__ is str else otherwise
+
+
+def _line_blocks(record: Record, content: Any) -> list[Block]:
+    if content.__class__ in (str, list):
+        return read_content(content)
+    results = [] if content is not None else [name for name in TOOL_RESULTS if record.get(name) is not None]
+    if results:
+        return [_lone_result(record[name], name) for name in results]
+    return [raw_block("malformed", record, record["type"])]
+
+
+TOOL_RESULTS = ("toolUseResult", "tool_use_result")
+"""The structured twin of a tool result, on disk and in the stream."""
+
+
+def _lone_result(answer: Any, spelling: str) -> Block:
+    """The tool result of a line that carries only the structured twin of one."""
+    typed: Block = {"type": "tool_result", "content": answer}
+    if answer.__class__ is dict:
+        text = pick(answer, "content") or ({"content": answer["stdout"]} if "stdout" in answer else {})
+        typed = {
+            "type": "tool_result",
+            **pick(answer, "tool_use_id", "is_error"),
+            **text,
+            "structured": answer,
+        }
+    return read_nested({**typed, "source_type": spelling})
+
+
+def _read_result(record: Record) -> list[Block]:
+    """What a run ended with; errors of any other form than a list of texts are not what the type promises."""
+    result, errors = record.get("result"), record.get("errors") or []
+    if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
+        raise TypeError
+    texts = [text_block(result, "result")] if result.__class__ is str else []
+    return texts + [text_block(error, "error") for error in errors] or _control(record)
+
+
+_ENVELOPE = frozenset(
+    {
+        "type",
+        "subtype",
+        "agentId",
+        "agent_id",
+        "cwd",
+        "entrypoint",
+        "gitBranch",
+        "isMeta",
+        "isSidechain",
+        "logicalParentUuid",
+        "parentUuid",
+        "parent_tool_use_id",
+        "sessionId",
+        "session_id",
+        "slug",
+        "timestamp",
+        "userType",
+        "uuid",
+        "version",
+    }
+)
+"""What every record may carry: not content, and kept in the stored text."""
+
+
+def _notice(*names: str, variant: str) -> Callable[[Record], list[Block]]:
+    """Records whose content is one text; it is under the first of these names that holds a string."""
+
+    def read(record: Record) -> list[Block]:
+        for name in names:
+            if record.get(name).__class__ is str:
+                typed = text_block(record[name], variant)
+                return [translated(record, typed, _ENVELOPE | {name}, wire_name(record) or "")]
+        return _control(record)
+
+    return read
+
+
+def _summary(record: Record) -> list[Block]:
+    typed = text_block(record["summary"], "summary")
+    return [translated(record, typed, _ENVELOPE | {"summary"}, record["type"])]
+
+
+def _read_queued(record: Record) -> list[Block]:
+    """What was typed while a turn was running; operations without a text are marks."""
+    content = record.get("content")
+    return read_content(content) if content.__class__ in (str, list) else _control(record)
+
+
+def _control(record: Record) -> list[Block]:
+    return [raw_block("control", record, wire_name(record))]
+
+
+def _unknown(record: Record) -> list[Block]:
+    return [raw_block("unknown_type", record, wire_name(record))]
+
+
+def _read_system(record: Record) -> list[Block]:
+    subtype = record.get("subtype")
+    if subtype.__class__ is str and subtype not in _SYSTEM:
+        return _unknown(record)
+    return _SYSTEM.get(subtype, _NOTICE)(record)
+
+
+_NOTICE = _notice("content", "text", variant="notice")
+
+_SYSTEM: Mapping[Any, Callable[[Record], list[Block]]] = {
+    **dict.fromkeys(
+        (
+            "api_error",
+            "api_retry",
+            "background_tasks_changed",
+            "bridge_status",
+            "commands_changed",
+            "compact_boundary",
+            "control_request_progress",
+            "elicitation_complete",
+            "error",
+            "files_persisted",
+            "hook_progress",
+            "hook_response",
+            "hook_started",
+            "init",
+            "memory_recall",
+            "microcompact_boundary",
+            "mirror_error",
+            "plugin_install",
+            "scheduled_task_fire",
+            "session_end",
+            "session_start",
+            "session_state_changed",
+            "session_writes_lost",
+            "status",
+            "stop_hook_summary",
+            "task_notification",
+            "task_progress",
+            "task_started",
+            "task_updated",
+            "thinking_tokens",
+            "turn_duration",
+            "worker_shutting_down",
+        ),
+        _control,
+    ),
+    **dict.fromkeys(
+        (
+            "api_refusal",
+            "away_summary",
+            "informational",
+            "local_command",
+            "local_command_output",
+            "model_refusal_fallback",
+            "model_refusal_no_fallback",
+            "notification",
+        ),
+        _NOTICE,
+    ),
+    "permission_denied": _notice("message", variant="error"),
+}
+
+RECORDS: Mapping[str, Callable[[Record], list[Block]]] = {
+    **dict.fromkeys(
+        (
+            "active_goal",
+            "agent-color",
+            "agent-name",
+            "agent-setting",
+            "ai-title",
+            "atis-latch",
+            "attachment",
+            "attribution-snapshot",
+            "auth_status",
+            "bridge-session",
+            "companion_intro",
+            "content-replacement",
+            "control_cancel_request",
+            "control_request",
+            "control_response",
+            "conversation_reset",
+            "custom-title",
+            "file-history-snapshot",
+            "frame-link",
+            "keep_alive",
+            "last-prompt",
+            "mode",
+            "permission-mode",
+            "pr-link",
+            "progress",
+            "prompt_suggestion",
+            "rate_limit_event",
+            "relocated",
+            "session-env",
+            "started",
+            "tag",
+            "tool_progress",
+            "worktree-state",
+        ),
+        _control,
+    ),
+    "error": _control,
+    "queue-operation": _read_queued,
+    "result": _read_result,
+    "summary": _summary,
+    "system": _read_system,
+    "tool_use_summary": _summary,
+}
+"""Records that are written beside the conversation, by `type`."""
+
+STREAM = frozenset(
+    {
+        "content_block_delta",
+        "content_block_start",
+        "content_block_stop",
+        "message_delta",
+        "message_start",
+        "message_stop",
+        "ping",
+        "stream_event",
+    }
+)
+
+
+def _read_request(record: Record) -> RecordReading:
+    """A request body: the system text, then every message; tools and parameters are envelope."""
+    if "content" in record:
+        raise TypeError
+    blocks = read_content(record["system"]) if record.get("system") is not None else []
+    for message in record["messages"]:
+        blocks += read_content(message["content"])
+    if len(blocks) > MAX_BLOCKS:
+        raise LimitExceeded
+    return RecordReading("message", "user", blocks)
+
+
+def _read_untyped(record: Record) -> RecordReading:
+    """A message of the API without a `type`, a request, or a marked answer such as a token count."""
+    if "messages" in record:
+        return _read_request(record)
+    if "content" in record:
+        return RecordReading("message", role_of(record, "user"), read_content(record["content"]))
+    reason: RawReason = "control" if is_token_count(record) else "unknown_type"
+    return RecordReading("record", "system", [raw_block(reason, record)])
+
+
+def is_token_count(record: Record) -> bool:
+    return "input_tokens" in record and record.keys() <= _TOKEN_COUNT
+
+
+_TOKEN_COUNT = frozenset({"input_tokens", "context_management"})
+
+
+def _read_answer(record: Record) -> RecordReading:
+    """A whole answer of the API."""
+    return RecordReading("message", role_of(record, "assistant"), read_content(record["content"]))
+
+
+def _read_completion(record: Record) -> RecordReading:
+    """An answer of the text completions API of old."""
+    return RecordReading("message", "assistant", [text_block(record["completion"])])
+
+
+def _read_fragment(record: Record) -> RecordReading:
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
+
+
+_CALLS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+
+
+def _read_bare_block(record: Record) -> RecordReading:
+    role: Role = "assistant" if record["type"] in _CALLS else "user"
+    return RecordReading("message", role, [read_block(record)])
+
+
+def _read_beside(record: Record) -> RecordReading:
+    """What is written beside the conversation."""
+    return RecordReading("record", "system", RECORDS.get(record["type"], _unknown)(record))
+
+
+_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
+    **dict.fromkeys(STREAM, _read_fragment),
+    **dict.fromkeys(BLOCK_TYPES, _read_bare_block),
+    "assistant": _read_line,
+    "completion": _read_completion,
+    "message": _read_answer,
+    "user": _read_line,
+}
+
+
+def read(record: Record) -> RecordReading:
+    """Any record of the family."""
+    wire = record.get("type")
+    return _READERS.get(wire, _read_beside)(record) if wire.__class__ is str else _read_untyped(record)
