@@ -12,6 +12,7 @@ from litestar.plugins.pydantic import PydanticPlugin
 from ash_server.api.addresses import check_address
 from ash_server.api.admission import admission
 from ash_server.api.documents import DocumentController
+from ash_server.api.drift import DriftController
 from ash_server.api.export import ExportController
 from ash_server.api.headers import add_headers
 from ash_server.api.health import Health, HealthController
@@ -20,16 +21,21 @@ from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.pool import provide_pool
 from ash_server.api.problems import HANDLERS, Problem
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
+from ash_server.api.standard import StandardMessageController, StandardMessagePage
+from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
 from ash_server.db.sessions import Session, SessionPage
 from ash_server.openapi import DocumentConfig, ModelNames
 from ash_server.settings import Settings
+from ash_shared.execution import ExecutionResponse
 from ash_shared.message import Message, Reading
 
 _ROUTES = (
     SessionController,
     MessageController,
+    StandardMessageController,
     ExportController,
+    DriftController,
     ParseController,
     HealthController,
     DocumentController,
@@ -37,6 +43,8 @@ _ROUTES = (
 
 _MODELS = (
     AppendedMessages,
+    DriftReport,
+    ExecutionResponse,
     Health,
     Message,
     MessagePage,
@@ -48,6 +56,7 @@ _MODELS = (
     Session,
     SessionPage,
     SessionPatch,
+    StandardMessagePage,
 )
 
 _EXPORTS_AT_ONCE = 4

@@ -43,7 +43,7 @@ def ash() -> None:
 
     \b
     ash demo                          everything at once, with sample sessions
-    ash import ~/.claude/projects     bring your own sessions in
+    ash import --discover             what your own CLIs have kept; --all brings it in
     ash parse session.jsonl           read a file, without any database
     """
 
@@ -78,29 +78,65 @@ def serve(host: str | None, port: int | None) -> None:
 
 
 @ash.command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--all", "everything", is_flag=True, help="Whatever --discover lists.")
+@click.option(
+    "--discover", is_flag=True, help="Only list the transcripts that the CLIs of this machine keep."
+)
 @source_option
 @click.option("--as", "name", metavar="NAME", help="What to call the session of a single file.")
 @click.option("--replace", is_flag=True, help="Delete what is stored of these files, and import them anew.")
 @json_option
 def import_(
-    paths: tuple[Path, ...], source: str | None, name: str | None, replace: bool, as_json: bool
+    paths: tuple[Path, ...],
+    *,
+    everything: bool,
+    discover: bool,
+    source: str | None,
+    name: str | None,
+    replace: bool,
+    as_json: bool,
 ) -> int:
-    """Store transcripts, each file as a session.
+    """Store transcripts, each as a session.
 
-    Takes files of lines (*.jsonl) or of one JSON document (*.json), and folders of them. Importing again
-    changes nothing and continues where a file has grown. Lines that cannot be stored are reported and passed
-    over; the exit code is then 1.
+    Takes files of lines (*.jsonl, *.jsonl.zst) or of one JSON document (*.json), and folders of them; a session of
+    OpenCode is its file below storage/session. Importing again changes nothing and continues where a file has
+    grown. Lines that cannot be stored are reported and passed over; the exit code is then 1.
 
     \b
+    ash import --discover             what the CLIs of this machine keep
+    ash import --all                  all of that
     ash import ~/.claude/projects
     ash import session.jsonl --as "the failing test"
     """
+    if bool(paths) + everything + discover != 1:
+        raise click.UsageError(
+            "Name a PATH, or give --all for what `ash import --discover` lists."
+            if not paths
+            else "A PATH, --all and --discover exclude each other."
+        )
+    return _discover(as_json) if discover else _import(paths, (source, name, replace), as_json)
+
+
+def _discover(as_json: bool) -> int:
+    from ash_server.commands import discover
+
+    found = discover.find_transcripts()
+    (discover.print_found_json if as_json else discover.print_found)(found)
+    return discover.complain_of(found)
+
+
+def _import(paths: tuple[Path, ...], wishes: tuple[str | None, str | None, bool], as_json: bool) -> int:
+    """Everything that is discovered, where no path is named."""
     from ash_server.commands import transfer
     from ash_server.commands.store import with_store
 
-    wishes = transfer.Wishes(source, name, replace)
-    report = with_store(lambda conn: transfer.import_paths(conn, paths, wishes))
+    wanted = transfer.Wishes(*wishes)
+    report = with_store(
+        lambda conn: (
+            transfer.import_paths(conn, paths, wanted) if paths else transfer.import_discovered(conn, wanted)
+        )
+    )
     (transfer.print_report_json if as_json else transfer.print_report)(report)
     transfer.complain_of(report)
     return 0 if report.complete else 1
@@ -194,6 +230,66 @@ def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
 
     show = {"json": browse.show_json, "raw": browse.show_raw}.get(form or "", browse.show_view)
     with_store(lambda conn: browse.print_messages(conn, session, show, **page))
+
+
+@ash.command()
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@json_option
+def drift(paths: tuple[Path, ...], as_json: bool) -> int:
+    """List what no table of Ash covers: unknown types and malformed blocks.
+
+    They are kept whole, as raw blocks. Without a PATH, looks at all stored messages; with files or folders, reads
+    these, without any database.
+
+    \b
+    ash drift ~/.claude/projects
+    """
+    from ash_server.commands import drift as command
+    from ash_server.commands.store import with_store
+
+    found = command.find_in_files(paths) if paths else with_store(command.find_in_store)
+    (command.show_json if as_json else command.show_view)(found)
+    return 0 if found.complete else 1
+
+
+@ash.command()
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+@click.option("--diff", is_flag=True, help="Show it; needed, since writing it is what `ash reindex` does.")
+@json_option
+def reparse(sessions: tuple[str, ...], diff: bool, as_json: bool) -> None:
+    """Show what this version of Ash reads differently than when a message was stored or last reindexed.
+
+    Writes nothing. Looks at all sessions where none is named.
+
+    \b
+    ash reparse --diff
+    """
+    if not diff:
+        raise click.UsageError("Give --diff to see what reads differently; `ash reindex` writes it.")
+    from ash_server.commands import reparse as command
+    from ash_server.commands.store import with_store
+
+    comparison = with_store(partial(command.compare, references=sessions))
+    (command.show_json if as_json else command.show_view)(comparison)
+
+
+@ash.command()
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+def reindex(sessions: tuple[str, ...]) -> None:
+    """Derive anew what searches, filters and lists need of stored messages, with this version's parser.
+
+    Renews kind, role, source and types of messages, and title, times and drift of sessions; of all of them where
+    none is named. Stored texts, ids and sequences stay as they are, and so does whatever a writer said: a role or
+    a source that was given, a title. Safe while others write; may be interrupted and begun again.
+
+    \b
+    ash reindex
+    """
+    from ash_server.commands import reparse as command
+    from ash_server.commands.store import with_store
+
+    renewed = with_store(partial(command.reindex, references=sessions))
+    click.echo(f"{renewed.read} messages read, {renewed.written} derived anew")
 
 
 @ash.group()

@@ -18,13 +18,19 @@ def new_message(
     """
     described = describe_message(raw, source)
     return NewMessage(
-        id=id if id is not None else _derived_id(session_id, described.uuid, raw),
+        id=id if id is not None else _derived_id(session_id, described.facts.uuid, raw),
         given=id is not None,
         content=raw,
         role=role or described.role,
         kind=described.kind,
-        source=source or described.source,
+        source=described.source,
         block_types=described.block_types,
+        role_given=role is not None,
+        source_given=source is not None,
+        facts=described.facts,
+        prompt=described.prompt,
+        drift=described.drift,
+        digest=described.digest,
     )
 
 

@@ -34,7 +34,7 @@ from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Read
 from ash_shared.providers import Provider, Record, RecordReading, discover
 from ash_shared.visibility import is_system_message, visible_text
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Raised whenever describing a stored text gives something else than it gave before."""
 
 _PROVIDERS = discover()

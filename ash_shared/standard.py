@@ -257,7 +257,12 @@ class _Fold:
             )  # the answer is counted: what follows is another
         if is_new or not (is_same or draft.originals[-1] is _original(read)):
             draft.originals.append(_original(read))
-        if is_new and draft.is_prompt() and part.role is not None and not (part.echo and self._is_twin(draft)):
+        if (
+            is_new
+            and draft.is_prompt()
+            and part.role is not None
+            and not (part.echo and self._is_twin(draft))
+        ):
             self._turn += 1
             draft.turn = self._turn
             self._by_key = {(part.role, part.key): draft} if part.key is not None else {}

@@ -5,6 +5,7 @@ One guard reads each query once and holds it against the parameters that the rou
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 from urllib.parse import unquote_to_bytes
@@ -28,6 +29,13 @@ _TEXT = _Format(re.compile(r"[^\0\r\n]*"), "one line of text without a NUL")
 _FORMATS: Mapping[Any, _Format] = {
     int: _Format(re.compile(r"[0-9]{1,16}"), "a whole number, written in digits alone"),
     bool: _Format(re.compile(r"true|false"), "true or false"),
+    datetime: _Format(
+        re.compile(
+            r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+            r"([Zz]|[+-][0-9]{2}:[0-9]{2})?"
+        ),
+        "a time such as 2026-11-02T09:14:07Z",
+    ),
 }
 
 

@@ -129,7 +129,8 @@ class SessionController(Controller):
     @get(
         operation_id="listSessions",
         summary="List sessions",
-        description="Newest activity first. `nextAfter` of one page is the `after` of the next; it is opaque, and "
+        description="Newest activity first: by the time of the last message, as it tells it, or else by when something "
+        "was last stored. `nextAfter` of one page is the `after` of the next; it is opaque, and "
         "absent on the last page.",
         response_description="A page of sessions.",
         responses=refusals(*READS, NulByte),

@@ -15,7 +15,7 @@ from ash_server.commands.store import one_session
 from ash_server.commands.terminal import complain, errors, output, visible, visible_json
 from ash_server.commands.view import show_message
 from ash_server.db.messages import Page, StoredMessage, list_messages, may_go_on, to_message
-from ash_server.db.sessions import Session, list_sessions
+from ash_server.db.sessions import Session, active_at, list_sessions
 from ash_shared import parse_message_content
 
 _SHORTEST_ID = 8
@@ -42,7 +42,7 @@ def _table(sessions: list[Session]) -> Table:
     table.add_column("name", overflow="fold")
     shown = _id_length(sessions)
     for session in sessions:
-        moment = session.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        moment = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
         name = Text(visible(_name(session)).replace("\n", " "))
         table.add_row(
             str(session.id)[:shown], visible(session.source), moment, str(session.message_count), name

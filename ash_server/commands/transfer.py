@@ -18,12 +18,27 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from ash_server.commands.store import one_session
 from ash_server.commands.terminal import complain, errors, visible
-from ash_server.db.sessions import Session, list_sessions
+from ash_server.db.sessions import Session, list_sessions, set_parent
 from ash_server.errors import AshError
-from ash_server.transfer.files import SUFFIXES, Home, external_id, find_files, find_homes, real
-from ash_server.transfer.jsonl import Imported, Tally, export_session, import_file
+from ash_server.transfer.compressed import text_size
+from ash_server.transfer.files import (
+    SUFFIXES,
+    Home,
+    discover,
+    external_id,
+    find_files,
+    find_homes,
+    real,
+    source_at,
+    uncompressed,
+)
+from ash_server.transfer.jsonl import Imported, export_session, import_file
+from ash_server.transfer.load import transcript_files
+from ash_server.transfer.parents import parent_of
+from ash_server.transfer.tally import Problem, Tally
 
 _SHOWN_PROBLEMS = 20
+_ENDINGS = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
 @dataclass(frozen=True)
@@ -61,26 +76,47 @@ class Report:
 
 async def import_paths(conn: AsyncConnection, paths: Iterable[Path], wishes: Wishes) -> Report:
     """Goes on behind whatever cannot be imported."""
-    started = time.monotonic()
     report = Report()
     homes = find_homes(os.environ, Path.home())
-    files = _find(paths, homes, report)
+    await _import_files(conn, _find(paths, homes, report), homes, wishes, report)
+    return report
+
+
+async def import_discovered(conn: AsyncConnection, wishes: Wishes) -> Report:
+    """The transcripts of every CLI, where it keeps them."""
+    report = Report()
+    homes = find_homes(os.environ, Path.home())
+    files = [path for home in homes for path in discover(home, report.add_unread)]
+    await _import_files(conn, files, homes, wishes, report)
+    return report
+
+
+async def _import_files(
+    conn: AsyncConnection, files: list[Path], homes: list[Home], wishes: Wishes, report: Report
+) -> None:
+    started = time.monotonic()
     if wishes.name is not None and len(files) > 1:
         raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
     with _progress(sum(map(_size, files))) as advance:
         for path in files:
-            name = wishes.name or external_id(path, homes)
             try:
-                imported = await import_file(
-                    conn, path, name, source=wishes.source, replace=wishes.replace, advance=advance
-                )
-                report.add(path, imported)
+                report.add(path, await _import_file(conn, path, homes, wishes, advance))
             except OSError as error:
                 report.add_unread(error)
             except AshError as error:
                 report.unread.append((str(path), error.detail))
     report.seconds = round(time.monotonic() - started, 3)
-    return report
+
+
+async def _import_file(
+    conn: AsyncConnection, path: Path, homes: list[Home], wishes: Wishes, advance: Callable[[int], None]
+) -> Imported:
+    name = wishes.name or external_id(path, homes)
+    source = wishes.source or source_at(path, homes)
+    imported = await import_file(conn, path, name, source=source, replace=wishes.replace, advance=advance)
+    if parent_id := parent_of(path, imported.head, homes):
+        await set_parent(conn, imported.session_id, parent_id)
+    return imported
 
 
 def print_report(report: Report) -> None:
@@ -111,16 +147,24 @@ def complain_of(report: Report) -> None:
 
 def _complain_of_lines(path: Path, tally: Tally) -> None:
     for problem in tally.problems[:_SHOWN_PROBLEMS]:
-        complain(f"{path}:{problem.line}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
+        complain(f"{_place(path, problem)}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
     rest = tally.counts["changed"] + tally.counts["refused"] - _SHOWN_PROBLEMS
     if rest > 0:
         complain(f"{path}: and {rest} lines more")
 
 
+def _place(path: Path, problem: Problem) -> str:
+    return f"{path}:{problem.line}" if problem.file is None else f"{path}: {problem.file}:{problem.line}"
+
+
 def _session_report(path: Path, imported: Imported) -> dict[str, Any]:
-    problems = [problem._asdict() for problem in imported.tally.problems]
-    named = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.source}
+    problems = [_problem_report(problem) for problem in imported.tally.problems]
+    named = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.head.source}
     return {**named, "path": visible(str(path)), **_counts(imported.tally), "problems": problems}
+
+
+def _problem_report(problem: Problem) -> dict[str, Any]:
+    return {name: value for name, value in problem._asdict().items() if value is not None}
 
 
 def _counts(tally: Tally) -> dict[str, int]:
@@ -134,15 +178,15 @@ def _find(paths: Iterable[Path], homes: list[Home], report: Report) -> list[Path
         errors_before = len(report.unread)
         files = list(find_files(path, homes, report.add_unread))
         if not files and len(report.unread) == errors_before:
-            report.unread.append((str(path), f"no file in it ends with {' or '.join(SUFFIXES)}"))
+            report.unread.append((str(path), f"no file in it ends with {_ENDINGS}"))
         for file in files:
-            found.setdefault(real(file), file)
+            found.setdefault(uncompressed(real(file)), file)
     return list(found.values())
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return sum(map(text_size, transcript_files(path)))
     except OSError:  # told when it is opened
         return 0
 

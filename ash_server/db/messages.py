@@ -15,6 +15,8 @@ from uuid import UUID
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
+from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.facts import MERGE, facts_of
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import (
@@ -26,7 +28,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import LAST_SEQUENCE, Kind, Message, Role
+from ash_shared.message import LAST_SEQUENCE, Drift, Facts, Kind, Message, Role
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
 _END = LAST_SEQUENCE + 1
@@ -52,25 +54,28 @@ _STORED = """
 """
 
 # One statement, so that nothing can come between its parts.
-_WRITE = """
+_WRITE = f"""
     WITH inserted AS (
         INSERT INTO messages
-            (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at)
+            (session_id, sequence, id, content, role, kind, source, block_types, parser_version, created_at,
+            digest, role_given, source_given)
         SELECT %(session_id)b, %(last)b::bigint + place, id, content, role, kind, source,
-            string_to_array(block_types, ','), %(parser_version)b, statement_timestamp()
+            string_to_array(block_types, ','), %(parser_version)b, statement_timestamp(),
+            digest, role_given, source_given
         FROM unnest(%(ids)b::text[], %(contents)b::text[], %(roles)b::text[], %(kinds)b::text[],
-            %(sources)b::text[], %(block_types)b::text[])
-            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, place)
+            %(sources)b::text[], %(block_types)b::text[], %(digests)b::bytea[], %(roles_given)b::bool[],
+            %(sources_given)b::bool[])
+            WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, role_given,
+                source_given, place)
     ), counted AS (
         UPDATE session_counters
         SET message_sequence = message_sequence + %(count)b
         WHERE session_id = %(session_id)b
     )
     UPDATE sessions
-    SET updated_at = statement_timestamp(),
-        source = CASE source WHEN 'unknown' THEN %(recognised)b ELSE source END
+    SET updated_at = statement_timestamp(), {MERGE}
     WHERE id = %(session_id)b
-"""
+"""  # noqa: S608  # a constant of Ash
 
 _READ = "SELECT id, role, kind, source, content, sequence, created_at FROM messages WHERE session_id = "
 
@@ -119,6 +124,14 @@ class NewMessage(NamedTuple):
     kind: Kind
     source: str
     block_types: tuple[str, ...]
+    role_given: bool = False
+    """Whether the writer named the role, or reading tells it."""
+    source_given: bool = False
+    facts: Facts = Facts()
+    prompt: str | None = None
+    drift: tuple[Drift, ...] = ()
+    digest: bytes | None = None
+    """As `Description` has them."""
 
 
 class Appended(NamedTuple):
@@ -197,6 +210,22 @@ async def list_messages(conn: AsyncConnection, session_id: UUID, **page: Unpack[
     if not found:
         await get_session(conn, session_id)
     return found[::-1] if backwards else found
+
+
+async def list_lines(
+    conn: AsyncConnection,
+    session_id: UUID,
+    *,
+    after: int = 0,
+    limit: int,
+    kinds: Sequence[Kind] = ("message", "record"),
+) -> list[StoredMessage]:
+    """The next messages behind a sequence, as many as a page of text takes: for reading them together.
+
+    An unknown session yields nothing.
+    """
+    wanted = {**_NO_LIMITS, "session_id": session_id, "after": after, "limit": limit, "kinds": list(kinds)}
+    return await _read(conn, _FIRST, wanted)
 
 
 def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:
@@ -315,7 +344,6 @@ async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequen
         "session_id": session_id,
         "last": last,
         "count": len(new),
-        "recognised": next((message.source for message in new if message.source != "unknown"), "unknown"),
         "parser_version": PARSER_VERSION,
         "ids": [message.id for message in new],
         "contents": [message.content for message in new],
@@ -323,8 +351,17 @@ async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequen
         "kinds": [message.kind for message in new],
         "sources": [message.source for message in new],
         "block_types": [",".join(message.block_types) for message in new],
+        "digests": [message.digest for message in new],
+        "roles_given": [message.role_given for message in new],
+        "sources_given": [message.source_given for message in new],
+        **facts_of(new)._asdict(),
     }
     await conn.execute(_WRITE, values)
+    await insert_drift(
+        conn,
+        session_id,
+        (Placed(last + place, message) for place, message in enumerate(new, 1) if message.drift),
+    )
 
 
 def _wanted(page: Page) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Every function works on an open connection in autocommit mode (`engine.open_pool
 import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import randbits
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -29,6 +29,7 @@ MOST_MATCHES = 20
 
 _COLUMNS = """
     id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
+    client_version, provider_session_id,
     message_sequence AS message_count, event_sequence AS event_count
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608 (a constant)
@@ -37,8 +38,9 @@ _GET = _READ + " WHERE id = %(id)s"
 
 _CREATE = """
     WITH made AS (
-        INSERT INTO sessions (id, source, external_id, parent_id, title, metadata)
-        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(metadata)s)
+        INSERT INTO sessions (id, source, external_id, parent_id, title, title_rank, metadata)
+        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s,
+            CASE WHEN %(title)s::text IS NULL THEN 0 ELSE 3 END, %(metadata)s)
         ON CONFLICT (id) DO NOTHING
         RETURNING id
     )
@@ -47,20 +49,24 @@ _CREATE = """
 
 _LIST = f"""
     {_READ}
-    WHERE (updated_at, id) < (%(updated_at)s::timestamptz, %(id)s::uuid)
+    WHERE (least(last_at, updated_at), id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       AND (%(source)s::text IS NULL OR source = %(source)s)
       AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0)
-    ORDER BY updated_at DESC, id DESC
+    ORDER BY least(last_at, updated_at) DESC, id DESC
     LIMIT %(limit)s
 """
 
 _UPDATE = """
     UPDATE sessions
     SET title = CASE WHEN %(retitle)s THEN %(title)s ELSE title END,
+        title_rank = CASE WHEN %(retitle)s THEN CASE WHEN %(title)s::text IS NULL THEN 0 ELSE 3 END
+            ELSE title_rank END,
         metadata = coalesce(%(metadata)s, metadata),
         updated_at = statement_timestamp()
     WHERE id = %(id)s
 """
+
+_GIVEN = "SELECT parent_id, CASE title_rank WHEN 3 THEN title END, metadata FROM sessions WHERE id = %s"
 
 
 # The lock that appends take is taken first here too: otherwise each could hold what the other waits for.
@@ -85,16 +91,19 @@ class Session(BaseModel):
     parent_id: UUID | MISSING = Field(default=MISSING, alias="parentId")
     """The session it was forked from or started by."""
     title: str | MISSING = MISSING
+    """The one that a person gave; else what the tool calls it; else the beginning of the first prompt."""
     created_at: datetime = Field(alias="createdAt")
     updated_at: datetime = Field(alias="updatedAt")
-    """When something last happened in it."""
+    """When something was last stored in it, or it was changed."""
     first_at: datetime | MISSING = Field(default=MISSING, alias="firstAt")
-    """When its first message was written, by its own account; absent while no provider tells."""
+    """When its first message was written, by its own account; absent where none tells."""
     last_at: datetime | MISSING = Field(default=MISSING, alias="lastAt")
     """When its last message was written, by its own account."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
     metadata: dict[str, Any]
+    """What the writer gave; and, where the writer gave no such keys, `sessionId`, the provider's own id of the
+    session, and `cliVersion`, the version of the tool that wrote it, as its messages name them."""
 
 
 class SessionPage(BaseModel):
@@ -161,10 +170,16 @@ async def list_sessions(
         check_text(text or "", name)
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit is 1 to 1000")
-    updated_at, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
-    wanted = {"updated_at": updated_at, "id": last_id, "source": source, "q": q, "limit": limit + 1}
+    moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
+    wanted = {"active_at": moment, "id": last_id, "source": source, "q": q, "limit": limit + 1}
     found = await _read(conn, _LIST, wanted)
     return _to_page(found, limit)
+
+
+def active_at(session: Session) -> datetime:
+    """When its last message was written, by its own account, which is not after it was stored; else when something
+    was last stored: what lists are ordered by."""
+    return session.updated_at if session.last_at is MISSING else min(session.last_at, session.updated_at)
 
 
 async def update_session(
@@ -219,6 +234,33 @@ async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated
         raise SessionNotFound
 
 
+async def set_parent(conn: AsyncConnection, session_id: UUID, parent_id: UUID) -> None:
+    """Where none is known yet."""
+    await conn.execute(
+        "UPDATE sessions SET parent_id = %s WHERE id = %s AND parent_id IS NULL", [parent_id, session_id]
+    )
+
+
+async def get_given(conn: AsyncConnection, session_id: UUID) -> SessionFields:
+    """What people said of it: what its messages tell is left out. Raises SessionNotFound."""
+    found = await conn.execute(_GIVEN, [session_id])
+    if not (row := await found.fetchone()):
+        raise SessionNotFound
+    parent_id, title, metadata = row
+    return {
+        "id": session_id,
+        "parent_id": parent_id,
+        "title": title,
+        "metadata": msgspec.json.decode(metadata),
+    }
+
+
+async def stored_sessions(conn: AsyncConnection, session_ids: Sequence[UUID]) -> set[UUID]:
+    """Those of them that are there."""
+    found = await conn.execute("SELECT id FROM sessions WHERE id = ANY(%s)", [list(session_ids)])
+    return {row[0] for row in await found.fetchall()}
+
+
 def session_id_for(source: str, external_id: str) -> UUID:
     """The id of a session that comes from elsewhere: the same wherever and whenever it is computed."""
     return uuid5(uuid5(DEFAULT_TENANT, source), external_id)
@@ -259,7 +301,11 @@ async def _read(conn: AsyncConnection, query: str, wanted: Mapping[str, Any]) ->
 
 def _to_session(row: DictRow) -> Session:
     present = {name: value for name, value in row.items() if value is not None}
-    return Session.model_validate({**present, "metadata": msgspec.json.decode(row["metadata"])})
+    told = {key: present[name] for key, name in _TOLD.items() if name in present}
+    return Session.model_validate({**present, "metadata": {**told, **msgspec.json.decode(row["metadata"])}})
+
+
+_TOLD = {"sessionId": "provider_session_id", "cliVersion": "client_version"}
 
 
 def _to_page(found: list[Session], limit: int) -> SessionPage:
@@ -269,13 +315,13 @@ def _to_page(found: list[Session], limit: int) -> SessionPage:
 
 
 def _to_cursor(last: Session) -> str:
-    return urlsafe_b64encode(f"{last.updated_at.isoformat()} {last.id}".encode()).decode()
+    return urlsafe_b64encode(f"{active_at(last).isoformat()} {last.id}".encode()).decode()
 
 
 def _read_cursor(cursor: str) -> tuple[str, UUID]:
     try:
-        updated_at, _, last_id = urlsafe_b64decode(cursor).decode().partition(" ")
-        return datetime.fromisoformat(updated_at).astimezone(UTC).isoformat(), UUID(last_id)
+        moment, _, last_id = urlsafe_b64decode(cursor).decode().partition(" ")
+        return datetime.fromisoformat(moment).astimezone(UTC).isoformat(), UUID(last_id)
     except (ValueError, OverflowError):
         raise InvalidParameter("after is not a cursor that a list of sessions gave") from None
 

@@ -14,8 +14,10 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -56,7 +58,16 @@ sessions = Table(
     Column("updated_at", Moment, nullable=False, server_default=func.now(), comment="the last activity"),
     Column("first_at", Moment, comment="the time that the first message itself names"),
     Column("last_at", Moment, comment="the time that the last message itself names"),
-    Index("sessions_activity_idx", text("updated_at DESC"), text("id DESC")),
+    Column(
+        "title_rank",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="whose the title is: 0 nobody's, 1 the first prompt's, 2 the tool's, 3 a person's",
+    ),
+    Column("client_version", Text, comment="the last one that a message names"),
+    Column("provider_session_id", Text, comment="the last one that a message names"),
+    Index("sessions_activity_idx", text("LEAST(last_at, updated_at) DESC"), text("id DESC")),
 )
 
 # Apart from `sessions` and without a further index: its row changes with every append, and so it can stay in
@@ -84,9 +95,32 @@ messages = Table(
     Column("block_types", ARRAY(Text), nullable=False, comment="derived from the content by the parser"),
     Column("parser_version", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("digest", LargeBinary, comment="of how the parser reads it; null: not yet computed"),
+    Column("role_given", Boolean, comment="by the writer, not by the parser; null: not known"),
+    Column("source_given", Boolean, comment="by the writer, not by the parser; null: not known"),
     PrimaryKeyConstraint("session_id", "sequence"),
     UniqueConstraint("session_id", "id"),
     CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),
     CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
+)
+
+# What the parser of the time had no table for: few rows, and none for most sessions.
+drift = Table(
+    "drift",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("raw_type", Text, nullable=False, comment="empty where the block names none"),
+    Column("source", Text, nullable=False),
+    Column("client_version", Text, comment="where the message itself names one"),
+    Column("count", Integer, nullable=False),
+    Column(
+        "seen_at",
+        Moment,
+        nullable=False,
+        comment="when the message was written, by its own account, else when it was stored",
+    ),
+    PrimaryKeyConstraint("session_id", "sequence", "reason", "raw_type"),
 )

@@ -13,3 +13,8 @@ def check_text(text: str, what: str, index: int | None = None) -> None:
         raise InvalidUtf8(
             f"{what} holds half a surrogate pair, which UTF-8 cannot say", index=index
         ) from None
+
+
+def storable(text: str) -> str:
+    """A text that was derived from a message, without what PostgreSQL would refuse in it."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,56 +1,141 @@
-"""Which files hold transcripts, and what the sessions in them are called."""
+"""Which files hold transcripts, where each CLI keeps them, and what the sessions in them are called."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from errno import EINVAL
 from pathlib import Path
 from typing import NamedTuple
 
-SUFFIXES = (".jsonl", ".json")
+SUFFIXES = (".jsonl", ".json", ".jsonl.zst")
+COMPRESSED = ".zst"
+
+
+class CLI(NamedTuple):
+    """Where a tool keeps its transcripts."""
+
+    name: str
+    source: str
+    """The format it writes."""
+    variable: str | None
+    """Of the environment; names the folder that `home` lies in, or is."""
+    base: str
+    """That folder below the user's home, where the variable is not set."""
+    home: str
+    """The tool's own folder in it."""
+    folders: tuple[str, ...]
+    """The folders below its home that hold transcripts, and other things."""
+    transcript: re.Pattern[str]
+    """The paths below its home that are transcripts."""
+
+
+_CLIS = (
+    CLI(
+        "Claude Code",
+        "claude",
+        "CLAUDE_CONFIG_DIR",
+        ".claude",
+        "",
+        ("projects",),
+        re.compile(r"projects/[^/]+/(?:[^/]+|[^/]+/subagents/(?:[^/]+/)*agent-[^/]+)\.jsonl"),
+    ),
+    CLI(
+        "Codex",
+        "codex",
+        "CODEX_HOME",
+        ".codex",
+        "",
+        ("sessions", "archived_sessions"),
+        re.compile(r"(?:archived_sessions|sessions)/(?:[^/]+/)*rollout-[^/]+\.(?:jsonl|jsonl\.zst|json)"),
+    ),
+    CLI(
+        "Gemini CLI",
+        "gemini_cli",
+        "GEMINI_CLI_HOME",
+        "",
+        ".gemini",
+        ("tmp",),
+        # Those of subagents lie in a folder that is called after the session that started them.
+        re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
+    ),
+    CLI(
+        "Cursor",
+        "cursor",
+        None,
+        ".cursor",
+        "",
+        ("projects",),
+        re.compile(r"projects/[^/]+/agent-transcripts/(?:[^/]+/)*[^/]+\.jsonl?"),
+    ),
+    CLI(
+        "OpenCode",
+        "opencode",
+        "XDG_DATA_HOME",
+        ".local/share",
+        "opencode",
+        ("storage/session",),
+        re.compile(
+            r"storage/session/[^/]+/[^/]+\.json"
+        ),  # the messages of a session lie elsewhere: `opencode`
+    ),
+)
 
 
 class Home(NamedTuple):
     """The folder of a CLI; what lies there beside the transcripts is its own affair."""
 
     path: Path
-    transcripts: tuple[str, ...]
-    """The folders below it that hold them."""
+    cli: CLI
 
+    def lets_in(self, place: Path) -> bool:
+        """Of what lies in the folders of the transcripts, only these; of any other place, everything."""
+        below = _below(place, self.path)
+        return below is None or not self._is_among(below) or self.keeps(place)
 
-class _CLI(NamedTuple):
-    variable: str | None
-    """Of the environment; names the CLI's home."""
-    default: str
-    """Below the user's home."""
-    transcripts: tuple[str, ...]
+    def keeps(self, place: Path) -> bool:
+        """Whether it is a transcript of this CLI, where it keeps them."""
+        below = _below(place, self.path)
+        return below is not None and bool(self.cli.transcript.fullmatch(below))
 
-
-_CLIS = (
-    _CLI("CLAUDE_CONFIG_DIR", ".claude", ("projects",)),
-    _CLI("CODEX_HOME", ".codex", ("archived_sessions", "sessions")),
-    _CLI(None, ".cursor", ("projects",)),
-    _CLI(None, ".gemini", ("tmp",)),
-    _CLI(None, ".local/share/opencode", ("storage",)),
-)
+    def _is_among(self, below: str) -> bool:
+        return any(below.startswith(f"{folder}/") for folder in self.cli.folders)
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> list[Home]:
     return [_home(cli, environ, user_home) for cli in _CLIS]
 
 
-def _home(cli: _CLI, environ: Mapping[str, str], user_home: Path) -> Home:
+def _home(cli: CLI, environ: Mapping[str, str], user_home: Path) -> Home:
     named = environ.get(cli.variable) if cli.variable else None
-    path = Path(named).expanduser() if named else user_home / cli.default
-    return Home(real(path), cli.transcripts)
+    base = Path(named).expanduser() if named else user_home / cli.base
+    return Home(real(base / cli.home), cli)
 
 
 def external_id(path: Path, homes: Iterable[Home]) -> str:
-    """What the session of a file is called: its path below the home of its CLI, else its absolute path."""
-    place = real(path)
+    """What the session of a file is called: its path below the home of its CLI, else its absolute path.
+
+    A file that its CLI compressed later holds the same session, so it is called as it was before.
+    """
+    place = uncompressed(real(path))
     for home in homes:
-        if place.is_relative_to(home.path):
-            return _text(place.relative_to(home.path))
-    return _text(place)
+        if (below := _below(place, home.path)) is not None:
+            return _text(below)
+    return _text(place.as_posix())
+
+
+def source_at(path: Path, homes: Iterable[Home]) -> str | None:
+    """The format of a transcript that lies where its CLI keeps it: also of lines that nobody recognises."""
+    place = real(path)
+    return next((home.cli.source for home in homes if home.keeps(place)), None)
+
+
+def uncompressed(path: Path) -> Path:
+    """The path without the suffix of compression."""
+    return path.with_suffix("") if is_compressed(path) else path
+
+
+def is_compressed(path: Path) -> bool:
+    return path.name.endswith(f".jsonl{COMPRESSED}")
 
 
 def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> Iterator[Path]:
@@ -60,11 +145,20 @@ def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], 
     CLI's home only the transcripts are taken: the rest holds settings and credentials.
     """
     if path.is_dir():
-        yield from _Walk({home.path: home.transcripts for home in homes}, on_error).files(path)
+        yield from _Walk(homes, on_error).files(path)
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
         yield path
+
+
+def discover(home: Home, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """The transcripts of a CLI. Of a plain file and its compressed copy only the plain one, which may still grow."""
+    found: dict[Path, Path] = {}
+    if home.path.is_dir():
+        for path in find_files(home.path, [home], on_error):
+            found.setdefault(uncompressed(path), path)
+    yield from found.values()
 
 
 def real(path: Path) -> Path:
@@ -75,10 +169,9 @@ def real(path: Path) -> Path:
 class _Walk:
     """One way through a tree of folders."""
 
-    def __init__(
-        self, transcripts: Mapping[Path, tuple[str, ...]], on_error: Callable[[OSError], None]
-    ) -> None:
-        self._transcripts = transcripts
+    def __init__(self, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> None:
+        self._homes = list(homes)
+        self._ways = _ways(self._homes)
         self._on_error = on_error
         self._seen: set[Path] = set()
 
@@ -87,11 +180,15 @@ class _Walk:
         if place in self._seen:
             return
         self._seen.add(place)
-        for entry, is_folder in self._entries(folder, self._transcripts.get(place)):
+        for entry, is_folder in self._entries(folder, self._ways.get(place)):
             if is_folder:
                 yield from self.files(entry)
-            elif entry.suffix in SUFFIXES and self._is_regular(entry):
+            elif entry.name.endswith(SUFFIXES) and self._is_transcript(entry) and self._is_regular(entry):
                 yield entry
+
+    def _is_transcript(self, entry: Path) -> bool:
+        place = real(entry)
+        return all(home.lets_in(place) for home in self._homes)
 
     def _is_regular(self, entry: Path) -> bool:
         """Pipes and devices are not read: they may have no end."""
@@ -100,7 +197,7 @@ class _Walk:
         self._on_error(OSError(EINVAL, "not a regular file", str(entry)))
         return False
 
-    def _entries(self, folder: Path, names: tuple[str, ...] | None) -> list[tuple[Path, bool]]:
+    def _entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
         try:
             entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
             return [(entry, entry.is_dir()) for entry in entries if names is None or entry.name in names]
@@ -109,5 +206,21 @@ class _Walk:
             return []
 
 
-def _text(path: Path) -> str:
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+def _ways(homes: Iterable[Home]) -> dict[Path, set[str]]:
+    """What is entered of the homes, and of the folders on the way from there to the transcripts."""
+    ways: dict[Path, set[str]] = {}
+    for home in homes:
+        for folder in home.cli.folders:
+            place = home.path
+            for name in folder.split("/"):
+                ways.setdefault(place, set()).add(name)
+                place /= name
+    return ways
+
+
+def _below(place: Path, folder: Path) -> str | None:
+    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else None
+
+
+def _text(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

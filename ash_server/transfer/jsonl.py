@@ -5,13 +5,10 @@ file has grown. What is stored stays: a line that reads differently now is a pro
 ever added behind all that are stored, so the order of a session is the order of its file.
 """
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -19,8 +16,10 @@ from psycopg import AsyncConnection
 from ash_server.db.messages import NewMessage, append, get_contents, stream_messages
 from ash_server.db.sessions import (
     Session,
+    SessionFields,
     create_session,
     delete_session,
+    get_given,
     get_session,
     is_unterminated,
     session_id_for,
@@ -28,49 +27,19 @@ from ash_server.db.sessions import (
 )
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer.lines import LONGEST_LINE, START, Line, Place, batched, read_file
-from ash_shared.parse import describe_message
-
-MOST_PROBLEMS = 100
-"""So many of a file are told one by one; all are counted."""
+from ash_server.transfer import opencode
+from ash_server.transfer.compressed import text_size
+from ash_server.transfer.lines import START, Line, Place, batched, read_file
+from ash_server.transfer.parents import Head, read_head
+from ash_server.transfer.tally import REWRITTEN, Problem, Tally, text_of
 
 _LOOKED_BEHIND = 200
-_HEAD_LINES = 100
-"""So many lines may tell the format of a file: a number that does not change while the file grows."""
-
-
-class Problem(NamedTuple):
-    """A line of the file that is not in the store, or not as it reads now."""
-
-    kind: Literal["changed", "refused"]
-    line: int
-    offset: int
-    """In bytes: where the line begins, or the byte that cannot be stored."""
-    reason: str
-
-
-@dataclass
-class Tally:
-    """What became of the lines of a file."""
-
-    counts: Counter[Literal["new", "existing", "changed", "refused"]] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
-    """The first MOST_PROBLEMS of them."""
-
-    def report(self, problem: Problem) -> None:
-        self.counts[problem.kind] += 1
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
-
-    def add(self, other: "Tally") -> None:
-        self.counts.update(other.counts)
-        self.problems += other.problems[: MOST_PROBLEMS - len(self.problems)]
 
 
 class Imported(NamedTuple):
     session_id: UUID
     name: str
-    source: str
+    head: Head
     tally: Tally
 
 
@@ -91,14 +60,13 @@ async def import_file(
 
     To replace is to delete and to import anew, in two transactions: if it is interrupted, importing goes on.
     """
-    known = source or _recognise(path)
-    session = await _open_session(conn, known, name, replace)
-    work = _Import(conn, session.id, path, source, advance)
-    start = await work.compare() if session.message_count else START
-    if start:
-        await work.append_from(start)
-    await work.keep_ending()
-    return Imported(session.id, name, known, work.tally)
+    head = read_head(path, source or (opencode.SOURCE if opencode.is_session(path) else None))
+    session = await _open_session(conn, head.source, name, replace)
+    if opencode.is_session(path):
+        tally = await opencode.import_session(conn, session.id, path, source, advance)
+    else:
+        tally = await _import_lines(conn, session, path, source, advance)
+    return Imported(session.id, name, head, tally)
 
 
 async def export_session(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[bytes, None]:
@@ -113,8 +81,19 @@ async def export_session(conn: AsyncConnection, session_id: UUID) -> AsyncGenera
         yield newline
 
 
+async def _import_lines(
+    conn: AsyncConnection, session: Session, path: Path, source: str | None, advance: Callable[[int], None]
+) -> Tally:
+    work = _Import(conn, session.id, path, source, advance)
+    start = await work.compare() if session.message_count else START
+    if start:
+        await work.append_from(start)
+    await work.keep_ending()
+    return work.tally
+
+
 class _Import:
-    """One way of one file into one session."""
+    """One way of one file of lines into one session."""
 
     def __init__(
         self,
@@ -152,7 +131,7 @@ class _Import:
                     missing = Tally()
                 self._hold(line, stored[line.place.number])
                 if self._last is None and "\n" in stored[line.place.number]:
-                    self._advance(self._path.stat().st_size - start.offset)
+                    self._advance(text_size(self._path) - start.offset)
                     return None
                 self._advance(end.offset - start.offset)
                 start = end
@@ -186,12 +165,12 @@ class _Import:
             self.tally.counts["existing"] += 1
             self._last = line
         else:
-            self.tally.report(Problem("changed", *line.place, "reads differently than when it was imported"))
+            self.tally.report(Problem("changed", *line.place, REWRITTEN))
             self._last = None
 
     def _new(self, batch: list[Line]) -> Iterator[NewMessage]:
         for line in batch:
-            text = _text(line)
+            text = text_of(line)
             if isinstance(text, Problem):
                 self.tally.report(text)
             else:
@@ -201,28 +180,8 @@ class _Import:
 
 
 def _missing(line: Line) -> Problem:
-    text = _text(line)
+    text = text_of(line)
     return text if isinstance(text, Problem) else Problem("changed", *line.place, "was not stored at import")
-
-
-def _text(line: Line) -> str | Problem:
-    """The text of a line, or why PostgreSQL cannot keep it."""
-    number, offset = line.place
-    if line.data is None:
-        return Problem("refused", number, offset, f"longer than {LONGEST_LINE} bytes")
-    if (nul := line.data.find(b"\0")) >= 0:
-        return Problem("refused", number, offset + nul, "holds a NUL byte, which PostgreSQL cannot keep")
-    try:
-        return line.data.decode()
-    except UnicodeDecodeError as error:
-        return Problem("refused", number, offset + error.start, "is not valid UTF-8")
-
-
-def _recognise(path: Path) -> str:
-    """The source of the first line that shows one, among the first lines."""
-    texts = (line.data for line in islice(read_file(path), _HEAD_LINES) if line.data is not None)
-    sources = (describe_message(text).source for text in texts)
-    return next((source for source in sources if source != "unknown"), "unknown")
 
 
 async def _open_session(conn: AsyncConnection, source: str, name: str, replace: bool) -> Session:
@@ -231,9 +190,9 @@ async def _open_session(conn: AsyncConnection, source: str, name: str, replace: 
         return (await create_session(conn, source=source, external_id=name)).session
     if not replace:
         return session
-    kept = session.model_dump(include={"id", "parent_id", "title", "metadata"}, by_alias=False)
+    given: SessionFields = {**await get_given(conn, session.id), "source": source, "external_id": name}
     await delete_session(conn, session.id)
-    return (await create_session(conn, **kept, source=source, external_id=name)).session
+    return (await create_session(conn, **given)).session
 
 
 async def _find_session(conn: AsyncConnection, source: str, name: str) -> Session | None:

@@ -8,9 +8,11 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import BinaryIO, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
+
+from ash_server.transfer.compressed import open_text, skip
 
 LONGEST_LINE = 64 * 1024 * 1024
 _LARGEST_DOCUMENT = 32 * 1024 * 1024
@@ -51,12 +53,12 @@ class Line(NamedTuple):
 
 
 def read_file(path: Path, start: Place = START) -> Iterator[Line]:
-    """The texts of a file from one of its lines on; raises OSError."""
-    with path.open("rb") as file:
+    """The texts of a file, or of a compressed one, from one of its lines on; raises OSError."""
+    with open_text(path) as file:
         if start == START:
             yield from read_texts(file)
         else:
-            file.seek(start.offset)
+            skip(file, start.offset)
             yield from _read_lines(file.readline, start)
 
 
@@ -73,16 +75,24 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
         yield from _read_lines(_put_back(whole, file.readline), START)
 
 
-def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lists of lines, short in number and in bytes."""
-    batch: list[Line] = []
+class _Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+_Text = TypeVar("_Text", bound=_Sized)
+
+
+def batched(texts: Iterable[_Text]) -> Iterator[list[_Text]]:
+    """Lists of texts, short in number and in bytes."""
+    batch: list[_Text] = []
     size = 0
-    for line in lines:
-        if batch and (len(batch) == _BATCH_LINES or size + line.size > _BATCH_BYTES):
+    for text in texts:
+        if batch and (len(batch) == _BATCH_LINES or size + text.size > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(line)
-        size += line.size
+        batch.append(text)
+        size += text.size
     if batch:
         yield batch
 

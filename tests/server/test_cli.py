@@ -18,6 +18,7 @@ from ash_server.db.engine import REVISION
 from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id
 from ash_shared.blocks import CLASSES
+from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
 SAMPLES = Path(ash_server.__file__).parent / "samples"
@@ -116,7 +117,7 @@ def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
         "2 sessions, messages: 3 new, 0 already there, 0 changed, 2 refused",
     )
     assert done.err.splitlines() == [
-        "ash: empty: no file in it ends with .jsonl or .json",
+        "ash: empty: no file in it ends with .jsonl, .json or .jsonl.zst",
         "ash: a/loop.jsonl: Too many levels of symbolic links",
         "ash: absent.jsonl: No such file or directory",
         "ash: a/1.jsonl:2: refused: holds a NUL byte, which PostgreSQL cannot keep (at byte 5)",
@@ -135,6 +136,49 @@ def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
     )
     assert ash("import", "a/1.jsonl", "--replace").code == 0
     assert ash("export", str(tmp_path / "a/1.jsonl")) == Ran(0, "one\ntwo\nTHREE\n", "")
+
+
+def test_transcripts_are_discovered_and_imported(ash: Ash, tmp_path: Path) -> None:
+    home = write_home(tmp_path / "home")
+
+    def discovered(**variables: str) -> dict[str, tuple[Any, ...]]:
+        done = ash("import", "--discover", "--json", **variables)
+        assert (done.code, done.err) == (0, "")
+        found = json.loads(done.out)["found"]
+        assert all((each["bytes"] > 0, "newest" in each) == (True, True) for each in found)
+        return {each["name"]: (each["transcripts"], each.get("imported")) for each in found}
+
+    counts = {"Claude Code": 3, "Codex": 2, "Gemini CLI": 2, "Cursor": 2, "OpenCode": 2}
+    without_store = {"ASH_DATABASE_URL": "", "ASH_HOME": str(tmp_path / "none")}
+    assert discovered(**without_store) == {name: (count, None) for name, count in counts.items()}
+    assert not (tmp_path / "none").exists()
+    assert discovered() == {name: (count, 0) for name, count in counts.items()}
+
+    done = ash("import", "--all")
+    assert (done.code, done.out.partition(",")[0], done.err) == (0, "11 sessions", "")
+    assert discovered() == {name: (count, count) for name, count in counts.items()}
+    heading, *shown = ash("import", "--discover").out.splitlines()
+    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "kept", "in"]
+    assert [row.split()[-1] for row in shown] == [
+        str(home / folder)
+        for folder in (
+            ".claude/projects",
+            ".codex/sessions",
+            ".codex/archived_sessions",
+            ".gemini/tmp",
+            ".cursor/projects",
+            ".local/share/opencode/storage/session",
+        )
+    ]
+
+
+def test_nothing_to_discover(ash: Ash) -> None:
+    found = json.loads(ash("import", "--discover", "--json").out)["found"]
+
+    assert [(each["source"], each["transcripts"], each["bytes"]) for each in found] == [
+        (source, 0, 0) for source in ("claude", "codex", "gemini_cli", "cursor", "opencode")
+    ]
+    assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
 
 
 def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
@@ -210,6 +254,108 @@ def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
     ]
 
 
+STRANGE = (
+    '{"type":"assistant","version":"2.1.0","timestamp":"2026-11-02T09:00:01Z","message":{"content":'
+    '[{"type":"holo_frame"},{"type":"text","text":5}]}}'
+)
+
+
+def test_drift(ash: Ash, tmp_path: Path) -> None:
+    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    versionless = STRANGE.replace('"version":"2.1.0",', "")
+    path = written(tmp_path / "a/s.jsonl", f"{USER}\n{versionless}\n{STRANGE.replace(':01Z', ':02Z')}\n")
+    written(tmp_path / "a/t.jsonl", versionless.replace(',"timestamp"', ',"at"'))
+
+    def group(raw_type: str, reason: str, count: int, lines: list[Any], **more: str) -> dict[str, Any]:
+        common = {"source": "claude", "rawType": raw_type, "reason": reason, "count": count}
+        return {**common, **more, "samples": lines}
+
+    times = {"firstSeen": "2026-11-02T09:00:01Z", "lastSeen": "2026-11-02T09:00:02Z"}
+    told = {"clientVersion": "2.1.0", **times}
+    in_file = [{"path": "a/s.jsonl", "line": 3}, {"path": "a/s.jsonl", "line": 2}]
+    of_text = group("text", "malformed", 2, in_file, **told)
+    of_type = group("holo_frame", "unknown_type", 2, in_file, **told)
+    assert json.loads(ash("drift", "a/s.jsonl", "--json", **nowhere).out) == {"drift": [of_text, of_type]}
+    assert len(json.loads(ash("drift", "a", "--json", **nowhere).out)["drift"]) == 4
+    assert ash("drift", str(written(tmp_path / "b.jsonl", f"{USER}\n")), **nowhere) == Ran(
+        0, "no drift in 1 line of 1 file: nothing was unknown or malformed\n", ""
+    )
+
+    assert ash("drift") == Ran(0, "no drift in the store: nothing was unknown or malformed\n", "")
+    ash("import", str(path), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+    stored = [{"sessionId": session, "sequence": sequence} for sequence in (3, 2)]
+    assert json.loads(ash("drift", "--json").out) == {
+        "drift": [{**of_type, "samples": stored}, {**of_text, "samples": stored}]
+    }
+    heading, row, _, summary = ash("drift").out.splitlines()
+    assert " ".join(heading.split()) == "source client type reason count first seen last seen for example"
+    assert re.fullmatch(
+        rf"claude  2\.1\.0   holo_frame  unknown_type +2  2026-11-02  2026-11-02  {session} #3 *", row
+    )
+    assert summary == "4 blocks of 2 kinds in the store"
+
+
+def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> None:
+    ash("import", str(written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n{STRANGE}\n")), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+
+    assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+    assert ash("reindex") == Ran(0, "3 messages read, 0 derived anew\n", "")
+
+    with psycopg.connect(database_url) as conn:
+        conn.execute(
+            "UPDATE messages SET block_types = '{raw}', kind = 'record', digest = NULL WHERE sequence = 2"
+        )
+        conn.execute("UPDATE messages SET digest = '\\x00' WHERE sequence = 3")
+    both = {"source": "claude", "role": "assistant"}
+    before, now = (
+        {**both, "kind": kind, "types": types}
+        for kind, types in (("record", ["raw"]), ("message", ["tool_use"]))
+    )
+    alike = {**both, "kind": "message", "types": ["raw"]}
+
+    def sample(sequence: int, before: Any, now: Any) -> list[Any]:
+        return [{"sessionId": session, "sequence": sequence, "before": before, "now": now}]
+
+    assert json.loads(ash("reparse", "--diff", "--json", "s").out) == {
+        "compared": 3,
+        "withoutDigest": 1,
+        "changed": 2,
+        "groups": [
+            {"source": "claude", "changed": ["blocks"], "count": 1, "samples": sample(3, alike, alike)},
+            {"source": "claude", "changed": ["kind", "types"], "count": 1, "samples": sample(2, before, now)},
+        ],
+    }
+    done = ash("reparse", "--diff")
+    assert (done.code, [" ".join(line.split()) for line in done.out.splitlines()][2:]) == (
+        0,
+        [
+            f"claude kind, types 1 record · raw message · tool_use {session} #2",
+            "3 messages compared, 2 read differently now",
+            "1 of them were stored by an older Ash: changes inside of their blocks alone are not seen",
+            "`ash reindex` writes what is derived from them anew; the stored texts stay as they are",
+        ],
+    )
+    assert ash("reindex", session[:8]) == Ran(0, "3 messages read, 2 derived anew\n", "")
+    assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+
+
+def test_the_list_of_sessions_tells_titles_and_last_messages(ash: Ash, tmp_path: Path) -> None:
+    for year in (2024, 2026, 2025):
+        line = USER.replace("hi", f"Say {year}").replace(
+            '"uuid"', f'"timestamp":"{year}-05-05T09:00Z","uuid"'
+        )
+        ash("import", str(written(tmp_path / f"{year}.jsonl", f"{line}\n")))
+
+    rows = [line.split() for line in ash("sessions").out.splitlines()[1:]]
+    assert [(row[2], " ".join(row[5:])) for row in rows] == [
+        ("2026-05-05", "Say 2026"),
+        ("2025-05-05", "Say 2025"),
+        ("2024-05-05", "Say 2024"),
+    ]
+
+
 def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
     document = '{\n"role": "user",\n"content": "hi"\n}'
     blocks = [{"type": "text", "text": "hi"}]
@@ -252,11 +398,28 @@ REFUSED = {
         2,
         "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
     ),
-    ("import",): (2, "ash: Missing argument 'PATH...' (`ash import --help` tells more)"),
+    ("import",): (
+        2,
+        "ash: Name a PATH, or give --all for what `ash import --discover` lists (`ash import --help` tells more)",
+    ),
+    ("import", "x", "--all"): (
+        2,
+        "ash: A PATH, --all and --discover exclude each other (`ash import --help` tells more)",
+    ),
     ("import", "none"): (1, "ash: none: No such file or directory"),
     ("parse", "none"): (
         2,
         "ash: Invalid value for '[FILE]': 'none': No such file or directory (`ash parse --help` tells more)",
+    ),
+    ("reparse",): (
+        2,
+        "ash: Give --diff to see what reads differently; `ash reindex` writes it "
+        "(`ash reparse --help` tells more)",
+    ),
+    ("reindex", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("drift", "none"): (
+        2,
+        "ash: Invalid value for '[PATH...]': Path 'none' does not exist (`ash drift --help` tells more)",
     ),
     ("sing",): (2, "ash: No such command 'sing' (`ash --help` tells more)"),
     ("serve", "--host", "0.0.0.0"): (

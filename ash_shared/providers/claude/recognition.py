@@ -15,6 +15,7 @@ _REQUEST_KEYS = frozenset(
 )
 _FOREIGN_KEYS = frozenset(
     {
+        "_original",
         "annotations",
         "audio",
         "function_call",
@@ -32,13 +33,42 @@ _FOREIGN_KEYS = frozenset(
 
 
 def _is_content(content: Any) -> bool:
-    """Whether this could be the content of a message: a string, or blocks that are all of this vocabulary."""
+    """Whether this could be the content of a message: a string, or blocks of which none is another's.
+
+    A type that nobody knows may be a new one: it does not hide the blocks beside it.
+    """
     if content.__class__ is list:
         return all(
-            block.__class__ is str or (block.__class__ is dict and one_of(block.get("type"), BLOCK_TYPES))
+            block.__class__ is str or (block.__class__ is dict and _is_own_block(block.get("type")))
             for block in content
         )
     return content.__class__ is str
+
+
+def _is_own_block(wire: Any) -> bool:
+    return wire.__class__ is str and wire not in _FOREIGN_BLOCKS
+
+
+_FOREIGN_BLOCKS = frozenset(
+    {
+        "computer_screenshot",
+        "image_url",
+        "input_audio",
+        "input_file",
+        "input_image",
+        "input_text",
+        "non_standard",
+        "output_text",
+        "reasoning",
+        "reasoning_text",
+        "refusal",
+        "reference",
+        "summary_text",
+        "toolCall",
+        "tool_call",
+        "video_url",
+    }
+)
 
 
 def _is_message(record: Any) -> bool:

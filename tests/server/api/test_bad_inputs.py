@@ -291,9 +291,26 @@ ELSEWHERE = [
     ("GET", "/health/ready?a=1"),
     ("GET", "/docs?url=https://evil.example/openapi.json"),
 ]
+OF_DRIFT = [
+    *(f"source={value}" for value in ("", "%00", "%ff")),
+    *(f"reason={value}" for value in ("", "limit", "malformed,unknown_type")),
+    *(f"since={value}" for value in ("", "now", "2026", "2026-13-01T00:00:00Z", "%00")),
+    *(f"limit={value}" for value in ("0", "1001", "ten")),
+    "after=1",
+    "reason=malformed&reason=malformed",
+]
+OF_STANDARD = [
+    *(f"after={value}" for value in ("-1", "abc", "", "1_000", 2**53)),
+    *(f"limit={value}" for value in ("0", "-5", "10001", "")),
+    *(f"visible={value}" for value in ("1", "yes", "")),
+    "kind=message",
+    "parsed=true",
+]
 ADDRESSES = [
     *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in OF_LIST),
     *(("GET", f"/api/sessions?{query}") for query in OF_SESSIONS),
+    *(("GET", f"/api/drift?{query}") for query in OF_DRIFT),
+    *(("GET", f"/api/sessions/{{id}}/standard-messages?{query}") for query in OF_STANDARD),
     *ELSEWHERE,
 ]
 

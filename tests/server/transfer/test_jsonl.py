@@ -12,8 +12,9 @@ from ash_server.db import messages
 from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer import jsonl, lines
-from ash_server.transfer.jsonl import Problem, export_session, import_file
+from ash_server.transfer import lines, tally
+from ash_server.transfer.jsonl import export_session, import_file
+from ash_server.transfer.tally import Problem
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "claude_code_jsonl"
 
@@ -217,7 +218,7 @@ async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: 
 async def test_a_line_that_is_too_long_is_reported(
     importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lines, jsonl):
+    for module in (lines, tally):
         monkeypatch.setattr(module, "LONGEST_LINE", 5)
 
     assert await importer(b"short\nlonger\nshort\n") == (

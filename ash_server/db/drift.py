@@ -1,0 +1,189 @@
+"""Drift: what the formats have by now and no table of Ash covers, counted where it is stored.
+
+A row for each message and kind of block that was unknown or malformed when the message was last read; most messages
+have none. Groups of them show what changed, in which client, since when and where.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+from pydantic import MISSING, BaseModel, ConfigDict, Field
+
+from ash_server.db.facts import moment
+from ash_server.db.text import check_text, storable
+from ash_server.errors import InvalidParameter
+from ash_shared.message import Drift, Facts
+
+Reason = Literal["unknown_type", "malformed"]
+
+MOST_SAMPLES = 5
+"""Of a group."""
+
+_LONGEST_TYPE = 200
+"""Characters: it is part of a key, and keys of an index are short."""
+
+_INSERT = """
+    INSERT INTO drift (session_id, sequence, reason, raw_type, source, client_version, count, seen_at)
+    SELECT %(session_id)b, sequence, reason, raw_type, source, client_version, count,
+        coalesce(seen_at, (
+            SELECT created_at FROM messages
+            WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
+        ))
+    FROM unnest(%(sequences)b::bigint[], %(reasons)b::text[], %(raw_types)b::text[], %(sources)b::text[],
+        %(client_versions)b::text[], %(times)b::int[], %(seen_at)b::timestamptz[])
+        AS new (sequence, reason, raw_type, source, client_version, count, seen_at)
+"""
+
+_REPORT = f"""
+    WITH seen AS (
+        SELECT drift.source, coalesce(drift.client_version, sessions.client_version, '') AS client_version,
+            raw_type, reason, count, seen_at, session_id, sequence
+        FROM drift JOIN sessions ON sessions.id = session_id
+        WHERE (%(source)s::text IS NULL OR drift.source = %(source)s)
+          AND (%(reason)s::text IS NULL OR reason = %(reason)s)
+          AND (%(since)s::timestamptz IS NULL OR seen_at >= %(since)s)
+    ), placed AS (
+        SELECT *, row_number() OVER (
+            PARTITION BY source, client_version, raw_type, reason
+            ORDER BY seen_at DESC, session_id, sequence DESC
+        ) AS place
+        FROM seen
+    )
+    SELECT source, nullif(client_version, '') AS "clientVersion", nullif(raw_type, '') AS "rawType", reason,
+        sum(count) AS count, min(seen_at) AS "firstSeen", max(seen_at) AS "lastSeen",
+        array_agg(session_id ORDER BY place) FILTER (WHERE place <= {MOST_SAMPLES}) AS sessions,
+        array_agg(sequence ORDER BY place) FILTER (WHERE place <= {MOST_SAMPLES}) AS sequences
+    FROM placed
+    GROUP BY source, client_version, raw_type, reason
+    ORDER BY max(seen_at) DESC, count DESC, source, client_version, raw_type, reason
+    LIMIT %(limit)s
+"""  # noqa: S608  # a constant of this module
+
+
+class StoredPlace(BaseModel):
+    """Where a message is stored."""
+
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True, populate_by_name=True)
+
+    session_id: UUID = Field(alias="sessionId")
+    sequence: int
+
+
+class DriftGroup(BaseModel):
+    """Blocks that drifted alike."""
+
+    model_config = ConfigDict(
+        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True
+    )
+
+    source: str
+    """The format of the messages."""
+    client_version: str | MISSING = Field(default=MISSING, alias="clientVersion")
+    """The version of the tool that wrote them, by the message's own account, else by its session's."""
+    raw_type: str | MISSING = Field(default=MISSING, alias="rawType")
+    """What the block calls itself; absent where it does not."""
+    reason: Reason
+    """`unknown_type`: no table lists it. `malformed`: it is not what its type promises."""
+    count: int
+    """How many such blocks are stored."""
+    first_seen: datetime = Field(alias="firstSeen")
+    """When the first was written, by the message's own account, else when it was stored."""
+    last_seen: datetime = Field(alias="lastSeen")
+    samples: list[StoredPlace]
+    """Some messages that hold such a block, the latest first."""
+
+
+class DriftReport(BaseModel):
+    """What Ash did not understand, last seen first."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    drift: list[DriftGroup]
+
+
+class DriftFilter(TypedDict, total=False):
+    source: str | None
+    reason: Reason | None
+    since: datetime | None
+    """Only what was seen then or later."""
+    limit: int
+    """The most groups: 100 where it is left out, at most 1,000."""
+
+
+class Drifting(Protocol):
+    """A message that was read."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def facts(self) -> Facts: ...
+    @property
+    def drift(self) -> tuple[Drift, ...]: ...
+
+
+class Placed(NamedTuple):
+    """Where a message lies in its session."""
+
+    sequence: int
+    message: Drifting
+
+
+class _Row(NamedTuple):
+    sequence: int
+    reason: str
+    raw_type: str
+    source: str
+    client_version: str | None
+    times: int
+    seen_at: datetime | None
+
+
+async def insert_drift(conn: AsyncConnection, session_id: UUID, placed: Iterable[Placed]) -> None:
+    """Of messages that are stored. Where none of them drifts, which is nearly always, nothing is sent."""
+    rows = [row for each in placed if each.message.drift for row in _rows(each)]
+    if rows:
+        names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
+        columns = map(list, zip(*rows, strict=True))
+        await conn.execute(_INSERT, {"session_id": session_id, **dict(zip(names, columns, strict=True))})
+
+
+async def report_drift(conn: AsyncConnection, **wanted: Unpack[DriftFilter]) -> DriftReport:
+    check_text(wanted.get("source") or "", "source")
+    if not 1 <= wanted.get("limit", 1) <= 1000:
+        raise InvalidParameter("limit is 1 to 1000")
+    values = {"source": None, "reason": None, "since": None, "limit": 100, **wanted}
+    async with conn.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_REPORT, values)
+        return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])
+
+
+def raw_type_of(drift: Drift) -> str:
+    return storable(drift.raw_type)[:_LONGEST_TYPE]
+
+
+def client_version_of(facts: Facts) -> str | None:
+    return storable(facts.client_version)[:_LONGEST_TYPE] or None if facts.client_version else None
+
+
+def _rows(placed: Placed) -> Iterator[_Row]:
+    """Types that are alike as far as they are kept count as one."""
+    message, times = placed.message, Counter[tuple[str, str]]()
+    for drift in message.drift:
+        times[drift.reason, raw_type_of(drift)] += drift.times
+    version = client_version_of(message.facts)
+    seen_at = moment(message.facts.timestamp)
+    for (reason, raw_type), count in times.items():
+        yield _Row(placed.sequence, reason, raw_type, message.source, version, count, seen_at)
+
+
+def _to_group(row: Mapping[str, Any]) -> DriftGroup:
+    present = {name: value for name, value in row.items() if value is not None}
+    samples = zip(present.pop("sessions"), present.pop("sequences"), strict=True)
+    return DriftGroup.model_validate(
+        {**present, "samples": [StoredPlace(session_id=id, sequence=sequence) for id, sequence in samples]}
+    )

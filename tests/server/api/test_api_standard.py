@@ -1,0 +1,199 @@
+"""The conversation of a session as standard messages, in pages."""
+
+import json
+from typing import Any
+
+import pytest
+from httpx import AsyncClient
+
+from ash_server.db import messages
+from ash_shared.providers import discover
+from ash_shared.standard import transform_messages
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+PLAIN = "[INFO] started"
+
+
+def line(number: int, role: str, content: Any, **more: Any) -> str:
+    stamp = f"2026-11-02T09:00:{number:02}Z"
+    message = {"role": role, "content": content}
+    return json.dumps({"type": role, "uuid": f"u{number}", "timestamp": stamp, "message": message, **more})
+
+
+def turn(number: int) -> list[str]:
+    """Five lines: a prompt, an answer that calls a tool, its result, the last answer, and a record beside them."""
+    call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "a b"}
+    return [
+        line(number, "user", f"prompt {number}"),
+        line(number + 1, "assistant", [call]),
+        line(number + 2, "user", [result]),
+        line(number + 3, "assistant", [{"type": "text", "text": "Done."}]),
+        json.dumps({"type": "file-history-snapshot", "messageId": f"m{number}"}),
+    ]
+
+
+FIRST, *REST = turn(0)
+LINES = [
+    json.dumps({**json.loads(FIRST), "sessionId": "s-1", "version": "2.1.0"}),
+    *REST,
+    *turn(10),
+    *turn(20),
+]
+STREAMED = '{"type":"stream_event","event":{"type":"content_block_stop","index":0}}'
+
+
+async def filled(client: AsyncClient, session: str, lines: list[str]) -> str:
+    """The address of the standard messages of a session of these lines."""
+    stored = await client.post(f"{session}/messages", content="\n".join(lines), headers=NDJSON)
+    stored.raise_for_status()
+    return f"{session}/standard-messages"
+
+
+async def paged(client: AsyncClient, address: str, **query: Any) -> tuple[list[Any], list[int]]:
+    """The messages of all pages together, and where each page began."""
+    data, begins = [], [0]
+    while True:
+        page = (await client.get(address, params={**query, "after": begins[-1]})).json()
+        data += page["data"]
+        if "nextAfter" not in page:
+            return data, begins
+        begins.append(page["nextAfter"])
+
+
+async def test_one_for_each_message(client: AsyncClient, session: str) -> None:
+    address = await filled(client, session, [LINES[0], LINES[3], PLAIN])
+
+    answer = await client.get(address)
+
+    plain = transform_messages([PLAIN])[0].id
+    told = {"source": "claude", "sessionId": "s-1", "cliVersion": "2.1.0"}
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == {
+        "data": [
+            {
+                "id": "u0",
+                "role": "user",
+                "timestamp": 1793610000000,
+                "content": [{"type": "text", "text": "prompt 0"}],
+                "metadata": told,
+                "_original": [json.loads(LINES[0])],
+            },
+            {
+                "id": "u3",
+                "role": "assistant",
+                "timestamp": 1793610003000,
+                "content": [{"type": "text", "text": "Done."}],
+                "metadata": told,
+                "_original": [json.loads(LINES[3])],
+            },
+            {
+                "id": plain,
+                "role": "user",
+                "content": [{"type": "text", "text": PLAIN}],
+                "metadata": {**told, "source": "unknown"},
+                "_original": [PLAIN],
+            },
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit", "begins"),
+    [
+        (15, [0]),
+        (14, [0, 10]),
+        (11, [0, 10]),
+        (10, [0, 5]),
+        (9, [0, 5, 10]),
+        (6, [0, 5, 10]),
+        (5, [0, 5, 10]),
+    ],
+)
+async def test_pages_do_not_cut_turns(
+    client: AsyncClient, session: str, limit: int, begins: list[int]
+) -> None:
+    """Together they are the whole, and each knows which session it is of."""
+    address = await filled(client, session, LINES)
+    whole = [json.loads(each.model_dump_json()) for each in transform_messages(LINES)]
+
+    assert await paged(client, address, limit=limit) == (whole, begins)
+
+
+async def test_a_turn_that_is_longer_than_a_page_is_cut(client: AsyncClient, session: str) -> None:
+    address = await filled(client, session, LINES)
+
+    data, begins = await paged(client, address, limit=2)
+
+    assert begins == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert [each["id"] for each in data] == [f"u{turn + each}" for turn in (0, 10, 20) for each in range(4)]
+
+
+async def test_pages_are_bounded_in_bytes(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = await filled(client, session, LINES)
+    bounded = messages._FIRST.replace(str(messages.MOST_IN_PAGE), str(len("".join(LINES[:7]))))
+    monkeypatch.setattr(messages, "_FIRST", bounded)
+
+    assert (await paged(client, address))[1] == [0, 5, 10]
+
+
+async def test_what_lies_behind_the_last_page(client: AsyncClient, session: str) -> None:
+    address = await filled(client, session, [*LINES[:4], STREAMED])
+
+    assert (await client.get(address, params={"after": 99})).json() == {"data": []}
+    assert (await client.get(f"{session}-x")).status_code == 404
+    assert await paged(client, address) == (
+        [json.loads(each.model_dump_json()) for each in transform_messages(LINES[:4])],
+        [0, 4],
+    )
+
+
+async def test_what_tools_wrapped_can_be_left_out(client: AsyncClient, session: str) -> None:
+    wrapped = line(30, "user", "<system-reminder>Be brief.</system-reminder>")
+    address = await filled(client, session, [wrapped, *LINES[:1]])
+
+    assert [
+        [each["id"] for each in (await paged(client, address, visible=visible))[0]]
+        for visible in ("true", "false")
+    ] == [["u0"], ["u30", "u0"]]
+
+
+POISON = [
+    "\ufeff{",
+    '{"a":' * 5000,
+    "[" * 199 + "]" * 199,
+    r'{"role":"user","content":"\ud800 \u0000","\udc00":1}',
+    '{"role":"user","content":[{"type":"text","text":1e400}]}',
+    '{"role":"user","content":[{"type":"tool_use","id":"t","name":"a","input":' + "9" * 40 + "}]}",
+    '{"type":"assistant","timestamp":"9999-12-31T23:59:59.999999-14:00","message":{"id":5,"role":"assistant",'
+    '"content":[{"type":"text","text":"x"}],"usage":"many","stop_reason":{}},"sessionId":[],"version":{}}',
+    '{"type":"result","usage":{"input_tokens":"9"},"total_cost_usd":"much","is_error":1,"errors":5}',
+    '{"type":"response_item","payload":null,"timestamp":-1}',
+    '{"role":{},"content":{"parts":7},"parts":null}',
+    '{"candidates":[{"content":5}],"usageMetadata":[]}',
+    '{"choices":[{"message":null}],"usage":{"prompt_tokens":true}}',
+    '[{"type":"user","message":{"content":[[]]}},null,5]',
+]
+
+
+@pytest.mark.parametrize("source", [None, "unknown", "house", *discover()])
+async def test_no_line_breaks_a_page(client: AsyncClient, session: str, source: str | None) -> None:
+    lines = [{"content": text, **({"source": source} if source else {})} for text in [*POISON, FIRST]]
+    (await client.post(f"{session}/messages", json=lines)).raise_for_status()
+
+    answers = [
+        await client.get(f"{session}/standard-messages", params={"after": after}) for after in (0, 3, 12)
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    if source in (None, "unknown"):
+        last = answers[2].json()["data"][-1]
+        assert (last["metadata"]["source"], last["_original"]) == ("claude", [json.loads(FIRST)])
+
+
+async def test_an_unknown_session(client: AsyncClient) -> None:
+    address = "/api/sessions/00000000-0000-0000-0000-000000000007/standard-messages"
+
+    assert (await client.get(address)).json()["code"] == "session_not_found"

@@ -1,0 +1,352 @@
+"""What five CLIs leave in a person's home folder: transcripts, and other things beside them."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CLAUDE = "5f0c1b1e-7d0a-4a63-9d57-3b9a6f1f2f10"
+CODEX = "0199c3d2-5a11-7b21-8c55-0c6f7b0e9a01"
+CODEX_CHILD = "0199c3d9-11aa-7c00-9f42-6f0e8a1b2c02"
+GEMINI = "9b1f7c3e-2f4d-4a35-8d8a-6c1d2e3f4a50"
+GEMINI_CHILD = "c0ffee11-2f4d-4a35-8d8a-6c1d2e3f4a51"
+CURSOR = "a3c1e7d2-90b4-4c58-8f6b-1d2e3f405162"
+CURSOR_CHILD = "b4d2f8e3-01c5-4d69-9a7c-2e3f40516273"
+
+
+class Transcript(NamedTuple):
+    """A session of the home, and what importing it must tell."""
+
+    name: str
+    """Its path below the CLI's own home."""
+    source: str
+    title: str | None
+    first_at: str | None
+    last_at: str | None
+    parent: str | None = None
+    """The name of the transcript that started it."""
+
+
+_CLAUDE_BASE = {"sessionId": CLAUDE, "version": "2.1.40", "cwd": "/work/shop", "userType": "external"}
+_CLAUDE_LINES: list[dict[str, Any]] = [
+    {
+        **_CLAUDE_BASE,
+        "parentUuid": None,
+        "isSidechain": False,
+        "type": "user",
+        "uuid": "10000000-0000-4000-8000-000000000001",
+        "timestamp": "2026-03-02T09:00:00.000Z",
+        "message": {"role": "user", "content": "Why does the basket forget its items?"},
+    },
+    {
+        **_CLAUDE_BASE,
+        "parentUuid": "10000000-0000-4000-8000-000000000001",
+        "isSidechain": False,
+        "type": "assistant",
+        "uuid": "10000000-0000-4000-8000-000000000002",
+        "timestamp": "2026-03-02T09:00:04.500Z",
+        "requestId": "req_1",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-5",
+            "content": [{"type": "text", "text": "The cookie is written without a path."}],
+            "stop_reason": None,
+            "usage": {"input_tokens": 4, "output_tokens": 9},
+        },
+    },
+]
+_CLAUDE_AGENT: list[dict[str, Any]] = [
+    {
+        **_CLAUDE_BASE,
+        "parentUuid": None,
+        "isSidechain": True,
+        "agentId": "a1b2c3d",
+        "type": "user",
+        "uuid": "10000000-0000-4000-8000-000000000011",
+        "timestamp": "2026-03-02T09:00:02.000Z",
+        "message": {"role": "user", "content": "Look for the code that writes the cookie"},
+    },
+]
+
+
+def _codex(time: str, kind: str, /, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": time, "type": kind, "payload": payload}
+
+
+_CODEX_LINES: list[dict[str, Any]] = [
+    _codex(
+        "2026-03-03T10:00:00.000Z",
+        "session_meta",
+        id=CODEX,
+        timestamp="2026-03-03T10:00:00.000Z",
+        cwd="/work/shop",
+        originator="codex_cli_rs",
+        cli_version="0.140.0",
+        source="cli",
+        model_provider="openai",
+    ),
+    _codex(
+        "2026-03-03T10:00:01.000Z",
+        "response_item",
+        type="message",
+        role="user",
+        content=[{"type": "input_text", "text": "Make the tests faster"}],
+    ),
+    _codex(
+        "2026-03-03T10:00:09.000Z",
+        "response_item",
+        type="message",
+        role="assistant",
+        content=[{"type": "output_text", "text": "They share one database now."}],
+    ),
+]
+_CODEX_AGENT: list[dict[str, Any]] = [
+    _codex(
+        "2026-03-03T10:00:03.000Z",
+        "session_meta",
+        id=CODEX_CHILD,
+        timestamp="2026-03-03T10:00:03.000Z",
+        cwd="/work/shop",
+        originator="codex_cli_rs",
+        cli_version="0.140.0",
+        source={"subagent": {"thread_spawn": {"parent_thread_id": CODEX, "depth": 1}}},
+        model_provider="openai",
+    ),
+    _codex(
+        "2026-03-03T10:00:04.000Z",
+        "response_item",
+        type="message",
+        role="user",
+        content=[{"type": "input_text", "text": "Measure each test"}],
+    ),
+]
+_GEMINI_LINES: list[dict[str, Any]] = [
+    {
+        "sessionId": GEMINI,
+        "projectHash": "0a" * 32,
+        "startTime": "2026-03-04T11:00:00.000Z",
+        "lastUpdated": "2026-03-04T11:00:00.000Z",
+        "kind": "main",
+    },
+    {
+        "id": "g1",
+        "timestamp": "2026-03-04T11:00:02.000Z",
+        "type": "user",
+        "content": [{"text": "Draw the architecture"}],
+    },
+    {
+        "id": "g2",
+        "timestamp": "2026-03-04T11:00:07.000Z",
+        "type": "gemini",
+        "content": "Three boxes and two arrows.",
+        "model": "gemini-3-flash",
+    },
+]
+_GEMINI_AGENT: list[dict[str, Any]] = [
+    {
+        "sessionId": GEMINI_CHILD,
+        "projectHash": "0a" * 32,
+        "startTime": "2026-03-04T11:00:03.000Z",
+        "lastUpdated": "2026-03-04T11:00:03.000Z",
+        "kind": "subagent",
+    },
+    {
+        "id": "h1",
+        "timestamp": "2026-03-04T11:00:04.000Z",
+        "type": "user",
+        "content": [{"text": "List the modules"}],
+    },
+]
+_CURSOR_LINES: list[dict[str, Any]] = [
+    {"role": "user", "message": {"content": [{"type": "text", "text": "Rename the module"}]}},
+    {
+        "role": "assistant",
+        "message": {
+            "content": [
+                {"type": "text", "text": "Renaming."},
+                {"type": "tool_use", "name": "Shell", "input": {"command": "git mv a.py b.py"}},
+            ]
+        },
+    },
+]
+_CURSOR_AGENT: list[dict[str, Any]] = [
+    {"role": "user", "message": {"content": [{"type": "text", "text": "Find what imports it"}]}},
+]
+
+
+def opencode_message(id: str, session: str, role: str, created: int) -> dict[str, Any]:
+    return {
+        "id": id,
+        "sessionID": session,
+        "role": role,
+        "time": {"created": created},
+        "agent": "build",
+        "providerID": "anthropic",
+        "modelID": "claude-sonnet-4-5",
+    }
+
+
+def opencode_part(id: str, message: str, session: str, text: str) -> dict[str, Any]:
+    return {"id": id, "messageID": message, "sessionID": session, "type": "text", "text": text}
+
+
+def opencode_session(id: str, title: str, created: int, **more: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "version": "1.0.100",
+        "projectID": "global",
+        "directory": "/work/shop",
+        "title": title,
+        "time": {"created": created, "updated": created + 9000},
+        **more,
+    }
+
+
+_AT = 1_772_701_200_000  # 2026-03-05T09:00:00Z
+_OPENCODE = {
+    "session/global/ses_1.json": opencode_session("ses_1", "Basket cookie", _AT),
+    "message/ses_1/msg_1.json": opencode_message("msg_1", "ses_1", "user", _AT + 1000),
+    "part/msg_1/prt_1.json": opencode_part("prt_1", "msg_1", "ses_1", "Write a test for the basket"),
+    "message/ses_1/msg_2.json": opencode_message("msg_2", "ses_1", "assistant", _AT + 2000),
+    "part/msg_2/prt_2.json": opencode_part("prt_2", "msg_2", "ses_1", "I look at the code first."),
+    "part/msg_2/prt_3.json": opencode_part("prt_3", "msg_2", "ses_1", "It is written."),
+    "session/global/ses_2.json": opencode_session("ses_2", "Explore", _AT + 3000, parentID="ses_1"),
+    "message/ses_2/msg_3.json": opencode_message("msg_3", "ses_2", "user", _AT + 3000),
+}
+
+_FILES: dict[str, list[dict[str, Any]]] = {
+    f".claude/projects/-work-shop/{CLAUDE}.jsonl": _CLAUDE_LINES,
+    f".claude/projects/-work-shop/{CLAUDE}/subagents/agent-a1b2c3d.jsonl": _CLAUDE_AGENT,
+    ".claude/projects/-work-shop/agent-e4f5a6b.jsonl": _CLAUDE_AGENT,
+    f".codex/sessions/2026/03/03/rollout-2026-03-03T10-00-00-{CODEX}.jsonl": _CODEX_LINES,
+    f".codex/sessions/2026/03/04/rollout-2026-03-04T00-00-03-{CODEX_CHILD}.jsonl": _CODEX_AGENT,
+    f".gemini/tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl": _GEMINI_LINES,
+    f".gemini/tmp/0a0a/chats/{GEMINI}/{GEMINI_CHILD}.jsonl": _GEMINI_AGENT,
+    f".cursor/projects/work-shop/agent-transcripts/{CURSOR}/{CURSOR}.jsonl": _CURSOR_LINES,
+    f".cursor/projects/work-shop/agent-transcripts/{CURSOR}/subagents/{CURSOR_CHILD}.jsonl": _CURSOR_AGENT,
+}
+
+_BESIDE = (
+    ".claude/settings.json",
+    ".claude/todos/1.json",
+    f".claude/projects/-work-shop/{CLAUDE}/tool-results/1.json",
+    ".codex/auth.json",
+    ".codex/history.jsonl",
+    ".codex/sessions/2026/03/03/notes.jsonl",
+    ".gemini/settings.json",
+    ".gemini/tmp/0a0a/logs.json",
+    ".gemini/tmp/0a0a/checkpoint-1.json",
+    ".cursor/cli-config.json",
+    ".cursor/projects/work-shop/mcps/1.json",
+    ".local/share/opencode/auth.json",
+    ".local/share/opencode/storage/project/global.json",
+    ".local/share/opencode/storage/todo/ses_1.json",
+)
+
+TRANSCRIPTS = (
+    Transcript(
+        f"projects/-work-shop/{CLAUDE}.jsonl",
+        "claude",
+        "Why does the basket forget its items?",
+        "2026-03-02T09:00:00Z",
+        "2026-03-02T09:00:04.500000Z",
+    ),
+    Transcript(
+        f"projects/-work-shop/{CLAUDE}/subagents/agent-a1b2c3d.jsonl",
+        "claude",
+        "Look for the code that writes the cookie",
+        "2026-03-02T09:00:02Z",
+        "2026-03-02T09:00:02Z",
+        f"projects/-work-shop/{CLAUDE}.jsonl",
+    ),
+    Transcript(
+        "projects/-work-shop/agent-e4f5a6b.jsonl",
+        "claude",
+        "Look for the code that writes the cookie",
+        "2026-03-02T09:00:02Z",
+        "2026-03-02T09:00:02Z",
+        f"projects/-work-shop/{CLAUDE}.jsonl",
+    ),
+    Transcript(
+        f"sessions/2026/03/03/rollout-2026-03-03T10-00-00-{CODEX}.jsonl",
+        "codex",
+        "Make the tests faster",
+        "2026-03-03T10:00:00Z",
+        "2026-03-03T10:00:09Z",
+    ),
+    Transcript(
+        f"sessions/2026/03/04/rollout-2026-03-04T00-00-03-{CODEX_CHILD}.jsonl",
+        "codex",
+        "Measure each test",
+        "2026-03-03T10:00:03Z",
+        "2026-03-03T10:00:04Z",
+        f"sessions/2026/03/03/rollout-2026-03-03T10-00-00-{CODEX}.jsonl",
+    ),
+    Transcript(
+        f"tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl",
+        "gemini_cli",
+        "Draw the architecture",
+        "2026-03-04T11:00:00Z",
+        "2026-03-04T11:00:07Z",
+    ),
+    Transcript(
+        f"tmp/0a0a/chats/{GEMINI}/{GEMINI_CHILD}.jsonl",
+        "gemini_cli",
+        "List the modules",
+        "2026-03-04T11:00:03Z",
+        "2026-03-04T11:00:04Z",
+        f"tmp/0a0a/chats/session-2026-03-04T11-00-{GEMINI[:8]}.jsonl",
+    ),
+    Transcript(
+        f"projects/work-shop/agent-transcripts/{CURSOR}/{CURSOR}.jsonl",
+        "cursor",
+        "Rename the module",
+        None,
+        None,
+    ),
+    Transcript(
+        f"projects/work-shop/agent-transcripts/{CURSOR}/subagents/{CURSOR_CHILD}.jsonl",
+        "cursor",
+        "Find what imports it",
+        None,
+        None,
+        f"projects/work-shop/agent-transcripts/{CURSOR}/{CURSOR}.jsonl",
+    ),
+    Transcript(
+        "storage/session/global/ses_1.json",
+        "opencode",
+        "Basket cookie",
+        "2026-03-05T09:00:00Z",
+        "2026-03-05T09:00:02Z",
+    ),
+    Transcript(
+        "storage/session/global/ses_2.json",
+        "opencode",
+        "Explore",
+        "2026-03-05T09:00:03Z",
+        "2026-03-05T09:00:03Z",
+        "storage/session/global/ses_1.json",
+    ),
+)
+
+
+def write_home(folder: Path) -> Path:
+    """Fills the folder as the CLIs do."""
+    for name, records in _FILES.items():
+        write(folder / name, "".join(f"{json.dumps(record)}\n" for record in records))
+    for name, record in _OPENCODE.items():
+        write(opencode_storage(folder) / name, json.dumps(record, indent=2))
+    for name in _BESIDE:
+        write(folder / name, "{}")
+    return folder
+
+
+def opencode_storage(folder: Path) -> Path:
+    return folder / ".local/share/opencode/storage"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
