@@ -5,10 +5,11 @@ message, the later form of an item takes the place of the earlier, usage that co
 what a format writes twice is kept and marked, so that it counts once.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
@@ -98,8 +99,8 @@ class _Draft:
 
     line: int
     turn: int
-    name: str
-    """What its id is derived from, if it has none of its own."""
+    name: tuple[str, int]
+    """What its id is derived from, if it has none of its own: its text, and which of the parts in it this is."""
     id: str | None
     source: str
     role: str
@@ -112,7 +113,7 @@ class _Draft:
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
 
-    def texts(self) -> str:
+    def said(self) -> str:
         return "".join(str(block.get(block["type"])) for block in self.blocks if block["type"] in _SAID)
 
     def is_prompt(self) -> bool:
@@ -127,21 +128,38 @@ class _Draft:
 _SAID = frozenset({"text", "thinking"})
 
 
+class _Where(NamedTuple):
+    """What a part was read in."""
+
+    read: Read
+    facts: Facts
+    source: str
+    name: tuple[str, int]
+
+
 class _Fold:
     """The way through the lines of one session."""
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
-        self._by_key: dict[tuple[str, str], _Draft] = {}
-        self._kept: dict[str, _Draft] = {}
-        self._turn = 0
         self._line = -1
-        self._repeated: set[tuple[str, str]] = set()
+        self._turn = 0
+        self._last: _Draft | None = None
+        """Of those that count, as are the next two."""
+        self._answer: _Draft | None = None
+        self._prompt: _Draft | None = None
+        self._repeated_answer: _Draft | None = None
+        self._by_key: dict[tuple[str, str], _Draft] = {}
+        """Of this turn."""
+        self._kept: dict[str, _Draft] = {}
+        self._lines_seen: set[tuple[str, str]] = set()
         self._known: dict[str, str] = {}
         self._usage_keys: set[str] = set()
+        self._costs: dict[str | None, float] = {}
         self._results: dict[str, Block] = {}
         self._retracted: set[str] = set()
-        self._costs: dict[str | None, float] = {}
+        self._places: dict[str, int] = {}
+        self._rewound: list[tuple[int, int]] = []
 
     def hear(self, raw: str | bytes, source: str | None) -> None:
         """Takes from a line what it says of the session, and nothing else."""
@@ -153,23 +171,25 @@ class _Fold:
         if not raw.strip():
             return
         text = raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
-        for place, read in enumerate(_each(read_raw(raw, source))):
+        number = count()
+        for read in _each(read_raw(raw, source)):
             facts = read.facts()
             self._remember(facts)
-            if facts.uuid and self._is_repeated(facts.uuid, text):
-                continue
-            for number, part in enumerate(_parts(read)):
-                self._join(part, read, facts, f"{text}\n{place}\n{number}", read.source(source))
+            if not self._is_repeated(facts, text):
+                for part in _parts(read):
+                    self._join(part, _Where(read, facts, read.source(source), (text, next(number))))
 
     def last_prompt(self) -> int | None:
         """The line of the last prompt behind the first line that became a message."""
-        lines = [draft.line for draft in self._drafts if draft.is_prompt() and not draft.echo]
-        return lines[-1] if lines and lines[-1] > self._drafts[0].line else None
+        prompt = self._prompt
+        return prompt.line if prompt is not None and prompt.line > self._drafts[0].line else None
 
     def messages(self) -> list[StandardMessage]:
         shadows = _find_shadows(self._drafts)
         ids = _Ids()
         named = {id(draft): ids.take(draft) for draft in self._drafts}
+        for place in {place for first, end in _merged(self._rewound) for place in range(first, end)}:
+            self._drafts[place].metadata["retracted"] = True
         for draft in self._drafts:
             draft.metadata["shadowOf"] = named.get(id(shadows.get(id(draft))))
             if draft.id in self._retracted:
@@ -177,95 +197,109 @@ class _Fold:
             draft.blocks = [self._with_result(block) for block in draft.blocks]
         return [_message(named[id(draft)], draft) for draft in self._drafts]
 
-    def _is_repeated(self, uuid: str, text: str) -> bool:
-        known = (uuid, text) in self._repeated
-        self._repeated.add((uuid, text))
+    def _is_repeated(self, facts: Facts, text: str) -> bool:
+        """Whether the same line, with an id of its own, was there before."""
+        if facts.uuid is None:
+            return False
+        known = (facts.uuid, text) in self._lines_seen
+        self._lines_seen.add((facts.uuid, text))
         return known
 
     def _remember(self, facts: Facts) -> None:
         told = {"sessionId": facts.session_id, "cliVersion": facts.client_version, "model": facts.model}
         self._known.update({key: value for key, value in told.items() if value})
 
-    def _join(self, part: Part, read: Read, facts: Facts, name: str, source: str) -> None:
+    def _join(self, part: Part, where: _Where) -> None:
         self._retracted.update(part.retracts)
         if part.rewinds_to is not None:
-            self._rewind(part.rewinds_to)
+            self._rewound.append((self._places.get(part.rewinds_to, 0), len(self._drafts)))
         for call, more in part.results.items():
             self._results.setdefault(call, {}).update(more)
         if part.usage_key is not None:
             if part.usage_key in self._usage_keys:
                 return
             self._usage_keys.add(part.usage_key)
-        draft = self._draft_for(part, read, facts, name, source)
+        draft = self._draft_for(part, where)
         if draft is not None:
-            self._write(draft, part, read)
+            self._write(draft, part, where)
         if part.usage_of_turn:
             self._end_turn(part, draft)
 
-    def _rewind(self, id: str) -> None:
-        """Marks a message and all behind it as retracted; all that there are, if it is not among them."""
-        place = next((place for place, draft in enumerate(self._drafts) if draft.id == id), 0)
-        for draft in self._drafts[place:]:
-            draft.metadata["retracted"] = True
-
-    def _draft_for(self, part: Part, read: Read, facts: Facts, name: str, source: str) -> _Draft | None:
+    def _draft_for(self, part: Part, where: _Where) -> _Draft | None:
+        """The message that a part belongs to. None for one that adds to an answer, where there is none."""
         if part.role is None:
-            answer = self._last_answer()
-            if part.error is None or (answer is not None and answer.turn == self._turn):
-                return answer
-            return self._begin(part, read, facts, name, source)
-        if part.key is not None and part.keeps_key and (known := self._kept.get(part.key)):
-            return known
-        if part.key is not None and (known := self._by_key.get((part.role, part.key))):
-            return known
-        last = self._last(lambda draft: not draft.echo) if part.adjoins else None
-        if last is not None and last.adjoins and last.role == part.role:
+            answer = self._answer or self._repeated_answer
+            is_its_error = part.error is None or (answer is not None and answer.turn == self._turn)
+            return answer if is_its_error else self._begin(part, where)
+        if part.key is not None:
+            known = self._kept.get(part.key) if part.keeps_key else self._by_key.get((part.role, part.key))
+            if known is not None:
+                return known
+        last = self._last
+        if part.adjoins and last is not None and last.adjoins and last.role == part.role:
             return last
-        return self._begin(part, read, facts, name, source)
+        return self._begin(part, where)
 
-    def _begin(self, part: Part, read: Read, facts: Facts, name: str, source: str) -> _Draft:
+    def _begin(self, part: Part, where: _Where) -> _Draft:
+        facts = where.facts
         draft = _Draft(
             line=self._line,
             turn=self._turn,
-            name=name,
+            name=where.name,
             id=part.id or facts.uuid,
-            source=source,
+            source=where.source,
             role=part.role or "system",
             timestamp=facts.timestamp if part.timestamp is None else part.timestamp,
             adjoins=part.adjoins,
             echo=part.echo,
-            blocks=[] if part.role else list(read.reading.blocks),
-            metadata={**self._known, "model": self._known.get("model") if part.role == "assistant" else None},
+            blocks=[] if part.role else list(where.read.reading.blocks),
+            metadata={key: self._known.get(key) for key in _KNOWN_OF[part.role == "assistant"]},
         )
+        self._places.setdefault(draft.id or "", len(self._drafts))
         self._drafts.append(draft)
-        if part.key is not None and part.role is not None:
-            self._by_key[part.role, part.key] = draft
-        if part.key is not None and part.keeps_key:
-            self._kept[part.key] = draft
+        self._point_at(draft, part)
         return draft
 
-    def _write(self, draft: _Draft, part: Part, read: Read) -> None:
-        is_new = not draft.originals
-        is_same = not is_new and part.replaces and part.blocks == draft.blocks
-        draft.blocks = list(part.blocks) if part.replaces else [*draft.blocks, *part.blocks]
+    def _point_at(self, draft: _Draft, part: Part) -> None:
+        if not draft.echo:
+            self._last = draft
+        if draft.role == "assistant":
+            self._answer, self._repeated_answer = (
+                (self._answer, draft) if draft.echo else (draft, self._repeated_answer)
+            )
+        if part.key is not None and part.role is not None:
+            self._by_key[part.role, part.key] = draft
+            if part.keeps_key:
+                self._kept[part.key] = draft
+
+    def _write(self, draft: _Draft, part: Part, where: _Where) -> None:
+        is_new, original = not draft.originals, _original(where.read)
+        is_same = not is_new and (
+            original is draft.originals[-1] or (part.replaces and part.blocks == draft.blocks)
+        )
+        if part.replaces:
+            draft.blocks = list(part.blocks)
+        else:
+            draft.blocks += part.blocks
         draft.metadata.update({key: value for key, value in part.metadata.items() if value is not None})
         draft.error = part.error or draft.error
         if part.usage is not None and not part.usage_of_turn:
             draft.usage = part.usage
-            draft.adjoins = (
-                draft.adjoins and part.role is not None
-            )  # the answer is counted: what follows is another
-        if is_new or not (is_same or draft.originals[-1] is _original(read)):
-            draft.originals.append(_original(read))
-        if (
-            is_new
-            and draft.is_prompt()
-            and part.role is not None
-            and not (part.echo and self._is_twin(draft))
-        ):
-            self._turn += 1
-            draft.turn = self._turn
-            self._by_key = {(part.role, part.key): draft} if part.key is not None else {}
+            draft.adjoins &= part.role is not None  # the answer is counted: what follows is another
+        if not is_same:
+            draft.originals.append(original)
+        if is_new and part.role is not None and draft.is_prompt():
+            self._begin_turn(draft, part)
+
+    def _begin_turn(self, prompt: _Draft, part: Part) -> None:
+        """A prompt that was just said in the form that counts begins none."""
+        if prompt.echo and self._prompt is not None and self._prompt.said() == prompt.said():
+            return
+        self._turn += 1
+        prompt.turn = self._turn
+        self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
+        if not prompt.echo:
+            self._prompt = prompt
 
     def _end_turn(self, part: Part, end: _Draft | None) -> None:
         """Gives the usage of the whole turn to its last answer, if no answer told its own, and its cost in any case."""
@@ -281,22 +315,22 @@ class _Fold:
         self._turn += 1
         self._by_key = {}
 
-    def _last(self, is_meant: Callable[[_Draft], bool]) -> _Draft | None:
-        return next((draft for draft in reversed(self._drafts) if is_meant(draft)), None)
-
-    def _last_answer(self) -> _Draft | None:
-        return self._last(lambda draft: draft.role == "assistant" and not draft.echo) or self._last(
-            lambda draft: draft.role == "assistant"
-        )
-
-    def _is_twin(self, draft: _Draft) -> bool:
-        """Whether this prompt was just said in the form that counts."""
-        said = self._last(lambda other: other is not draft and other.is_prompt())
-        return said is not None and said.texts() == draft.texts()
-
     def _with_result(self, block: Block) -> Block:
         more = self._results.get(block.get("tool_use_id") or "") if block["type"] == "tool_result" else None
         return {**more, **block} if more else block
+
+
+_KNOWN_OF = {True: ("sessionId", "cliVersion", "model"), False: ("sessionId", "cliVersion")}
+"""What a session says of its messages; the model, of answers alone."""
+
+
+def _merged(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The same places, each once."""
+    end = 0
+    for first, last in sorted(stretches):
+        if last > end:
+            yield max(first, end), last
+            end = last
 
 
 def _each(read: Read) -> Iterator[Read]:
@@ -327,55 +361,75 @@ def _find_shadows(drafts: Sequence[_Draft]) -> Mapping[int, _Draft]:
     Twins of the same text stand for each other one by one, in one turn or the next. A text that is part of another of
     its turn, or is all of them together, repeats them, too.
     """
-    same, turns = (
-        defaultdict[tuple[str, str], list[_Draft]](list),
-        defaultdict[tuple[str, int], list[_Draft]](list),
+    twins, turns = (
+        defaultdict[tuple[str, str], deque[_Draft]](deque),
+        defaultdict[tuple[str, int], _Said](_Said),
     )
     for draft in drafts:
         if not draft.echo:
-            same[draft.role, draft.texts()].append(draft)
-            turns[draft.role, draft.turn].append(draft)
+            twins[draft.role, draft.said()].append(draft)
+            turns[draft.role, draft.turn].add(draft)
     shadows = dict[int, _Draft]()
     for echo in drafts:
-        if echo.echo and (text := echo.texts()):
-            twin = _take_twin(echo, same[echo.role, text]) or _whole(text, turns[echo.role, echo.turn])
+        if echo.echo and (text := echo.said()):
+            twin = _take_twin(echo, twins[echo.role, text]) or turns[echo.role, echo.turn].holder(text)
             if twin is not None:
                 shadows[id(echo)] = twin
     return shadows
 
 
-def _take_twin(echo: _Draft, same: list[_Draft]) -> _Draft | None:
-    for place, draft in enumerate(same):
-        if abs(draft.turn - echo.turn) <= 1:
-            return same.pop(place)
-    return None
+def _take_twin(echo: _Draft, twins: deque[_Draft]) -> _Draft | None:
+    """The first of these that is near enough; those of turns long gone stand for none that follow."""
+    while twins and twins[0].turn < echo.turn - 1:
+        twins.popleft()
+    return twins.popleft() if twins and twins[0].turn <= echo.turn + 1 else None
 
 
-def _whole(text: str, said: list[_Draft]) -> _Draft | None:
-    """The message that holds this text, or the last of those that it holds one after the other."""
-    texts = [draft.texts() for draft in said]
-    holder = next((draft for draft, other in zip(said, texts, strict=True) if text in other), None)
-    return holder or (said[-1] if said and text == "".join(texts) else None)
+class _Said:
+    """What the messages of one role say in one turn."""
+
+    def __init__(self) -> None:
+        self._drafts: list[_Draft] = []
+        self._ends: list[int] = []
+        self._texts: list[str] = []
+        self._whole: str | None = None
+
+    def add(self, draft: _Draft) -> None:
+        self._drafts.append(draft)
+        self._texts.append(draft.said())
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(self._texts[-1]))
+
+    def holder(self, text: str) -> _Draft | None:
+        """The message that holds this text, or the last of them where it is what they say one after the other."""
+        if self._whole is None:
+            self._whole = "".join(self._texts)
+        start = self._whole.find(text)
+        if start < 0:
+            return None
+        place = bisect_right(self._ends, start)
+        inside = start + len(text) <= self._ends[place]
+        return self._drafts[place] if inside else self._drafts[-1] if text == self._whole else None
 
 
 class _Ids:
     """Gives each message an id of its own: what the provider says, once, else what follows from the text."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._times = Counter[str]()
 
     def take(self, draft: _Draft) -> str:
-        name = draft.id or draft.metadata.get("messageId") or str(uuid5(_NAMESPACE, _encodable(draft.name)))
-        id, count = name, 1
-        while id in self._taken:
-            count += 1
-            id = str(uuid5(_NAMESPACE, f"{_encodable(name)}\n{count}"))
-        self._taken.add(id)
+        name = draft.id or draft.metadata.get("messageId") or _derived_id(*draft.name)
+        id = name
+        while id in self._times:
+            self._times[name] += 1
+            id = _derived_id(name, self._times[name])
+        self._times[id] = 1
         return id
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+def _derived_id(text: str, number: int) -> str:
+    name = f"{text}\n{number}".encode("utf-8", "backslashreplace").decode()
+    return str(uuid5(_NAMESPACE, name))
 
 
 def _message(id: str, draft: _Draft) -> StandardMessage:

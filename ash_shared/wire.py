@@ -96,6 +96,12 @@ def count_at(record: Any, *path: str) -> int | None:
     return value if value.__class__ is int and 0 <= value < 2**53 else None
 
 
+def cost_at(record: Any, *path: str) -> float | None:
+    """The amount at this place, in the vendor's currency; None for anything but a number that is not negative."""
+    value = value_at(record, *path)
+    return float(value) if value.__class__ in (int, float) and 0 <= value < 1e15 else None
+
+
 def token_usage(  # noqa: PLR0913  # one argument per count
     vendor: Any,
     *,

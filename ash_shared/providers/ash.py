@@ -23,7 +23,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Kind, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
-from ash_shared.wire import milliseconds, text_at, value_at
+from ash_shared.wire import cost_at, milliseconds, text_at, value_at
 
 _ROLES: Mapping[str, Turn] = {"assistant": "assistant", "system": "system", "user": "user"}
 
@@ -244,7 +244,7 @@ def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
             role=None,
             usage=payload.get("usage"),
             usage_of_turn=True,
-            metadata={"costUsd": payload.get("costUsd")},
+            metadata={"costUsd": cost_at(payload, "costUsd")},
         )
     ]
 

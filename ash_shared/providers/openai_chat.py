@@ -24,6 +24,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
 from ash_shared.wire import (
+    cost_at,
     count_at,
     first_text,
     input_of,
@@ -624,7 +625,6 @@ def _completion_part(record: Record) -> Part:
     choice = next(iter(record["choices"]), None)
     blocks = _choice_blocks(choice) if choice else []
     first = [block for block in blocks if "choice_index" not in (block.get("extra") or {})]
-    cost = value_at(record, "usage", "cost")
     return Part(
         role="assistant",
         blocks=first or blocks,
@@ -634,7 +634,7 @@ def _completion_part(record: Record) -> Part:
             "messageId": text_at(record, "id"),
             "model": text_at(record, "model"),
             "stop_reason": "refusal" if _is_refused(blocks) else text_at(choice, "finish_reason"),
-            "costUsd": float(cost) if cost.__class__ in (int, float) else None,
+            "costUsd": cost_at(record, "usage", "cost"),
         },
         error=error_of(record.get("error") or value_at(choice, "error")),
     )

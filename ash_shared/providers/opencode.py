@@ -26,6 +26,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading
 from ash_shared.wire import (
+    cost_at,
     count_at,
     media_class,
     milliseconds,
@@ -325,7 +326,6 @@ def _whole_parts(message: Record) -> list[Part]:
 
 def _info_part(info: Record, told: Record | None = None) -> Part:
     """The message itself, without its parts."""
-    cost = info.get("cost")
     return Part(
         role=_role_of(info),
         key=text_at(info, "id"),
@@ -338,7 +338,7 @@ def _info_part(info: Record, told: Record | None = None) -> Part:
             "model": _model(info) if info["role"] != "user" else None,
             **(told or {}),
             "stop_reason": text_at(info, "finish"),
-            "costUsd": float(cost) if cost.__class__ in (int, float) else None,
+            "costUsd": cost_at(info, "cost"),
         },
         error=_error(info["error"]) if info.get("error").__class__ is dict else None,
     )
@@ -358,7 +358,6 @@ def _part_parts(part: Record, role: Turn) -> list[Part]:
 
 def _step_part(part: Record, key: str | None) -> Part:
     """The end of an answer: its counts, and what it cost."""
-    cost = part.get("cost")
     return Part(
         role="assistant",
         key=key,
@@ -368,7 +367,7 @@ def _step_part(part: Record, key: str | None) -> Part:
         metadata={
             "messageId": key,
             "stop_reason": text_at(part, "reason"),
-            "costUsd": float(cost) if cost.__class__ in (int, float) else None,
+            "costUsd": cost_at(part, "cost"),
         },
     )
 

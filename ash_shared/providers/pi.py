@@ -23,7 +23,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
-from ash_shared.wire import count_at, input_of, milliseconds, text_at, token_usage, value_at
+from ash_shared.wire import cost_at, count_at, input_of, milliseconds, text_at, token_usage, value_at
 
 
 def read_block(block: Any) -> Block:
@@ -348,7 +348,6 @@ def _result_part(message: Record, reading: RecordReading) -> Part:
 
 
 def _answer_part(message: Record, reading: RecordReading) -> Part:
-    cost = value_at(message, "usage", "cost", "total")
     return Part(
         role="assistant",
         blocks=reading.blocks,
@@ -357,7 +356,7 @@ def _answer_part(message: Record, reading: RecordReading) -> Part:
             "model": text_at(message, "model"),
             "messageId": text_at(message, "responseId"),
             "stop_reason": text_at(message, "stopReason"),
-            "costUsd": float(cost) if cost.__class__ in (int, float) else None,
+            "costUsd": cost_at(message, "usage", "cost", "total"),
         },
         error=_error(message),
     )

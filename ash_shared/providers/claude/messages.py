@@ -8,7 +8,7 @@ from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Record, RecordReading, Turn
 from ash_shared.providers.claude.content import read_content
 from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
-from ash_shared.wire import count_at, first_text, milliseconds, text_at, token_usage
+from ash_shared.wire import cost_at, count_at, first_text, milliseconds, text_at, token_usage
 
 
 def facts(record: Record) -> Facts:
@@ -135,7 +135,6 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """The end of a run: its text repeats the last answer, and its usage is that of all answers."""
     failed = record.get("is_error") is True or bool(record.get("errors"))
     error = _run_error(record) if failed else None
-    cost = record.get("total_cost_usd")
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [
         Part(
@@ -145,7 +144,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             usage=_usage(record.get("usage")),
             usage_of_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
-            total_cost=float(cost) if cost.__class__ in (int, float) else None,
+            total_cost=cost_at(record, "total_cost_usd"),
             error=error,
         )
     ]
