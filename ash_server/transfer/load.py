@@ -9,7 +9,7 @@ from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_messages
 
 
-def load_session(path: Path) -> list[StandardMessage]:
+def load_session(path: str | Path) -> list[StandardMessage]:
     """The messages of a transcript, whichever CLI wrote it: `.jsonl`, `.json`, `.jsonl.zst`, a session of OpenCode.
 
     For OpenCode, `path` is the session's own file, `storage/session/<project>/<session>.json`. Raises OSError where
@@ -18,8 +18,9 @@ def load_session(path: Path) -> list[StandardMessage]:
     The answer holds all of the transcript, decoded (`_original`) and typed: several times the size of its file. What
     is too large for that can be imported, and read from the store in pages.
     """
-    source = opencode.SOURCE if opencode.is_session(path) else None
-    texts = (line.data for line in read_transcript(path) if line.data is not None)
+    file = Path(path)
+    source = opencode.SOURCE if opencode.is_session(file) else None
+    texts = (line.data for line in read_transcript(file) if line.data is not None)
     return transform_messages(texts, source)
 
 

@@ -82,20 +82,32 @@ def bounded(blocks: list[Block]) -> list[Block]:
 
 def read_parts(parts: Any) -> list[Block]:
     """The blocks of a list of parts; of one part, or a bare text, where a list is not needed."""
-    return bounded([read_part(part) for part in listed(parts)])
+    return bounded([block for part in listed(parts) for block in _read_each(part)])
+
+
+def _read_each(part: Any) -> list[Block]:
+    """A block for each thing that a part is; what stands beside them goes with the first."""
+    if part.__class__ is not dict or len(part) == 1 or is_native(part):
+        return [read_part(part)]
+    others = _kinds(part)[1:]
+    return [read_part(_without(part, others)), *(read_part({kind: part[kind]}) for kind in others)]
+
+
+def _kinds(part: Block) -> list[str]:
+    """The keys that say what a part is; a null says nothing where another does."""
+    kinds = [key for key in part if key in PART_KEYS]
+    return [key for key in kinds if part[key] is not None] or kinds[:1]
 
 
 def read_part(part: Any) -> Block:
-    """The block of one part."""
+    """The block of one part; of the first thing that it is, where it is several."""
     if part.__class__ is str:
         return text_block(part)
     if part.__class__ is not dict:
         return raw_block("unknown_type", part)
     if is_native(part):
         return part
-    kinds = [key for key in part if key in PART_KEYS]
-    if len(kinds) > 1:
-        kinds = [key for key in kinds if part[key] is not None] or kinds
+    kinds = _kinds(part)
     return _read_kind(kinds[0], part) if kinds else _aside(part)
 
 

@@ -215,7 +215,7 @@ def read(record: Record) -> RecordReading:
     for is_so, reads in _SHAPES:
         if is_so(document):
             return reads(document)
-    return RecordReading("record", "system", [raw_block("unknown_type", record)])
+    return RecordReading("record", "system", [raw_block("unknown_type", record, text_at(record, "type"))])
 
 
 def _is_event(record: Record) -> bool:

@@ -83,12 +83,13 @@ def _reasoning(item: Record) -> list[Block]:
     summary, content = ("summary_text", "raw_content") if "summary_text" in item else ("summary", "content")
     thoughts = [_thought(text, is_summary=True) for text in item.get(summary) or []]
     thoughts += [_thought(text) for text in item.get(content) or []]
-    return within(thoughts or [_thought("")], item, (summary, content))
+    named = [{**thought, "source_type": item["type"]} for thought in thoughts or [_thought("")]]
+    return within(named, item, (summary, content))
 
 
 def _thought(text: str, *, is_summary: bool = False) -> Block:
     summary = {"is_summary": True} if is_summary else {}
-    return {"type": "thinking", "thinking": text, **summary, "source_type": "reasoning"}
+    return {"type": "thinking", "thinking": text, **summary}
 
 
 def _error(item: Record) -> Block:

@@ -194,7 +194,7 @@ def read(record: Record) -> RecordReading:
     if "parts" in record:
         return _read_lone_content(record)
     if is_part(record) and record:
-        return RecordReading("message", "user", [read_part(record)])
+        return RecordReading("message", "user", read_parts(record))
     return RecordReading("record", "system", [raw_block("unknown_type", record, wire_name(record))])
 
 
