@@ -104,9 +104,9 @@ class _Draft:
     id: str | None
     source: str
     role: str
-    timestamp: int | None
     adjoins: bool
     echo: bool
+    timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     usage: Block | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -249,7 +249,6 @@ class _Fold:
             id=part.id or facts.uuid,
             source=where.source,
             role=part.role or "system",
-            timestamp=facts.timestamp if part.timestamp is None else part.timestamp,
             adjoins=part.adjoins,
             echo=part.echo,
             blocks=[] if part.role else list(where.read.reading.blocks),
@@ -283,6 +282,8 @@ class _Fold:
             draft.blocks += part.blocks
         draft.metadata.update({key: value for key, value in part.metadata.items() if value is not None})
         draft.error = part.error or draft.error
+        if draft.timestamp is None and (is_new or part.role is not None):
+            draft.timestamp = where.facts.timestamp if part.timestamp is None else part.timestamp
         if part.usage is not None and not part.usage_of_turn:
             draft.usage = part.usage
             draft.adjoins &= part.role is not None  # the answer is counted: what follows is another

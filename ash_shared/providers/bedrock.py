@@ -352,9 +352,15 @@ _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
 )
 
 
+_MARKS = _EVENTS | {"message", "messages", "output", "role"}
+"""Keys of which every form has one."""
+
+
 def recognizes(record: Record) -> bool:
     """Whether a record is of the Converse API. None of its bodies has a `type`."""
-    return "type" not in record and any(is_form(record) for is_form, _ in _FORMS)
+    if "type" in record or _MARKS.isdisjoint(record):
+        return False
+    return any(is_form(record) for is_form, _ in _FORMS)
 
 
 def read(record: Record) -> RecordReading:

@@ -268,9 +268,10 @@ def _form(record: Record) -> Callable[[Record], RecordReading] | None:
     if wire.__class__ is str:
         is_ours, reader = _TYPES.get(wire, _NO_FORM)
         return reader if is_ours(record) else None
-    return next(
-        (reader for key, (is_ours, reader) in _KEYS.items() if key in record and is_ours(record)), None
-    )
+    for key, (is_ours, reader) in _KEYS.items():
+        if key in record and is_ours(record):
+            return reader
+    return None
 
 
 _NO_FORM: _Form = (lambda record: False, _control)

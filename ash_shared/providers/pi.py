@@ -132,6 +132,7 @@ _MESSAGES: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
     "compactionSummary": ("user", _summary),
     "custom": ("user", _custom),
     "hookMessage": ("user", _custom),
+    "system": ("system", _said),
     "toolResult": ("tool", _result),
     "user": ("user", _said),
 }
@@ -186,6 +187,7 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
     **dict.fromkeys(
         (
             "agent_end",
+            "agent_settled",
             "agent_start",
             "auto_compaction_start",
             "auto_retry_end",
@@ -261,8 +263,9 @@ def _is_bare(record: Record) -> bool:
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
-    **dict.fromkeys(("agent_start", "turn_start"), _is_bare),
-    **dict.fromkeys(("message_end", "message_start", "message_update", "turn_end"), _has_message),
+    **dict.fromkeys(("agent_settled", "agent_start", "turn_start"), _is_bare),
+    **dict.fromkeys(("message_end", "message_start", "turn_end"), _has_message),
+    "message_update": lambda record: "assistantMessageEvent" in record or _has_message(record),
     **dict.fromkeys(
         (
             "branch_summary",
@@ -338,6 +341,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.role == "user":
         synthetic = wire == "custom_message" or message.get("role") != "user"
         return [Part(role="user", blocks=reading.blocks, metadata={"synthetic": synthetic or None})]
+    if reading.role == "system":
+        return [Part(role="system", blocks=reading.blocks)]
     return [_answer_part(message, reading)]
 
 

@@ -90,9 +90,14 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
             )
             assert str(session_id_for("claude", f"samples/{TOUR}")) in url
             assert sorted((each["externalId"], each["messageCount"]) for each in sessions) == [
+                ("samples/bird-counter.jsonl", 16),
+                ("samples/bread-timer.jsonl", 30),
                 ("samples/csv-export.jsonl", 28),
+                ("samples/recipe-scaler.jsonl", 17),
                 ("samples/release-notes.jsonl", 27),
                 ("samples/tide-clock.jsonl", 23),
+                ("samples/trail-map.jsonl", 18),
+                ("samples/watering-plan.jsonl", 29),
             ]
             assert "postgres" in left_behind(tmp_path)
             assert stopped(ash.process, signal.SIGINT) == (0, "", "")
@@ -110,7 +115,7 @@ def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
         else:
             pytest.fail("the server did not find its database again")
 
-        assert len(sessions) == 3
+        assert len(sessions) == 8
         assert stopped(ash.process, signal.SIGINT)[0] == 0
     assert left_behind(tmp_path) == []
 
@@ -119,7 +124,7 @@ def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: 
     with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
         assert answer(f"{ash.address}/health/ready")["status"] == "ok"
     with psycopg.connect(bare_database_url) as conn:
-        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(3,)]
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(8,)]
     assert list(tmp_path.iterdir()) == []
 
 

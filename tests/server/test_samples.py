@@ -1,14 +1,25 @@
 """The sample sessions are what `ash demo` says of them."""
 
+import json
 from importlib.resources import files
 
 import pytest
 
 from ash_server.commands.run import TOUR
-from ash_shared import parse_jsonl
+from ash_shared import parse_jsonl, transform_messages
 from ash_shared.blocks import CLASSES
+from ash_shared.providers import discover
 
 SAMPLES = {path.name: path.read_text() for path in (files("ash_server") / "samples").iterdir()}
+
+OTHERS = {
+    "bird-counter.jsonl": "gemini_cli",
+    "bread-timer.jsonl": "codex",
+    "recipe-scaler.jsonl": "cursor",
+    "trail-map.jsonl": "opencode",
+    "watering-plan.jsonl": "pi",
+}
+"""Those that Claude Code did not write, and their sources."""
 
 SHOWN = {
     "csv-export.jsonl": {
@@ -35,8 +46,33 @@ def test_every_line_is_read(name: str) -> None:
         (block.raw_type, block.reason) for each in readings for block in each.parsed if block.type == "raw"
     }
 
-    assert {reading.source for reading in readings} == {"claude"}
-    assert {each for each in reasons if each[1] != "control"} <= {("tide_widget", "unknown_type")}
+    assert {reading.source for reading in readings} == {OTHERS.get(name, "claude")}
+    assert {each for each in reasons if each[1] not in ("control", "stream_fragment")} <= {
+        ("tide_widget", "unknown_type")
+    }
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_line_is_of_one_format(name: str) -> None:
+    records = [json.loads(line) for line in SAMPLES[name].splitlines()]
+    sources = {tuple(each.source for each in discover().values() if each.recognizes(it)) for it in records}
+
+    assert sources == {(OTHERS.get(name, "claude"),)}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_clis_speak_run_tools_and_count(name: str) -> None:
+    messages = [message.model_dump() for message in transform_messages(SAMPLES[name])]
+    blocks = [block for message in messages for block in message["content"]]
+    called, answered = (
+        [block[key] for block in blocks if block["type"] == type]
+        for type, key in (("tool_use", "id"), ("tool_result", "tool_use_id"))
+    )
+
+    assert any(message["role"] == "assistant" and "usage" in message for message in messages)
+    assert len(called) >= 2
+    assert called == answered
+    assert {block["is_error"] for block in blocks if block["type"] == "tool_result"} == {True, False}
 
 
 def test_one_session_has_every_type_of_block() -> None:

@@ -174,9 +174,10 @@ _FORMS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordRe
 
 
 def _form(record: Record) -> str | None:
-    return next(
-        (key for key, (is_of_form, _) in _FORMS.items() if key in record and is_of_form(record)), None
-    )
+    for key, (is_of_form, _) in _FORMS.items():
+        if key in record and is_of_form(record):
+            return key
+    return None
 
 
 def recognizes(record: Record) -> bool:
