@@ -217,6 +217,12 @@ def sessions(limit: int, as_json: bool) -> None:
 @click.option("--type", type=click.Choice(BLOCK_TYPES), help="Only messages with a block of this type.")
 @click.option("--json", "form", flag_value="json", help="One JSON document, as the API answers.")
 @click.option("--raw", "form", flag_value="raw", help="The stored texts.")
+@click.option(
+    "--standard",
+    "form",
+    flag_value="standard",
+    help="One JSON document for each standard message, made of up to --limit stored ones.",
+)
 def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
     """Show the messages of a session as typed content.
 
@@ -224,12 +230,26 @@ def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
 
     \b
     ash messages 0d5c0a1e --type tool_use
+    ash messages 0d5c0a1e --standard | jq .usage
     """
     from ash_server.commands import browse
     from ash_server.commands.store import with_store
 
+    if form == "standard":
+        bounds = _bounds(page)
+        with_store(lambda conn: browse.print_standard(conn, session, **bounds))
+        return
     show = {"json": browse.show_json, "raw": browse.show_raw}.get(form or "", browse.show_view)
     with_store(lambda conn: browse.print_messages(conn, session, show, **page))
+
+
+def _bounds(page: "Page") -> dict[str, int]:
+    """What of a page's wishes standard messages can have: they are made of all that is stored."""
+    if page["role"] or page["type"] or tuple(page["kinds"]) != KINDS[:2]:
+        raise click.UsageError(
+            "--kind, --role and --type choose stored messages, and --standard reads all of them."
+        )
+    return {"after": page["after"], "limit": page["limit"]}
 
 
 @ash.command()
@@ -254,18 +274,16 @@ def drift(paths: tuple[Path, ...], as_json: bool) -> int:
 
 @ash.command()
 @click.argument("sessions", metavar="[SESSION...]", nargs=-1)
-@click.option("--diff", is_flag=True, help="Show it; needed, since writing it is what `ash reindex` does.")
+@click.option("--diff", is_flag=True, expose_value=False, help="Show what differs: it does nothing else.")
 @json_option
-def reparse(sessions: tuple[str, ...], diff: bool, as_json: bool) -> None:
+def reparse(sessions: tuple[str, ...], as_json: bool) -> None:
     """Show what this version of Ash reads differently than when a message was stored or last reindexed.
 
-    Writes nothing. Looks at all sessions where none is named.
+    Writes nothing; `ash reindex` does. Looks at all sessions where none is named.
 
     \b
     ash reparse --diff
     """
-    if not diff:
-        raise click.UsageError("Give --diff to see what reads differently; `ash reindex` writes it.")
     from ash_server.commands import reparse as command
     from ash_server.commands.store import with_store
 

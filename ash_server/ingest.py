@@ -21,22 +21,15 @@ def new_message(
         id=id if id is not None else _derived_id(session_id, described.facts.uuid, raw),
         given=id is not None,
         content=raw,
-        role=role or described.role,
-        kind=described.kind,
-        source=described.source,
-        block_types=described.block_types,
+        described=described._replace(role=role) if role else described,
         role_given=role is not None,
         source_given=source is not None,
-        facts=described.facts,
-        prompt=described.prompt,
-        drift=described.drift,
-        digest=described.digest,
     )
 
 
-def line_id(session_id: UUID, number: int) -> str:
-    """The id of a line of an imported file; lines are counted from 1."""
-    return str(uuid5(session_id, str(number)))
+def line_id(session_id: UUID, name: int | str) -> str:
+    """The id of a line of an imported file, counted from 1; or of a file of a session that is kept in many."""
+    return str(uuid5(session_id, str(name)))
 
 
 def _derived_id(session_id: UUID, provider_id: str | None, raw: str) -> str:

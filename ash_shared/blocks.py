@@ -160,8 +160,8 @@ def _object_check(model: type[BaseModel]) -> Check:
     inner = [(name, check) for name, of in parts.items() for part in of if (check := _inner_check(part))]
 
     def accepts(block: Block) -> bool:
-        for key in block:
-            if key in classes and block[key].__class__ not in classes[key]:
+        for key, value in block.items():
+            if key in classes and value.__class__ not in classes[key]:
                 return False
         for key in required:
             if key not in block:

@@ -8,6 +8,7 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 
 from ash_shared.content import TextContent
 from ash_shared.message import MessageError, StandardMessage
+from ash_shared.parse import decode_json, shown_text
 from ash_shared.standard import transform_messages
 
 T = TypeVar("T")
@@ -94,8 +95,7 @@ def _plain(stdout: str | bytes, messages: list[StandardMessage]) -> str | None:
     """What a CLI printed as plain text: the answer itself."""
     if any(original.__class__ is not str for message in messages for original in message.original):
         return None
-    text = stdout if isinstance(stdout, str) else stdout.decode("utf-8", "backslashreplace")
-    return text.strip() or None
+    return shown_text(stdout).strip() or None
 
 
 def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
@@ -138,18 +138,25 @@ _MOST_TRIES = 1000
 def _json_in(answer: str) -> Iterator[Any]:
     """The JSON values that an answer may mean, the likeliest first."""
     fenced = [piece.partition("\n")[2] for piece in answer.split("```")[1::2]]
-    for text in (answer, *fenced):
+    for text in (answer, *fenced, *_values_in(answer)):
         try:
-            yield json.loads(text)
+            yield decode_json(text)
         except (ValueError, RecursionError):
             continue
-    start = 0
+
+
+def _values_in(answer: str) -> Iterator[str]:
+    """The texts of objects and lists in an answer, in order, until searching has cost a few times its length."""
+    start, budget = 0, 4 * len(answer) + 100_000
     for _ in range(_MOST_TRIES):
         places = [place for opening in "{[" if (place := answer.find(opening, start)) >= 0]
-        if not places:
+        if not places or budget < 0:
             return
+        place, start = min(places), min(places) + 1
         try:
-            value, start = _DECODER.raw_decode(answer, min(places))
-            yield value
-        except (ValueError, RecursionError):
-            start = min(places) + 1
+            _, start = _DECODER.raw_decode(answer, place)
+            yield answer[place:start]
+        except json.JSONDecodeError as error:
+            budget -= error.pos - place
+        except (ValueError, RecursionError):  # a number, or nesting, beyond what Python decodes
+            budget -= _MOST_TRIES

@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import TypeAdapter, ValidationError
 
 from ash_shared.blocks import (
@@ -109,12 +109,14 @@ def _prompt(blocks: list[Block]) -> str | None:
 
 
 def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
-    found = Counter(
+    found = [
         (block["reason"], block.get("rawType") or "")
         for block in blocks
         if block["type"] == "raw" and block["reason"] in _UNCOVERED
-    )
-    return tuple(Drift(reason, raw_type, count) for (reason, raw_type), count in sorted(found.items()))
+    ]
+    if not found:
+        return ()
+    return tuple(Drift(reason, name, count) for (reason, name), count in sorted(Counter(found).items()))
 
 
 _UNCOVERED = frozenset({"unknown_type", "malformed"})
@@ -127,9 +129,27 @@ def split_lines(text: str) -> list[str]:
 
 def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[ParsedLine]:
     """Every line of a JSONL text that is not blank, in order. Never raises."""
-    for number, raw in enumerate(split_lines(_text_of(_exact(text))), start=1):
-        if raw.strip():
-            yield ParsedLine(number, raw, read_message(raw, source))
+    exact = _exact(text)
+    lines: Sequence[str | bytes] = split_lines(exact) if isinstance(exact, str) else exact.split(b"\n")
+    for number, raw in enumerate(lines, start=1):
+        if not is_blank(raw):
+            yield ParsedLine(number, shown_text(raw), read_message(raw, source))
+
+
+def is_blank(raw: str | bytes) -> bool:
+    """Whether a line has nothing but what JSON takes for blanks."""
+    return not (raw.strip(" \t\r\n") if isinstance(raw, str) else raw.strip(b" \t\r\n"))
+
+
+def is_json(text: str | bytes) -> bool:
+    """Whether all of a text is one JSON value, also one that is too large to be read as structure."""
+    try:
+        decode_json(text)
+    except (LimitExceeded, RecursionError):
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def _shallow_json(levels: int) -> Any:
@@ -160,6 +180,9 @@ class _Envelope(Struct, gc=False):
     content: _Content | UnsetType = UNSET
     model: Raw | UnsetType = UNSET
     isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
+    ev: None = None
+    payload: None = None
+    original: None = field(default=None, name="_original")
 
 
 class _EnvelopeSlice(Struct, gc=False):
@@ -168,12 +191,15 @@ class _EnvelopeSlice(Struct, gc=False):
     content: Raw | UnsetType = UNSET
     model: Raw | UnsetType = UNSET
     isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
+    ev: None = None
+    payload: None = None
+    original: None = field(default=None, name="_original")
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_slices = msgspec.json.Decoder(_EnvelopeSlice).decode
 _decode_content = msgspec.json.Decoder(_Content).decode
-_decode_shallow = msgspec.json.Decoder(_Shallow).decode
+_decode_shallow = msgspec.json.Decoder(_shallow_json(10)).decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -228,7 +254,7 @@ def _typed_native(block: Any) -> Any:
     return _typed(_NATIVE.read_block(block))
 
 
-class Read(NamedTuple):
+class Read(Struct, frozen=True):
     """What was read, and by whom, where a provider knew the record."""
 
     reading: RecordReading
@@ -253,9 +279,9 @@ def read_raw(raw: str | bytes, source: str | None) -> Read:
 
 def _read(raw: str | bytes, source: str | None) -> Read:
     try:
-        return _read_value(_decode_any(raw), source)
+        return _read_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:
-        return _read_line(raw, source) or _read_unreadable(_text_of(raw), error)
+        return _read_line(raw, source) or _read_unreadable(shown_text(raw), error)
 
 
 class _MessageAlone(Struct, gc=False):
@@ -334,14 +360,14 @@ def _exact(raw: str | bytes) -> str | bytes:
     return str.__str__(raw) if isinstance(raw, str) else bytes(raw)
 
 
-def _text_of(raw: str | bytes) -> str:
+def shown_text(raw: str | bytes) -> str:
     """The text, with U+FFFD for what UTF-8 has no form for; bytes that are not UTF-8 are shown as escapes."""
     if isinstance(raw, bytes):
         return raw.decode("utf-8", "backslashreplace")
     return raw if raw.isascii() else _SURROGATES.sub("\ufffd", raw)
 
 
-def _decode_any(raw: str | bytes) -> Any:
+def decode_json(raw: str | bytes) -> Any:
     """The JSON value of a text. Raises LimitExceeded, RecursionError or another ValueError."""
     try:
         return _decode_shallow(raw)
@@ -446,17 +472,10 @@ def _read_element(value: Any, source: str | None) -> Read:
 def _read_record(record: Record, source: str | None) -> Read:
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return _read_record(record["data"], source)
-    provider = _PROVIDERS.get(source or "") or _recognize(record)
+    provider = _PROVIDERS.get(source or "") or _PROVIDERS.recognize(record)
     if provider is None:
         return _beside(_NATIVE.read_block(record))
     return Read(_read_with(provider, record), provider, record)
-
-
-def _recognize(record: Record) -> Provider | None:
-    for provider in _PROVIDERS.values():
-        if provider.recognizes(record):
-            return provider
-    return None
 
 
 def _read_with(provider: Provider, record: Record) -> RecordReading:
@@ -464,6 +483,6 @@ def _read_with(provider: Provider, record: Record) -> RecordReading:
         read = provider.read(record)
         if False not in map(is_valid, read.blocks):
             return read
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, LookupError, TypeError):
         pass
     return RecordReading("record", "system", [raw_block("malformed", record, wire_name(record))])

@@ -8,17 +8,19 @@ what a format writes twice is kept and marked, so that it counts once.
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, takewhile
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate, count, takewhile
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ash_shared.blocks import Block
-from ash_shared.message import Facts, MessageMetadata, StandardMessage
-from ash_shared.parse import Read, read_raw, split_lines, typed_blocks
+from ash_shared.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
+from ash_shared.parse import Read, is_blank, is_json, read_raw, shown_text, split_lines, typed_blocks
 from ash_shared.providers import Part, Record, message_of
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
@@ -44,16 +46,19 @@ def transform_messages(lines: Lines, source: str | None = None) -> list[Standard
 def _texts(lines: Lines) -> Iterable[str | bytes]:
     if not isinstance(lines, str | bytes):
         return lines
-    text = lines if isinstance(lines, str) else lines.decode("utf-8", "backslashreplace")
-    return [text] if _is_document(text) else split_lines(text)
+    if _is_document(lines):
+        return [lines]
+    return split_lines(lines) if isinstance(lines, str) else lines.split(b"\n")
 
 
-def _is_document(text: str) -> bool:
+def _is_document(text: str | bytes) -> bool:
     """Whether it is one JSON value, which may be written over several lines."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return False
+    except ValueError:  # also what it says of halves of surrogate pairs and of a mark of byte order
+        return is_json(text)
     return True
 
 
@@ -99,8 +104,8 @@ class _Draft:
 
     line: int
     turn: int
-    name: tuple[str, int]
-    """What its id is derived from, if it has none of its own: its text, and which of the parts in it this is."""
+    name: "_Name"
+    """What its id is derived from, if it has none of its own."""
     id: str | None
     source: str
     role: str
@@ -134,7 +139,7 @@ class _Where(NamedTuple):
     read: Read
     facts: Facts
     source: str
-    name: tuple[str, int]
+    name: "_Name"
 
 
 class _Fold:
@@ -148,6 +153,7 @@ class _Fold:
         """Of those that count, as are the next two."""
         self._answer: _Draft | None = None
         self._prompt: _Draft | None = None
+        self._prompt_said = ""
         self._repeated_answer: _Draft | None = None
         self._by_key: dict[tuple[str, str], _Draft] = {}
         """Of this turn."""
@@ -168,16 +174,16 @@ class _Fold:
 
     def add(self, raw: str | bytes, source: str | None) -> None:
         self._line += 1
-        if not raw.strip():
+        if is_blank(raw):
             return
-        text = raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
-        number = count()
+        line, number = _Line(raw), count()
         for read in _each(read_raw(raw, source)):
             facts = read.facts()
             self._remember(facts)
-            if not self._is_repeated(facts, text):
+            if not self._is_repeated(facts, line):
                 for part in _parts(read):
-                    self._join(part, _Where(read, facts, read.source(source), (text, next(number))))
+                    name = _Name(line, next(number))
+                    self._join(part, _Where(read, facts, shown_text(read.source(source)), name))
 
     def last_prompt(self) -> int | None:
         """The line of the last prompt behind the first line that became a message."""
@@ -191,18 +197,19 @@ class _Fold:
         for place in {place for first, end in _merged(self._rewound) for place in range(first, end)}:
             self._drafts[place].metadata["retracted"] = True
         for draft in self._drafts:
-            draft.metadata["shadowOf"] = named.get(id(shadows.get(id(draft))))
+            if id(draft) in shadows:
+                draft.metadata["shadowOf"] = named[id(shadows[id(draft)])]
             if draft.id in self._retracted:
                 draft.metadata["retracted"] = True
             draft.blocks = [self._with_result(block) for block in draft.blocks]
         return [_message(named[id(draft)], draft) for draft in self._drafts]
 
-    def _is_repeated(self, facts: Facts, text: str) -> bool:
+    def _is_repeated(self, facts: Facts, line: "_Line") -> bool:
         """Whether the same line, with an id of its own, was there before."""
         if facts.uuid is None:
             return False
-        known = (facts.uuid, text) in self._lines_seen
-        self._lines_seen.add((facts.uuid, text))
+        known = (facts.uuid, line.digest) in self._lines_seen
+        self._lines_seen.add((facts.uuid, line.digest))
         return known
 
     def _remember(self, facts: Facts) -> None:
@@ -215,9 +222,11 @@ class _Fold:
             self._rewound.append((self._places.get(part.rewinds_to, 0), len(self._drafts)))
         for call, more in part.results.items():
             self._results.setdefault(call, {}).update(more)
-        if part.usage_key is not None:
-            if part.usage_key in self._usage_keys:
+        if part.usage_key in self._usage_keys:
+            if part.role is None:
                 return
+            part = replace(part, usage=None)
+        if part.usage_key is not None:
             self._usage_keys.add(part.usage_key)
         draft = self._draft_for(part, where)
         if draft is not None:
@@ -272,7 +281,7 @@ class _Fold:
                 self._kept[part.key] = draft
 
     def _write(self, draft: _Draft, part: Part, where: _Where) -> None:
-        is_new, original = not draft.originals, _original(where.read)
+        is_new, original = not draft.originals, _original(part, where.read)
         is_same = not is_new and (
             original is draft.originals[-1] or (part.replaces and part.blocks == draft.blocks)
         )
@@ -294,13 +303,14 @@ class _Fold:
 
     def _begin_turn(self, prompt: _Draft, part: Part) -> None:
         """A prompt that was just said in the form that counts begins none."""
-        if prompt.echo and self._prompt is not None and self._prompt.said() == prompt.said():
+        said = prompt.said()
+        if prompt.echo and self._prompt is not None and self._prompt_said == said:
             return
         self._turn += 1
         prompt.turn = self._turn
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
         if not prompt.echo:
-            self._prompt = prompt
+            self._prompt, self._prompt_said = prompt, said
 
     def _end_turn(self, part: Part, end: _Draft | None) -> None:
         """Gives the usage of the whole turn to its last answer, if no answer told its own, and its cost in any case."""
@@ -342,8 +352,10 @@ def _each(read: Read) -> Iterator[Read]:
         yield read
 
 
-def _original(read: Read) -> Any:
-    """The decoded record; the text itself where there is none."""
+def _original(part: Part, read: Read) -> Any:
+    """The decoded record, or the piece of it that the part is; the text itself where there is none."""
+    if part.original is not None:
+        return part.original
     return read.reading.blocks[0].get("text") if read.record is None else read.record
 
 
@@ -352,7 +364,7 @@ def _parts(read: Read) -> list[Part]:
         return message_of({}, read.reading)
     try:
         return read.provider.parts(read.record, read.reading)
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return message_of(read.record, read.reading)
 
 
@@ -362,6 +374,8 @@ def _find_shadows(drafts: Sequence[_Draft]) -> Mapping[int, _Draft]:
     Twins of the same text stand for each other one by one, in one turn or the next. A text that is part of another of
     its turn, or is all of them together, repeats them, too.
     """
+    if not any(draft.echo for draft in drafts):
+        return {}
     twins, turns = (
         defaultdict[tuple[str, str], deque[_Draft]](deque),
         defaultdict[tuple[str, int], _Said](_Said),
@@ -391,25 +405,45 @@ class _Said:
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
-        self._ends: list[int] = []
         self._texts: list[str] = []
         self._whole: str | None = None
+        self._ends: list[int] = []
+        self._found = 0
+        self._budget = 0
 
     def add(self, draft: _Draft) -> None:
         self._drafts.append(draft)
         self._texts.append(draft.said())
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(self._texts[-1]))
 
     def holder(self, text: str) -> _Draft | None:
         """The message that holds this text, or the last of them where it is what they say one after the other."""
-        if self._whole is None:
-            self._whole = "".join(self._texts)
-        start = self._whole.find(text)
-        if start < 0:
+        if (start := self._find(text)) < 0:
             return None
         place = bisect_right(self._ends, start)
         inside = start + len(text) <= self._ends[place]
         return self._drafts[place] if inside else self._drafts[-1] if text == self._whole else None
+
+    def _find(self, text: str) -> int:
+        """Where it stands: mostly behind what was found last, as pieces of a stream do.
+
+        Searching from the beginning has an end when it has cost a few times what is said.
+        """
+        if self._whole is None:
+            self._whole = "".join(self._texts)
+            self._ends = list(accumulate(map(len, self._texts)))
+            self._budget = _SEARCHES * len(self._whole) + _SEARCHED
+        if self._whole.startswith(text, self._found):
+            start = self._found
+        elif self._budget < 0:
+            return -1
+        else:
+            self._budget -= len(self._whole)
+            start = self._whole.find(text)
+        self._found = start + len(text) if start >= 0 else self._found
+        return start
+
+
+_SEARCHES, _SEARCHED = 50, 10_000_000
 
 
 class _Ids:
@@ -419,13 +453,36 @@ class _Ids:
         self._times = Counter[str]()
 
     def take(self, draft: _Draft) -> str:
-        name = draft.id or draft.metadata.get("messageId") or _derived_id(*draft.name)
+        told = draft.id or draft.metadata.get("messageId")
+        name = told if told and told.__class__ is str else draft.name.id()
         id = name
         while id in self._times:
             self._times[name] += 1
             id = _derived_id(name, self._times[name])
         self._times[id] = 1
         return id
+
+
+class _Line:
+    """A text of the session."""
+
+    def __init__(self, raw: str | bytes) -> None:
+        self._raw = raw
+
+    @cached_property
+    def digest(self) -> str:
+        raw = self._raw.encode("utf-8", "surrogatepass") if isinstance(self._raw, str) else self._raw
+        return blake2b(raw, digest_size=16).hexdigest()
+
+
+class _Name(NamedTuple):
+    """A part by the line it was read in, and its place among the parts of that line."""
+
+    line: _Line
+    number: int
+
+    def id(self) -> str:
+        return _derived_id(self.line.digest, self.number)
 
 
 def _derived_id(text: str, number: int) -> str:
@@ -439,12 +496,23 @@ def _message(id: str, draft: _Draft) -> StandardMessage:
         "role": draft.role,
         "timestamp": draft.timestamp,
         "content": typed_blocks(draft.blocks),
-        "usage": draft.usage,
+        "usage": _checked(StandardTokenUsage, draft.usage),
         "metadata": _metadata({**draft.metadata, "source": draft.source}),
-        "error": draft.error,
+        "error": _checked(MessageError, draft.error),
         "_original": draft.originals,
     }
     return StandardMessage.model_validate({key: value for key, value in values.items() if value is not None})
+
+
+Checked = TypeVar("Checked", bound=BaseModel)
+
+
+def _checked(model: type[Checked], values: Any) -> Checked | None:
+    """None for what is not of the form that its name promises: it stays in the records."""
+    try:
+        return None if values is None else model.model_validate(values, strict=True)
+    except ValidationError:
+        return None
 
 
 def _metadata(values: Record) -> MessageMetadata:

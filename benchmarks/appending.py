@@ -184,10 +184,10 @@ async def _insert(
     columns: list[list[str]] = [
         [message.id for message in messages],
         [message.content for message in messages],
-        [message.role for message in messages],
-        [message.kind for message in messages],
-        [message.source for message in messages],
-        [",".join(message.block_types) for message in messages],
+        [message.described.role for message in messages],
+        [message.described.kind for message in messages],
+        [message.described.source for message in messages],
+        [",".join(message.described.block_types) for message in messages],
     ]
     await conns[writer].execute(_INSERT, [session_id, PARSER_VERSION, *columns])
 
@@ -197,7 +197,7 @@ async def _copy(
 ) -> None:
     async with conns[writer].cursor() as cursor, cursor.copy(_COPY_IN) as copy:
         copy.set_types(_COPY_TYPES)
-        for m in messages:
-            await copy.write_row(
-                (session_id, m.id, m.content, m.role, m.kind, m.source, list(m.block_types), PARSER_VERSION)
-            )
+        for message in messages:
+            of = message.described
+            told = (of.role, of.kind, of.source, list(of.block_types))
+            await copy.write_row((session_id, message.id, message.content, *told, PARSER_VERSION))

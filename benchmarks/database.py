@@ -12,6 +12,7 @@ from ash_server.db.embedded import EmbeddedPostgres
 from ash_server.db.engine import upgrade
 from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import create_session, uuid7
+from ash_shared.message import Description, Facts
 
 
 @contextmanager
@@ -50,8 +51,8 @@ def agent_message(text: str) -> NewMessage:
         id=str(uuid7()),
         given=False,
         content=text,
-        role="assistant",
-        kind="message",
-        source="claude",
-        block_types=("text",),
+        described=_DESCRIBED,
     )
+
+
+_DESCRIBED = Description("claude", "message", "assistant", ("text",), Facts(), None, (), bytes(16))

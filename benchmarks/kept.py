@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+_SAID_BESIDE = frozenset({"role", "type"})
+"""Keys whose values a class, or the message around the content, may say as well."""
 _UNTYPED = frozenset({"raw", "non_standard"})
 
 
@@ -27,6 +29,13 @@ def kept(messages: Iterable[bytes], shown: Iterable[Any]) -> Kept:
 
 
 def _content(record: dict[str, Any]) -> Any:
+    """What a line or an answer of any API says."""
+    if "choices" in record:
+        return [choice["message"] for choice in record["choices"]]
+    if "candidates" in record:
+        return [candidate.get("content") for candidate in record["candidates"]]
+    if "output" in record:
+        return record["output"]
     return record["message"]["content"] if "message" in record else record["content"]
 
 
@@ -42,7 +51,7 @@ def _leaves(value: Any) -> Counter[tuple[type, Any]]:
 
 def _walk(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
-        value = [item for key, item in value.items() if key != "type"]  # which a class may say as well
+        value = [item for key, item in value.items() if key not in _SAID_BESIDE]
     elif not isinstance(value, list | tuple):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             yield value

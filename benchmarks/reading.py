@@ -1,7 +1,7 @@
 """P4: the same messages, read by Ash and by its peers."""
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -9,9 +9,9 @@ import orjson
 from ash_shared import parse_message_content, parse_message_content_json
 from benchmarks.kept import Kept, kept
 from benchmarks.measure import Run, over, take_turns
-from benchmarks.peers import ASSISTANT, BARE, USER, Parser, installed_parsers
+from benchmarks.peers import ASSISTANT, BARE, CHAT, GEMINI, RESPONSES, USER, Parser, installed_parsers
 from benchmarks.peers.original import NAME, Original, original
-from benchmarks.samples import Samples, bare_messages, of_type, repeated
+from benchmarks.samples import Samples, answers, bare_messages, of_type, repeated
 from benchmarks.table import Details, Row, share
 
 _OBJECTS = "objects"
@@ -33,7 +33,7 @@ def measure(samples: Samples, size: Size) -> tuple[list[Row], list[Details]]:
     rows: list[Row] = []
     losses: list[tuple[str, ...]] = []
     for name, messages in _sets(samples).items():
-        with original(repeated(messages, size.messages)) as node:
+        with original(repeated(messages, size.messages)) if name in _CLAUDES else nullcontext() as node:
             chosen = [parser for parser in parsers if name in parser.reads]
             rows += _compare(name, messages, size, chosen, node)
             losses += [(name, *cells) for cells in _kept(messages, chosen, node)]
@@ -43,11 +43,18 @@ def measure(samples: Samples, size: Size) -> tuple[list[Row], list[Details]]:
     return rows, [Details(title, headings, losses)]
 
 
+_CLAUDES = frozenset({ASSISTANT, USER, BARE})
+"""What the original parser is made for."""
+
+
 def _sets(samples: Samples) -> dict[str, list[bytes]]:
     return {
         ASSISTANT: [line for line in samples.lines if of_type(line, "assistant")],
         USER: [line for line in samples.lines if of_type(line, "user")],
         BARE: bare_messages(samples.lines),
+        CHAT: answers(samples.folders["openai_chat_response"], "choices"),
+        RESPONSES: answers(samples.folders["openai_responses_response"], "output"),
+        GEMINI: answers(samples.folders["gemini_api_response"], "candidates"),
     }
 
 

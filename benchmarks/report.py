@@ -21,8 +21,9 @@ the machine than about Ash, and are left out.
 - P1 to P3: the same bytes, one message after the other, against `orjson.loads`, which builds everything and types
   nothing. The mix is the user and assistant lines of Claude Code sessions in their natural proportion.
 - P4: each peer is given the message's text and orjson to decode it, but for node, which has its strings ready. The
-  original TypeScript parser is re-expressed in `peers/original_parser.mjs`. Peers do other things too: anthropic and
-  pydantic-ai also model the usage, langchain-core translates into a schema of its own.
+  original TypeScript parser is re-expressed in `peers/original_parser.mjs`. Peers do other things too: anthropic,
+  openai, google-genai and pydantic-ai also model the usage, langchain-core translates into a schema of its own. A peer
+  that refuses a message is done with it sooner.
 - P5: in one process, without a network, the query to PostgreSQL included.
 - P6: rows of 2.5 KB on the embedded PostgreSQL with fsync on, each writer with a connection and a session of its own.
   The plain table has the same columns, an identity as its key and an index by session. Peers are given the objects

@@ -28,7 +28,8 @@ def load(*, smoke: bool) -> Samples:
     """Without the few records that are no JSON at all, which the decoders beside Ash refuse."""
     if smoke or not CORPUS.is_dir():
         lines = [dump(line) for line in islice(_conversation(), 60)]
-        return Samples(lines, {"claude_code_jsonl": lines}, "60 lines made by the bench itself")
+        folders = {"claude_code_jsonl": lines, **_made_answers()}
+        return Samples(lines, folders, "60 lines and 3 answers made by the bench itself")
     folders = {folder.name: list(_records(folder)) for folder in sorted(CORPUS.glob("*/"))}
     lines = [line for line in folders["claude_code_jsonl"] if of_type(line, "user", "assistant")]
     records = sum(map(len, folders.values()))
@@ -57,6 +58,11 @@ def bare_messages(lines: list[bytes]) -> list[bytes]:
     """The messages of the API, complete, that are inside assistant lines."""
     messages = (json.loads(line)["message"] for line in lines if of_type(line, "assistant"))
     return [dump(message) for message in messages if message.keys() >= {"id", "model", "usage", "content"}]
+
+
+def answers(records: list[bytes], key: str) -> list[bytes]:
+    """Those that are whole answers of an API, by the key that has what they say."""
+    return [raw for raw in records if isinstance(json.loads(raw).get(key), list)]
 
 
 def with_new_key(line: bytes) -> bytes:
@@ -137,3 +143,35 @@ def _line(role: str, number: int, content: Any) -> dict[str, Any]:
         "uuid": f"5b0c2e60-8f7e-4a53-9d55-{number:012x}",
         "timestamp": "2026-11-02T09:31:55.002Z",
     }
+
+
+def _made_answers() -> dict[str, list[bytes]]:
+    """One answer of each other API, in the folder of its format."""
+    said = "The test fails on one platform."
+    message = {"role": "assistant", "content": said}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"}
+    part = {"type": "output_text", "text": said, "annotations": []}
+    made: dict[str, dict[str, Any]] = {
+        "openai_chat_response": {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1762075915,
+            "model": "gpt-5",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        },
+        "openai_responses_response": {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1762075915,
+            "model": "gpt-5",
+            "output": [{**item, "content": [part]}],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+        },
+        "gemini_api_response": {
+            "candidates": [{"content": {"role": "model", "parts": [{"text": said}]}, "finishReason": "STOP"}],
+            "modelVersion": "gemini-3-pro",
+        },
+    }
+    return {folder: [dump(record)] for folder, record in made.items()}

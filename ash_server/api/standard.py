@@ -1,28 +1,21 @@
 """The conversation of a session as standard messages: alike for every provider."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Controller, Response, get
 from litestar.params import FromPath, QueryParameter
-from psycopg import AsyncConnection
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter
 
 from ash_server.api.bodies import JSON
 from ash_server.api.operations import json_of, operation
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, refusals
-from ash_server.db.messages import StoredMessage, list_lines
-from ash_server.db.sessions import get_session
+from ash_server.conversation import Lines, get_lines, to_conversation
 from ash_server.errors import SessionNotFound
 from ash_shared.message import LAST_SEQUENCE, StandardMessage
-from ash_shared.standard import transform_page
 from ash_shared.visibility import filter_system_messages
-
-_HEAD = 20
-"""So many first lines tell which session it is, and which client wrote it."""
 
 
 class StandardMessagePage(BaseModel):
@@ -35,6 +28,8 @@ class StandardMessagePage(BaseModel):
     """The `after` of the next page: the sequence of the last stored message that this one was made of; absent where
     nothing more is stored."""
 
+
+_PAGE = TypeAdapter(StandardMessagePage)
 
 _EXAMPLE = {
     "data": [
@@ -80,7 +75,7 @@ class StandardMessageController(Controller):
             ),
         ] = 0,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=10_000, description="The most stored messages to read.")
+            int, QueryParameter(ge=1, le=1000, description="The most stored messages to read.")
         ] = 1000,
         visible: Annotated[
             bool,
@@ -88,27 +83,13 @@ class StandardMessageController(Controller):
         ] = False,
     ) -> Response[StandardMessagePage]:
         async with pool.connection() as conn:
-            last = (await get_session(conn, session_id)).message_count
-            lines = await list_lines(conn, session_id, after=after, limit=limit)
-            head = await _head(conn, session_id, after) if lines else []
-        more = bool(lines) and lines[-1].sequence < last
-        page = await asyncio.to_thread(_page, head, lines, more=more, visible=visible)
+            lines = await get_lines(conn, session_id, after=after, limit=limit)
+        page = await asyncio.to_thread(_page, lines, visible=visible)
         return Response[Any](page, media_type=JSON)
 
 
-async def _head(conn: AsyncConnection, session_id: UUID, after: int) -> list[StoredMessage]:
-    first = await list_lines(conn, session_id, limit=_HEAD) if after else []
-    return [each for each in first if each.sequence <= after]
-
-
-def _page(
-    head: Sequence[StoredMessage], lines: Sequence[StoredMessage], *, more: bool, visible: bool
-) -> bytes:
-    made = transform_page(_texts(lines), head=_texts(head), more=more)
-    data = filter_system_messages(made.messages) if visible else made.messages
-    next_after = lines[made.lines - 1].sequence if more else MISSING
-    return StandardMessagePage(data=data, next_after=next_after).model_dump_json().encode()
-
-
-def _texts(stored: Sequence[StoredMessage]) -> list[tuple[str, str | None]]:
-    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
+def _page(lines: Lines, *, visible: bool) -> bytes:
+    messages, next_after = to_conversation(lines)
+    data = filter_system_messages(messages) if visible else messages
+    page = StandardMessagePage(data=data, next_after=MISSING if next_after is None else next_after)
+    return _PAGE.dump_json(page)

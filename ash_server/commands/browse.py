@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from textwrap import shorten
 from typing import Unpack
 from uuid import UUID
 
@@ -14,11 +15,13 @@ from rich.text import Text
 from ash_server.commands.store import one_session
 from ash_server.commands.terminal import complain, errors, output, visible, visible_json
 from ash_server.commands.view import show_message
+from ash_server.conversation import get_lines, to_conversation
 from ash_server.db.messages import Page, StoredMessage, list_messages, may_go_on, to_message
 from ash_server.db.sessions import Session, active_at, list_sessions
 from ash_shared import parse_message_content
 
 _SHORTEST_ID = 8
+_LONGEST_TITLE = 80
 
 ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
 """Given the session, a page of it, and the cursor of the next one if there is one."""
@@ -33,7 +36,7 @@ async def print_sessions(conn: AsyncConnection, limit: int, as_json: bool) -> No
         if page.next_after is not MISSING:
             complain(f"these are the newest {limit}; --limit lists up to 1000")
     else:
-        complain("no sessions yet: `ash import PATH` brings some in")
+        complain("no sessions yet: `ash import --discover` shows what could be brought in")
 
 
 def _table(sessions: list[Session]) -> Table:
@@ -57,7 +60,10 @@ def _id_length(sessions: list[Session]) -> int:
 
 
 def _name(session: Session) -> str:
-    return next((name for name in (session.title, session.external_id) if name is not MISSING), "")
+    """Its title, as far as a line takes it, else what it is called where it comes from."""
+    if session.title is not MISSING:
+        return shorten(session.title, _LONGEST_TITLE, placeholder=" …")
+    return "" if session.external_id is MISSING else session.external_id
 
 
 async def print_messages(
@@ -67,6 +73,15 @@ async def print_messages(
     messages = await list_messages(conn, session.id, **page)
     full = may_go_on(messages, page["limit"]) and messages[-1].sequence < session.message_count
     show(session.id, messages, messages[-1].sequence if full else None)
+
+
+async def print_standard(conn: AsyncConnection, reference: str, *, after: int, limit: int) -> None:
+    """One JSON document for each standard message, as the API answers it."""
+    session = await one_session(conn, reference)
+    page = to_conversation(await get_lines(conn, session.id, after=after, limit=limit))
+    for message in page.messages:
+        click.echo(visible_json(message.model_dump_json()))
+    _point_to(page.next_after)
 
 
 def show_json(session_id: UUID, messages: list[StoredMessage], next_after: int | None) -> None:

@@ -19,7 +19,7 @@ from ash_server.commands.terminal import complain, output, visible
 from ash_server.db.sessions import session_id_for, stored_sessions
 from ash_server.settings import Settings
 from ash_server.transfer.files import Home, discover, external_id, find_homes
-from ash_server.transfer.load import transcript_files
+from ash_server.transfer.load import transcript_at
 
 
 @dataclass
@@ -76,7 +76,7 @@ def _look(home: Home) -> Found:
     found.files = list(discover(home, found.unread.append))
     for path in found.files:
         try:
-            stats = [file.stat() for file in transcript_files(path)]
+            stats = [file.stat() for file in transcript_at(path).files()]
         except OSError as error:
             found.unread.append(error)
             continue

@@ -18,7 +18,7 @@ from ash_server.commands.terminal import complain, output, visible, visible_json
 from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of, report_drift
 from ash_server.db.facts import moment
 from ash_server.transfer.files import find_files, find_homes
-from ash_server.transfer.load import read_transcript
+from ash_server.transfer.load import transcript_at
 from ash_shared.parse import describe_message
 
 _MOST_GROUPS = 1000
@@ -103,7 +103,7 @@ def _read(file: Path, kinds: defaultdict[_Kind, _Tally]) -> int:
     """
     own: defaultdict[_Kind, _Tally] = defaultdict(_Tally)
     version, number = None, 0
-    for number, line in enumerate(read_transcript(file), 1):  # noqa: B007  # the last one is the count
+    for number, line in enumerate(transcript_at(file).texts(), 1):  # noqa: B007  # the last one is the count
         described = describe_message(line.data or b"")
         told, seen = client_version_of(described.facts), moment(described.facts.timestamp)
         version = told or version

@@ -1,4 +1,4 @@
-"""`ash reparse --diff` and `ash reindex`: what the parser of this version makes of stored messages."""
+"""`ash reparse` and `ash reindex`: what the parser of this version makes of stored messages."""
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
@@ -101,7 +101,7 @@ def show_view(comparison: Comparison) -> None:
 def _sample(session_id: UUID, message: Reread) -> dict[str, Any]:
     stored, now = message.stored, message.now
     before = {"source": stored.source, "kind": stored.kind, "role": stored.role, "types": stored.block_types}
-    after = {"source": now.source, "kind": now.kind, "role": message.role, "types": list(now.block_types)}
+    after = {"source": now.source, "kind": now.kind, "role": now.role, "types": list(now.block_types)}
     return {"sessionId": str(session_id), "sequence": stored.sequence, "before": before, "now": after}
 
 

@@ -91,9 +91,9 @@ One of them shows all seven types of blocks:
 
 In another terminal:
 
-  {ash} messages {tour[:8]}           the same session, for people
-  {ash} import ~/.claude/projects   your own sessions
-  {ash} sessions                    what is there
+  {ash} messages {tour[:8]}     the same session, for people
+  {ash} sessions              what is there
+  {ash} import --discover     your own sessions, of five CLIs
 
 Ctrl-C stops Ash; what is stored stays."""
 

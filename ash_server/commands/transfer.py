@@ -33,7 +33,7 @@ from ash_server.transfer.files import (
     uncompressed,
 )
 from ash_server.transfer.jsonl import Imported, export_session, import_file
-from ash_server.transfer.load import transcript_files
+from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import parent_of
 from ash_server.transfer.tally import Problem, Tally
 
@@ -186,7 +186,7 @@ def _find(paths: Iterable[Path], homes: list[Home], report: Report) -> list[Path
 
 def _size(path: Path) -> int:
     try:
-        return sum(map(text_size, transcript_files(path)))
+        return sum(map(text_size, transcript_at(path).files()))
     except OSError:  # told when it is opened
         return 0
 

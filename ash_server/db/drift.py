@@ -7,7 +7,7 @@ have none. Groups of them show what changed, in which client, since when and whe
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -17,7 +17,7 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field
 from ash_server.db.facts import moment
 from ash_server.db.text import check_text, storable
 from ash_server.errors import InvalidParameter
-from ash_shared.message import Drift, Facts
+from ash_shared.message import Description, Drift, Facts
 
 Reason = Literal["unknown_type", "malformed"]
 
@@ -115,22 +115,11 @@ class DriftFilter(TypedDict, total=False):
     """The most groups: 100 where it is left out, at most 1,000."""
 
 
-class Drifting(Protocol):
-    """A message that was read."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def facts(self) -> Facts: ...
-    @property
-    def drift(self) -> tuple[Drift, ...]: ...
-
-
 class Placed(NamedTuple):
-    """Where a message lies in its session."""
+    """A message by its place in its session."""
 
     sequence: int
-    message: Drifting
+    described: Description
 
 
 class _Row(NamedTuple):
@@ -145,7 +134,7 @@ class _Row(NamedTuple):
 
 async def insert_drift(conn: AsyncConnection, session_id: UUID, placed: Iterable[Placed]) -> None:
     """Of messages that are stored. Where none of them drifts, which is nearly always, nothing is sent."""
-    rows = [row for each in placed if each.message.drift for row in _rows(each)]
+    rows = [row for each in placed if each.described.drift for row in _rows(each)]
     if rows:
         names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
         columns = map(list, zip(*rows, strict=True))
@@ -172,13 +161,13 @@ def client_version_of(facts: Facts) -> str | None:
 
 def _rows(placed: Placed) -> Iterator[_Row]:
     """Types that are alike as far as they are kept count as one."""
-    message, times = placed.message, Counter[tuple[str, str]]()
-    for drift in message.drift:
+    described, times = placed.described, Counter[tuple[str, str]]()
+    for drift in described.drift:
         times[drift.reason, raw_type_of(drift)] += drift.times
-    version = client_version_of(message.facts)
-    seen_at = moment(message.facts.timestamp)
+    version = client_version_of(described.facts)
+    seen_at = moment(described.facts.timestamp)
     for (reason, raw_type), count in times.items():
-        yield _Row(placed.sequence, reason, raw_type, message.source, version, count, seen_at)
+        yield _Row(placed.sequence, reason, raw_type, described.source, version, count, seen_at)
 
 
 def _to_group(row: Mapping[str, Any]) -> DriftGroup:

@@ -6,10 +6,10 @@ names that a tool gives take the place of that and of each other, and what a per
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ash_server.db.text import storable
-from ash_shared.message import Facts
+from ash_shared.message import Description
 
 UNNAMED, FROM_PROMPT, FROM_TOOL, FROM_PERSON = 0, 1, 2, 3
 """The ranks of titles."""
@@ -18,17 +18,6 @@ _LONGEST = 200
 
 _TIMES = range(1, 253_402_300_800_000)
 """Milliseconds since 1970 that a clock may have told: until the year 10000."""
-
-
-class Telling(Protocol):
-    """A message that was read."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def facts(self) -> Facts: ...
-    @property
-    def prompt(self) -> str | None: ...
 
 
 class SessionFacts(NamedTuple):
@@ -58,11 +47,12 @@ class SessionFacts(NamedTuple):
         )
 
 
-MERGE = """
+MERGE = f"""
     source = CASE source WHEN 'unknown' THEN %(source)b ELSE source END,
     first_at = least(first_at, %(first_at)b),
     last_at = greatest(last_at, %(last_at)b),
-    title = CASE WHEN %(title_rank)b::int2 > title_rank OR (%(title_rank)b::int2 = 2 AND title_rank = 2)
+    title = CASE
+        WHEN %(title_rank)b::int2 > title_rank OR (%(title_rank)b::int2 = {FROM_TOOL} AND title_rank = {FROM_TOOL})
         THEN %(title)b ELSE title END,
     title_rank = greatest(title_rank, %(title_rank)b::int2),
     client_version = coalesce(%(client_version)b, client_version),
@@ -70,19 +60,19 @@ MERGE = """
 """
 """`SessionFacts.then` in SQL: what a session's row is set to when messages are added to it."""
 
-RENEW = """
+RENEW = f"""
     source = CASE source WHEN 'unknown' THEN %(source)b ELSE source END,
     first_at = %(first_at)b,
     last_at = %(last_at)b,
-    title = CASE title_rank WHEN 3 THEN title ELSE %(title)b END,
-    title_rank = CASE title_rank WHEN 3 THEN 3 ELSE %(title_rank)b::int2 END,
+    title = CASE title_rank WHEN {FROM_PERSON} THEN title ELSE %(title)b END,
+    title_rank = CASE title_rank WHEN {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
     client_version = %(client_version)b,
     provider_session_id = %(provider_session_id)b
 """
 """What it is set to when all of its messages have told."""
 
 
-def facts_of(messages: Sequence[Telling]) -> SessionFacts:
+def facts_of(messages: Sequence[Description]) -> SessionFacts:
     times = [time for each in messages if (time := each.facts.timestamp) is not None and time in _TIMES]
     title, rank = _title(messages)
     return SessionFacts(
@@ -103,7 +93,7 @@ def moment(milliseconds: int | None) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _title(messages: Sequence[Telling]) -> tuple[str | None, int]:
+def _title(messages: Sequence[Description]) -> tuple[str | None, int]:
     if named := _first(each.facts.title for each in reversed(messages)):
         return named, FROM_TOOL
     prompt = _first(each.prompt for each in messages)

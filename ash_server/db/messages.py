@@ -9,6 +9,7 @@ Every function works on an open connection in autocommit mode (`engine.open_pool
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import starmap
 from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import LAST_SEQUENCE, Drift, Facts, Kind, Message, Role
+from ash_shared.message import LAST_SEQUENCE, Description, Kind, Message, Role
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
 _END = LAST_SEQUENCE + 1
@@ -91,6 +92,10 @@ _PAGE = (
 MOST_IN_PAGE = 32 * 1024 * 1024
 """Bytes of text: a page is not much larger, whatever its limit. Its last message may exceed it."""
 
+MOST_TOGETHER = 4 * 1024 * 1024
+"""The same where texts are read together: that takes ten times their size in memory, and where they are nothing but
+small blocks forty times."""
+
 
 def _bounded(order: str) -> str:
     """The page in this order, cut where its texts exceed the bytes of a page; sizes are known without reading them."""
@@ -102,9 +107,9 @@ def _bounded(order: str) -> str:
                     - octet_length(content) AS ahead
             FROM ({_PAGE} ORDER BY {order} LIMIT %(limit)b) AS page
         ) AS sized
-        WHERE ahead < {MOST_IN_PAGE}
+        WHERE ahead < %(bytes)b::bigint
         ORDER BY {order}
-    """  # noqa: S608  # two constants of this module
+    """  # noqa: S608  # a constant of this module
 
 
 _FIRST = _bounded("sequence")
@@ -120,18 +125,11 @@ class NewMessage(NamedTuple):
     given: bool
     """Whether the writer named the id, or it was derived."""
     content: str
-    role: Role
-    kind: Kind
-    source: str
-    block_types: tuple[str, ...]
+    described: Description
+    """With the role and the source that the writer named, where the writer did."""
     role_given: bool = False
     """Whether the writer named the role, or reading tells it."""
     source_given: bool = False
-    facts: Facts = Facts()
-    prompt: str | None = None
-    drift: tuple[Drift, ...] = ()
-    digest: bytes | None = None
-    """As `Description` has them."""
 
 
 class Appended(NamedTuple):
@@ -172,7 +170,7 @@ class Page(TypedDict, total=False):
     """Only messages that have a block of this type."""
 
 
-_NO_LIMITS = {"after": 0, "before": _END, "limit": 100, "role": None, "type": None}
+_NO_LIMITS = {"after": 0, "before": _END, "limit": 100, "role": None, "type": None, "bytes": MOST_IN_PAGE}
 
 _ALLOWED = {"after": range(_END), "before": range(1, _END), "limit": range(1, 1001)}
 
@@ -220,24 +218,14 @@ async def list_lines(
     limit: int,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
-    """The next messages behind a sequence, as many as a page of text takes: for reading them together.
-
-    An unknown session yields nothing.
-    """
-    wanted = {**_NO_LIMITS, "session_id": session_id, "after": after, "limit": limit, "kinds": list(kinds)}
-    return await _read(conn, _FIRST, wanted)
+    """The next messages behind a sequence, as many as can be read together. An unknown session yields nothing."""
+    wanted = {"session_id": session_id, "after": after, "limit": limit, "kinds": list(kinds)}
+    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted, "bytes": MOST_TOGETHER})
 
 
 def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:
     """Whether more may follow a page that was asked for with this limit."""
     return len(found) == limit or sum(len(message.content) for message in found) * 4 >= MOST_IN_PAGE
-
-
-async def list_messages_parsed(
-    conn: AsyncConnection, session_id: UUID, **page: Unpack[Page]
-) -> list[Message]:
-    """The same, read. Reading never raises, so no row can break a page."""
-    return [to_message(session_id, stored) for stored in await list_messages(conn, session_id, **page)]
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
@@ -296,7 +284,7 @@ def _check(messages: Sequence[NewMessage]) -> None:
         if not 1 <= len(message.id) <= 255:
             raise InvalidId(index=index)
         check_text(message.id, "the id", index)
-        check_text(message.source, "the source", index)
+        check_text(message.described.source, "the source", index)
         check_text(message.content, "the message", index)
         if message.given and message.id in given:
             raise DuplicateInBatch(index=index)
@@ -340,6 +328,7 @@ def _check_expected(expected: int | None, last: int) -> None:
 
 
 async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewMessage]) -> None:
+    described = [message.described for message in new]
     values = {
         "session_id": session_id,
         "last": last,
@@ -347,21 +336,17 @@ async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequen
         "parser_version": PARSER_VERSION,
         "ids": [message.id for message in new],
         "contents": [message.content for message in new],
-        "roles": [message.role for message in new],
-        "kinds": [message.kind for message in new],
-        "sources": [message.source for message in new],
-        "block_types": [",".join(message.block_types) for message in new],
-        "digests": [message.digest for message in new],
+        "roles": [each.role for each in described],
+        "kinds": [each.kind for each in described],
+        "sources": [each.source for each in described],
+        "block_types": [",".join(each.block_types) for each in described],
+        "digests": [each.digest for each in described],
         "roles_given": [message.role_given for message in new],
         "sources_given": [message.source_given for message in new],
-        **facts_of(new)._asdict(),
+        **facts_of(described)._asdict(),
     }
     await conn.execute(_WRITE, values)
-    await insert_drift(
-        conn,
-        session_id,
-        (Placed(last + place, message) for place, message in enumerate(new, 1) if message.drift),
-    )
+    await insert_drift(conn, session_id, starmap(Placed, enumerate(described, last + 1)))
 
 
 def _wanted(page: Page) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from psycopg.rows import args_row
 from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.facts import RENEW, SessionFacts, facts_of
 from ash_server.errors import SessionNotFound
-from ash_shared.message import Description, Drift, Facts, Kind, Role
+from ash_shared.message import Description, Kind, Role
 from ash_shared.parse import PARSER_VERSION, describe_message
 
 _MOST_AT_ONCE = 500
@@ -80,24 +80,7 @@ class Reread(NamedTuple):
 
     stored: Stored
     now: Description
-    role: Role
-    """What the writer said, else what is read now."""
-
-    @property
-    def source(self) -> str:
-        return self.now.source
-
-    @property
-    def facts(self) -> Facts:
-        return self.now.facts
-
-    @property
-    def prompt(self) -> str | None:
-        return self.now.prompt
-
-    @property
-    def drift(self) -> tuple[Drift, ...]:
-        return self.now.drift
+    """With what the writer said of it, as `NewMessage` has it."""
 
     def changed(self) -> tuple[str, ...]:
         """What reads differently. Without a digest it is not known whether only the `blocks` do."""
@@ -105,7 +88,7 @@ class Reread(NamedTuple):
         pairs = {
             "source": (stored.source, now.source),
             "kind": (stored.kind, now.kind),
-            "role": (stored.role, self.role),
+            "role": (stored.role, now.role),
             "types": (tuple(stored.block_types), now.block_types),
         }
         names = tuple(name for name, (before, after) in pairs.items() if before != after)
@@ -178,7 +161,7 @@ class _Renewal:
             outdated = [each for each in page if not each.is_current()]
             if outdated:
                 await self._write(outdated)
-            self.told = self.told.then(facts_of(page))
+            self.told = self.told.then(facts_of([each.now for each in page]))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence
@@ -189,7 +172,7 @@ class _Renewal:
             await self._conn.execute(_DERIVE, {"session_id": self._session_id, **_columns(page)})
             sequences = [each.stored.sequence for each in page]
             await self._conn.execute(_FORGET_DRIFT, [self._session_id, sequences])
-            placed = [Placed(each.stored.sequence, each) for each in page]
+            placed = [Placed(each.stored.sequence, each.now) for each in page]
             await insert_drift(self._conn, self._session_id, placed)
 
 
@@ -197,8 +180,8 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
     return {
         "parser_version": PARSER_VERSION,
         "sequences": [each.stored.sequence for each in page],
-        "sources": [each.source for each in page],
-        "roles": [each.role for each in page],
+        "sources": [each.now.source for each in page],
+        "roles": [each.now.role for each in page],
         "kinds": [each.now.kind for each in page],
         "block_types": [",".join(each.now.block_types) for each in page],
         "digests": [each.now.digest for each in page],
@@ -209,7 +192,7 @@ def _read_again(stored: Stored) -> Reread:
     said = stored.source if stored.source_given is not False and stored.source != "unknown" else None
     keeps_role = said is not None if stored.role_given is None else stored.role_given
     now = describe_message(stored.content, said)
-    return Reread(stored, now, stored.role if keeps_role else now.role)
+    return Reread(stored, now._replace(role=stored.role) if keeps_role else now)
 
 
 async def _lock(conn: AsyncConnection, session_id: UUID) -> None:

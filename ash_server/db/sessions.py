@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
+from ash_server.db.facts import FROM_PERSON, UNNAMED
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter, InvalidUtf8, SessionNotFound
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
@@ -39,8 +40,7 @@ _GET = _READ + " WHERE id = %(id)s"
 _CREATE = """
     WITH made AS (
         INSERT INTO sessions (id, source, external_id, parent_id, title, title_rank, metadata)
-        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s,
-            CASE WHEN %(title)s::text IS NULL THEN 0 ELSE 3 END, %(metadata)s)
+        VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(title_rank)s, %(metadata)s)
         ON CONFLICT (id) DO NOTHING
         RETURNING id
     )
@@ -59,14 +59,13 @@ _LIST = f"""
 _UPDATE = """
     UPDATE sessions
     SET title = CASE WHEN %(retitle)s THEN %(title)s ELSE title END,
-        title_rank = CASE WHEN %(retitle)s THEN CASE WHEN %(title)s::text IS NULL THEN 0 ELSE 3 END
-            ELSE title_rank END,
+        title_rank = CASE WHEN %(retitle)s THEN %(title_rank)s ELSE title_rank END,
         metadata = coalesce(%(metadata)s, metadata),
         updated_at = statement_timestamp()
     WHERE id = %(id)s
 """
 
-_GIVEN = "SELECT parent_id, CASE title_rank WHEN 3 THEN title END, metadata FROM sessions WHERE id = %s"
+_GIVEN = "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FROM sessions WHERE id = %s"
 
 
 # The lock that appends take is taken first here too: otherwise each could hold what the other waits for.
@@ -192,6 +191,7 @@ async def update_session(
         "id": session_id,
         "retitle": "title" in changes,
         "title": title,
+        "title_rank": _rank(title),
         "metadata": None if metadata is None else _encode(metadata),
     }
     await conn.execute(_UPDATE, values)
@@ -243,7 +243,7 @@ async def set_parent(conn: AsyncConnection, session_id: UUID, parent_id: UUID) -
 
 async def get_given(conn: AsyncConnection, session_id: UUID) -> SessionFields:
     """What people said of it: what its messages tell is left out. Raises SessionNotFound."""
-    found = await conn.execute(_GIVEN, [session_id])
+    found = await conn.execute(_GIVEN, [FROM_PERSON, session_id])
     if not (row := await found.fetchone()):
         raise SessionNotFound
     parent_id, title, metadata = row
@@ -285,8 +285,13 @@ def _checked(fields: SessionFields) -> dict[str, Any]:
         "external_id": external_id,
         "parent_id": fields.get("parent_id"),
         "title": title,
+        "title_rank": _rank(title),
         "metadata": _encode(fields.get("metadata") or {}),
     }
+
+
+def _rank(title: str | None) -> int:
+    return UNNAMED if title is None else FROM_PERSON
 
 
 def _limited(**wanted: Any) -> dict[str, Any]:

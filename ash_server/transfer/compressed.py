@@ -1,29 +1,17 @@
 """Files as their texts are read: plain, or decompressed on the way in bounded memory.
 
-Codex compresses rollouts that have been idle for some days to `.jsonl.zst`. A few bytes of such a file can stand for
-terabytes: the window of the decoder is bounded, and so is what comes out for what went in.
+Codex compresses rollouts that have been idle for some days to `.jsonl.zst`.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EFBIG, EILSEQ
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import zstandard
-
 from ash_server.transfer.files import is_compressed
 
-_LARGEST_WINDOW = 128 * 1024 * 1024
-"""What the zstd command, too, decodes without being asked for more."""
-
-_ALWAYS_READ = 256 * 1024 * 1024
-_LARGEST_RATIO = 1000
-"""Beyond this, what is larger than _ALWAYS_READ is a bomb. Transcripts shrink to a tenth, repeated images to less."""
-
 _PIECE = 128 * 1024
-_LARGEST_HEADER = 18
 
 
 @contextmanager
@@ -33,7 +21,9 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
         if not is_compressed(path):
             yield file
         else:
-            with BufferedReader(_Decompressed(file, path), _PIECE) as text:
+            from ash_server.transfer.zstd import Decompressed
+
+            with BufferedReader(Decompressed(file, path), _PIECE) as text:
                 yield cast(BinaryIO, text)
 
 
@@ -51,31 +41,7 @@ def text_size(path: Path) -> int:
     size = path.stat().st_size
     if not is_compressed(path):
         return size
+    from ash_server.transfer.zstd import LARGEST_HEADER, told_size
+
     with path.open("rb") as file:
-        head = file.read(_LARGEST_HEADER)
-    try:
-        told = zstandard.frame_content_size(head)
-    except zstandard.ZstdError:
-        return size
-    return told if told > 0 else size
-
-
-class _Decompressed(RawIOBase):
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-        self._reader = decompressor.stream_reader(file, read_across_frames=True, closefd=False)
-        self._path = path
-        self._left = max(_ALWAYS_READ, _LARGEST_RATIO * path.stat().st_size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # BufferedReader gives no other
-        try:
-            size = self._reader.readinto(buffer)
-        except zstandard.ZstdError as error:
-            raise OSError(EILSEQ, f"not valid zstd: {error}", str(self._path)) from None
-        self._left -= size
-        if self._left < 0:
-            raise OSError(EFBIG, f"expands to more than {_LARGEST_RATIO} times its size", str(self._path))
-        return size
+        return told_size(file.read(LARGEST_HEADER)) or size

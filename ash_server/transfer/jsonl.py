@@ -2,10 +2,11 @@
 
 A line's id follows from its session and its number, so importing again changes nothing and continues where a
 file has grown. What is stored stays: a line that reads differently now is a problem to report. New lines are only
-ever added behind all that are stored, so the order of a session is the order of its file.
+ever added behind all that are stored, so the order of a session is the order of its file. Of a session that is kept
+in many files each file is a line, whose id follows from its path: new ones are added whatever they lie between.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import NamedTuple
@@ -27,11 +28,11 @@ from ash_server.db.sessions import (
 )
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer import opencode
 from ash_server.transfer.compressed import text_size
 from ash_server.transfer.lines import START, Line, Place, batched, read_file
+from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import Head, read_head
-from ash_server.transfer.tally import REWRITTEN, Problem, Tally, text_of
+from ash_server.transfer.tally import Problem, Tally, text_of
 
 _LOOKED_BEHIND = 200
 
@@ -60,13 +61,16 @@ async def import_file(
 
     To replace is to delete and to import anew, in two transactions: if it is interrupted, importing goes on.
     """
-    head = read_head(path, source or (opencode.SOURCE if opencode.is_session(path) else None))
+    transcript = transcript_at(path)
+    source = source or transcript.source
+    head = read_head(transcript.texts(), source)
     session = await _open_session(conn, head.source, name, replace)
-    if opencode.is_session(path):
-        tally = await opencode.import_session(conn, session.id, path, source, advance)
+    work = _Import(conn, session.id, source, advance)
+    if transcript.in_many_files:
+        await work.add_files(transcript.texts())
     else:
-        tally = await _import_lines(conn, session, path, source, advance)
-    return Imported(session.id, name, head, tally)
+        await work.go_on(path, is_new=not session.message_count)
+    return Imported(session.id, name, head, work.tally)
 
 
 async def export_session(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[bytes, None]:
@@ -81,82 +85,80 @@ async def export_session(conn: AsyncConnection, session_id: UUID) -> AsyncGenera
         yield newline
 
 
-async def _import_lines(
-    conn: AsyncConnection, session: Session, path: Path, source: str | None, advance: Callable[[int], None]
-) -> Tally:
-    work = _Import(conn, session.id, path, source, advance)
-    start = await work.compare() if session.message_count else START
-    if start:
-        await work.append_from(start)
-    await work.keep_ending()
-    return work.tally
-
-
 class _Import:
-    """One way of one file of lines into one session."""
+    """One way of one transcript into one session."""
 
     def __init__(
-        self,
-        conn: AsyncConnection,
-        session_id: UUID,
-        path: Path,
-        source: str | None,
-        advance: Callable[[int], None],
+        self, conn: AsyncConnection, session_id: UUID, source: str | None, advance: Callable[[int], None]
     ) -> None:
         self.tally = Tally()
         self._conn = conn
         self._session_id = session_id
-        self._path = path
         self._source = source
         self._advance = advance
         self._last: Line | None = None
         """The last line that is stored; None where it reads differently now."""
 
-    async def compare(self) -> Place | None:
+    async def go_on(self, path: Path, *, is_new: bool) -> None:
+        """Stores the lines of a file behind those that are stored already."""
+        start = START if is_new else await self._compare(path)
+        if start:
+            for batch in batched(read_file(path, start)):
+                await self._append(batch)
+                self._advance(sum(line.size for line in batch))
+        await self._keep_ending()
+
+    async def add_files(self, files: Iterable[Line]) -> None:
+        """Stores those that are not stored; the others are held against what is."""
+        for batch in batched(files):
+            stored = await self._stored(file.name for file in batch)
+            await self._append(self._unstored(batch, stored))
+            self._advance(sum(file.size for file in batch))
+
+    async def _compare(self, path: Path) -> Place | None:
         """Holds the file against what is stored of it; answers where the part begins that is not stored.
 
         None where a whole document was stored that is another one now, or lines: nothing can be added to it.
         """
         start = end = START
         missing = Tally()  # to be told only if a later line is stored: behind the last one, lines are new
-        for batch in batched(read_file(self._path)):
-            stored = await self._stored([line.place.number for line in batch])
+        for batch in batched(read_file(path)):
+            stored = await self._stored(line.name for line in batch)
             for line in batch:
                 end = line.end
-                if line.place.number not in stored:
+                if line.name not in stored:
                     missing.report(_missing(line))
                     continue
                 if missing.counts:
                     self.tally.add(missing)
                     missing = Tally()
-                self._hold(line, stored[line.place.number])
-                if self._last is None and "\n" in stored[line.place.number]:
-                    self._advance(text_size(self._path) - start.offset)
+                self._hold(line, stored[line.name])
+                if self._last is None and "\n" in stored[line.name]:
+                    self._advance(text_size(path) - start.offset)
                     return None
                 self._advance(end.offset - start.offset)
                 start = end
         behind = range(end.number, end.number + _LOOKED_BEHIND)  # some of them may have been refused
-        if await self._stored(list(behind)):
+        if await self._stored(map(str, behind)):
             self.tally.report(Problem("changed", *end, "the file ends before a line that is stored"))
             self._last = None
         return start
 
-    async def append_from(self, start: Place) -> None:
-        for batch in batched(read_file(self._path, start)):
-            if new := list(self._new(batch)):
-                places = await append(self._conn, self._session_id, new)
-                self.tally.counts.update("new" if place.created else "existing" for place in places)
-            self._advance(sum(line.size for line in batch))
+    async def _append(self, lines: Iterable[Line]) -> None:
+        if new := list(self._new(lines)):
+            places = await append(self._conn, self._session_id, new)
+            self.tally.counts.update("new" if place.created else "existing" for place in places)
 
-    async def keep_ending(self) -> None:
+    async def _keep_ending(self) -> None:
         """Whether the file ends with a newline: not every one does, and an export has to know."""
         if self._last:
             unterminated = not self._last.terminated
             if unterminated != await is_unterminated(self._conn, self._session_id):
                 await set_unterminated(self._conn, self._session_id, unterminated)
 
-    async def _stored(self, numbers: list[int]) -> dict[int, str]:
-        ids = {line_id(self._session_id, number): number for number in numbers}
+    async def _stored(self, names: Iterable[str]) -> dict[str, str]:
+        """What is stored of these lines, by their names."""
+        ids = {line_id(self._session_id, name): name for name in names}
         contents = await get_contents(self._conn, self._session_id, list(ids))
         return {ids[id]: content for id, content in contents.items()}
 
@@ -165,23 +167,35 @@ class _Import:
             self.tally.counts["existing"] += 1
             self._last = line
         else:
-            self.tally.report(Problem("changed", *line.place, REWRITTEN))
+            self.tally.report(_changed(line, "reads differently than when it was imported"))
             self._last = None
 
-    def _new(self, batch: list[Line]) -> Iterator[NewMessage]:
-        for line in batch:
+    def _unstored(self, batch: Iterable[Line], stored: Mapping[str, str]) -> Iterator[Line]:
+        """Each file once, although two messages of one id name the same parts."""
+        for line in {line.name: line for line in batch}.values():
+            if line.name in stored:
+                self._hold(line, stored[line.name])
+            else:
+                yield line
+
+    def _new(self, lines: Iterable[Line]) -> Iterator[NewMessage]:
+        for line in lines:
             text = text_of(line)
             if isinstance(text, Problem):
                 self.tally.report(text)
             else:
                 self._last = line
-                id = line_id(self._session_id, line.place.number)
+                id = line_id(self._session_id, line.name)
                 yield new_message(self._session_id, text, id=id, source=self._source)
 
 
 def _missing(line: Line) -> Problem:
     text = text_of(line)
-    return text if isinstance(text, Problem) else Problem("changed", *line.place, "was not stored at import")
+    return text if isinstance(text, Problem) else _changed(line, "was not stored at import")
+
+
+def _changed(line: Line, reason: str) -> Problem:
+    return Problem("changed", *line.place, reason, line.file)
 
 
 async def _open_session(conn: AsyncConnection, source: str, name: str, replace: bool) -> Session:

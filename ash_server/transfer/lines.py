@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import BinaryIO, NamedTuple, NoReturn
 
 import msgspec
 
@@ -38,7 +38,7 @@ START = Place(1, 0)
 
 
 class Line(NamedTuple):
-    """A line, or a document that is the only one of its file."""
+    """A line, or all of a file that is one text."""
 
     place: Place
     data: bytes | None
@@ -46,6 +46,13 @@ class Line(NamedTuple):
     size: int
     """With the newline."""
     terminated: bool
+    file: str | None = None
+    """Of a session that is kept in many files: which of them it is, as a path below the folder of all."""
+
+    @property
+    def name(self) -> str:
+        """Tells it from the others of its session."""
+        return self.file or str(self.place.number)
 
     @property
     def end(self) -> Place:
@@ -75,24 +82,16 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
         yield from _read_lines(_put_back(whole, file.readline), START)
 
 
-class _Sized(Protocol):
-    @property
-    def size(self) -> int: ...
-
-
-_Text = TypeVar("_Text", bound=_Sized)
-
-
-def batched(texts: Iterable[_Text]) -> Iterator[list[_Text]]:
-    """Lists of texts, short in number and in bytes."""
-    batch: list[_Text] = []
+def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Lists of lines, short in number and in bytes."""
+    batch: list[Line] = []
     size = 0
-    for text in texts:
-        if batch and (len(batch) == _BATCH_LINES or size + text.size > _BATCH_BYTES):
+    for line in lines:
+        if batch and (len(batch) == _BATCH_LINES or size + line.size > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(text)
-        size += text.size
+        batch.append(line)
+        size += line.size
     if batch:
         yield batch
 

@@ -1,12 +1,38 @@
-"""Transcripts on a disk as standard messages, without any database."""
+"""Transcripts as they lie on a disk, and as standard messages: without any database."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ash_server.transfer import opencode
 from ash_server.transfer.lines import Line, read_file
 from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_messages
+
+
+class Transcript(NamedTuple):
+    """A session as its CLI keeps it. Looking at its files and reading them raises OSError."""
+
+    files: Callable[[], Iterator[Path]]
+    texts: Callable[[], Iterator[Line]]
+    """In order."""
+    source: str | None = None
+    """The format, where the place of the file tells it."""
+    in_many_files: bool = False
+    """Each of them one text: new ones may come between the others, and any may be rewritten."""
+
+
+def transcript_at(path: Path) -> Transcript:
+    """The one that a file is, or stands for."""
+    if opencode.is_session(path):
+        return Transcript(
+            partial(opencode.session_files, path),
+            partial(opencode.read_session, path),
+            opencode.SOURCE,
+            in_many_files=True,
+        )
+    return Transcript(partial(iter, [path]), partial(read_file, path))
 
 
 def load_session(path: str | Path) -> list[StandardMessage]:
@@ -18,23 +44,6 @@ def load_session(path: str | Path) -> list[StandardMessage]:
     The answer holds all of the transcript, decoded (`_original`) and typed: several times the size of its file. What
     is too large for that can be imported, and read from the store in pages.
     """
-    file = Path(path)
-    source = opencode.SOURCE if opencode.is_session(file) else None
-    texts = (line.data for line in read_transcript(file) if line.data is not None)
-    return transform_messages(texts, source)
-
-
-def read_transcript(path: Path) -> Iterator[Line]:
-    """Its texts in order, however it is kept. Raises OSError."""
-    if opencode.is_session(path):
-        yield from (piece.line for piece in opencode.read_session(path))
-    else:
-        yield from read_file(path)
-
-
-def transcript_files(path: Path) -> Iterator[Path]:
-    """Those that hold it: mostly the one. Raises OSError."""
-    if opencode.is_session(path):
-        yield from opencode.session_files(path)
-    else:
-        yield path
+    transcript = transcript_at(Path(path))
+    texts = (line.data for line in transcript.texts() if line.data is not None)
+    return transform_messages(texts, transcript.source)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ash_server.db.sessions import session_id_for
 from ash_server.transfer.files import Home, external_id, uncompressed
-from ash_server.transfer.load import read_transcript
+from ash_server.transfer.lines import Line
 from ash_shared.parse import describe_message
 
 _HEAD_LINES = 100
@@ -29,10 +29,10 @@ class Head(NamedTuple):
     """The provider's own id of the session that started this one."""
 
 
-def read_head(path: Path, source: str | None) -> Head:
-    """`source` is the writer's word; else the first line that shows one tells it. Raises OSError."""
+def read_head(lines: Iterable[Line], source: str | None) -> Head:
+    """`source` is the writer's word; else the first line that shows one tells it."""
     known, session_id, parent = source, None, None
-    for line in islice(read_transcript(path), _HEAD_LINES):
+    for line in islice(lines, _HEAD_LINES):
         found = describe_message(line.data or b"", source)
         known = known or (found.source if found.source != "unknown" else None)
         session_id = session_id or found.facts.session_id

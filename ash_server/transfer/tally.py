@@ -9,8 +9,6 @@ from ash_server.transfer.lines import LONGEST_LINE, Line
 MOST_PROBLEMS = 100
 """So many of a file are told one by one; all are counted."""
 
-REWRITTEN = "reads differently than when it was imported"
-
 
 class Problem(NamedTuple):
     """A line of the file that is not in the store, or not as it reads now."""
@@ -21,7 +19,7 @@ class Problem(NamedTuple):
     """In bytes: where the line begins, or the byte that cannot be stored."""
     reason: str
     file: str | None = None
-    """The one that is meant of a session that is kept in many files."""
+    """As `Line` has it."""
 
 
 @dataclass
@@ -44,12 +42,15 @@ class Tally:
 
 def text_of(line: Line) -> str | Problem:
     """The text of a line, or why PostgreSQL cannot keep it."""
-    number, offset = line.place
     if line.data is None:
-        return Problem("refused", number, offset, f"longer than {LONGEST_LINE} bytes")
+        return _refused(line, 0, f"longer than {LONGEST_LINE} bytes")
     if (nul := line.data.find(b"\0")) >= 0:
-        return Problem("refused", number, offset + nul, "holds a NUL byte, which PostgreSQL cannot keep")
+        return _refused(line, nul, "holds a NUL byte, which PostgreSQL cannot keep")
     try:
         return line.data.decode()
     except UnicodeDecodeError as error:
-        return Problem("refused", number, offset + error.start, "is not valid UTF-8")
+        return _refused(line, error.start, "is not valid UTF-8")
+
+
+def _refused(line: Line, at: int, reason: str) -> Problem:
+    return Problem("refused", line.place.number, line.place.offset + at, reason, line.file)

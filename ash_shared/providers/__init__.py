@@ -6,7 +6,7 @@ import each other.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -67,6 +67,8 @@ class Part:
     """In US dollars, of the whole session so far; told where a turn ends."""
     error: Block | None = None
     """The keys of `MessageError`."""
+    original: Any = None
+    """The piece of the record that is this message, where the record holds several."""
     results: Mapping[str, Block] = field(default_factory=dict)
     """By call id: keys to add to a tool result that another record holds."""
     retracts: tuple[str, ...] = ()
@@ -96,6 +98,9 @@ class Provider:
     too large."""
     read_block: Callable[[Any], Block]
     """Reads one bare content block. Raises LimitExceeded alone, for a list inside it that is too long."""
+    marks: Collection[str] | None = None
+    """Names of which every record that it recognises has one, as a key or as its `type`, where only what stands before
+    the first dot counts. It is not asked about other records; one that names none is asked about all."""
     recognizes_list: Callable[[list[Any]], bool] = lambda values: False
     """Whether a top-level list is, as a whole, one record of this format: it is then read as `{"list": [...]}`. Of any
     other list, each element is a record of its own."""
@@ -106,9 +111,38 @@ class Provider:
     TypeError where the record is not what its type promises, and then counts as what was read alone."""
 
 
-def discover() -> Mapping[str, Provider]:
+class Providers(dict[str, Provider]):
+    """Providers by source, in the order in which they are asked."""
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        super().__init__((provider.source, provider) for provider in providers)
+        self._by_bit = {1 << place: provider for place, provider in enumerate(self.values())}
+        self._unmarked = sum(bit for bit, provider in self._by_bit.items() if provider.marks is None)
+        self._marked: dict[str, int] = {}
+        for bit, provider in self._by_bit.items():
+            for mark in {mark.partition(".")[0] for mark in provider.marks or ()}:
+                self._marked[mark] = self._marked.get(mark, 0) | bit
+
+    def recognize(self, record: Record) -> Provider | None:
+        """The first that recognises a record; asked are only those that have a mark in it."""
+        asked, marked = self._unmarked, self._marked
+        for name in record:
+            if name in marked:
+                asked |= marked[name]
+        wire = record.get("type")
+        if wire.__class__ is str:
+            asked |= marked.get(wire.partition(".")[0], 0)
+        while asked:
+            bit = asked & -asked
+            if self._by_bit[bit].recognizes(record):
+                return self._by_bit[bit]
+            asked ^= bit
+        return None
+
+
+def discover() -> Providers:
     """The providers of this package by source, in the order of their modules' names."""
     names = sorted(name for _, name, _ in pkgutil.iter_modules(__path__) if not name.startswith("_"))
     modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
     providers: list[Provider] = [module.PROVIDER for module in modules if hasattr(module, "PROVIDER")]
-    return {provider.source: provider for provider in providers}
+    return Providers(providers)

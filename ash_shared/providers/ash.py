@@ -23,7 +23,8 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Kind, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
-from ash_shared.wire import cost_at, milliseconds, text_at, value_at
+from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.wire import cost_at, count_at, items_of, milliseconds, one_of, text_at, token_usage, value_at
 
 _ROLES: Mapping[str, Turn] = {"assistant": "assistant", "system": "system", "user": "user"}
 
@@ -159,18 +160,24 @@ def read(record: Record) -> RecordReading:
 
 
 def _is_standard(record: Record) -> bool:
-    role = record.get("role")
+    """Whether this is a whole standard message; another's record may have a key of that name, too."""
     return (
-        "_original" in record
-        and role.__class__ is str
-        and role in _ROLES
+        record.get("_original").__class__ is list
+        and bodies_of(record) <= _STANDARD_BODIES
+        and one_of(record.get("role"), _ROLES)
         and record.get("content").__class__ is list
+        and record.get("metadata").__class__ is dict
     )
+
+
+_STANDARD_BODIES = frozenset({"_original", "error"})
 
 
 def _is_event(record: Record) -> bool:
     wire = record.get("type")
     if wire.__class__ is not str or record.get("payload").__class__ is not dict or "sessionId" not in record:
+        return False
+    if record.keys() & OWNERS != {"payload"}:
         return False
     return wire in _TYPES or "id" in record
 
@@ -200,15 +207,42 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _standard(record: Record, reading: RecordReading) -> Part:
-    metadata = record.get("metadata")
-    told = metadata if metadata.__class__ is dict else {}
+    told = {key: value for key, value in record["metadata"].items() if key != "source"}
+    error = record.get("error")
     return Part(
         role=_ROLES[record["role"]],
         blocks=reading.blocks,
-        usage=record.get("usage"),
-        metadata={key: value for key, value in told.items() if key != "source"},
-        error=record.get("error"),
+        usage=_usage(record.get("usage")),
+        metadata=told | {"messageId": text_at(told, "messageId")},
+        error=None if text_at(error, "code") is None else _error_of(error),
     )
+
+
+def _usage(usage: Any) -> Block | None:
+    """Counts as a message is stored with them; None where they are not whole."""
+    given, answered = count_at(usage, "input_tokens"), count_at(usage, "output_tokens")
+    if given is None or answered is None:
+        return None
+    return token_usage(
+        value_at(usage, "vendor"),
+        input=given,
+        output=answered,
+        cache_read=count_at(usage, "cache_read_input_tokens"),
+        cache_creation=count_at(usage, "cache_creation_input_tokens"),
+        reasoning=count_at(usage, "reasoning_tokens"),
+        service_tier=text_at(usage, "service_tier"),
+    )
+
+
+def _error_of(told: Any, details: Any = None) -> Block:
+    """The keys of a `MessageError`."""
+    code = text_at(told, "code") or "error"
+    more = value_at(told, "details") if details is None else details
+    return {
+        "code": code,
+        "message": text_at(told, "message") or code,
+        **({} if more is None else {"details": more}),
+    }
 
 
 def _assistant(record: Record, reading: RecordReading) -> list[Part]:
@@ -242,7 +276,7 @@ def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
     return [
         Part(
             role=None,
-            usage=payload.get("usage"),
+            usage=_usage(payload.get("usage")),
             usage_of_turn=True,
             metadata={"costUsd": cost_at(payload, "costUsd")},
         )
@@ -251,15 +285,14 @@ def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
 
 def _error(record: Record, reading: RecordReading) -> list[Part]:
     payload = record["payload"]
-    error = {"code": text_at(payload, "code") or "error", "message": payload["message"], "details": payload}
-    return [Part(role=None, error=error)]
+    return [Part(role=None, error=_error_of(payload, payload))]
 
 
 def _retraction(record: Record, reading: RecordReading) -> list[Part]:
     revoked = [
         name
         for names in ("eventIds", "messageIds")
-        for name in value_at(record, "payload", names) or ()
+        for name in items_of(value_at(record, "payload", names))
         if name.__class__ is str
     ]
     return [Part(role=None, retracts=tuple(revoked))]
@@ -282,5 +315,11 @@ _PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 PROVIDER = Provider(
-    source="ash", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="ash",
+    recognizes=recognizes,
+    marks={"_original", "payload"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

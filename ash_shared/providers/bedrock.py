@@ -20,6 +20,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import REQUESTS, bodies_of
 from ash_shared.wire import count_at, first_text, media_class, text_at, token_usage, value_at
 
 Turn = tuple[Literal["user", "assistant", "system"], list[Block]]
@@ -289,17 +290,6 @@ _EVENTS = _EXCEPTIONS | {
     "messageStop",
     "metadata",
 }
-_REQUEST_KEYS = frozenset(
-    {
-        "additionalModelRequestFields",
-        "additionalModelResponseFieldPaths",
-        "guardrailConfig",
-        "inferenceConfig",
-        "performanceConfig",
-        "promptVariables",
-        "toolConfig",
-    }
-)
 _ERROR_KEYS = frozenset({"message", "__type"})
 
 
@@ -324,6 +314,7 @@ def _is_message(message: Any) -> bool:
         message.__class__ is dict
         and message.get("role").__class__ is str
         and message["role"] in _ROLES
+        and "message" not in message
         and _is_content(message.get("content"))
     )
 
@@ -332,7 +323,7 @@ def _is_request(record: Record) -> bool:
     messages = record.get("messages")
     if messages.__class__ is not list:
         return False
-    return bool(record.keys() & _REQUEST_KEYS) or any(map(_is_message, messages))
+    return not bodies_of(record).isdisjoint(REQUESTS) or any(map(_is_message, messages))
 
 
 def _is_answer(record: Record) -> bool:
@@ -358,9 +349,11 @@ _MARKS = _EVENTS | {"message", "messages", "output", "role"}
 
 def recognizes(record: Record) -> bool:
     """Whether a record is of the Converse API. None of its bodies has a `type`."""
-    if "type" in record or _MARKS.isdisjoint(record):
-        return False
-    return any(is_form(record) for is_form, _ in _FORMS)
+    bodies = bodies_of(record) - REQUESTS
+    return bodies in _BODIES and any(is_form(record) for is_form, _ in _FORMS)
+
+
+_BODIES: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
 
 
 def read(record: Record) -> RecordReading:
@@ -384,7 +377,11 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if _is_answer(record):
         return [_answer(record, reading.blocks)]
     if _is_request(record):
-        return [Part(role=role, blocks=blocks) for role, blocks in _turns(record)]
+        said = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
+        return [
+            Part(role=role, blocks=blocks, original=piece)
+            for piece, (role, blocks) in zip(said, _turns(record), strict=True)
+        ]
     if _is_error(record):
         error = {"code": text_at(record, "__type") or "error", "message": record["message"]}
         return [Part(role=None, error=error)]
@@ -434,5 +431,11 @@ def _first_count(usage: Any, names: Iterable[str]) -> int | None:
 
 
 PROVIDER = Provider(
-    source="bedrock", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="bedrock",
+    recognizes=recognizes,
+    marks=_MARKS,
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -27,6 +27,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.wire import count_at, first_text, input_of, milliseconds, text_at, token_usage, value_at
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -203,7 +204,8 @@ _ANSWERS = ("resultForModel", "content", "errorMessage", "error", "reason", "mes
 def _read_line(record: Record) -> RecordReading:
     """A `user` or `assistant` line of the stream, or a line of a transcript."""
     message = record["message"]
-    role = _ROLES.get(text_at(message, "role") or record.get("role") or record.get("type"))
+    named = (text_at(message, "role"), text_at(record, "role"), text_at(record, "type"))
+    role = next((_ROLES[name] for name in named if name in _ROLES), None)
     if role is None:
         raise TypeError
     return RecordReading("message", role, _read_content(message["content"]))
@@ -273,7 +275,7 @@ def _is_line(record: Record) -> bool:
         message.__class__ is dict
         and message.keys() == _MESSAGE
         and "session_id" in record
-        and not record.keys() & _CLAUDES
+        and _CLAUDES.isdisjoint(record)
         and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
         and message["content"].__class__ is list
         and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
@@ -285,11 +287,11 @@ def _is_uuid(value: Any) -> bool:
 
 
 def _is_end(record: Record) -> bool:
-    return {"session_id", "duration_ms"} <= record.keys() and not record.keys() & _CLAUDES
+    return {"session_id", "duration_ms"} <= record.keys() and _CLAUDES.isdisjoint(record)
 
 
 def _is_init(record: Record) -> bool:
-    return record.get("subtype") == "init" and "permissionMode" in record and not record.keys() & _CLAUDES
+    return record.get("subtype") == "init" and "permissionMode" in record and _CLAUDES.isdisjoint(record)
 
 
 def _is_transcript(record: Record) -> bool:
@@ -319,7 +321,9 @@ def recognizes(record: Record) -> bool:
     """Whether a record is a line of Cursor's stream, or of one of its transcripts."""
     wire = record.get("type")
     if wire is None:
-        return _is_transcript(record)
+        return not bodies_of(record) and _is_transcript(record)
+    if not record.keys().isdisjoint(OWNERS):
+        return False
     return wire.__class__ is str and wire in _RECOGNIZED and _RECOGNIZED[wire](record)
 
 
@@ -415,5 +419,11 @@ _PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 PROVIDER = Provider(
-    source="cursor", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="cursor",
+    recognizes=recognizes,
+    marks={*_RECOGNIZED, "role"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -7,6 +7,7 @@ and all behind it are gone). The results of tools stand in the record of the ans
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import (
@@ -31,7 +32,18 @@ from ash_shared.providers._gemini_parts import (
     read_parts,
     usage_of,
 )
-from ash_shared.wire import count_at, first_text, less, milliseconds, one_of, text_at, token_usage, value_at
+from ash_shared.providers._marks import HEADS, OWNERS, bodies_of
+from ash_shared.wire import (
+    count_at,
+    first_text,
+    items_of,
+    less,
+    milliseconds,
+    one_of,
+    text_at,
+    token_usage,
+    value_at,
+)
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -68,8 +80,9 @@ def _message_blocks(message: Record) -> list[Block]:
     variant = _VARIANTS.get(_side(message))
     if variant:
         said = [{"variant": variant, **block} if block["type"] == "text" else block for block in said]
-    thoughts = [block for thought in message.get("thoughts") or [] for block in _read_thought(thought)]
-    calls = [block for call in message.get("toolCalls") or [] for block in translate("toolCall", call, _call)]
+    thoughts = [block for thought in items_of(message.get("thoughts")) for block in _read_thought(thought)]
+    listed_calls = items_of(message.get("toolCalls"))
+    calls = [block for call in listed_calls for block in translate("toolCall", call, _call)]
     return bounded(thoughts + said + calls)
 
 
@@ -190,7 +203,11 @@ def _is_event(*keys: str) -> Callable[[Record], bool]:
     return lambda record: all(key in record for key in keys) and "uuid" not in record
 
 
-_FOREIGN_KEYS = frozenset({"message", "parentUuid", "role", "sessionId", "session_id", "uuid"})
+def _is_end(record: Record) -> bool:
+    return {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid"))
+
+
+_FOREIGN_KEYS = frozenset({"errorText", "message", "parentUuid", "role", "sessionId", "session_id", "uuid"})
 
 
 def _is_message(record: Record) -> bool:
@@ -203,19 +220,25 @@ def _is_message(record: Record) -> bool:
     )
 
 
+_ANSWER_KEYS = frozenset({"id", "message", "model", "stop_reason", "usage", "uuid"})
+"""What no event has that is a piece of an answer; other vendors' answers do."""
+
+
 def _is_said(record: Record) -> bool:
     return (
         record.get("content").__class__ is str
         and "timestamp" in record
-        and "id" not in record
+        and record.keys().isdisjoint(_ANSWER_KEYS)
         and one_of(record.get("role"), ("user", "assistant"))
     )
 
 
 def _is_document(record: Record) -> bool:
-    messages = record.get("messages")
-    known = any(text_at(record, key) for key in ("projectHash", "startTime", "lastUpdated"))
-    return messages.__class__ is list and text_at(record, "sessionId") is not None and known
+    return (
+        record.get("messages").__class__ is list
+        and text_at(record, "sessionId") is not None
+        and first_text(record, ("projectHash", "startTime", "lastUpdated")) is not None
+    )
 
 
 def _is_history(record: Record) -> bool:
@@ -243,7 +266,7 @@ _TYPES: Mapping[str, _Form] = {
     **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_record)),
     "init": (_is_event("session_id", "model", "timestamp"), _control),
     "message": (_is_said, _read_said),
-    "result": (_is_event("status", "timestamp"), _control),
+    "result": (_is_end, _control),
     "tool_result": (_is_event("tool_id", "status"), _read_item("message", "tool", _outcome)),
     "tool_use": (_is_event("tool_id", "tool_name", "parameters"), _read_item("message", "assistant", _use)),
 }
@@ -279,7 +302,17 @@ _NO_FORM: _Form = (lambda record: False, _control)
 
 def recognizes(record: Record) -> bool:
     """Whether a record is Gemini CLI's."""
-    return _form(record) is not None
+    if _form(record) is None:
+        return False
+    if record.get("type").__class__ is str:
+        return record.keys().isdisjoint(OWNERS)
+    bodies = bodies_of(record) - HEADS
+    return bodies <= _UNTYPED_BODIES and (len(record) == 1 or bodies.isdisjoint(_CHANGES))
+
+
+_UNTYPED_BODIES = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
+_CHANGES = frozenset({"$rewindTo", "$set"})
+"""Keys of lines that have no other."""
 
 
 def read(record: Record) -> RecordReading:
@@ -309,7 +342,9 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     reader = _form(record)
     if reader is _read_document:
         return [
-            part for message in _messages(record) for part in _message_parts(message, _read_message(message))
+            replace(part, original=message)
+            for message in _messages(record)
+            for part in _message_parts(message, _read_message(message))
         ]
     if reader is _read_record:
         return _message_parts(record, reading.blocks)
@@ -371,8 +406,8 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
     wire = record.get("type")
     if wire in _EVENT_PARTS:
         return _EVENT_PARTS[wire](record, reading)
-    if "$rewindTo" in record:
-        return [Part(role=None, rewinds_to=record["$rewindTo"])]
+    if (place := text_at(record, "$rewindTo")) is not None:
+        return [Part(role=None, rewinds_to=place)]
     return _output_parts(record, reading) if "stats" in record else []
 
 
@@ -445,6 +480,7 @@ _EVENT_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
+    marks={*_TYPES, *_KEYS, "error"},
     read=read,
     read_block=read_part,
     facts=facts,

@@ -25,10 +25,12 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.wire import (
     count_at,
     first_text,
     input_of,
+    items_of,
     less,
     media_class,
     source_of,
@@ -52,6 +54,8 @@ _ROLES: Mapping[str, Role] = {
 class _Message(NamedTuple):
     wire: str
     """Its type: human, ai, system, tool, function, chat, remove."""
+    name: str
+    """The type or class as it is written, such as AIMessageChunk."""
     is_chunk: bool
     fields: Record
 
@@ -64,7 +68,7 @@ def _message(record: Any) -> _Message | None:
     if name.__class__ is not str or fields.__class__ is not dict or "content" not in fields:
         return None
     wire = name.removesuffix("Chunk").removesuffix("Message").lower()
-    return _Message(wire, name.endswith("Chunk"), fields) if wire in _TYPES else None
+    return _Message(wire, name, name.endswith("Chunk"), fields) if wire in _TYPES else None
 
 
 def _constructed(record: Record) -> tuple[Any, Any]:
@@ -279,17 +283,26 @@ def _at_most(blocks: list[Block]) -> list[Block]:
 def _said(fields: Record) -> list[Block]:
     """What any message but a tool's says: reasoning, content, then the calls that the content does not hold itself."""
     content = _content(fields["content"])
-    held = {block.get("id") for block in content if block["type"] == "tool_use"}
+    held = {block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")}
     calls = [
         made
         for name, wire in (("tool_calls", "tool_call"), ("invalid_tool_calls", "invalid_tool_call"))
-        for call in fields.get(name) or []
-        if call.get("id") is None or call["id"] not in held
+        for call in items_of(fields.get(name))
+        if not _holds(held.get(call.get("id")), call)
         for made in translate(wire, call, _TRANSLATIONS[wire])
     ]
     thought = [] if any(block["type"] == "thinking" for block in content) else _thought(fields)
     beside = thought + calls
     return _at_most(thought + ([] if beside and fields["content"] == "" else content) + calls)
+
+
+def _holds(block: Block | None, call: Record) -> bool:
+    """Whether a block of the content says all that this call says."""
+    if block is None:
+        return False
+    return block.get("name") == call.get("name") and input_of(block.get("input")) == input_of(
+        call.get("args")
+    )
 
 
 def _thought(fields: Record) -> list[Block]:
@@ -316,7 +329,7 @@ def _result(fields: Record) -> Block:
 
 
 def _read_message(message: _Message) -> tuple[Role, list[Block]]:
-    wire, _, fields = message
+    wire, fields = message.wire, message.fields
     role = _ROLES.get(wire) or _ROLES.get(fields.get("role", ""), "user")
     return role, translate(wire, fields, _result) if role == "tool" else _said(fields)
 
@@ -368,7 +381,7 @@ def read(record: Record) -> RecordReading:
         return RecordReading("record", "system", [raw_block(reason, _whole(record), wire_name(record))])
     messages = [message for each in told.messages if (message := _message(each))]
     if not told.is_state and (not messages or messages[0].is_chunk):
-        wire = messages[0].wire if messages else None
+        wire = messages[0].name if messages else None
         return RecordReading("chunk", "assistant", [raw_block("stream_fragment", _whole(record), wire)])
     if messages[0].wire == "remove":
         return RecordReading("record", "system", [raw_block("control", _whole(record), "remove")])
@@ -401,13 +414,19 @@ _MARKS = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
 
 def recognizes(record: Record) -> bool:
     """Whether a record is a message, in any of the three forms, or a state of a graph."""
-    if "messages" in record:
-        return _is_state(record) and all(map(recognizes, record["messages"]))
+    if record.get("type") is None and "messages" in record:
+        return (
+            bodies_of(record) == {"messages"}
+            and _is_state(record)
+            and all(map(recognizes, record["messages"]))
+        )
     message = _message(record)
-    if message is None:
+    if message is None or not record.keys().isdisjoint(OWNERS):
         return False
     named = record.get("type")
-    return "lc" in record or message.is_chunk or named in _ALONE or not _MARKS.isdisjoint(message.fields)
+    if "lc" in record:
+        return named == "constructor"
+    return message.is_chunk or named in _ALONE or not _MARKS.isdisjoint(message.fields)
 
 
 def facts(record: Record) -> Facts:
@@ -451,6 +470,7 @@ def _part(message: _Message) -> Part:
             "stop_reason": first_text(told, ("finish_reason", "stop_reason", "stopReason", "done_reason")),
         },
         error=_error(value_at(told, "error")),
+        original=message.fields,
     )
 
 
@@ -481,6 +501,7 @@ def _error(error: Any) -> Block | None:
 PROVIDER = Provider(
     source="langchain",
     recognizes=recognizes,
+    marks={"content", "data", "lc", "messages"},
     recognizes_list=recognizes_list,
     read=read,
     read_block=read_block,

@@ -7,6 +7,7 @@ part or a call holds under its own name (`image_url`, `function`) is read as if 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import (
@@ -23,11 +24,13 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import bodies_of
 from ash_shared.wire import (
     cost_at,
     count_at,
     first_text,
     input_of,
+    items_of,
     less,
     media_class,
     milliseconds,
@@ -197,11 +200,13 @@ def read_message(message: Record) -> list[Block]:
         return [_tool_result(message, role)]
     if role != "assistant":
         return _read_content(message["content"])
-    blocks = _reasoning(message) + _cited(_read_content(message.get("content")), message)
+    annotations = message.get("annotations")
+    said, cites = _cited(_read_content(message.get("content")), annotations)
+    blocks = _reasoning(message) + said
     for name, translation in _BESIDE.items():
         if message.get(name) is not None:
             blocks += translation(message)
-    return blocks
+    return blocks if cites or not annotations else _annotated(blocks, annotations)
 
 
 def _tool_result(message: Record, role: str) -> Block:
@@ -215,12 +220,20 @@ def _tool_result(message: Record, role: str) -> Block:
     )
 
 
-def _cited(blocks: list[Block], message: Record) -> list[Block]:
-    """The sources of an answer belong to its text."""
+def _cited(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
+    """The sources of an answer belong to its text, and whether it has one to which they could be given."""
     place = next((n for n, block in enumerate(blocks) if block["type"] == "text"), None)
-    if place is None or message.get("annotations").__class__ is not list:
-        return blocks
-    return [*blocks[:place], {**blocks[place], "citations": message["annotations"]}, *blocks[place + 1 :]]
+    if place is None or annotations.__class__ is not list:
+        return blocks, False
+    return [*blocks[:place], {**blocks[place], "citations": annotations}, *blocks[place + 1 :]], True
+
+
+def _annotated(blocks: list[Block], annotations: Any) -> list[Block]:
+    """Sources that belong to no text stay beside the first block there is."""
+    told = {"annotations": annotations}
+    if not blocks:
+        return [raw_block("control", told, "annotations")]
+    return [{**blocks[0], "extra": {**told, **(blocks[0].get("extra") or {})}}, *blocks[1:]]
 
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
@@ -235,14 +248,15 @@ def _reasoning(message: Record) -> list[Block]:
     if name is None and told.get("reasoning_details"):
         return [translated(told, _detailed(told["reasoning_details"]), (), "reasoning_details")]
     if name is None and not texts:
-        return []
+        other = {name: value for name, value in told.items() if value not in ([], {})}
+        return [raw_block("malformed", other, next(iter(other)))] if other else []
     name = name or next(iter(texts))
     return [translated(told, {"type": "thinking", "thinking": texts[name]}, {name}, name)]
 
 
-def _detailed(details: list[Any]) -> Block:
+def _detailed(details: Any) -> Block:
     """Reasoning that is told in details alone, some or all of which may be encrypted."""
-    texts = [text for detail in details if (text := first_text(detail, ("text", "summary")))]
+    texts = [text for detail in items_of(details) if (text := first_text(detail, ("text", "summary")))]
     data = next((data for detail in details if (data := text_at(detail, "data"))), None)
     withheld = {"redacted": True, "data": data} if data and not texts else {}
     return {"type": "thinking", "thinking": "\n\n".join(texts), **withheld}
@@ -293,7 +307,9 @@ _BESIDE: Mapping[str, Callable[[Record], list[Block]]] = {
     "images": lambda message: _read_content(message["images"]),
     "refusal": lambda message: [_refusal({"refusal": message["refusal"]})],
     "audio": _spoken,
-    "tool_calls": lambda message: [block for call in message["tool_calls"] for block in _call(call)],
+    "tool_calls": lambda message: [
+        block for call in items_of(message["tool_calls"]) for block in _call(call)
+    ],
     "function_call": lambda message: translate(
         "function_call", message["function_call"], lambda call: _called(call, {"id": None}, "function_call")
     ),
@@ -308,7 +324,7 @@ def _message_blocks(message: Any) -> list[Block]:
 
 
 def _read_request(record: Record) -> RecordReading:
-    blocks = [block for message in record["messages"] for block in _message_blocks(message)]
+    blocks = [block for message in items_of(record["messages"]) for block in _message_blocks(message)]
     return RecordReading("message", "user", _bounded(blocks))
 
 
@@ -321,7 +337,7 @@ def _bounded(blocks: list[Block]) -> list[Block]:
 def _read_completion(record: Record) -> RecordReading:
     if _is_chunk(record):
         return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _object(record))])
-    blocks = [block for choice in record["choices"] for block in _choice_blocks(choice)]
+    blocks = [block for choice in items_of(record["choices"]) for block in _choice_blocks(choice)]
     return RecordReading("message", "assistant", _bounded(blocks))
 
 
@@ -409,7 +425,7 @@ _OWN_KEYS = frozenset(
         "tool_calls",
     }
 )
-_FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "toolCalls"})
+_FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
 _ANTHROPIC_KEYS = frozenset(
     {
         "anthropic_version",
@@ -444,6 +460,9 @@ _REQUEST_KEYS = frozenset(
         "web_search_options",
     }
 )
+_RESPONSES_PARTS = frozenset(
+    {"computer_screenshot", "input_file", "input_image", "input_text", "output_text"}
+)
 _PART_TYPES = frozenset(_PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
 
 
@@ -467,7 +486,7 @@ def _could_be_message(message: Any) -> bool:
     return (
         message.__class__ is dict
         and one_of(message.get("role"), ROLES)
-        and not message.keys() & _FOREIGN_KEYS
+        and _FOREIGN_KEYS.isdisjoint(message)
         and message.get("type").__class__ is not str
         and (message.get("content") is None or message["content"].__class__ in (str, list))
     )
@@ -480,13 +499,17 @@ def _has_known_parts(message: Record) -> bool:
 def _is_marked(message: Record) -> bool:
     return (
         (message["role"] in _OWN_ROLES and _has_known_parts(message))
-        or bool(message.keys() & _OWN_KEYS)
-        or (message.get("content").__class__ is list and any(map(_is_own_part, message["content"])))
+        or not _OWN_KEYS.isdisjoint(message)
+        or (
+            message.get("content").__class__ is list
+            and any(map(_is_own_part, message["content"]))
+            and not any(one_of(wire, _RESPONSES_PARTS) for wire in _types_of(message["content"]))
+        )
     )
 
 
 def _is_anthropic(record: Record) -> bool:
-    return bool(record.keys() & _ANTHROPIC_KEYS) or any(
+    return not _ANTHROPIC_KEYS.isdisjoint(record) or any(
         one_of(wire, _ANTHROPIC_PARTS)
         for message in record["messages"]
         for wire in _types_of(message.get("content"))
@@ -498,9 +521,7 @@ def _is_request(record: Record) -> bool:
     messages = record["messages"]
     if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
         return False
-    if not all(map(_could_be_message, messages)) or any(
-        key in record for key in ("inferenceConfig", "toolConfig")
-    ):
+    if not all(map(_could_be_message, messages)):
         return False
     if any(map(_is_marked, messages)):
         return True
@@ -511,7 +532,7 @@ def _is_request(record: Record) -> bool:
 
 def _has_request_marks(record: Record) -> bool:
     tools = record.get("tools")
-    return bool(record.keys() & _REQUEST_KEYS) or (
+    return not _REQUEST_KEYS.isdisjoint(record) or (
         tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
     )
 
@@ -531,9 +552,6 @@ def _is_completion(record: Record) -> bool:
         choice.__class__ is dict and ("delta" in choice or "message" in choice or "text" in choice)
         for choice in choices
     )
-
-
-_NOT_BESIDE_ERRORS = frozenset({"id", "jsonrpc", "object", "output"})
 
 
 def _is_transcription(record: Record) -> bool:
@@ -557,17 +575,37 @@ def _is_error(error: Any) -> bool:
 
 def recognizes(record: Record) -> bool:
     """Whether a record is of this format."""
-    if "choices" in record:
-        return _is_completion(record)
-    if "messages" in record:
-        return _is_request(record)
+    bodies = bodies_of(record)
+    if "choices" in bodies:
+        return bodies <= _COMPLETION_BODIES and _is_completion(record)
+    return bodies in _RECOGNIZED and _RECOGNIZED[bodies](record)
+
+
+_COMPLETION_BODIES = frozenset({"choices", "error", "object", "stats"})
+
+
+def _is_bare_part(record: Record) -> bool:
+    return (
+        "role" not in record and not one_of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
+    )
+
+
+def _is_lone(record: Record) -> bool:
+    """A message, or what a recording says."""
     if "role" in record:
         return _could_be_message(record) and _is_marked(record)
-    if "type" in record:
-        return not one_of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
-    if "error" in record:
-        return not record.keys() & _NOT_BESIDE_ERRORS and _is_error(record["error"])
     return "segments" in record and _is_transcription(record)
+
+
+_RECOGNIZED: Mapping[frozenset[str], Callable[[Record], bool]] = {
+    frozenset(): _is_lone,
+    frozenset({"error"}): lambda record: (
+        "id" not in record and "jsonrpc" not in record and _is_error(record["error"])
+    ),
+    frozenset({"messages"}): _is_request,
+    frozenset({"type"}): _is_bare_part,
+}
+"""By the keys that say what a record is."""
 
 
 def facts(record: Record) -> Facts:
@@ -653,7 +691,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if "choices" in record:
         return [_completion_part(record)]
     if "messages" in record:
-        return [_message_part(message, _message_blocks(message)) for message in record["messages"]]
+        messages = items_of(record["messages"])
+        return [replace(_message_part(each, _message_blocks(each)), original=each) for each in messages]
     if reading.kind == "message":
         message = record if one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
@@ -664,6 +703,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 PROVIDER = Provider(
     source="openai_chat",
     recognizes=recognizes,
+    marks=_PART_TYPES | {"choices", "error", "messages", "role", "segments"},
     read=read,
     read_block=read_block,
     facts=facts,

@@ -25,11 +25,13 @@ from ash_shared.blocks import (
 from ash_shared.content import RawReason
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.visibility import is_system_message
 from ash_shared.wire import (
     count_at,
     first_text,
     input_of,
+    items_of,
     less,
     media_class,
     milliseconds,
@@ -180,17 +182,23 @@ def _beside(blocks: list[Block], rest: Block) -> list[Block]:
 
 
 def _message(item: Record) -> list[Block]:
+    """What was said. A message that says nothing is kept whole, where it says anything of itself."""
     blocks = _read_content(item["content"])
     phase = pick(item, "phase")
     blocks = [{**block, **phase} if block["type"] == "text" else block for block in blocks]
-    rest = {key: value for key, value in item.items() if key not in ("type", "content", "phase")}
-    return _beside(blocks, {} if rest.keys() <= {"role"} else rest)
+    consumed = {"type", "content"} | (
+        phase.keys() if any(block["type"] == "text" for block in blocks) else set()
+    )
+    rest = {key: value for key, value in item.items() if key not in consumed}
+    if rest.keys() <= {"role"}:
+        return blocks
+    return _beside(blocks, rest) or [raw_block("control", item, "message")]
 
 
 def _reasoning(item: Record) -> list[Block]:
     """One block for each summary and each text; a mark where there are none. What is encrypted is on the first."""
-    told = [_thought(part, {"is_summary": True}) for part in item["summary"]]
-    told += [_thought(part, {}) for part in item.get("content") or []]
+    told = [_thought(part, {"is_summary": True}) for part in items_of(item["summary"])]
+    told += [_thought(part, {}) for part in items_of(item.get("content"))]
     first, *others = told or [
         {"type": "thinking", "thinking": "", "redacted": True, "source_type": "reasoning"}
     ]
@@ -515,20 +523,21 @@ def _read_bare(item: Record) -> RecordReading:
 
 
 def _read_response(record: Record) -> RecordReading:
-    output = record.get("output")
-    return RecordReading("message", "assistant", _read_items([] if output is None else output))
+    return RecordReading("message", "assistant", _read_items(items_of(record.get("output"))))
 
 
-def _turns(record: Record) -> Iterator[tuple[Role, list[Block]]]:
-    """The instructions, and then each message and each run of an answer's items, or of results, with who wrote it."""
+def _turns(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
+    """The instructions, and then each message and each run of an answer's items, or of results: who wrote it, the piece
+    of the request, and its blocks."""
     given, instructions = record["input"], record.get("instructions")
     if instructions is not None:
-        yield "system", _read_input(instructions)
+        yield "system", instructions, _read_input(instructions)
     if given.__class__ is not list:
-        yield "user", _read_input(given)
+        yield "user", given, _read_input(given)
         return
     for (role, _), run in groupby(enumerate(given), key=lambda place: _run_of(*place)):
-        yield role, _read_items([item for _, item in run])
+        items = [item for _, item in run]
+        yield role, items, _read_items(items)
 
 
 def _read_input(given: Any) -> list[Block]:
@@ -543,7 +552,9 @@ def _run_of(place: int, item: Any) -> tuple[Role, int]:
 
 
 def _read_request(record: Record) -> RecordReading:
-    return RecordReading("message", "user", _bounded([block for _, turn in _turns(record) for block in turn]))
+    return RecordReading(
+        "message", "user", _bounded([block for _, _, turn in _turns(record) for block in turn])
+    )
 
 
 def _read_event(record: Record) -> RecordReading:
@@ -623,16 +634,19 @@ _EVENTS = frozenset(
 
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
+_OWN_PARTS = _PARTS.keys() - {"input_audio", "refusal"}
+"""Parts that Chat Completions do not have."""
 _MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 
 def _is_message(record: Record) -> bool:
     """A message with parts, a phase or a status that only this format has, or one that names its type."""
-    if not one_of(record.get("role"), ROLES) or record.keys() & _FOREIGN_KEYS:
+    if not one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
         return False
     content = record.get("content")
     if content.__class__ is list and content:
-        return any(part.__class__ is dict and one_of(part.get("type"), _PARTS) for part in content)
+        own = _PARTS if "type" in record else _OWN_PARTS
+        return any(part.__class__ is dict and one_of(part.get("type"), own) for part in content)
     return (
         content.__class__ in (str, list)
         and "type" in record
@@ -648,9 +662,14 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
     ),
     "compaction": lambda record: record.get("encrypted_content").__class__ is str and "content" not in record,
     "computer_screenshot": lambda record: "image_url" in record or "file_id" in record,
-    "error": lambda record: record.get("sequence_number").__class__ is int,
+    "error": lambda record: (
+        record.get("sequence_number").__class__ is int
+        and record.keys().isdisjoint(("content", "parts", "severity"))
+    ),
     "function_call": lambda record: (
-        record.get("arguments").__class__ is str and record.get("name").__class__ is str
+        record.get("arguments").__class__ is str
+        and record.get("name").__class__ is str
+        and record.keys().isdisjoint(("function", "result"))
     ),
     "function_call_output": lambda record: "output" in record,
     "custom_tool_call": lambda record: "input" in record and "name" in record,
@@ -696,12 +715,36 @@ def recognizes(record: Record) -> bool:
     """Whether a record is of this format."""
     wire = record.get("type")
     if wire.__class__ is str:
+        if not record.keys().isdisjoint(OWNERS):
+            return False
         return wire.startswith("response.") or (wire in _RECOGNIZED and _RECOGNIZED[wire](record))
-    if "input" in record and "messages" not in record and "output" not in record:
+    bodies = bodies_of(record)
+    if "object" in record:
+        return bodies <= _RESPONSE_BODIES and _is_response(record)
+    if bodies == {"input"}:
         return _is_request(record)
-    if "output" in record or "object" in record:
-        return _is_response(record)
-    return "role" in record and "content" in record and _is_message(record)
+    if bodies or "role" not in record or "content" not in record:
+        return False
+    return record.keys().isdisjoint(_CHAT_KEYS) and _is_message(record)
+
+
+_CHAT_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+"""What messages of Chat Completions hold beside their content."""
+
+
+_RESPONSE_BODIES = frozenset({"error", "input", "object", "output", "stats"})
 
 
 def _envelope(record: Record) -> Record:
@@ -783,7 +826,10 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
 
 
 def _request_parts(record: Record) -> list[Part]:
-    return [replace(_item_part(role, blocks), adjoins=False) for role, blocks in _turns(record)]
+    return [
+        replace(_item_part(role, blocks), adjoins=False, original=given)
+        for role, given, blocks in _turns(record)
+    ]
 
 
 def _event_parts(record: Record) -> list[Part]:
@@ -831,6 +877,7 @@ def _author_of(record: Record, reading: RecordReading) -> Role:
 PROVIDER = Provider(
     source="openai_responses",
     recognizes=recognizes,
+    marks={*_RECOGNIZED, "input", "object", "output", "response", "role"},
     read=read,
     read_block=read_block,
     facts=facts,

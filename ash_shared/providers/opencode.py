@@ -9,6 +9,7 @@ as `{"path": …, "json": …}`.
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from ash_shared.blocks import (
@@ -25,9 +26,11 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import bodies_of
 from ash_shared.wire import (
     cost_at,
     count_at,
+    items_of,
     media_class,
     milliseconds,
     source_of,
@@ -119,7 +122,7 @@ def _result(part: Record, state: Record, answer: str) -> Block:
 
 
 def _with_files(said: Any, files: Any) -> Any:
-    return [text_block(said), *(read_block(file) for file in files)] if files else said
+    return [text_block(said), *map(read_block, items_of(files))] if files else said
 
 
 _TRANSLATIONS: Mapping[Any, Translation] = {
@@ -174,7 +177,7 @@ def _read_message(record: Record) -> RecordReading:
 
 def _read_session(record: Record) -> RecordReading:
     """A whole session, as it is exported."""
-    messages = record["messages"]
+    messages = items_of(record["messages"])
     blocks = [block for message in messages for block in _blocks_of(message)]
     role: Turn = _role_of(messages[0]["info"]) if messages else "user"
     return RecordReading("message", role, _limited(blocks))
@@ -187,7 +190,7 @@ def _limited(blocks: list[Block]) -> list[Block]:
 
 
 def _blocks_of(message: Record) -> list[Block]:
-    return [block for part in message["parts"] for block in _read_part(part)]
+    return [block for part in items_of(message["parts"]) for block in _read_part(part)]
 
 
 def _role_of(info: Record) -> Turn:
@@ -254,13 +257,21 @@ def recognizes(record: Record) -> bool:
     if record.keys() == _WRAPPED:
         path = record["path"]
         return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
-    if "sessionID" in record:
+    bodies = bodies_of(record)
+    if not bodies <= _BODIES:
+        return False
+    if "sessionID" in bodies:
         return _is_event(record) or _is_stored(record)
-    if "messageID" in record:
+    if "messageID" in bodies:
         return _is_stored(record)
-    if "projectID" in record:
+    if "projectID" in bodies:
         return _is_session(record)
-    return "info" in record and _is_whole(record)
+    return "info" in bodies and _is_whole(record)
+
+
+_BODIES = frozenset(
+    {"error", "info", "input", "messageID", "messages", "output", "parts", "projectID", "sessionID", "type"}
+)
 
 
 def facts(record: Record) -> Facts:
@@ -295,7 +306,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     """What a document adds to the standard messages of its session."""
     document = _document(record)
     if "messages" in document:
-        return [part for message in document["messages"] for part in _whole_parts(message)]
+        messages = items_of(document["messages"])
+        return [replace(part, original=each) for each in messages for part in _whole_parts(each)]
     if "info" in document:
         return _whole_parts(document)
     if document.get("type") == "error":
@@ -397,5 +409,11 @@ def _error(error: Record) -> Block:
 
 
 PROVIDER = Provider(
-    source="opencode", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="opencode",
+    recognizes=recognizes,
+    marks=_WRAPPED | {"info", "messageID", "projectID", "sessionID"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -23,6 +23,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
 from ash_shared.wire import cost_at, count_at, input_of, milliseconds, text_at, token_usage, value_at
 
 
@@ -229,18 +230,14 @@ def read(record: Record) -> RecordReading:
     return RecordReading("record", "system", [raw_block("unknown_type", record, wire)])
 
 
-_MESSAGE_KEYS = frozenset(
-    {"timestamp", "stopReason", "toolCallId", "customType", "provider", "summary", "output"}
-)
-"""Keys of which every message of pi's has at least one; other vendors have them outside of their messages."""
-
-
 def _is_message(message: Any) -> bool:
+    """Whether this is a message of pi's; one of Claude's, whose stream has an event of the same name, has a type."""
     return (
         message.__class__ is dict
+        and message.get("type") != "message"
         and message.get("role").__class__ is str
         and message["role"] in _MESSAGES
-        and bool(message.keys() & _MESSAGE_KEYS)
+        and not PI_MESSAGES.isdisjoint(message)
     )
 
 
@@ -301,8 +298,8 @@ def recognizes(record: Record) -> bool:
     writes."""
     wire = record.get("type")
     if wire.__class__ is str:
-        return wire in _RECOGNIZED and _RECOGNIZED[wire](record)
-    return wire is None and "stopReason" in record and "api" in record and _is_message(record)
+        return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(OWNERS)
+    return "stopReason" in record and bodies_of(record) == {"api"} and _is_message(record)
 
 
 def facts(record: Record) -> Facts:
@@ -389,5 +386,11 @@ def _error(message: Record) -> Block | None:
 
 
 PROVIDER = Provider(
-    source="pi", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="pi",
+    recognizes=recognizes,
+    marks={*_RECOGNIZED, "stopReason"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

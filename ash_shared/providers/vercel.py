@@ -4,6 +4,7 @@ Source: the types of the `ai` package, major versions 4 to 7. A tool part is one
 output: it is read as a `tool_use` and, once there is an output, a `tool_result` right behind it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -23,12 +24,15 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.wire import (
     count_at,
     first_text,
+    items_of,
     less,
     media_class,
     milliseconds,
+    one_of,
     source_of,
     text_at,
     token_usage,
@@ -160,7 +164,7 @@ def _steering(part: Block) -> list[Block]:
     """What the person said while the answer was being written."""
     rest = {key: value for key, value in part.items() if key not in ("type", "parts")}
     marks = {"source_type": "steering-message"} | ({"extra": rest} if rest else {})
-    said = [block for inner in part["parts"] for block in _blocks(inner)]
+    said = [block for inner in items_of(part["parts"]) for block in _blocks(inner)]
     marked = [block | {"source_type": "steering-message"} for block in said]
     return [said[0] | marks, *marked[1:]] if said else [_control(part)]
 
@@ -208,23 +212,39 @@ def _read_parts(parts: list[Block]) -> list[Block]:
     """The blocks of all parts. A source is a citation of the text before it."""
     if parts.__class__ is not list:
         raise TypeError
+    if len(parts) > MAX_BLOCKS:
+        raise LimitExceeded
     blocks: list[Block] = []
+    sources = defaultdict[int, list[Block]](list)
+    text: int | None = None
     for part in parts:
-        if (cited := _text_before(part, blocks)) is None:
-            blocks += _blocks(part)
-        else:
-            blocks[cited] = blocks[cited] | {"citations": [*blocks[cited].get("citations", ()), part]}
+        if text is not None and _is_source(part):
+            sources[text].append(part)
+            continue
+        made = _blocks(part)
+        text = _last_text(made, len(blocks), text)
+        blocks += made
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
-    return blocks
+    return [
+        _cited(block, sources[place]) if place in sources else block for place, block in enumerate(blocks)
+    ]
 
 
-def _text_before(part: Any, blocks: list[Block]) -> int | None:
-    """Where the text is that this part is a source of."""
-    if part.__class__ is not dict or part.get("type") not in _SOURCES:
-        return None
-    texts = [place for place, block in enumerate(blocks) if block["type"] == "text"]
-    return texts[-1] if texts and blocks[texts[-1]].get("citations", []).__class__ is list else None
+def _last_text(made: list[Block], start: int, before: int | None) -> int | None:
+    """Where the last text stands that a source can be given to, once these blocks are there, too."""
+    places = [place for place, block in enumerate(made, start) if block["type"] == "text"]
+    if not places:
+        return before
+    return places[-1] if made[places[-1] - start].get("citations", []).__class__ is list else None
+
+
+def _cited(block: Block, sources: list[Block]) -> Block:
+    return {**block, "citations": [*block.get("citations", ()), *sources]}
+
+
+def _is_source(part: Any) -> bool:
+    return part.__class__ is dict and one_of(part.get("type"), _SOURCES)
 
 
 _SOURCES = ("source-url", "source-document")
@@ -304,7 +324,13 @@ def _is_message(record: Record) -> bool:
 
 def recognizes(record: Record) -> bool:
     """Whether a record is a message or a chunk of a UI message stream."""
-    return _is_message(record) if "parts" in record else _is_chunk(record)
+    if "parts" in record:
+        return bodies_of(record) == {"parts"} and _is_message(record)
+    return _is_chunk(record) and record.keys().isdisjoint(_OTHERS)
+
+
+_OTHERS = OWNERS | {"file", "message", "sequence_number", "severity"}
+"""Keys of what others write under the types of chunks."""
 
 
 def facts(record: Record) -> Facts:
@@ -318,18 +344,24 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Each step of a message: what the assistant said and called, then the results of what ran at the client."""
     if reading.kind != "message":
         return []
-    steps = _steps(reading)
-    made = [part for number, blocks in enumerate(steps) for part in _step(record, reading, number, blocks)]
+    steps = _cut(reading.blocks, "rawType")
+    pieces = [record, *_cut(record["parts"], "type")[1:]]
+    made = [
+        replace(part, original=piece)
+        for number, (piece, blocks) in enumerate(zip(pieces, steps, strict=True))
+        for part in _step(record, reading, number, blocks)
+    ]
     last = max((place for place, part in enumerate(made) if part.role == "assistant"), default=None)
     if last is not None:
         made[last] = _with_usage(made[last], record)
     return made
 
 
-def _steps(reading: RecordReading) -> list[list[Block]]:
-    starts = [place for place, block in enumerate(reading.blocks) if block.get("rawType") == "step-start"]
-    cuts = [0, *(place for place in starts if place), len(reading.blocks)]
-    return [reading.blocks[start:end] for start, end in pairwise(cuts)]
+def _cut(values: list[Block], key: str) -> list[list[Block]]:
+    """Parts, or the blocks of them, step by step."""
+    starts = [place for place, value in enumerate(values) if value.get(key) == "step-start"]
+    cuts = [0, *(place for place in starts if place), len(values)]
+    return [values[start:end] for start, end in pairwise(cuts)]
 
 
 def _step(record: Record, reading: RecordReading, number: int, blocks: list[Block]) -> list[Part]:
@@ -391,5 +423,11 @@ def _usage(usage: Any) -> Block | None:
 
 
 PROVIDER = Provider(
-    source="vercel", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="vercel",
+    recognizes=recognizes,
+    marks={*_CHUNKS, "data", "parts"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -8,6 +8,9 @@ ASSISTANT = "assistant lines"
 USER = "user lines"
 BARE = "bare messages"
 """Answers of the API without a session's envelope."""
+CHAT = "Chat Completions answers"
+RESPONSES = "Responses API answers"
+GEMINI = "Gemini API answers"
 
 
 class Parser(NamedTuple):
@@ -22,7 +25,7 @@ class Parser(NamedTuple):
     """What it read, as JSON values, to see what was kept."""
 
 
-_MODULES = ("langchain", "agent_sdk", "messages_api", "pydantic_agents")
+_MODULES = ("langchain", "agent_sdk", "messages_api", "pydantic_agents", "openai_api", "gemini_api")
 
 
 def installed_parsers() -> Iterator[Parser]:

@@ -230,6 +230,20 @@ def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
     assert listed("--kind", "record") == {"messages": []}
     assert ash("messages", "s", "--raw", "--limit", "1") == Ran(0, USER + "\n", "more: --after 1\n")
 
+    standard = ash("messages", "s", "--standard", "--limit", "1")
+    assert [json.loads(line) for line in standard.out.splitlines()] == [
+        {
+            "id": "u1",
+            "role": "user",
+            "content": [{"type": "text", "text": "hi"}],
+            "metadata": {"source": "claude"},
+            "_original": [json.loads(USER)],
+        }
+    ]
+    assert (standard.code, standard.err) == (0, "more: --after 1\n")
+    behind = ash("messages", "s", "--standard", "--after", "1")
+    assert [json.loads(line)["content"] for line in behind.out.splitlines()] == [[json.loads(CALL)]]
+
     [found] = json.loads(ash("sessions", "--json").out)["sessions"]
     assert (found["id"], found["externalId"], found["source"], found["messageCount"]) == (
         session,
@@ -240,7 +254,9 @@ def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
 
 
 def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
-    assert ash("sessions") == Ran(0, "", "ash: no sessions yet: `ash import PATH` brings some in\n")
+    assert ash("sessions") == Ran(
+        0, "", "ash: no sessions yet: `ash import --discover` shows what could be brought in\n"
+    )
     ash("import", str(written(tmp_path / "s.jsonl", f"{TOOL}\n")), "--as", "na\033me")
 
     session = str(session_id_for("claude", "na\033me"))
@@ -300,7 +316,7 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
     ash("import", str(written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n{STRANGE}\n")), "--as", "s")
     session = str(session_id_for("claude", "s"))
 
-    assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+    assert ash("reparse") == Ran(0, "3 messages compared, 0 read differently now\n", "")
     assert ash("reindex") == Ran(0, "3 messages read, 0 derived anew\n", "")
 
     with psycopg.connect(database_url) as conn:
@@ -411,10 +427,10 @@ REFUSED = {
         2,
         "ash: Invalid value for '[FILE]': 'none': No such file or directory (`ash parse --help` tells more)",
     ),
-    ("reparse",): (
+    ("messages", "none", "--standard", "--role", "user"): (
         2,
-        "ash: Give --diff to see what reads differently; `ash reindex` writes it "
-        "(`ash reparse --help` tells more)",
+        "ash: --kind, --role and --type choose stored messages, and --standard reads all of them "
+        "(`ash messages --help` tells more)",
     ),
     ("reindex", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
     ("drift", "none"): (

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 from ash_server.db.messages import NewMessage, append
 from ash_server.errors import InvalidUtf8, NulByte
 from ash_server.ingest import line_id, new_message
-from ash_shared.message import Drift, Facts
+from ash_shared.message import Description, Drift, Facts
 from ash_shared.parse import describe_message
 
 SESSION = UUID("00000000-0000-4000-8000-000000000001")
@@ -27,45 +27,34 @@ def id_of(raw: str, session_id: UUID = SESSION, **said: Any) -> str:
 
 
 def test_a_text_is_described_by_reading_it() -> None:
-    assert new_message(SESSION, ANSWER, id="mine") == NewMessage(
-        "mine",
-        True,
-        ANSWER,
-        "assistant",
-        "message",
-        "claude",
-        ("text", "tool_use"),
-        facts=Facts(uuid="u-2"),
-        digest=describe_message(ANSWER).digest,
+    digest = describe_message(ANSWER).digest
+    described = Description(
+        "claude", "message", "assistant", ("text", "tool_use"), Facts(uuid="u-2"), None, (), digest
     )
+
+    assert new_message(SESSION, ANSWER, id="mine") == NewMessage("mine", True, ANSWER, described)
 
 
 def test_what_the_writer_says_wins() -> None:
     said = new_message(SESSION, ANSWER, id="mine", role="system", source="house")
 
-    assert (said.role, said.role_given, said.source, said.source_given) == ("system", True, "house", True)
+    assert (said.role_given, said.source_given) == (True, True)
+    assert said.described == describe_message(ANSWER, "house")._replace(role="system")
+    assert (said.described.role, said.described.source) == ("system", "house")
 
 
 def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
-    plain = new_message(SESSION, "[INFO] started", id="mine")
+    plain = "[INFO] started"
+    digest = describe_message(plain).digest
+    described = Description("unknown", "message", "user", ("text",), Facts(), plain, (), digest)
 
-    assert plain == NewMessage(
-        "mine",
-        True,
-        "[INFO] started",
-        "user",
-        "message",
-        "unknown",
-        ("text",),
-        prompt="[INFO] started",
-        digest=describe_message("[INFO] started").digest,
-    )
+    assert new_message(SESSION, plain, id="mine") == NewMessage("mine", True, plain, described)
 
 
 def test_what_no_table_covers_is_told() -> None:
     strange = '{"type":"user","message":{"role":"user","content":[{"type":"holo_frame"}]}}'
 
-    assert new_message(SESSION, strange).drift == (Drift("unknown_type", "holo_frame", 1),)
+    assert new_message(SESSION, strange).described.drift == (Drift("unknown_type", "holo_frame", 1),)
 
 
 def test_a_line_that_names_itself_has_one_id() -> None:

@@ -1,6 +1,7 @@
 """The promises of the parser, over every record of the sample files."""
 
 import json
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from ash_shared import (
     read_message,
 )
 from ash_shared.providers import discover
+from tests.shared.conftest import CORPUS
 from tests.shared.leaves import content_of, lost_leaves
 from tests.shared.texts import texts_of
 
@@ -181,3 +183,38 @@ def test_exactly_one_provider_recognises_each_record(corpus_folder: Path) -> Non
 
     named = NOT_TOLD.get(corpus_folder.name, {})
     assert {where: sources for where, sources in others.items() if named.get(where) != sources} == {}
+
+
+def mixture(records: list[dict[str, Any]], choice: random.Random) -> dict[str, Any]:
+    """A record with some keys of another, also inside what both hold, and maybe the type of a third."""
+    first, second, third = choice.choices(records, k=3)
+    mixed = first | {
+        key: second[key] for key in choice.sample(sorted(second), choice.randint(0, len(second)))
+    }
+    for key, value in mixed.items():
+        inner = choice.choice((first, second, third)).get(key)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            mixed[key] = value | {name: inner[name] for name in sorted(inner) if choice.random() < 0.5}
+    return mixed | ({"type": third["type"]} if "type" in third and choice.random() < 0.3 else {})
+
+
+def test_no_mixture_of_two_records_has_two_owners() -> None:
+    """Records of one key set count once, so that the rare ones are mixed as often as the others."""
+    if not CORPUS.is_dir():
+        pytest.skip("no ../shared/corpus beside the repository")
+    providers, choice = discover().values(), random.Random(7)
+    forms = {
+        (folder.name, str(record.get("type")), frozenset(record)): record
+        for folder in sorted(CORPUS.glob("*/"))
+        for _, record in records_of(folder)
+    }
+    records = list(forms.values())
+    mixtures = (mixture(records, choice) for _ in range(20_000))
+
+    owners = [
+        (sources, record)
+        for record in mixtures
+        if len(sources := [provider.source for provider in providers if provider.recognizes(record)]) > 1
+    ]
+
+    assert owners == []

@@ -8,9 +8,15 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 from ash_shared.providers import Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import facts, parts
-from ash_shared.providers.claude.recognition import recognizes
+from ash_shared.providers.claude.recognition import MARKS, recognizes
 from ash_shared.providers.claude.records import read
 
 PROVIDER = Provider(
-    source="claude", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="claude",
+    recognizes=recognizes,
+    marks=MARKS,
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -124,9 +124,13 @@ def _ids(value: Any) -> tuple[str, ...]:
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     system = record.get("system")
-    said = [] if system is None else [Part(role="system", blocks=read_content(system))]
+    said = [] if system is None else [Part(role="system", blocks=read_content(system), original=system)]
     return said + [
-        Part(role=_turn_role(role_of(message, "user")), blocks=read_content(message["content"]))
+        Part(
+            role=_turn_role(role_of(message, "user")),
+            blocks=read_content(message["content"]),
+            original=message,
+        )
         for message in record["messages"]
     ]
 
@@ -166,7 +170,7 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     """A prompt typed in the middle of a turn: the line that sends it may follow."""
-    if reading.blocks[0]["type"] == "raw":
+    if all(block["type"] == "raw" for block in reading.blocks):
         return []
     return [Part(role="user", blocks=reading.blocks, echo=True)]
 

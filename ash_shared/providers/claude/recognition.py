@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ash_shared.blocks import Block
 from ash_shared.providers import Record
+from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
 from ash_shared.wire import one_of, value_at
@@ -15,10 +17,11 @@ _REQUEST_KEYS = frozenset(
 )
 _FOREIGN_KEYS = frozenset(
     {
-        "_original",
         "annotations",
         "audio",
         "function_call",
+        "kwargs",
+        "lc",
         "message",
         "parts",
         "reasoning",
@@ -39,14 +42,17 @@ def _is_content(content: Any) -> bool:
     """
     if content.__class__ is list:
         return all(
-            block.__class__ is str or (block.__class__ is dict and _is_own_block(block.get("type")))
-            for block in content
+            block.__class__ is str or (block.__class__ is dict and _is_own_block(block)) for block in content
         )
     return content.__class__ is str
 
 
-def _is_own_block(wire: Any) -> bool:
-    return wire.__class__ is str and wire not in _FOREIGN_BLOCKS
+def _is_own_block(block: Block) -> bool:
+    """Whether nobody else writes such a block. OpenAI holds what a part is about under the part's type."""
+    wire = block.get("type")
+    if wire.__class__ is not str or wire in _FOREIGN_BLOCKS:
+        return False
+    return wire not in block or (wire in ("text", "thinking") and block[wire].__class__ is not list)
 
 
 _FOREIGN_BLOCKS = frozenset(
@@ -76,7 +82,8 @@ def _is_message(record: Any) -> bool:
     return (
         record.__class__ is dict
         and one_of(record.get("role"), ROLES)
-        and not record.keys() & _FOREIGN_KEYS
+        and record.get("type") in (None, "message")
+        and _FOREIGN_KEYS.isdisjoint(record)
         and _is_content(record.get("content"))
     )
 
@@ -86,9 +93,13 @@ def _is_request(record: Record) -> bool:
     messages = record["messages"]
     if messages.__class__ is not list:
         return False
-    if record.keys() & _REQUEST_KEYS:
-        return any(map(_is_message, messages))
-    return all(map(_is_message, messages)) and (_is_own_model(record) or any(map(_has_own_blocks, messages)))
+    if not _REQUEST_KEYS.isdisjoint(record):
+        return any(map(_is_message, messages)) and not any(map(_is_anothers, messages))
+    if not all(map(_is_message, messages)):
+        return False
+    return any(map(_has_own_blocks, messages)) or (
+        _is_own_model(record) and not _has_foreign_parameters(record)
+    )
 
 
 def _is_own_model(record: Record) -> bool:
@@ -96,9 +107,53 @@ def _is_own_model(record: Record) -> bool:
     model = record.get("model")
     if model.__class__ is str:
         return "claude" in model and "/" not in model
+    return record.keys() <= _PARAMETERS
+
+
+def _has_foreign_parameters(record: Record) -> bool:
+    """Whether a request asks for what only Chat Completions can do, or has tools in their form."""
     tools = record.get("tools")
-    wrapped = tools.__class__ is list and any(value_at(tool, "function") for tool in tools)
-    return record.keys() <= _PARAMETERS and not wrapped
+    wrapped = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
+    return wrapped or not record.keys().isdisjoint(_FOREIGN_PARAMETERS)
+
+
+_FOREIGN_PARAMETERS = frozenset(
+    {
+        "frequency_penalty",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stream_options",
+        "web_search_options",
+    }
+)
+
+
+def _is_anothers(message: Any) -> bool:
+    """Whether only another format writes such a message, as against one that is only wrong."""
+    if message.__class__ is not dict:
+        return False
+    content = message.get("content")
+    return (
+        one_of(message.get("role"), _FOREIGN_ROLES)
+        or not message.keys().isdisjoint(_FOREIGN_KEYS)
+        or (
+            content.__class__ is list
+            and any(block.__class__ is dict and not _is_own_block(block) for block in content)
+        )
+    )
+
+
+_FOREIGN_ROLES = frozenset({"developer", "function", "tool"})
 
 
 _PARAMETERS = frozenset(
@@ -128,22 +183,41 @@ _OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 
 
 def _recognizes_untyped(record: Record) -> bool:
-    if "messages" in record:
+    bodies = bodies_of(record)
+    if bodies == {"messages"}:
         return _is_request(record)
-    return _is_message(record) or is_token_count(record)
+    return not bodies and (_is_message(record) or is_token_count(record))
 
 
 def _is_answer(record: Record) -> bool:
     content = record.get("content")
-    if record.keys() & _ANSWER_KEYS:
+    if not record.keys().isdisjoint(("message", "parentId")):
+        return False
+    if not _ANSWER_KEYS.isdisjoint(record):
         return content.__class__ in (str, list)
-    return content.__class__ is list and _is_message(record)
+    return content.__class__ is list and record.keys().isdisjoint(_ITEM_KEYS) and _is_message(record)
+
+
+_ITEM_KEYS = frozenset({"phase", "status"})
+"""What an item of OpenAI's Responses says of itself, where an answer of Claude's has its model."""
 
 
 def _is_line(record: Record) -> bool:
     if "message" in record:
         return not _is_cursors_line(record)
-    return not record.keys() & {"parts", "kwargs"} and _is_content(record.get("content", ""))
+    return (
+        not _is_gemini_clis(record)
+        and not record.keys() & {"parts", "kwargs"}
+        and _is_content(record.get("content", ""))
+    )
+
+
+def _is_gemini_clis(record: Record) -> bool:
+    """Whether this is a message of Gemini CLI's: its own id, a time, and no session."""
+    return {"id", "timestamp"} <= record.keys() and record.keys().isdisjoint(_SESSION_KEYS)
+
+
+_SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uuid"})
 
 
 _OWN_KEYS = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
@@ -158,7 +232,7 @@ def _is_cursors_line(record: Record) -> bool:
         message.__class__ is dict
         and message.keys() == _CURSORS_MESSAGE
         and "session_id" in record
-        and not record.keys() & _OWN_KEYS
+        and _OWN_KEYS.isdisjoint(record)
         and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
         and message["content"].__class__ is list
         and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
@@ -170,30 +244,49 @@ def _is_uuid(value: Any) -> bool:
 
 
 def _is_result(record: Record) -> bool:
-    """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts of its own."""
+    """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts, or a status, of its own."""
     if "stats" in record:
         return False
-    return bool(record.keys() & _OWN_KEYS) or not {"session_id", "duration_ms"} <= record.keys()
+    if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):
+        return False
+    return not _OWN_KEYS.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
 
 
 def _is_system(record: Record) -> bool:
     return (
-        record.get("subtype") != "init" or "permissionMode" not in record or bool(record.keys() & _OWN_KEYS)
+        record.get("subtype") != "init" or "permissionMode" not in record or not _OWN_KEYS.isdisjoint(record)
     )
 
 
 def _is_block(record: Record) -> bool:
-    """A bare block, with what tells that it is no other's: OpenCode's parts belong to a message, Vercel's files have a
-    media type, and results of tools are written by many."""
+    """A bare block, with what tells that it is no other's: Vercel's files have a media type, Gemini CLI's events the id
+    of a tool, and results of tools are written by many."""
     if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
         return False
-    return not record.keys() & {"mediaType", "messageID", "sessionID"} and read_block(record)["type"] != "raw"
+    return (
+        record.keys().isdisjoint(_NOT_OF_BLOCKS)
+        and _is_own_block(record)
+        and read_block(record)["type"] != "raw"
+    )
+
+
+_NOT_OF_BLOCKS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
+
+
+def _is_anothers_error(record: Record) -> bool:
+    return _is_gemini_clis(record) or not record.keys().isdisjoint(_ERROR_KEYS)
+
+
+_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
+"""What errors of others have beside their type: Vercel's, those of OpenAI's Responses, and Gemini CLI's."""
 
 
 def _is_start(record: Record) -> bool:
-    """The start of a streamed answer; pi names its own the same, and spells the reason to stop in camel case."""
+    """The start of a streamed answer; pi names its own the same."""
     message = record.get("message")
-    return message.__class__ is dict and "usage" in message and "stopReason" not in message
+    if message.__class__ is not dict or "usage" not in message:
+        return False
+    return message.get("type") == "message" or PI_MESSAGES.isdisjoint(message)
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
@@ -202,7 +295,7 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(BLOCK_TYPES, _is_block),
     "assistant": _is_line,
     "completion": lambda record: record.get("completion").__class__ is str,
-    "error": lambda record: record.get("error").__class__ is dict and "sessionID" not in record,
+    "error": lambda record: record.get("error").__class__ is dict and not _is_anothers_error(record),
     "message": _is_answer,
     "message_start": _is_start,
     "result": _is_result,
@@ -211,9 +304,12 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
 }
 
 
+MARKS = {*_RECOGNIZED, "input_tokens", "messages", "role"}
+
+
 def recognizes(record: Record) -> bool:
     """Whether a record is of the Claude family."""
     wire = record.get("type")
     if wire.__class__ is not str:
         return _recognizes_untyped(record)
-    return wire in _RECOGNIZED and _RECOGNIZED[wire](record)
+    return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(OWNERS)

@@ -8,11 +8,17 @@ one (an aborted turn, a file without items). `codex exec --json` prints items of
 
 from ash_shared.providers import Provider
 from ash_shared.providers.codex.content import read_block
-from ash_shared.providers.codex.lines import facts, read, recognizes
+from ash_shared.providers.codex.lines import MARKS, facts, read, recognizes
 from ash_shared.providers.codex.messages import parts
 
 __all__ = ["PROVIDER"]
 
 PROVIDER = Provider(
-    source="codex", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="codex",
+    recognizes=recognizes,
+    marks=MARKS,
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -12,6 +12,7 @@ from ash_shared.providers import Record, RecordReading
 from ash_shared.providers.codex.content import read_block
 from ash_shared.providers.codex.response_items import generated, read_item, renamed, within
 from ash_shared.providers.codex.turn_items import dynamic_answer, mcp_answer, read_turn_item
+from ash_shared.wire import items_of
 
 
 class _Reads(NamedTuple):
@@ -146,8 +147,9 @@ _MARKS = frozenset(
 def _user_message(event: Record) -> list[Block]:
     """What the person typed, and the pictures they added: addresses, or paths on their machine."""
     name = "message" if "message" in event else "text"
-    pictures = [read_block({"type": "image", "image_url": url}) for url in event.get("images") or []]
-    local = [read_block({"type": "local_image", "path": path}) for path in event.get("local_images") or []]
+    pictures = [read_block({"type": "image", "image_url": url}) for url in items_of(event.get("images"))]
+    paths = items_of(event.get("local_images"))
+    local = [read_block({"type": "local_image", "path": path}) for path in paths]
     used = {name, "images", "local_images"}
     return [translated(event, text_block(event[name]), used, event["type"]), *pictures, *local]
 

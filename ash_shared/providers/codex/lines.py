@@ -6,6 +6,7 @@ from typing import Any
 from ash_shared.blocks import Block, raw_block, text_block, translate, translated, wire_name
 from ash_shared.message import Facts
 from ash_shared.providers import Record, RecordReading
+from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.providers.codex.events import read_event
 from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
 from ash_shared.providers.codex.turn_items import read_turn_item
@@ -140,6 +141,8 @@ def _is_head(record: Record) -> bool:
     """The first line of a file, a mark in it, or the configuration that `codex exec` printed first."""
     if "record_type" in record:
         return text_at(record, "record_type") is not None
+    if "role" in record:
+        return False
     return record.keys() >= _CONFIG_KEYS or (record.keys() >= _HEAD_KEYS and "object" not in record)
 
 
@@ -150,7 +153,11 @@ def _is_prompt(record: Record) -> bool:
 def _is_foreign(record: Record) -> bool:
     """A call or a result as other tools write it: with a time, and the name of a function apart from its arguments."""
     named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
-    return named and bool(record.keys() & _TIMES)
+    return named and not _TIMES.isdisjoint(record) and record.keys().isdisjoint(_NOT_FOREIGN)
+
+
+_NOT_FOREIGN = frozenset({"content", "data", "tool_call", "tool_id", "tool_use_id"})
+"""Under these keys, lines of other CLIs have what they say under the same types."""
 
 
 def _is_error(record: Record) -> bool:
@@ -176,6 +183,19 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
 }
 
 
+MARKS = {
+    *_RECOGNIZED,
+    "instructions",
+    "method",
+    "msg",
+    "payload",
+    "prompt",
+    "record_type",
+    "role",
+    "workdir",
+}
+
+
 def recognizes(record: Record) -> bool:
     """Whether a record is Codex's. Items of the Responses API without an envelope are not known by themselves."""
     wire = record.get("type")
@@ -184,10 +204,13 @@ def recognizes(record: Record) -> bool:
             wire.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
         )
     if wire is None:
-        return _recognizes_untyped(record)
+        return bodies_of(record) <= _UNTYPED_BODIES and _recognizes_untyped(record)
+    if not record.keys().isdisjoint(OWNERS):
+        return False
     return one_of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
 
 
+_UNTYPED_BODIES = frozenset({"method", "msg"})
 _METHODS = ("item/", "thread/", "turn/")
 
 

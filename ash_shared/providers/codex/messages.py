@@ -106,7 +106,7 @@ def _of_completed(item: Record, reading: RecordReading) -> list[Part]:
     """An item of a turn in a rollout file: a twin of response items, but for plans and the like."""
     if item_type(item) in WITH_TEXT:
         return [_of_text(reading, echo=True)]
-    if reading.blocks[0]["type"] == "text" and reading.kind == "message":
+    if reading.kind == "message" and any(block["type"] == "text" for block in reading.blocks[:1]):
         return [_of_text(reading, echo=False)]
     return _of_end(item.get("id"), reading.blocks)
 

@@ -14,6 +14,7 @@ from ash_shared.message import Kind, Role
 from ash_shared.providers import Record, RecordReading
 from ash_shared.providers.codex.content import read_list
 from ash_shared.providers.codex.response_items import generated, within
+from ash_shared.wire import items_of
 
 _RUNNING = frozenset({"in_progress", "inProgress"})
 _FAILED = frozenset({"declined", "failed"})
@@ -81,8 +82,8 @@ def _reasoning(item: Record) -> list[Block]:
     if "text" in item:
         return [translated(item, _thought(item["text"], is_summary=True), {"text"}, item["type"])]
     summary, content = ("summary_text", "raw_content") if "summary_text" in item else ("summary", "content")
-    thoughts = [_thought(text, is_summary=True) for text in item.get(summary) or []]
-    thoughts += [_thought(text) for text in item.get(content) or []]
+    thoughts = [_thought(text, is_summary=True) for text in items_of(item.get(summary))]
+    thoughts += [_thought(text) for text in items_of(item.get(content))]
     named = [{**thought, "source_type": item["type"]} for thought in thoughts or [_thought("")]]
     return within(named, item, (summary, content))
 

@@ -19,6 +19,7 @@ from ash_shared.providers._gemini_parts import (
     read_parts,
     usage_of,
 )
+from ash_shared.providers._marks import bodies_of
 from ash_shared.providers.gemini.interactions import (
     event_parts,
     interaction_parts,
@@ -152,7 +153,9 @@ def _is_lone_content(record: Record) -> bool:
     parts = record.get("parts")
     if parts.__class__ is not list or "type" in record or not one_of(record.get("role", "user"), _ROLES):
         return False
-    return all(map(is_part, parts)) and (bool(parts) or record.keys() <= {"role", "parts"})
+    if not parts:
+        return record.keys() <= {"role", "parts"} and record.get("role", "user") in ("model", "user")
+    return all(map(is_part, parts))
 
 
 def _is_error_body(record: Record) -> bool:
@@ -180,9 +183,21 @@ def _form(record: Record) -> str | None:
     return None
 
 
+_BESIDE_FORMS: Mapping[str, frozenset[str]] = {
+    "candidates": frozenset({"candidates"}),
+    "contents": frozenset({"contents", "toolConfig"}),
+    "event_type": frozenset({"error", "event_type", "object"}),
+    "object": frozenset({"error", "input", "object"}),
+    "parts": frozenset({"parts"}),
+    "error": frozenset({"error"}),
+}
+
+
 def recognizes(record: Record) -> bool:
     """Whether a record is of the Gemini API."""
-    return not _FORMS.keys().isdisjoint(record) and _form(record) is not None
+    if _FORMS.keys().isdisjoint(record) or (form := _form(record)) is None:
+        return False
+    return bodies_of(record) <= _BESIDE_FORMS.get(form, frozenset())
 
 
 def read(record: Record) -> RecordReading:
@@ -227,7 +242,10 @@ def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [Part(role=_turn(role), blocks=_read_content(content)) for role, content in _contents(record)]
+    return [
+        Part(role=_turn(role), blocks=_read_content(content), original=content)
+        for role, content in _contents(record)
+    ]
 
 
 _COUNTS = (
@@ -316,5 +334,11 @@ _PARTS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 PROVIDER = Provider(
-    source="gemini", recognizes=recognizes, read=read, read_block=read_block, facts=facts, parts=parts
+    source="gemini",
+    recognizes=recognizes,
+    marks=_FORMS.keys(),
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
 )

@@ -11,7 +11,7 @@ from typing import Any
 from ash_shared.blocks import Block, is_native, pick, raw_block, text_block, translate, translated
 from ash_shared.providers import Part, Record, RecordReading, Turn
 from ash_shared.providers._gemini_parts import Counts, bounded, either, listed, media_block, usage_of
-from ash_shared.wire import input_of, media_class, one_of, text_at, value_at
+from ash_shared.wire import input_of, items_of, media_class, one_of, text_at, value_at
 
 
 def is_interaction(record: Record) -> bool:
@@ -47,8 +47,8 @@ def _media(item: Block) -> Block:
 def _thought(item: Block) -> list[Block]:
     """A block for each part of the summary; where there is none, one with the signature alone."""
     signed = pick(item, "signature")
-    summary = [part for part in item.get("summary") or [] if part.get("type") == "text"]
-    rest = [part for part in item.get("summary") or [] if part.get("type") != "text"]
+    summary = [part for part in items_of(item.get("summary")) if part.get("type") == "text"]
+    rest = [part for part in items_of(item.get("summary")) if part.get("type") != "text"]
     texts = [part["text"] for part in summary]
     typed = [{"type": "thinking", "thinking": text, "is_summary": True} for text in texts]
     first, *others = typed or [{"type": "thinking", "thinking": ""}]
@@ -144,7 +144,7 @@ _USER_STEPS = frozenset({"function_result", "user_input"})
 def _turns(record: Record) -> list[tuple[Turn, list[Block]]]:
     """Who said what in an interaction: the system, then what was put in, then every step."""
     system, given = either(record, "systemInstruction", "system_instruction"), record.get("input")
-    steps = record.get("steps") or record.get("outputs") or []
+    steps = items_of(record.get("steps")) or items_of(record.get("outputs"))
     said: list[tuple[Turn, list[Block]]] = [] if system is None else [("system", read_step(system))]
     said += [_asked(item) for item in listed(given)]
     return said + [(_side(step), read_step(step)) for step in steps]

@@ -8,7 +8,7 @@ import pytest
 from httpx import AsyncClient
 
 from ash_server.db.engine import connect
-from ash_server.db.messages import list_messages_parsed
+from ash_server.db.messages import list_messages, to_message
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -140,8 +140,9 @@ async def test_a_page_is_what_the_library_reads(
 ) -> None:
     page = await client.get(filled, params={"parsed": "true"})
 
+    session_id = UUID(filled.split("/")[3])
     async with await connect(shared_database_url) as conn:
-        expected = await list_messages_parsed(conn, UUID(filled.split("/")[3]))
+        expected = [to_message(session_id, each) for each in await list_messages(conn, session_id)]
     assert page.json() == {"messages": [message.model_dump(mode="json") for message in expected]}
     assert len(expected) == len(ALL)
 

@@ -133,8 +133,7 @@ async def test_pages_are_bounded_in_bytes(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await filled(client, session, LINES)
-    bounded = messages._FIRST.replace(str(messages.MOST_IN_PAGE), str(len("".join(LINES[:7]))))
-    monkeypatch.setattr(messages, "_FIRST", bounded)
+    monkeypatch.setattr(messages, "MOST_TOGETHER", len("".join(LINES[:7])))
 
     assert (await paged(client, address))[1] == [0, 5, 10]
 

@@ -301,7 +301,7 @@ OF_DRIFT = [
 ]
 OF_STANDARD = [
     *(f"after={value}" for value in ("-1", "abc", "", "1_000", 2**53)),
-    *(f"limit={value}" for value in ("0", "-5", "10001", "")),
+    *(f"limit={value}" for value in ("0", "-5", "1001", "")),
     *(f"visible={value}" for value in ("1", "yes", "")),
     "kind=message",
     "parsed=true",

@@ -12,16 +12,13 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
-from ash_server.db.messages import Appended, NewMessage, append, list_messages
+from ash_server.db.messages import Appended, append, list_messages
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
+from tests.server.db.test_messages import message
 
 WRITERS = 8
 EACH = 40
-
-
-def text(id: str, content: str = "text") -> NewMessage:
-    return NewMessage(id, True, content, "user", "message", "claude", ("text",))
 
 
 @pytest.fixture
@@ -39,7 +36,7 @@ async def write(connection: AsyncConnection, session_id: UUID, name: str) -> lis
     answers = []
     random = Random(name)
     numbers = iter(range(EACH))
-    while batch := [text(f"{name}-{number}") for number in islice(numbers, random.randint(1, 3))]:
+    while batch := [message(f"{name}-{number}") for number in islice(numbers, random.randint(1, 3))]:
         answers += await append(connection, session_id, batch)
         if random.random() < 0.5:
             again = await append(connection, session_id, batch)
@@ -84,7 +81,7 @@ async def test_one_of_those_who_expect_the_same_sequence_wins(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     attempts = (
-        append(each, session_id, [text(str(n))], expected_sequence=0) for n, each in enumerate(writers)
+        append(each, session_id, [message(str(n))], expected_sequence=0) for n, each in enumerate(writers)
     )
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
 
@@ -130,8 +127,8 @@ async def in_line(observer: AsyncConnection, waiting: int) -> None:
 
 
 async def test_appends_meet(writers: list[AsyncConnection], session_id: UUID) -> None:
-    one = append(writers[0], session_id, [text("a"), text("b")])
-    other = append(writers[1], session_id, [text("c")])
+    one = append(writers[0], session_id, [message("a"), message("b")])
+    other = append(writers[1], session_id, [message("c")])
 
     assert await meet(writers, session_id, one, other) == [
         [Appended("a", 1, True), Appended("b", 2, True)],
@@ -140,8 +137,8 @@ async def test_appends_meet(writers: list[AsyncConnection], session_id: UUID) ->
 
 
 async def test_an_append_meets_its_repetition(writers: list[AsyncConnection], session_id: UUID) -> None:
-    one = append(writers[0], session_id, [text("a"), text("b")])
-    other = append(writers[1], session_id, [text("b"), text("c")])
+    one = append(writers[0], session_id, [message("a"), message("b")])
+    other = append(writers[1], session_id, [message("b"), message("c")])
 
     assert await meet(writers, session_id, one, other) == [
         [Appended("a", 1, True), Appended("b", 2, True)],
@@ -152,8 +149,8 @@ async def test_an_append_meets_its_repetition(writers: list[AsyncConnection], se
 async def test_an_append_meets_another_text_of_the_same_id(
     writers: list[AsyncConnection], session_id: UUID
 ) -> None:
-    one = append(writers[0], session_id, [text("a", "first")])
-    other = append(writers[1], session_id, [text("new"), text("a", "second")])
+    one = append(writers[0], session_id, [message("a", "first")])
+    other = append(writers[1], session_id, [message("new"), message("a", "second")])
     answers, refusal = await meet(writers, session_id, one, other)
 
     assert answers == [Appended("a", 1, True)]
@@ -164,8 +161,8 @@ async def test_an_append_meets_another_text_of_the_same_id(
 async def test_an_append_meets_a_writer_who_expects_the_same(
     writers: list[AsyncConnection], session_id: UUID
 ) -> None:
-    one = append(writers[0], session_id, [text("a")], expected_sequence=0)
-    other = append(writers[1], session_id, [text("b")], expected_sequence=0)
+    one = append(writers[0], session_id, [message("a")], expected_sequence=0)
+    other = append(writers[1], session_id, [message("b")], expected_sequence=0)
     answers, refusal = await meet(writers, session_id, one, other)
 
     assert answers == [Appended("a", 1, True)]
@@ -175,7 +172,7 @@ async def test_an_append_meets_a_writer_who_expects_the_same(
 async def test_an_append_meets_the_end_of_its_session(
     writers: list[AsyncConnection], session_id: UUID
 ) -> None:
-    one = append(writers[0], session_id, [text("a")])
+    one = append(writers[0], session_id, [message("a")])
     other = delete_session(writers[1], session_id)
 
     assert await meet(writers, session_id, one, other) == [[Appended("a", 1, True)], None]
@@ -185,7 +182,7 @@ async def test_an_append_meets_the_end_of_its_session(
 
 async def test_the_end_of_a_session_meets_an_append(writers: list[AsyncConnection], session_id: UUID) -> None:
     one = delete_session(writers[0], session_id)
-    other = append(writers[1], session_id, [text("a")])
+    other = append(writers[1], session_id, [message("a")])
     deleted, refusal = await meet(writers, session_id, one, other)
 
     assert deleted is None
@@ -202,7 +199,7 @@ async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
             call = random.choice([append, append, update_session, delete_session])
             with suppress(SessionNotFound):
                 if call is append:
-                    await append(conn, session.id, [text(f"{seed}-{number}")])
+                    await append(conn, session.id, [message(f"{seed}-{number}")])
                 elif call is update_session:
                     await update_session(conn, session.id, title="x")
                 else:
@@ -218,12 +215,12 @@ async def test_a_reader_does_not_wait_and_sees_what_is_committed(
         await in_line(connection, 1)
         return await log(connection, session_id)
 
-    await append(connection, session_id, [text("a")])
+    await append(connection, session_id, [message("a")])
     async with writers[0].transaction():
         await writers[0].execute(
             "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id]
         )
-        waiting = asyncio.create_task(append(writers[1], session_id, [text("b")]))
+        waiting = asyncio.create_task(append(writers[1], session_id, [message("b")]))
         during = await read()
     await waiting
 
@@ -239,13 +236,13 @@ async def test_an_append_that_is_given_up_leaves_nothing_and_no_lock(
         await writers[0].execute(
             "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id]
         )
-        waiting = asyncio.create_task(append(writers[1], session_id, [text("a")]))
+        waiting = asyncio.create_task(append(writers[1], session_id, [message("a")]))
         await in_line(connection, 1)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-    assert await append(writers[1], session_id, [text("b")]) == [Appended("b", 1, True)]
+    assert await append(writers[1], session_id, [message("b")]) == [Appended("b", 1, True)]
 
 
 async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
@@ -254,7 +251,7 @@ async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
     random = Random(1)
     answered = []
     for number in range(150):
-        batch = [text(f"{number}-{part}") for part in "abc"]
+        batch = [message(f"{number}-{part}") for part in "abc"]
         try:
             async with asyncio.timeout(random.uniform(0, 0.003)):
                 answered += await append(writers[0], session_id, batch)

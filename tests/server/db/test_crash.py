@@ -17,6 +17,7 @@ from ash_server.db.embedded import EmbeddedPostgres
 from ash_server.db.engine import connect, upgrade
 from ash_server.db.messages import Appended, NewMessage, append, stream_messages
 from ash_server.db.sessions import create_session
+from tests.server.db.test_messages import message
 
 ROUNDS = 3
 WRITERS = 4
@@ -41,10 +42,7 @@ asyncio.run(main(sys.argv[1], UUID(sys.argv[2])))
 
 
 def batch_of(name: str) -> list[NewMessage]:
-    return [
-        NewMessage(f"{name}-{part}", True, f"text of {name}", "user", "message", "claude", ("text",))
-        for part in "abc"
-    ]
+    return [message(f"{name}-{part}", f"text of {name}") for part in "abc"]
 
 
 @pytest.fixture

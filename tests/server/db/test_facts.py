@@ -84,10 +84,10 @@ async def test_a_session_is_what_its_messages_tell(
     told_together = SessionFacts()
     for start in range(0, len(new), batch):
         await append(connection, session_id, new[start : start + batch])
-        told_together = told_together.then(facts_of(new[start : start + batch]))
+        told_together = told_together.then(facts_of([each.described for each in new[start : start + batch]]))
 
     assert told(await get_session(connection, session_id)) == {"source": "claude", **expected}
-    assert told_together == facts_of(new)
+    assert told_together == facts_of([each.described for each in new])
 
 
 async def test_what_is_stored_already_tells_nothing_more(

@@ -19,9 +19,9 @@ from ash_server.db.messages import (
     get_contents,
     get_message,
     list_messages,
-    list_messages_parsed,
     may_go_on,
     stream_messages,
+    to_message,
 )
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
@@ -36,24 +36,14 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import Kind
+from ash_shared.message import Description, Facts, Kind
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
 
 
 def message(id: str, content: str = "text", given: bool = True, **described: Any) -> NewMessage:
-    return NewMessage(
-        **{
-            "id": id,
-            "given": given,
-            "content": content,
-            "role": "user",
-            "kind": "message",
-            "source": "claude",
-            "block_types": ("text",),
-            **described,
-        }
-    )
+    return NewMessage(id, given, content, DESCRIBED._replace(**described))
 
 
 async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str, str]]:
@@ -162,7 +152,7 @@ async def test_nobody_appends_to_a_stranger_or_reads_one(connection: AsyncConnec
         append(connection, STRANGER, [message("a")]),
         append(connection, STRANGER, []),
         list_messages(connection, STRANGER),
-        list_messages_parsed(connection, STRANGER, before=5),
+        list_messages(connection, STRANGER, before=5),
         get_message(connection, STRANGER, 1),
     ):
         with pytest.raises(SessionNotFound):
@@ -310,12 +300,6 @@ async def test_large_texts_make_a_page_short(connection: AsyncConnection, sessio
     assert not may_go_on([], 100)
 
 
-async def test_a_parsed_page_is_the_same_page(connection: AsyncConnection, mixed: UUID) -> None:
-    wanted: Page = {"role": "assistant", "type": "text", "before": 9, "limit": 2}
-
-    assert [each.sequence for each in await list_messages_parsed(connection, mixed, **wanted)] == [4, 8]
-
-
 OUT_OF_BOUNDS: list[tuple[Page, type[AshError]]] = [
     ({"after": -1}, InvalidParameter),
     ({"after": 2**53}, InvalidParameter),
@@ -428,7 +412,7 @@ async def test_no_row_breaks_a_page(connection: AsyncConnection, session_id: UUI
     good = '{"type":"user","message":{"role":"user","content":"fine"}}'
     batch = [message(name, raw) for name, raw in POISONED.items()]
     await append(connection, session_id, [message("first", good), *batch, message("last", good)])
-    page = await list_messages_parsed(connection, session_id)
+    page = [to_message(session_id, each) for each in await list_messages(connection, session_id)]
     written = [each.model_dump(mode="json") for each in page]
 
     assert [each.id for each in page] == ["first", *POISONED, "last"]

@@ -1,6 +1,8 @@
 """The transcripts of five CLIs, from where these keep them to sessions and standard messages."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -11,7 +13,7 @@ from psycopg import AsyncConnection
 from ash_server.commands.transfer import Report, Wishes, import_discovered, import_paths
 from ash_server.db.messages import list_messages
 from ash_server.db.sessions import Session, get_session, list_sessions, session_id_for
-from ash_server.transfer import compressed
+from ash_server.transfer import compressed, zstd
 from ash_server.transfer.files import discover, external_id, find_homes
 from ash_server.transfer.jsonl import export_session
 from ash_server.transfer.load import load_session
@@ -202,7 +204,7 @@ BROKEN = {
 async def test_what_cannot_be_decompressed_is_reported(
     connection: AsyncConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(compressed, "_ALWAYS_READ", 1000)
+    monkeypatch.setattr(zstd, "_ALWAYS_READ", 1000)
     data, reason = BROKEN[name]
     path = tmp_path / "rollout-1.jsonl.zst"
     path.write_bytes(data)
@@ -248,7 +250,7 @@ async def test_a_session_of_opencode_goes_on_and_what_was_rewritten_is_reported(
     assert problems == [("refused", "part/msg_9/prt_9.json"), ("changed", "part/msg_2/prt_3.json")]
 
     replaced = await imported_of(connection, path, replace=True)
-    assert dict(replaced.total.counts) == {"existing": 0, "new": 7, "refused": 1}
+    assert dict(replaced.total.counts) == {"new": 7, "refused": 1}
 
 
 def test_messages_of_opencode_may_have_another_id_than_their_file(tmp_path: Path) -> None:
@@ -300,6 +302,21 @@ def test_a_transcript_is_loaded_as_standard_messages(user_home: Path, source: st
         ("assistant", source),
     ]
     assert [each.content[0].model_dump().get("text") for each in messages] == SAID[source]
+
+
+@pytest.mark.parametrize("source", LOADED)
+def test_loading_needs_nothing_of_the_server(user_home: Path, source: str) -> None:
+    """And no decoder of what is not compressed."""
+    [path] = user_home.glob(LOADED[source])
+    script = """
+import sys
+from ash_server.transfer import load_session
+load_session(sys.argv[1])
+print(sorted(sys.modules.keys() & {"psycopg", "litestar", "sqlalchemy", "alembic", "zstandard", "click"}))
+"""
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"
 
 
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Keys that tell formats apart, whatever else a record has: no record may be of two formats.
+
+Most keys are written by several formats. Of these, a record has those of its own format alone; one that has others,
+too, is put together of two, and belongs to neither, or to the one whose mark is the stronger.
+"""
+
+from typing import Any
+
+OWNERS = frozenset({"messageID", "payload", "projectID", "sessionID"})
+"""Marks of OpenCode's documents, and of the envelope of Codex and of Ash: their `type` may be one that others have."""
+
+REQUESTS = frozenset(
+    {
+        "additionalModelRequestFields",
+        "additionalModelResponseFieldPaths",
+        "guardrailConfig",
+        "inferenceConfig",
+        "performanceConfig",
+        "promptVariables",
+        "toolConfig",
+    }
+)
+"""Parameters of Bedrock's requests; Gemini's have one of them, too."""
+
+HEADS = frozenset({"lastUpdated", "projectHash", "startTime"})
+"""What Gemini CLI says of a whole session."""
+
+PI_MESSAGES = frozenset(
+    {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
+)
+"""Of these, every message of pi's has one; those of other vendors have them beside it, or are of type `message`."""
+
+_BODIES = (
+    OWNERS
+    | REQUESTS
+    | HEADS
+    | {
+        "$rewindTo",
+        "$set",
+        "_original",
+        "api",
+        "candidates",
+        "choices",
+        "contents",
+        "error",
+        "event_type",
+        "history",
+        "info",
+        "input",
+        "messages",
+        "method",
+        "msg",
+        "object",
+        "output",
+        "parts",
+        "stats",
+        "type",
+    }
+)
+
+
+def bodies_of(record: dict[str, Any]) -> frozenset[str]:
+    """The keys of a record that say what it is, where its `type` does not; one that is null says nothing."""
+    return frozenset([key for key in _BODIES.intersection(record) if record[key] is not None])

@@ -1,0 +1,228 @@
+"""What an attack on the library found: the smallest texts that broke a promise, and what is promised of them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ash_shared import (
+    StandardMessage,
+    parse_cli_output,
+    parse_message_content,
+    parse_message_content_json,
+    read_message,
+    transform_messages,
+)
+from ash_shared.providers import discover
+from tests.shared.leaves import leaves
+from tests.shared.transcripts import lines
+
+HUGE = int("9" * 400)
+UUID = "12345678-1234-1234-1234-123456789abc"
+
+
+def _standard(**keys: Any) -> dict[str, Any]:
+    return {"_original": [], "role": "user", "content": [], "metadata": {"source": "ash"}, **keys}
+
+
+def _event(wire: str, **payload: Any) -> dict[str, Any]:
+    return {"id": "e", "timestamp": 1, "sessionId": "s", "type": wire, "payload": payload}
+
+
+def _echo(text: str) -> dict[str, Any]:
+    return {"type": "event_msg", "payload": {"type": "agent_message", "message": text}}
+
+
+def _said(text: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text}]
+    return {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": content}}
+
+
+def _queued(text: str) -> dict[str, Any]:
+    return {"type": "queue-operation", "content": text}
+
+
+SESSIONS: list[tuple[str | None, list[Any]]] = [
+    (None, [{"type": "queue-operation", "content": []}]),
+    (None, [{"type": "event_msg", "payload": {"type": "item_completed", "item": {"type": "Plan", "content": []}}}]),
+    (None, [{"type": "result", "result": "x", "total_cost_usd": HUGE}]),
+    (None, [{"type": "result", "result": "x", "total_cost_usd": cost} for cost in (-1.7e308, 1.7e308)]),
+    ("gemini_cli", [{"$rewindTo": []}]),
+    (None, [_standard(usage=5)]),
+    (None, [_standard(usage={})]),
+    (None, [_standard(usage={"input_tokens": 1.5, "output_tokens": 1, "total_tokens": 1})]),
+    (None, [_standard(error="x")]),
+    (None, [_standard(error={"code": 1, "message": "m"})]),
+    (None, [_standard(metadata={"messageId": 5})]),
+    (None, [_standard(metadata={"messageId": [1]})]),
+    (None, [_event("assistant_done", text="a"), _event("turn_end", usage=5)]),
+    (None, [_event("error", message=5)]),
+    ("\ud800", [{"type": "user", "message": {"content": "a"}}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "records"), SESSIONS, ids=lambda value: str(value)[:70].encode("ascii", "replace")
+)
+def test_any_session_becomes_messages_that_encode(source: str | None, records: list[Any]) -> None:
+    messages = transform_messages(lines(*records), source)
+
+    dumped = [message.model_dump_json() for message in messages]
+
+    assert [StandardMessage.model_validate_json(message) for message in dumped] == messages
+    assert len({message.id for message in messages}) == len(messages)
+    assert transform_messages(lines(*records), source) == messages
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "user", "session_id": UUID, "message": {"role": "x", "content": [{"type": "text", "text": "a"}]}},
+        {"ev": "message", "data": {"type": "user", "message": {"content": "inner"}}, "type": "user",
+         "message": {"content": "outer"}},
+        {"type": "user", "payload": {}, "sessionId": "s", "id": "x", "message": {"content": "a"}},
+        {"type": "assistant", "_original": 1, "role": "user", "content": [], "message": {"content": "a"}},
+    ],
+    ids=["cursor", "envelope", "event", "standard"],
+)  # fmt: skip
+def test_the_short_way_and_the_long_way_agree(record: dict[str, Any]) -> None:
+    text = json.dumps(record)
+
+    parsed = parse_message_content(text)
+
+    assert read_message(text).parsed == parsed
+    assert [block.model_dump() for block in parsed] == json.loads(parse_message_content_json(text))
+
+
+def _answer(**keys: Any) -> dict[str, Any]:
+    return {
+        "object": "chat.completion",
+        "choices": [{"message": {"role": "assistant", "content": "hi", **keys}}],
+    }
+
+
+KEPT: list[tuple[str | None, dict[str, Any]]] = [
+    (None, _answer(tool_calls={"id": "KEPT"})),
+    (None, _answer(tool_calls="KEPT")),
+    (None, _answer(annotations={"url": "KEPT"})),
+    (None, _answer(content=None, annotations=[{"url": "KEPT"}])),
+    (None, _answer(content=None, annotations=[{"url": "KEPT"}], tool_calls=[
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}])),
+    (None, _answer(reasoning={"text": "KEPT"})),
+    (None, _answer(reasoning_content=["KEPT"], reasoning_details=[])),
+    (None, _answer(reasoning_details={"text": "KEPT"})),
+    ("openai_chat", {"choices": {"message": "KEPT"}}),
+    ("openai_chat", {"messages": {"role": "KEPT"}}),
+    (None, {"id": "1", "timestamp": "2025", "type": "gemini", "content": "x", "toolCalls": {"name": "KEPT"}}),
+    (None, {"id": "1", "timestamp": "2025", "type": "gemini", "content": "x", "thoughts": {"subject": "KEPT"}}),
+    (None, {"id": "i", "object": "interaction", "status": "completed", "steps": {"type": "KEPT"}}),
+    (None, {"type": "event_msg", "payload": {"type": "user_message", "message": "m", "images": {"k": "KEPT"}}}),
+    (None, {"type": "event_msg", "payload": {"type": "user_message", "message": "m", "local_images": "KEPT"}}),
+    (None, {"type": "item.completed", "item": {"id": "i", "type": "reasoning", "summary": "KEPT"}}),
+    (None, {"info": {"sessionID": "s", "role": "user"}, "parts": {"k": "KEPT"}}),
+    ("opencode", {"info": {"sessionID": "s", "role": "user"}, "parts": {"k": "KEPT"}}),
+    (None, {"role": "user", "parts": [{"type": "steering-message", "parts": {"k": "KEPT"}}]}),
+    (None, {"object": "response", "output": [{"type": "message", "id": "KEPT", "role": "assistant", "content": []}]}),
+    (None, {"type": "ai", "content": [{"type": "tool_call", "id": "1", "name": "a", "args": {}}],
+            "tool_calls": [{"id": "1", "name": "a", "args": {"x": "KEPT"}}], "response_metadata": {}}),
+    (None, {"type": "tool_use", "sessionID": "s", "part": {"type": "tool", "callID": "c", "tool": "t", "state": {
+        "status": "completed", "input": {}, "output": "o", "attachments": {"k": "KEPT"}}}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "record"), KEPT, ids=lambda value: str(value)[-60:])
+def test_what_stands_where_a_list_is_promised_is_kept(source: str | None, record: dict[str, Any]) -> None:
+    blocks = json.loads(parse_message_content_json(json.dumps(record), source))
+
+    assert (str, "KEPT") in leaves(blocks)
+
+
+CLAIMED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "a"}, {"type": "file", "file": {"file_id": "f"}}]}], "stream": False},
+     ("openai_chat",)),
+    ({"messages": [{"role": "user", "content": []}], "system": [], "inferenceConfig": {}}, ("bedrock",)),
+    ({"messages": [{"role": "user", "content": "a"}], "model": "claude-x", "stream_options": {}},
+     ("openai_chat",)),
+    ({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "c", "content": "b"}],
+      "thinking": {"type": "enabled"}}, ("openai_chat",)),
+    ({"type": "result", "timestamp": "2025-01-01", "status": "success"}, ("gemini_cli",)),
+    ({"type": "user", "timestamp": "2025-01-01", "payload": {}}, ("codex",)),
+    ({"type": "assistant", "sessionID": "s", "part": {"type": "text", "text": "a"}}, ("opencode",)),
+    ({"type": "thinking", "subtype": "delta", "session_id": "s", "thinking": "a"}, ("cursor",)),
+    ({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {}, "timestamp": 1}}, ("pi",)),
+    ({"type": "message_start", "message": {"type": "message", "role": "assistant", "usage": {}, "provider": "p"}},
+     ("claude",)),
+    ({"type": {}, "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}, ()),
+    ({"type": "message", "role": "user", "content": [], "status": "completed"}, ("openai_responses",)),
+    ({"role": "user", "content": "a", "$set": {}}, ()),
+    ({"$rewindTo": "1", "messages": [{"role": "user", "content": "a"}]}, ()),
+    ({"error": {"code": 1, "status": "X", "message": "m"}, "choices": []}, ()),
+    (_standard(), ("ash",)),
+    ({**_standard(), "type": "message", "role": "assistant", "model": "claude-x"}, ("claude",)),
+    ({"_original": 1, "type": "message", "role": "assistant", "content": [], "usage": {}}, ("claude",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "owners"), CLAIMED, ids=lambda value: str(value)[:60])
+def test_a_record_has_one_owner_at_most(record: dict[str, Any], owners: tuple[str, ...]) -> None:
+    assert tuple(provider.source for provider in discover().values() if provider.recognizes(record)) == owners
+
+
+DOCUMENT = {
+    "sessionId": "s",
+    "projectHash": "h",
+    "startTime": "2025",
+    "messages": [{"id": "1", "timestamp": "2025-01-01", "type": "user", "content": "hi"}],
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\ufeff" + json.dumps(DOCUMENT, indent=1), json.dumps(DOCUMENT, indent=1).replace("hi", r"\ud83d")],
+    ids=["mark", "surrogate"],
+)
+def test_a_document_in_several_lines_is_one_text(text: str) -> None:
+    assert [len(transform_messages(form)) for form in (text, text.encode(), [text])] == [1, 1, 1]
+
+
+def test_bytes_that_are_not_utf8_cost_only_where_they_stand() -> None:
+    line = b'{"type":"user","pad":"\xff","message":{"role":"user","content":"kept"}}'
+
+    assert transform_messages(line) == transform_messages([line]) != []
+
+
+@pytest.mark.parametrize("stdout", ["\ud800", r'{"type":"result","result":"\ud800"}'])
+def test_what_a_run_printed_encodes(stdout: str) -> None:
+    assert json.loads(parse_cli_output(stdout, duration=1, exit_code=0).model_dump_json())
+
+
+GROWING: dict[str, Callable[[int], list[Any]]] = {
+    "a request of many messages": lambda n: [{"messages": [{"role": "user", "content": []}] * (4 * n)}],
+    "sources of many texts": lambda n: [
+        {
+            "role": "assistant",
+            "parts": [{"type": "text", "text": "x"}] * (n // 5) + [{"type": "source-url"}] * (n // 4),
+        }
+    ],
+    "echoes of nothing": lambda n: [_said("a" * 200)] * n + [_echo("a" * 30 + "b")] * n,
+    "echoes beside a prompt of many blocks": lambda n: [
+        {"type": "user", "message": {"content": [{"type": "text", "text": "a"}] * n}},
+        *(_queued(f"b{number}") for number in range(n)),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_long_sessions_are_no_bomb(name: str) -> None:
+    """What tried every pair would take minutes."""
+    assert transform_messages(lines(*GROWING[name](20_000)))
+
+
+def test_messages_are_not_many_times_their_text() -> None:
+    (text,) = lines({"messages": [{"role": "user", "content": "a"}] * 500})
+
+    dumped = sum(len(message.model_dump_json()) for message in transform_messages(text))
+
+    assert dumped < 50 * len(text)
