@@ -31,7 +31,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.content import MessageContent
 from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Reading, Role
-from ash_shared.providers import Provider, Record, RecordReading, discover
+from ash_shared.providers import Part, Provider, Record, RecordReading, discover, message_of
 from ash_shared.visibility import is_system_message, visible_text
 
 PARSER_VERSION = 2
@@ -91,7 +91,7 @@ def describe_message(raw: str | bytes, source: str | None = None) -> Description
         role=role,
         block_types=tuple(sorted({block["type"] for block in blocks})),
         facts=read.facts(),
-        prompt=_prompt(blocks) if (kind, role) == ("message", "user") else None,
+        prompt=_prompt(read) if (kind, role) == ("message", "user") else None,
         drift=_drift(blocks),
         digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
     )
@@ -100,12 +100,20 @@ def describe_message(raw: str | bytes, source: str | None = None) -> Description
 _LONGEST_PROMPT = 200
 
 
-def _prompt(blocks: list[Block]) -> str | None:
+def _prompt(read: "Read") -> str | None:
+    blocks = read.reading.blocks
+    if read.record is not None and not _SEVERAL.isdisjoint(read.record):
+        said = [part for part in read.parts() if part.role == "user" and not part.metadata.get("synthetic")]
+        blocks = [block for part in said for block in part.blocks]
     for block in blocks:
         if block["type"] == "text" and not is_system_message(block["text"]):
             words = " ".join(visible_text(block["text"][: 50 * _LONGEST_PROMPT]).split())
             return words if len(words) <= _LONGEST_PROMPT else words[: _LONGEST_PROMPT - 1] + "…"
     return None
+
+
+_SEVERAL = frozenset({"contents", "history", "input", "messages"})
+"""Keys of bodies that hold several messages: what the system is told stands before what the person says."""
 
 
 def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
@@ -270,6 +278,15 @@ class Read(Struct, frozen=True):
         if self.elements:
             return self.elements[0].facts()._replace(uuid=None)
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
+
+    def parts(self) -> list[Part]:
+        """What it adds to the standard messages of its session. Never raises."""
+        if self.provider is None or self.record is None:
+            return message_of({}, self.reading)
+        try:
+            return self.provider.parts(self.record, self.reading)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return message_of(self.record, self.reading)
 
 
 def read_raw(raw: str | bytes, source: str | None) -> Read:

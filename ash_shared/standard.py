@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from ash_shared.blocks import Block
 from ash_shared.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.parse import Read, is_blank, is_json, read_raw, shown_text, split_lines, typed_blocks
-from ash_shared.providers import Part, Record, message_of
+from ash_shared.providers import Part, Record
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Of the ids that are derived from a text; never to be changed."""
@@ -181,7 +181,7 @@ class _Fold:
             facts = read.facts()
             self._remember(facts)
             if not self._is_repeated(facts, line):
-                for part in _parts(read):
+                for part in read.parts():
                     name = _Name(line, next(number))
                     self._join(part, _Where(read, facts, shown_text(read.source(source)), name))
 
@@ -357,15 +357,6 @@ def _original(part: Part, read: Read) -> Any:
     if part.original is not None:
         return part.original
     return read.reading.blocks[0].get("text") if read.record is None else read.record
-
-
-def _parts(read: Read) -> list[Part]:
-    if read.provider is None or read.record is None:
-        return message_of({}, read.reading)
-    try:
-        return read.provider.parts(read.record, read.reading)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return message_of(read.record, read.reading)
 
 
 def _find_shadows(drafts: Sequence[_Draft]) -> Mapping[int, _Draft]:

@@ -169,3 +169,18 @@ def test_an_object_of_no_known_form_is_unknown_with_a_hint_too() -> None:
         (block,) = parse_message_content("{}", source)
 
         assert block.model_dump() == {"type": "raw", "reason": "unknown_type", "raw": {}}
+
+
+@pytest.mark.parametrize(
+    ("record", "prompt"),
+    [
+        ({"type": "user", "message": {"content": "Why  is it\nred?"}}, "Why is it red?"),
+        ({"type": "user", "message": {"content": "<system-reminder>Soon.</system-reminder>"}}, None),
+        ({"type": "user", "message": {"content": "x" * 300}}, "x" * 199 + "…"),
+        ({"type": "assistant", "message": {"content": "Because."}}, None),
+        ({"system": "Be brief.", "max_tokens": 9, "messages": [{"role": "user", "content": "Why?"}]}, "Why?"),
+        ({"model": "m", "instructions": "Be brief.", "input": "Why?"}, "Why?"),
+    ],
+)
+def test_a_prompt_is_what_a_person_said(record: object, prompt: str | None) -> None:
+    assert describe_message(json.dumps(record)).prompt == prompt
