@@ -29,7 +29,7 @@ class ExecutionResponse(BaseModel, Generic[T]):
     """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
     exit_code: int = Field(alias="exitCode")
     duration: float
-    """As it was given, in the caller's unit."""
+    """In seconds, as it was given."""
     error: MessageError | MISSING = MISSING
     """The last error of the run; `invalid_response` where the answer does not fit the model."""
 
@@ -59,7 +59,7 @@ def parse_cli_output(
     exit_code: int,
     response_model: type[BaseModel] | None = None,
 ) -> ExecutionResponse[Any]:
-    """What a run printed, in lines of JSON or as one JSON document. Never raises.
+    """What a run printed, in lines of JSON or as one JSON document. Never raises. `duration` is in seconds.
 
     With a `response_model`, `data` is the JSON in the last answer: all of it, else what stands in a fenced block, else
     the first object or list in it that the model accepts.

@@ -465,7 +465,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     whole = next((provider for provider in _PROVIDERS.values() if provider.recognizes_list(values)), None)
-    if whole is not None:
+    if whole is not None and _PROVIDERS.get(source or "", whole) is whole:
         record = {"list": values}
         return Read(_read_with(whole, record), whole, record)
     read = [_read_element(value, source) for value in values]

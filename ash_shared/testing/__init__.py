@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
+__all__ = ["Failure", "Vector", "check", "exact", "groups", "vectors"]
+
 _FOLDER = files(__name__) / "vectors"
 
 
