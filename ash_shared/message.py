@@ -134,7 +134,7 @@ class StandardMessage(BaseModel):
     metadata: MessageMetadata
     error: MessageError | MISSING = MISSING
     original: list[Any] = Field(alias="_original")
-    """The records that it was made of, decoded."""
+    """The records that it was made of, decoded; of a record that holds several messages, its piece."""
 
 
 class Facts(NamedTuple):
