@@ -6,7 +6,7 @@ and bytes, can share one translation.
 
 from collections.abc import Callable, Collection, Mapping
 from types import UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -21,11 +21,15 @@ from ash_shared.content import (
     ToolUseContent,
 )
 
+T = TypeVar("T")
 Block = dict[str, Any]
 Check = Callable[[Any], bool]
 Translation = Callable[[Any], Block | list[Block]]
 """Makes typed blocks of a wire object. Raises KeyError, TypeError or AttributeError where it is not what its type
 promises."""
+
+Reader = Callable[[Any], Block]
+"""Reads one element of a content list, whatever it is."""
 
 _CONTAINERS = frozenset({dict, list})
 
@@ -48,13 +52,20 @@ class LimitExceeded(ValueError):
     """The text is JSON, but larger in some way than Ash reads as structure."""
 
 
+def bounded(values: list[T]) -> list[T]:
+    """This list. Raises LimitExceeded where it is too long."""
+    if len(values) > MAX_BLOCKS:
+        raise LimitExceeded
+    return values
+
+
 def is_valid(block: Block) -> bool:
     """Whether the class of the block's `type` accepts it; false for a type that is not in the vocabulary."""
     check = _CHECKS.get(block["type"])
     return check is not None and check(block)
 
 
-def is_native(block: Any) -> bool:
+def is_native(block: Any) -> TypeGuard[Block]:
     """Whether a value from a decoder is a valid block as it is, with no list inside that is still to be read."""
     if block.__class__ is not dict:
         return False
@@ -88,6 +99,16 @@ def pick(record: Mapping[str, Any], *names: str) -> Block:
     return {name: record[name] for name in names if name in record}
 
 
+def without(record: Mapping[str, Any], *names: str) -> Block:
+    """All but the keys of these names."""
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def renamed(record: Mapping[str, Any], **names: str) -> Block:
+    """The keys of these that the record has, by our names: `id="callId"` gives an `id`; what is absent stays absent."""
+    return {ours: record[wire] for ours, wire in names.items() if wire in record}
+
+
 def wire_name(record: Mapping[str, Any]) -> str | None:
     """A record's discriminator: its type, and its subtype where there is one, as in `system/init`."""
     wire, subtype = record.get("type"), record.get("subtype")
@@ -114,6 +135,41 @@ def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
         return [raw_block("malformed", block, wire)]
     blocks = [made] if isinstance(made, dict) else made
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire)]
+
+
+def with_extra(block: Block, rest: Block) -> Block:
+    """The block with what is left of the message around it under `extra`, too. Keys that the block keeps there already
+    stay what they are: those of the same name go under `message`, or `message_` where that is taken."""
+    if not rest:
+        return block
+    kept = block.get("extra") or {}
+    extra = {**rest, **kept}
+    clashing = {key: rest[key] for key in kept if key in rest}
+    name = "message"
+    while clashing and name in extra:
+        name += "_"
+    return {**block, "extra": {**extra, name: clashing} if clashing else extra}
+
+
+def read_list(content: Any, read_block: Reader) -> list[Block]:
+    """A content list, element by element. Raises TypeError where it is none."""
+    if content.__class__ is not list:
+        raise TypeError
+    return [read_block(block) for block in bounded(content)]
+
+
+def read_content(content: Any, read_block: Reader) -> list[Block]:
+    """The content of a message: a text, or a list of blocks. Raises TypeError where it is neither."""
+    return [text_block(content)] if content.__class__ is str else read_list(content, read_block)
+
+
+def read_nested(block: Block, read_block: Reader) -> Block:
+    """A native block; the list that a tool result may hold is read like any content list."""
+    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
+        return block
+    blocks = read_list(block["content"], read_block)
+    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    return block if same else {**block, "content": blocks}
 
 
 def nests_deeper(value: Any, levels: int) -> bool:

@@ -8,8 +8,8 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 
 from ash_shared.content import TextContent
 from ash_shared.message import MessageError, StandardMessage
-from ash_shared.parse import decode_json, shown_text
-from ash_shared.standard import transform_messages
+from ash_shared.parse import decode_json, is_blank, read_raw, shown_text
+from ash_shared.standard import texts_of, transform_messages
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -64,15 +64,17 @@ def parse_cli_output(
     With a `response_model`, `data` is the JSON in the last answer: all of it, else what stands in a fenced block, else
     the first object or list in it that the model accepts.
     """
-    messages = transform_messages(stdout, source)
-    answer = _last_answer(messages) or _plain(stdout, messages)
+    messages = _plain_answer(stdout) or [
+        _said_by_client(message) for message in transform_messages(stdout, source)
+    ]
+    answer = _last_answer(messages)
     data = answer if answer is None or response_model is None else _fitting(answer, response_model)
     misfit = data if isinstance(data, MessageError) else None
     error = misfit or _last_error(messages, exit_code)
     values = {
         "data": None if misfit else data,
         "messages": messages,
-        "sessionId": _last_session(messages),
+        "sessionId": _last_session(messages) or _first_session(stdout, source),
         "status": "success" if error is None else "error",
         "exitCode": exit_code,
         "duration": duration,
@@ -91,11 +93,19 @@ def _last_answer(messages: list[StandardMessage]) -> str | None:
     return None
 
 
-def _plain(stdout: str | bytes, messages: list[StandardMessage]) -> str | None:
-    """What a CLI printed as plain text: the answer itself."""
-    if any(original.__class__ is not str for message in messages for original in message.original):
-        return None
-    return shown_text(stdout).strip() or None
+def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
+    """The one message of a run that printed plain text: its answer. None where anything in it could be JSON."""
+    reads = [read_raw(text, None) for text in texts_of(stdout) if not is_blank(text)]
+    if not reads or any(read.record is not None or read.reading.kind != "message" for read in reads):
+        return []
+    answer = transform_messages([shown_text(stdout).strip()])
+    return [message.model_copy(update={"role": "assistant"}) for message in answer]
+
+
+def _said_by_client(message: StandardMessage) -> StandardMessage:
+    """What a client printed as plain text beside its records, a warning perhaps, is no prompt."""
+    is_plain = all(original.__class__ is str for original in message.original)
+    return message.model_copy(update={"role": "system"}) if is_plain else message
 
 
 def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
@@ -114,6 +124,12 @@ def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError
 def _last_session(messages: list[StandardMessage]) -> str | None:
     sessions = (message.metadata.session_id for message in reversed(messages))
     return next((session for session in sessions if isinstance(session, str)), None)
+
+
+def _first_session(stdout: str | bytes, source: str | None) -> str | None:
+    """Of a run that ended before it said anything."""
+    sessions = (read_raw(text, source).facts().session_id for text in texts_of(stdout))
+    return next(filter(None, sessions), None)
 
 
 def _fitting(answer: str, model: type[Model]) -> Model | MessageError:

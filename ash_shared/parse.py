@@ -189,7 +189,11 @@ class _Envelope(Struct, gc=False):
     model: Raw | UnsetType = UNSET
     isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
     ev: None = None
+    messageID: None = None  # noqa: N815  # marks of other formats, as those below: `_marks.OWNERS`
+    parentId: None = None  # noqa: N815
     payload: None = None
+    projectID: None = None  # noqa: N815
+    sessionID: None = None  # noqa: N815
     original: None = field(default=None, name="_original")
 
 
@@ -200,7 +204,11 @@ class _EnvelopeSlice(Struct, gc=False):
     model: Raw | UnsetType = UNSET
     isCompactSummary: None = None  # noqa: N815  # the wire's name; lines that have it go the long way
     ev: None = None
+    messageID: None = None  # noqa: N815  # marks of other formats, as those below: `_marks.OWNERS`
+    parentId: None = None  # noqa: N815
     payload: None = None
+    projectID: None = None  # noqa: N815
+    sessionID: None = None  # noqa: N815
     original: None = field(default=None, name="_original")
 
 
@@ -219,7 +227,8 @@ def _content_of(envelope: Any) -> Any:
     """The content of a line of a session or stream, or of an API answer; UNSET for all that goes the long way."""
     if envelope.type in _LINES:
         return UNSET if envelope.message is UNSET else envelope.message.content
-    return envelope.content if envelope.type == "message" and envelope.model is not UNSET else UNSET
+    is_answer = envelope.type == "message" and envelope.model is not UNSET and envelope.message is UNSET
+    return envelope.content if is_answer else UNSET
 
 
 def _splice(content: Raw) -> bytes | None:

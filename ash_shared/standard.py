@@ -38,12 +38,13 @@ def transform_messages(lines: Lines, source: str | None = None) -> list[Standard
     blank lines are passed over.
     """
     fold = _Fold()
-    for raw in _texts(lines):
+    for raw in texts_of(lines):
         fold.add(raw, source)
     return fold.messages()
 
 
-def _texts(lines: Lines) -> Iterable[str | bytes]:
+def texts_of(lines: Lines) -> Iterable[str | bytes]:
+    """The texts that are read one by one; of one text, its lines, if it is not one JSON document."""
     if not isinstance(lines, str | bytes):
         return lines
     if _is_document(lines):

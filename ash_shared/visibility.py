@@ -10,7 +10,24 @@ from collections.abc import Iterable, Iterator
 from ash_shared.content import TextContent
 from ash_shared.message import StandardMessage
 
+_CODEX = (
+    "INSTRUCTIONS",
+    "apps_instructions",
+    "collaboration_mode",
+    "environment_context",
+    "hook_prompt",
+    "permissions instructions",
+    "plugins_instructions",
+    "skill",
+    "skills_instructions",
+    "subagent_notification",
+    "turn_aborted",
+    "user_instructions",
+    "user_shell_command",
+)
+"""What each turn of Codex is told of its surroundings."""
 _TAGS = (
+    *_CODEX,
     # Claude Code: slash commands, shell commands of the person, hooks and reminders
     "bash-input",
     "bash-stderr",
@@ -29,17 +46,6 @@ _TAGS = (
     "user-memory-input",
     "user-prompt-submit-hook",
     "warmup",
-    # Codex: what each turn is told of its surroundings
-    "INSTRUCTIONS",
-    "environment_context",
-    "permissions instructions",
-    "skills_instructions",
-    "apps_instructions",
-    "collaboration_mode",
-    "subagent_notification",
-    "turn_aborted",
-    "user_instructions",
-    "user_shell_command",
     # Cursor and Gemini CLI: what surrounds the query
     "additional_data",
     "attached_files",
@@ -63,6 +69,12 @@ def is_system_message(text: str) -> bool:
     """Whether a text consists of nothing but what a tool wrapped."""
     rest = _HEADINGS.sub("", "".join(_outside(text)))
     return not rest.strip() and bool(text.strip())
+
+
+def begins_injected(text: str) -> bool:
+    """Whether a text begins as those do that Codex writes in the person's name."""
+    opening = _OPENING.match(text)
+    return text.startswith("# AGENTS.md") or (opening is not None and opening[1] in _CODEX)
 
 
 def visible_text(text: str) -> str:

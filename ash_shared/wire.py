@@ -27,7 +27,8 @@ _LARGEST_SECONDS = 10**11
 def input_of(arguments: Any) -> Any:
     """The input of a tool call: arguments that came as JSON text decoded, and the text itself where it does not decode.
 
-    A translation keeps the text in `extra`, too, unless the input `is` it: decoding forgets blanks and repeated keys.
+    A translation keeps the text in `extra`, too, unless the input `is` it, as `input_at` says: decoding forgets blanks
+    and repeated keys.
     """
     if arguments.__class__ is not str:
         return arguments
@@ -36,6 +37,13 @@ def input_of(arguments: Any) -> Any:
         return arguments if nests_deeper(decoded, _MAX_ARGUMENT_DEPTH) else decoded
     except (ValueError, RecursionError):
         return arguments
+
+
+def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]:
+    """The input of a tool call, and the keys that it consumes: none where the text of it is to stay in `extra`, too."""
+    arguments = record[key]
+    given = input_of(arguments)
+    return given, ((key,) if given is arguments else ())
 
 
 def source_of(url: str) -> Block:
@@ -49,6 +57,11 @@ def source_of(url: str) -> Block:
 def media_class(mime_type: str) -> str:
     """What kind of file that is: document, audio, video or other."""
     return _MEDIA_CLASSES.get(mime_type.partition("/")[0], "other")
+
+
+def mime_of(mime_type: str | None) -> Block:
+    """The keys of a file that say what kind it is, where its MIME type is known."""
+    return {} if mime_type is None else {"mimeType": mime_type, "mediaClass": media_class(mime_type)}
 
 
 def milliseconds(time: Any) -> int | None:
@@ -148,6 +161,12 @@ def token_usage(  # noqa: PLR0913  # one argument per count
         "vendor": vendor,
     }
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def error(code: str, message: str | None, details: Any = None) -> Block:
+    """The keys of a `MessageError`; the code says what went wrong where no message does."""
+    told = {"code": code, "message": message or code}
+    return told if details is None else {**told, "details": details}
 
 
 def less(total: int | None, *parts: int | None) -> int | None:

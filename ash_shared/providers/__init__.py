@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from ash_shared.blocks import Block
+from ash_shared.blocks import Block, raw_block, wire_name
+from ash_shared.content import RawReason
 from ash_shared.message import Facts, Kind, Role
 
-Turn = Literal["user", "assistant", "system"]
-"""Whose turn a standard message is: results of tools are the user's."""
+Speaker = Literal["user", "assistant", "system"]
+"""In whose name a standard message stands."""
 
 Record = dict[str, Any]
 """The decoded JSON object of one stored text."""
@@ -28,6 +29,29 @@ class RecordReading(NamedTuple):
     blocks: list[Block]
 
 
+def control(record: Any, name: str | None = "") -> RecordReading:
+    """A record that is known, and is no part of the conversation; `name` where it is not called by its `wire_name`."""
+    return _whole("control", record, name)
+
+
+def unknown(record: Any, name: str | None = "") -> RecordReading:
+    """A record of a type that no table has."""
+    return _whole("unknown_type", record, name)
+
+
+def _whole(reason: RawReason, record: Any, name: str | None) -> RecordReading:
+    return RecordReading("record", "system", [raw_block(reason, record, _name(record, name))])
+
+
+def fragment(record: Any, name: str | None = "") -> RecordReading:
+    """A piece of a stream."""
+    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _name(record, name))])
+
+
+def _name(record: Any, name: str | None) -> str | None:
+    return wire_name(record) if name == "" else name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """What a record adds to the standard messages of its session; most records add one, a request one per message.
@@ -36,7 +60,7 @@ class Part:
     its own: its usage, metadata and error go to the last assistant message.
     """
 
-    role: Turn | None
+    role: Speaker | None
     blocks: list[Block] = field(default_factory=list)
     key: str | None = None
     """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
@@ -77,11 +101,16 @@ class Part:
     """The id of a message that this record revokes with all that came after it, and all before if it is not known."""
 
 
+def speaker(role: Role) -> Speaker:
+    """Whose a message of this role is: results of tools are the user's."""
+    return "user" if role == "tool" else role
+
+
 def message_of(record: Record, reading: RecordReading) -> list[Part]:
     """A record that is one message, and says nothing more of it."""
     if reading.kind != "message":
         return []
-    return [Part(role="user" if reading.role == "tool" else reading.role, blocks=reading.blocks)]
+    return [Part(role=speaker(reading.role), blocks=reading.blocks)]
 
 
 @dataclass(frozen=True, slots=True)

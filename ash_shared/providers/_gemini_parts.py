@@ -9,15 +9,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     is_native,
+    pick,
     raw_block,
+    renamed,
     text_block,
     translate,
+    with_extra,
+    without,
 )
-from ash_shared.wire import count_at, less, media_class, token_usage
+from ash_shared.wire import count_at, less, mime_of, token_usage
 
 _NAMES: Mapping[str, str] = {
     "code_execution_result": "codeExecutionResult",
@@ -73,13 +76,6 @@ def listed(value: Any) -> list[Any]:
     return value if value.__class__ is list else [] if value is None else [value]
 
 
-def bounded(blocks: list[Block]) -> list[Block]:
-    """These blocks. Raises LimitExceeded where they are too many."""
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return blocks
-
-
 def read_parts(parts: Any) -> list[Block]:
     """The blocks of a list of parts; of one part, or a bare text, where a list is not needed."""
     return bounded([block for part in listed(parts) for block in _read_each(part)])
@@ -90,7 +86,7 @@ def _read_each(part: Any) -> list[Block]:
     if part.__class__ is not dict or len(part) == 1 or is_native(part):
         return [read_part(part)]
     others = _kinds(part)[1:]
-    return [read_part(_without(part, others)), *(read_part({kind: part[kind]}) for kind in others)]
+    return [read_part(without(part, *others)), *(read_part({kind: part[kind]}) for kind in others)]
 
 
 def _kinds(part: Block) -> list[str]:
@@ -148,39 +144,26 @@ def spelled(record: Block, camel: str, snake: str) -> str:
 
 def _joined(kind: str, part: Block, typed: Block, consumed: Collection[str]) -> Block:
     """`typed`, with what else the object under `kind`, and the part beside it, hold under `extra`."""
-    within = _without(part[kind], consumed)
-    beside = _without(part, (kind,))
-    if within.keys() & beside.keys():
-        raise KeyError(kind)
-    return _with_extra({**typed, "source_type": kind}, within | beside)
-
-
-def _without(record: Block, consumed: Collection[str]) -> Block:
-    return {key: value for key, value in record.items() if key not in consumed}
-
-
-def _with_extra(block: Block, extra: Block) -> Block:
-    return {**block, "extra": extra} if extra else block
+    made = with_extra({**typed, "source_type": kind}, without(part[kind], *consumed))
+    return with_extra(made, without(part, kind))
 
 
 def _text(kind: str, part: Block) -> Block:
     if part.get("thought") is not True:
-        return _with_extra({**text_block(part[kind]), "source_type": kind}, _without(part, (kind,)))
+        return with_extra({**text_block(part[kind]), "source_type": kind}, without(part, kind))
     signature = spelled(part, *_SIGNATURES)
-    signed = {"signature": part[signature]} if signature in part else {}
+    signed = renamed(part, signature=signature)
     typed = {"type": "thinking", "thinking": part[kind], "is_summary": True, **signed}
-    return _with_extra({**typed, "source_type": "thought"}, _without(part, (kind, "thought", signature)))
+    return with_extra({**typed, "source_type": "thought"}, without(part, kind, "thought", signature))
 
 
 def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
     """An image, or else a file; `source` without the media type."""
-    if mime is None:
-        return {"type": "file", **({"filename": filename} if filename else {}), "source": source}
-    source = {"type": source["type"], "media_type": mime, **source}
-    if mime.startswith("image/"):
-        return {"type": "image", "source": source}
-    named = {"filename": filename} if filename else {}
-    return {"type": "file", **named, "mimeType": mime, "source": source, "mediaClass": media_class(mime)}
+    if mime is not None:
+        source = {"type": source["type"], "media_type": mime, **source}
+        if mime.startswith("image/"):
+            return {"type": "image", "source": source}
+    return {"type": "file", **({"filename": filename} if filename else {}), **mime_of(mime), "source": source}
 
 
 def _inline_data(kind: str, part: Block) -> Block:
@@ -201,12 +184,8 @@ def _file_data(kind: str, part: Block) -> Block:
 def _call(kind: str, part: Block) -> Block:
     """Arguments that are absent are none: the wire leaves out an object that is empty."""
     call = part[kind]
-    typed = {"type": "tool_use", **_id("id", call), "name": call["name"], "input": call.get("args", {})}
+    typed = {"type": "tool_use", **pick(call, "id"), "name": call["name"], "input": call.get("args", {})}
     return _joined(kind, part, typed, ("id", "name", "args"))
-
-
-def _id(ours: str, record: Block) -> Block:
-    return {ours: record["id"]} if "id" in record else {}
 
 
 _SAID = ("output", "error", "result", "content")
@@ -219,8 +198,8 @@ def _response(kind: str, part: Block) -> Block:
     nested = read_parts(told.get("parts") or [])
     response = told.get("response") if nested else told["response"]
     failed = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
-    structured = {"structured": response} if "response" in told else {}
-    typed = {"type": "tool_result", **_id("tool_use_id", told), **_content(response, nested)}
+    structured = renamed(told, structured="response")
+    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **_content(response, nested)}
     return _joined(kind, part, typed | failed | structured, ("id", "response", "parts"))
 
 
@@ -235,10 +214,10 @@ def _content(response: Any, nested: list[Block]) -> Block:
 
 def _code(kind: str, part: Block) -> Block:
     code = part[kind]
-    source = {name: code[name] for name in ("language", "code") if name in code}
+    source = pick(code, "language", "code")
     if "code" not in source:
         raise KeyError(kind)
-    typed = {"type": "tool_use", **_id("id", code), "name": "code_execution", "input": source}
+    typed = {"type": "tool_use", **pick(code, "id"), "name": "code_execution", "input": source}
     return _joined(kind, part, {**typed, "executor": "server"}, ("id", "language", "code"))
 
 
@@ -247,16 +226,16 @@ def _outcome(kind: str, part: Block) -> Block:
     outcome = told.get("outcome")
     if not told.keys() & {"outcome", "output"}:
         raise KeyError(kind)
-    content = {"content": told["output"]} if "output" in told else {}
+    content = renamed(told, content="output")
     failed = {} if outcome is None else {"is_error": outcome != "OUTCOME_OK"}
-    typed = {"type": "tool_result", **_id("tool_use_id", told), **content, **failed}
+    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **content, **failed}
     return _joined(kind, part, typed, ("id", "output"))
 
 
 def _server_call(kind: str, part: Block) -> Block:
     call = part[kind]
     tool = spelled(call, "toolType", "tool_type")
-    typed = {"type": "tool_use", **_id("id", call), "name": call[tool], "input": call.get("args", {})}
+    typed = {"type": "tool_use", **pick(call, "id"), "name": call[tool], "input": call.get("args", {})}
     return _joined(kind, part, {**typed, "executor": "server"}, ("id", tool, "args"))
 
 
@@ -264,7 +243,7 @@ def _server_response(kind: str, part: Block) -> Block:
     told = part[kind]
     response = told["response"]
     answer = {"structured": response, **_content(response, [])}
-    typed = {"type": "tool_result", **_id("tool_use_id", told), **answer}
+    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **answer}
     return _joined(kind, part, typed, ("id", "response"))
 
 

@@ -9,24 +9,37 @@ from typing import Any
 
 from ash_shared.blocks import (
     CLASSES,
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
     is_native,
     is_valid,
     pick,
     raw_block,
+    read_list,
+    read_nested,
+    renamed,
     text_block,
     translate,
     translated,
     wire_name,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, fragment, unknown
 from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.wire import cost_at, count_at, items_of, milliseconds, one_of, text_at, token_usage, value_at
+from ash_shared.wire import (
+    cost_at,
+    count_at,
+    error,
+    items_of,
+    milliseconds,
+    one_of,
+    text_at,
+    token_usage,
+    value_at,
+)
 
-_ROLES: Mapping[str, Turn] = {"assistant": "assistant", "system": "system", "user": "user"}
+_ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
 Payload = Callable[[Block], Block | list[Block]]
 
@@ -41,43 +54,36 @@ def _text(event: str, name: str = "text", *, variant: str | None = None) -> Call
 
 def _translated(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
     """As `translated`, for a payload: it has no discriminator, and a `type` in it is a key like any."""
-    block = translated(payload, typed, consumed, event)
-    return (
-        {**block, "extra": {**block.get("extra", {}), "type": payload["type"]}}
-        if "type" in payload
-        else block
-    )
+    return with_extra(translated(payload, typed, consumed, event), pick(payload, "type"))
 
 
 def _user_message(payload: Block) -> list[Block]:
     """The blocks, where there is more than a text; the text beside them where none of them says it."""
     if payload.get("content").__class__ is not list:
         return [_text("user_message")(payload)]
-    blocks = read_list(payload["content"])
+    blocks = read_list(payload["content"], read_block)
     if all(block.get("text") != payload["text"] for block in blocks):
         blocks = [text_block(payload["text"]), *blocks]
-    rest = {key: value for key, value in payload.items() if key not in ("text", "content")}
-    return [{**blocks[0], "extra": {**blocks[0].get("extra", {}), **rest}}, *blocks[1:]] if rest else blocks
+    return [with_extra(blocks[0], without(payload, "text", "content")), *blocks[1:]]
 
 
 def _thinking(payload: Block) -> Block:
-    names = {"signature", "redacted"}
+    names = ("signature", "redacted")
     typed = {"type": "thinking", "thinking": payload["text"], **pick(payload, *names)}
-    return _translated(payload, typed, names | {"text"}, "thinking_done")
+    return _translated(payload, typed, {*names, "text"}, "thinking_done")
 
 
 def _call(payload: Block) -> Block:
-    names = {"toolCallId": "id", "toolName": "name", "args": "input", "executor": "executor"}
-    typed = {"type": "tool_use"} | {ours: payload[wire] for wire, ours in names.items() if wire in payload}
-    return _translated(payload, typed, set(names), "tool_call")
+    names = {"id": "toolCallId", "name": "toolName", "input": "args", "executor": "executor"}
+    typed = {"type": "tool_use", **renamed(payload, **names)}
+    return _translated(payload, typed, set(names.values()), "tool_call")
 
 
 def _result(payload: Block) -> Block:
-    names = {"toolCallId": "tool_use_id", "exitCode": "exit_code", "structured": "structured"}
-    linked = {ours: payload[wire] for wire, ours in names.items() if wire in payload}
+    names = {"tool_use_id": "toolCallId", "exit_code": "exitCode", "structured": "structured"}
     failed = {"is_error": True} if payload.get("error") is not None else {}
-    typed = {"type": "tool_result", **_answer(payload), **linked, **failed}
-    return _translated(payload, typed, {*names, "result"}, "tool_result")
+    typed = {"type": "tool_result", **_answer(payload), **renamed(payload, **names), **failed}
+    return _translated(payload, typed, {*names.values(), "result"}, "tool_result")
 
 
 def _answer(payload: Block) -> Block:
@@ -87,7 +93,7 @@ def _answer(payload: Block) -> Block:
     result = payload["result"]
     if result.__class__ is not list:
         return {"content": result}
-    blocks = read_list(result)
+    blocks = read_list(result, read_block)
     is_data = "structured" not in payload and all(block["type"] == "raw" for block in blocks)
     return {"structured": result} if is_data and blocks else {"content": blocks}
 
@@ -117,12 +123,9 @@ _TYPES = _PAYLOADS.keys() | _CHUNKS | _CONTROL
 def _read_event(record: Record) -> RecordReading:
     wire = record["type"]
     if wire in _CHUNKS:
-        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, wire)])
+        return fragment(record, wire)
     if wire not in _PAYLOADS:
-        known = wire in _CONTROL
-        return RecordReading(
-            "record", "system", [raw_block("control" if known else "unknown_type", record, wire)]
-        )
+        return (control if wire in _CONTROL else unknown)(record, wire)
     kind, role, payload = _PAYLOADS[wire]
     return RecordReading(kind, role, translate(wire, record["payload"], payload))
 
@@ -130,7 +133,7 @@ def _read_event(record: Record) -> RecordReading:
 def read_block(block: Any) -> Block:
     """One element of a content list: everything but our own vocabulary is unknown here."""
     if is_native(block):
-        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+        return block
     if block.__class__ is str:
         return text_block(block)
     wire: Any = block.get("type") if block.__class__ is dict else None
@@ -138,20 +141,13 @@ def read_block(block: Any) -> Block:
         return raw_block("unknown_type", block, wire_name(block) if wire else None)
     if not is_valid(block):
         return raw_block("malformed", block, wire)
-    return {**block, "content": read_list(block["content"])}
-
-
-def read_list(content: list[Any]) -> list[Block]:
-    """A content list, element by element."""
-    if len(content) > MAX_BLOCKS:
-        raise LimitExceeded
-    return [read_block(block) for block in content]
+    return read_nested(block, read_block)
 
 
 def read(record: Record) -> RecordReading:
     """An event, a standard message, or one bare block."""
     if _is_standard(record):
-        return RecordReading("message", _ROLES[record["role"]], read_list(record["content"]))
+        return RecordReading("message", _ROLES[record["role"]], read_list(record["content"], read_block))
     if record.get("payload").__class__ is dict and record.get("type").__class__ is str:
         return _read_event(record)
     block = read_block(record)
@@ -207,14 +203,14 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _standard(record: Record, reading: RecordReading) -> Part:
-    told = {key: value for key, value in record["metadata"].items() if key != "source"}
-    error = record.get("error")
+    told = without(record["metadata"], "source")
+    failure = record.get("error")
     return Part(
         role=_ROLES[record["role"]],
         blocks=reading.blocks,
         usage=_usage(record.get("usage")),
         metadata=told | {"messageId": text_at(told, "messageId")},
-        error=None if text_at(error, "code") is None else _error_of(error),
+        error=None if text_at(failure, "code") is None else _error_of(failure),
     )
 
 
@@ -236,13 +232,8 @@ def _usage(usage: Any) -> Block | None:
 
 def _error_of(told: Any, details: Any = None) -> Block:
     """The keys of a `MessageError`."""
-    code = text_at(told, "code") or "error"
     more = value_at(told, "details") if details is None else details
-    return {
-        "code": code,
-        "message": text_at(told, "message") or code,
-        **({} if more is None else {"details": more}),
-    }
+    return error(text_at(told, "code") or "error", text_at(told, "message"), more)
 
 
 def _assistant(record: Record, reading: RecordReading) -> list[Part]:

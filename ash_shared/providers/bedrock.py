@@ -5,27 +5,29 @@ and inside it, `type` may stand, too. Bodies of InvokeModel are in the model mak
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     is_native,
     pick,
     raw_block,
+    renamed,
     text_block,
     translate,
     wire_name,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment, message_of
 from ash_shared.providers._marks import REQUESTS, bodies_of
-from ash_shared.wire import count_at, first_text, media_class, text_at, token_usage, value_at
+from ash_shared.wire import count_at, error, first_text, media_class, text_at, token_usage, value_at
 
-Turn = tuple[Literal["user", "assistant", "system"], list[Block]]
+_Said = tuple[Speaker, list[Block]]
 
-_ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
+_ROLES: Mapping[str, Speaker] = {"user": "user", "assistant": "assistant"}
 
 _DOCUMENTS: Mapping[str, str] = {
     "csv": "text/csv",
@@ -43,12 +45,8 @@ _DOCUMENTS: Mapping[str, str] = {
 def _block(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
     """`typed`, with what else the object under `kind`, and the block beside it, hold under `extra`."""
     inner = block[kind] if block[kind].__class__ is dict else {}
-    beside = {key: value for key, value in block.items() if key != kind}
-    extra = {key: value for key, value in inner.items() if key not in consumed}
-    if extra.keys() & beside.keys():
-        raise KeyError(kind)
-    made = {**typed, "source_type": kind}
-    return {**made, "extra": extra | beside} if extra or beside else made
+    made = with_extra({**typed, "source_type": kind}, without(inner, *consumed))
+    return with_extra(made, without(block, kind))
 
 
 def _text(block: Block) -> Block:
@@ -57,10 +55,9 @@ def _text(block: Block) -> Block:
 
 def _tool_use(block: Block) -> Block:
     call = block["toolUse"]
-    names = {"toolUseId": "id", "name": "name", "input": "input"}
-    typed = {"type": "tool_use"} | {ours: call[wire] for wire, ours in names.items() if wire in call}
+    typed = {"type": "tool_use", **renamed(call, id="toolUseId"), **pick(call, "name", "input")}
     server = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return _block(block, "toolUse", typed | server, *names)
+    return _block(block, "toolUse", typed | server, "toolUseId", "name", "input")
 
 
 def _tool_result(block: Block) -> Block:
@@ -69,7 +66,7 @@ def _tool_result(block: Block) -> Block:
     shown = [item for item in result["content"] if item.keys() != {"json"}]
     typed = {
         "type": "tool_result",
-        **({"tool_use_id": result["toolUseId"]} if "toolUseId" in result else {}),
+        **renamed(result, tool_use_id="toolUseId"),
         **({"content": read_list(shown)} if shown or not json else {}),
         **({"is_error": result["status"] == "error"} if "status" in result else {}),
         **({"structured": json[0] if len(json) == 1 else json} if json else {}),
@@ -91,9 +88,8 @@ def _reasoning(block: Block) -> Block:
         return _block(block, "reasoningContent", typed, "redactedContent")
     told = reasoning["reasoningText"]
     typed = {"type": "thinking", "thinking": told["text"], **pick(told, "signature")}
-    rest = {key: value for key, value in told.items() if key not in ("text", "signature")}
-    inner = {key: value for key, value in reasoning.items() if key != "reasoningText"} | rest
-    return _block({**block, "reasoningContent": inner}, "reasoningContent", typed)
+    typed = with_extra(typed, without(told, "text", "signature"))
+    return _block(block, "reasoningContent", typed, "reasoningText")
 
 
 def _source(source: Record, media_type: str | None) -> Block:
@@ -110,7 +106,7 @@ def _source(source: Record, media_type: str | None) -> Block:
 
 
 def _beside(source: Record, consumed: str) -> Block:
-    rest = {key: value for key, value in source.items() if key != consumed}
+    rest = without(source, consumed)
     if rest.keys() & {"type", "media_type", "data", "url"}:
         raise KeyError(consumed)
     return rest
@@ -130,7 +126,7 @@ def _media(kind: str) -> Callable[[Block], Block]:
             "type": "file",
             **({} if declared is None else {"mimeType": declared}),
             "source": _source(media["source"], declared),
-            **({"filename": media["name"]} if "name" in media else {}),
+            **renamed(media, filename="name"),
             **pick(media, "context"),
             "mediaClass": "document" if declared is None or kind == "document" else media_class(declared),
         }
@@ -149,15 +145,10 @@ def _guarded(block: Block) -> Block:
     """Text or a picture that a guardrail is to look at: part of the prompt like any other."""
     guarded = block["guardContent"]
     if "image" in guarded:
-        return {**_image({"image": guarded["image"]} | _beside_kind(block)), "source_type": "guardContent"}
-    text = guarded["text"]
-    inner = {"guardContent": text} | _beside_kind(block)
-    return _block(inner, "guardContent", text_block(text["text"]), "text")
-
-
-def _beside_kind(block: Block) -> Block:
-    inner = {key: value for key, value in block["guardContent"].items() if key not in ("text", "image")}
-    return inner | {key: value for key, value in block.items() if key != "guardContent"}
+        return _block(block, "guardContent", _image(pick(guarded, "image")), "image")
+    told = guarded["text"]
+    made = with_extra(text_block(told["text"]), without(told, "text"))
+    return _block(block, "guardContent", made, "text")
 
 
 def _cited(block: Block) -> list[Block]:
@@ -228,49 +219,42 @@ def read_list(content: list[Any]) -> list[Block]:
     """A content list, element by element."""
     if content.__class__ is not list:
         raise TypeError
-    return _at_most([made for block in content for made in _blocks(block)])
+    return bounded([made for block in content for made in _blocks(block)])
 
 
-def _at_most(blocks: list[Block]) -> list[Block]:
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return blocks
-
-
-def _turn(message: Record) -> Turn:
+def _message(message: Record) -> _Said:
     return _ROLES[message["role"]], read_list(message["content"])
 
 
-def _turns(record: Record) -> list[Turn]:
+def _messages(record: Record) -> list[_Said]:
     """The messages of a request, system text first; tools and parameters are envelope."""
-    system: list[Turn] = [("system", read_list(record["system"]))] if record.get("system") else []
-    return system + [_turn(message) for message in record["messages"]]
+    system: list[_Said] = [("system", read_list(record["system"]))] if record.get("system") else []
+    return system + [_message(message) for message in record["messages"]]
 
 
 def _read_request(record: Record) -> RecordReading:
-    blocks = [block for _, blocks in _turns(record) for block in blocks]
-    return RecordReading("message", "user", _at_most(blocks))
+    blocks = [block for _, blocks in _messages(record) for block in blocks]
+    return RecordReading("message", "user", bounded(blocks))
 
 
 def _read_answer(record: Record) -> RecordReading:
-    role, blocks = _turn({"role": "assistant", **record["output"]["message"]})
+    role, blocks = _message({"role": "assistant", **record["output"]["message"]})
     return RecordReading("message", role, blocks)
 
 
 def _read_message(record: Record) -> RecordReading:
-    role, blocks = _turn(record)
+    role, blocks = _message(record)
     only_results = bool(blocks) and {block["type"] for block in blocks} == {"tool_result"}
     return RecordReading("message", "tool" if only_results and role == "user" else role, blocks)
 
 
 def _read_error(record: Record) -> RecordReading:
     typed = text_block(record["message"], "error")
-    extra = {key: value for key, value in record.items() if key != "message"}
-    return RecordReading("record", "system", [{**typed, "extra": extra} if extra else typed])
+    return RecordReading("record", "system", [with_extra(typed, without(record, "message"))])
 
 
 def _read_fragment(record: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, next(iter(record)))])
+    return fragment(record, next(iter(record)))
 
 
 _EXCEPTIONS = frozenset(
@@ -380,14 +364,11 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
         said = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
         return [
             Part(role=role, blocks=blocks, original=piece)
-            for piece, (role, blocks) in zip(said, _turns(record), strict=True)
+            for piece, (role, blocks) in zip(said, _messages(record), strict=True)
         ]
     if _is_error(record):
-        error = {"code": text_at(record, "__type") or "error", "message": record["message"]}
-        return [Part(role=None, error=error)]
-    if reading.kind != "message":
-        return []
-    return [Part(role="user" if reading.role == "tool" else reading.role, blocks=reading.blocks)]
+        return [Part(role=None, error=error(text_at(record, "__type") or "error", record["message"]))]
+    return message_of(record, reading)
 
 
 def _answer(record: Record, blocks: list[Block]) -> Part:
@@ -400,7 +381,7 @@ def _answer(record: Record, blocks: list[Block]) -> Part:
             "stop_reason": stop_reason,
             "stop_sequence": _stop_sequence(record),
         },
-        error=_refusal(record, stop_reason) if stop_reason in _REFUSALS else None,
+        error=error(stop_reason, _refusal(record)) if stop_reason in _REFUSALS else None,
     )
 
 
@@ -408,9 +389,8 @@ def _stop_sequence(record: Record) -> str | None:
     return text_at(record, "additionalModelResponseFields", "stop_sequence")
 
 
-def _refusal(record: Record, stop_reason: str | None) -> Block:
-    reason = text_at(record, "trace", "guardrail", "actionReason")
-    return {"code": stop_reason, "message": reason or stop_reason}
+def _refusal(record: Record) -> str | None:
+    return text_at(record, "trace", "guardrail", "actionReason")
 
 
 def _usage(record: Record) -> Block | None:

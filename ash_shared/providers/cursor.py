@@ -13,22 +13,34 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
     Translation,
     is_native,
     pick,
     raw_block,
+    read_content,
+    read_nested,
+    renamed,
     text_block,
     translate,
     translated,
     wire_name,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
 from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.wire import count_at, first_text, input_of, milliseconds, text_at, token_usage, value_at
+from ash_shared.wire import (
+    count_at,
+    error,
+    first_text,
+    input_at,
+    milliseconds,
+    text_at,
+    token_usage,
+    value_at,
+)
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -36,33 +48,13 @@ _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system"
 def read_block(block: Any) -> Block:
     """One element of a content list."""
     if is_native(block):
-        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+        return block
     if block.__class__ is str:
         return text_block(block)
     wire = text_at(block, "type")
     if wire is None or wire not in _TRANSLATIONS:
         return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
     return translate(wire, block, _TRANSLATIONS[wire])[0]
-
-
-def _read_content(content: Any) -> list[Block]:
-    """The `content` of a message: a string, or a list of blocks."""
-    if content.__class__ is str:
-        return [text_block(content)]
-    if content.__class__ is not list:
-        raise TypeError
-    if len(content) > MAX_BLOCKS:
-        raise LimitExceeded
-    return [read_block(block) for block in content]
-
-
-def _nested(content: Any) -> Any:
-    return _read_content(content) if content.__class__ is list else content
-
-
-def _native_result(block: Record) -> Block:
-    """A tool result whose list of blocks is still to be read."""
-    return {**block, "content": _nested(block["content"])}
 
 
 def _transcript_call(block: Record) -> Block:
@@ -72,8 +64,8 @@ def _transcript_call(block: Record) -> Block:
 
 def _transcript_result(block: Record) -> Block:
     names = ("tool_use_id", "is_error")
-    typed = {"type": "tool_result", **pick(block, *names), "content": _nested(block["content"])}
-    return translated(block, typed, (*names, "content"), "tool-result")
+    typed = {"type": "tool_result", **pick(block, *names), "content": block["content"]}
+    return translated(block, read_nested(typed, read_block), (*names, "content"), "tool-result")
 
 
 _NATIVE = frozenset({"text", "thinking", "tool_use", "image", "file", "raw"})
@@ -81,7 +73,7 @@ _NATIVE = frozenset({"text", "thinking", "tool_use", "image", "file", "raw"})
 _TRANSLATIONS: Mapping[Any, Translation] = {
     "tool-result": _transcript_result,
     "tool_call": _transcript_call,
-    "tool_result": _native_result,
+    "tool_result": lambda block: read_nested(block, read_block),
 }
 
 
@@ -89,7 +81,7 @@ def _call_of(record: Record) -> tuple[str, Record, Record]:
     """The name by which a tool is called on the wire, its call, and what stands beside it."""
     calls = record["tool_call"]
     names = [name for name in calls if name.endswith("ToolCall")] or ["function"]
-    return names[0], calls[names[0]], {name: value for name, value in calls.items() if name != names[0]}
+    return names[0], calls[names[0]], without(calls, names[0])
 
 
 def _read_call(record: Record) -> list[Block]:
@@ -97,8 +89,7 @@ def _read_call(record: Record) -> list[Block]:
     wire, call, beside = _call_of(record)
     result = [_result(record, wire, call["result"])] if call.get("result") is not None else []
     if result and not call.keys() & {"args", "arguments"}:
-        rest = {name: value for name, value in {**beside, **call}.items() if name != "result"}
-        return [{**result[0], "extra": rest} if rest else result[0]]
+        return [with_extra(result[0], without({**beside, **call}, "result"))]
     return [_use({**beside, **call}, record, wire, result), *result]
 
 
@@ -107,12 +98,8 @@ def _use(call: Record, record: Record, wire: str, result: list[Block]) -> Block:
     outcome = _outcome(call["result"])[0] if result else None
     typed, consumed = translation(call, wire)
     status = {"status": outcome} if outcome else {}
-    named: Block = {"type": "tool_use", **_id("id", record), **typed, **status}
+    named: Block = {"type": "tool_use", **renamed(record, id="call_id"), **typed, **status}
     return translated(call, named, {*consumed, "result"}, wire)
-
-
-def _id(name: str, record: Record) -> Block:
-    return {name: record["call_id"]} if "call_id" in record else {}
 
 
 def _tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
@@ -121,9 +108,8 @@ def _tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
 
 def _function(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
     """A tool that Cursor has no shape of its own for: its arguments are JSON text."""
-    arguments = call["arguments"]
-    typed = {"name": call["name"], "input": input_of(arguments)}
-    return typed, ("name", "arguments") if typed["input"] is arguments else ("name",)
+    given, consumed = input_at(call, "arguments")
+    return {"name": call["name"], "input": given}, ("name", *consumed)
 
 
 def _mcp(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
@@ -175,7 +161,7 @@ def _result(record: Record, wire: str, result: Any) -> Block:
     failed = True if value_at(answer, "isError") is True else _FAILED.get(outcome)
     return {
         "type": "tool_result",
-        **_id("tool_use_id", record),
+        **renamed(record, tool_use_id="call_id"),
         **({} if said is None else {"content": said}),
         **({} if failed is None else {"is_error": failed}),
         "structured": result,
@@ -208,7 +194,7 @@ def _read_line(record: Record) -> RecordReading:
     role = next((_ROLES[name] for name in named if name in _ROLES), None)
     if role is None:
         raise TypeError
-    return RecordReading("message", role, _read_content(message["content"]))
+    return RecordReading("message", role, read_content(message["content"], read_block))
 
 
 def _read_tool(record: Record) -> RecordReading:
@@ -219,38 +205,30 @@ def _read_tool(record: Record) -> RecordReading:
 
 def _read_thinking(record: Record) -> RecordReading:
     if record.get("subtype") != "delta":
-        return _control(record)
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, wire_name(record))])
+        return control(record)
+    return fragment(record)
 
 
 def _read_result(record: Record) -> RecordReading:
     """The end of a run; its text is that of all answers, one after the other."""
     text = record.get("result")
     if text.__class__ is not str:
-        return _control(record)
+        return control(record)
     return RecordReading("record", "system", [text_block(text, "result")])
 
 
-def _control(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("control", record, wire_name(record))])
-
-
-def _unknown(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("unknown_type", record, wire_name(record))])
-
-
 def _read_system(record: Record) -> RecordReading:
-    return _control(record) if record.get("subtype") == "init" else _unknown(record)
+    return control(record) if record.get("subtype") == "init" else unknown(record)
 
 
 _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
     "assistant": _read_line,
-    "interaction_query": _control,
+    "interaction_query": control,
     "result": _read_result,
     "system": _read_system,
     "thinking": _read_thinking,
     "tool_call": _read_tool,
-    "turn_ended": _control,
+    "turn_ended": control,
     "user": _read_line,
 }
 
@@ -259,7 +237,8 @@ def read(record: Record) -> RecordReading:
     """Any line of a stream or of a transcript."""
     if "type" not in record and "message" in record:
         return _read_line(record)
-    return _READERS.get(text_at(record, "type"), _unknown)(record)
+    wire = text_at(record, "type")
+    return _READERS[wire](record) if wire in _READERS else unknown(record)
 
 
 _MESSAGE = frozenset({"role", "content"})
@@ -346,7 +325,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
     piece = "timestamp_ms" in record and "model_call_id" not in record
-    role = "user" if reading.role == "tool" else reading.role
+    role = speaker(reading.role)
     return [
         Part(
             role=role,
@@ -374,7 +353,7 @@ def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _end_parts(record: Record, reading: RecordReading) -> list[Part]:
     failed = record.get("is_error") is True
     texts = [block for block in reading.blocks if block["type"] == "text"]
-    error = _error(wire_name(record) or "error", text_at(record, "result"), None) if failed else None
+    failure = error(wire_name(record) or "error", text_at(record, "result")) if failed else None
     return [
         Part(
             role="system" if failed else "assistant" if texts else None,
@@ -382,7 +361,7 @@ def _end_parts(record: Record, reading: RecordReading) -> list[Part]:
             echo=True,
             usage=_usage(record.get("usage")),
             usage_of_turn=True,
-            error=error,
+            error=failure,
         )
     ]
 
@@ -403,12 +382,7 @@ def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
     status = text_at(record, "status")
     if status in (None, "success", "completed"):
         return []
-    return [Part(role=None, error=_error(status, text_at(record, "error"), None))]
-
-
-def _error(code: str | None, message: str | None, details: Any) -> Block:
-    known = code or "error"
-    return {"code": known, "message": message or known, **({"details": details} if details else {})}
+    return [Part(role=None, error=error(status, text_at(record, "error")))]
 
 
 _PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {

@@ -13,18 +13,20 @@ from typing import Any
 from ash_shared.blocks import (
     Block,
     Translation,
+    bounded,
     pick,
     raw_block,
+    renamed,
     text_block,
     translate,
     translated,
     wire_name,
+    with_extra,
 )
 from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
+from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, speaker, unknown
 from ash_shared.providers._gemini_parts import (
     Counts,
-    bounded,
     is_client_result,
     is_part,
     listed,
@@ -35,6 +37,7 @@ from ash_shared.providers._gemini_parts import (
 from ash_shared.providers._marks import HEADS, OWNERS, bodies_of
 from ash_shared.wire import (
     count_at,
+    error,
     first_text,
     items_of,
     less,
@@ -122,7 +125,7 @@ def _result(call: Record, answers: list[Block]) -> Block:
     """The result of a call: what its function answered, and what was sent along; else what the person was shown."""
     empty: Block = {"type": "tool_result"}
     answer = next((block for block in answers if block["type"] == "tool_result"), empty)
-    made: Block = {**({"tool_use_id": call["id"]} if "id" in call else {}), **answer}
+    made: Block = {**renamed(call, tool_use_id="id"), **answer}
     beside = [block for block in answers if block is not answer]
     shown = pick(call, "resultDisplay")
     if beside:
@@ -133,8 +136,7 @@ def _result(call: Record, answers: list[Block]) -> Block:
     if call.get("status") in _ENDED:
         made["is_error"] = call["status"] != "success"
     made["source_type"] = "toolCall"
-    extra = {**(answer.get("extra") or {}), **shown}
-    return {**made, "extra": extra} if extra else made
+    return with_extra(made, shown)
 
 
 def _read_record(record: Record) -> RecordReading:
@@ -152,10 +154,6 @@ def _messages(record: Record) -> list[Any]:
     return listed(record["messages"] if "messages" in record else record["history"])
 
 
-def _control(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("control", record, wire_name(record))])
-
-
 _BESIDE = ("type", "timestamp")
 """What every event carries: not content, and kept in the stored text."""
 
@@ -170,9 +168,13 @@ def _read_item(kind: Kind, role: Role, item: Translation) -> Callable[[Record], 
 
 
 def _use(event: Record) -> Block:
-    names = {"tool_id": "id", "tool_name": "name", "parameters": "input"}
-    typed = {"type": "tool_use", **{ours: event[wire] for wire, ours in names.items()}}
-    return translated(event, typed, (*_BESIDE, *names), "tool_use")
+    typed = {
+        "type": "tool_use",
+        "id": event["tool_id"],
+        "name": event["tool_name"],
+        "input": event["parameters"],
+    }
+    return translated(event, typed, (*_BESIDE, "tool_id", "tool_name", "parameters"), "tool_use")
 
 
 def _outcome(event: Record) -> Block:
@@ -264,20 +266,20 @@ _Form = tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
 
 _TYPES: Mapping[str, _Form] = {
     **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_record)),
-    "init": (_is_event("session_id", "model", "timestamp"), _control),
+    "init": (_is_event("session_id", "model", "timestamp"), control),
     "message": (_is_said, _read_said),
-    "result": (_is_end, _control),
+    "result": (_is_end, control),
     "tool_result": (_is_event("tool_id", "status"), _read_item("message", "tool", _outcome)),
     "tool_use": (_is_event("tool_id", "tool_name", "parameters"), _read_item("message", "assistant", _use)),
 }
 """By `type`: whether a record is the CLI's, and what reads it."""
 
 _KEYS: Mapping[str, _Form] = {
-    "$set": (lambda record: record["$set"].__class__ is dict, _control),
-    "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, _control),
+    "$set": (lambda record: record["$set"].__class__ is dict, control),
+    "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, control),
     "messages": (_is_document, _read_document),
     "history": (_is_history, _read_document),
-    "projectHash": (_is_head, _control),
+    "projectHash": (_is_head, control),
     "stats": (_is_output, _read_output),
 }
 """The same for records without a type, by the key that tells them from others."""
@@ -297,7 +299,7 @@ def _form(record: Record) -> Callable[[Record], RecordReading] | None:
     return None
 
 
-_NO_FORM: _Form = (lambda record: False, _control)
+_NO_FORM: _Form = (lambda record: False, control)
 
 
 def recognizes(record: Record) -> bool:
@@ -322,7 +324,7 @@ def read(record: Record) -> RecordReading:
         return reader(record)
     if one_of(record.get("type"), _ROLES) and ("content" in record or "parts" in record):
         return _read_record(record)
-    return RecordReading("record", "system", [raw_block("unknown_type", record, wire_name(record))])
+    return unknown(record)
 
 
 def facts(record: Record) -> Facts:
@@ -359,9 +361,7 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
     id = text_at(message, "id")
     said = [block for block in blocks if not is_client_result(block)]
     answers = [block for block in blocks if is_client_result(block)]
-    role: Turn = (
-        "user" if _role(message) == "user" else "assistant" if _role(message) == "assistant" else "system"
-    )
+    role = speaker(_role(message))
     time = milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     first = Part(
         role=role,
@@ -399,7 +399,7 @@ def _message_error(message: Any) -> Block | None:
         return None
     content = value_at(message, "content")
     text = content if content.__class__ is str else text_at(next(iter(listed(content)), None), "text")
-    return {"code": "error", "message": text or "error"}
+    return error("error", text or None)
 
 
 def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -413,13 +413,13 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _said_parts(record: Record, reading: RecordReading) -> list[Part]:
     """An item of an answer, or of what the tools answered: events name no answer that they are of."""
-    role: Turn = "assistant" if reading.role == "assistant" else "user"
+    role: Speaker = "assistant" if reading.role == "assistant" else "user"
     answers = role == "assistant" or reading.role == "tool"
     return [Part(role=role, blocks=reading.blocks, adjoins=answers)]
 
 
 def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
-    told = {"code": "error", "message": text_at(record, "message") or "error"}
+    told = error("error", text_at(record, "message"))
     bad = record["severity"] == "error"
     return [Part(role="system", blocks=reading.blocks, error=told if bad else None)]
 
@@ -437,12 +437,11 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _error(record: Record) -> Block | None:
-    error = record.get("error")
-    if error is None and record.get("status", "success") == "success":
+    told = record.get("error")
+    if told is None and record.get("status", "success") == "success":
         return None
-    code, message = first_text(error, ("type", "code")), text_at(error, "message")
-    told = {"code": code or text_at(record, "status") or "error"}
-    return {**told, "message": message or told["code"], **({"details": error} if error else {})}
+    code = first_text(told, ("type", "code")) or text_at(record, "status") or "error"
+    return error(code, text_at(told, "message"), told or None)
 
 
 def _stats_usage(stats: Any) -> Block | None:

@@ -8,27 +8,31 @@ a message of class `...Chunk` that is streamed alone is a fragment.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     is_native,
     is_valid,
     pick,
     raw_block,
+    renamed,
     text_block,
     translate,
     translated,
     wire_name,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
 from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.wire import (
     count_at,
+    error,
     first_text,
+    input_at,
     input_of,
     items_of,
     less,
@@ -131,7 +135,7 @@ def _image_url(block: Block) -> Block:
     picture = block["image_url"]
     url, more = (picture, {}) if picture.__class__ is str else (picture["url"], picture)
     typed = {"type": "image", "source": source_of(url), **pick(more, "detail")}
-    rest = {key: value for key, value in more.items() if key not in ("url", "detail")}
+    rest = without(more, "url", "detail")
     return translated({**block, "image_url": rest}, typed, () if rest else ("image_url",), "image_url")
 
 
@@ -153,8 +157,7 @@ def _summaries(block: Block) -> list[Block]:
     if not block["summary"]:
         return [translated(block, {"type": "thinking", "thinking": ""}, ("summary",), "reasoning")]
     made = [_summary(part) for part in block["summary"]]
-    rest = {key: value for key, value in block.items() if key not in ("type", "summary")}
-    return [_with_extra(made[0], rest), *made[1:]]
+    return [with_extra(made[0], without(block, "type", "summary")), *made[1:]]
 
 
 def _summary(part: Block) -> Block:
@@ -162,28 +165,18 @@ def _summary(part: Block) -> Block:
     return translated(part, typed, ("text",), "reasoning")
 
 
-def _with_extra(block: Block, rest: Block) -> Block:
-    """The block with these keys beside those that it keeps already, which stay what they are."""
-    extra = {**rest, **block.get("extra", {})}
-    return {**block, "extra": extra} if extra else block
-
-
 def _call(wire: str, *, executor: str | None = None) -> Callable[[Block], Block]:
     def read(call: Block) -> Block:
-        arguments = call["args"]
-        given = input_of(arguments)
+        given, consumed = input_at(call, "args")
         typed = {
             "type": "tool_use",
             **pick(call, "id", "name"),
             "input": given,
             **({} if executor is None else {"executor": executor}),
         }
-        return translated(call, typed, _CALL if given is arguments else ("id", "name"), wire)
+        return translated(call, typed, ("id", "name", *consumed), wire)
 
     return read
-
-
-_CALL = ("id", "name", "args")
 
 
 def _server_result(block: Block) -> Block:
@@ -191,7 +184,7 @@ def _server_result(block: Block) -> Block:
         "type": "tool_result",
         "tool_use_id": block["tool_call_id"],
         **({"is_error": block["status"] == "error"} if "status" in block else {}),
-        **({"structured": block["output"]} if "output" in block else {}),
+        **renamed(block, structured="output"),
     }
     return translated(block, typed, ("tool_call_id", "output"), "server_tool_result")
 
@@ -271,13 +264,7 @@ def _content(content: Any) -> list[Block]:
         return [text_block(content)]
     if content.__class__ is not list:
         raise TypeError
-    return _at_most([made for block in content for made in _blocks(block)])
-
-
-def _at_most(blocks: list[Block]) -> list[Block]:
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return blocks
+    return bounded([made for block in content for made in _blocks(block)])
 
 
 def _said(fields: Record) -> list[Block]:
@@ -293,7 +280,7 @@ def _said(fields: Record) -> list[Block]:
     ]
     thought = [] if any(block["type"] == "thinking" for block in content) else _thought(fields)
     beside = thought + calls
-    return _at_most(thought + ([] if beside and fields["content"] == "" else content) + calls)
+    return bounded(thought + ([] if beside and fields["content"] == "" else content) + calls)
 
 
 def _holds(block: Block | None, call: Record) -> bool:
@@ -320,7 +307,7 @@ def _result(fields: Record) -> Block:
     content = fields["content"]
     typed = {
         "type": "tool_result",
-        **({"tool_use_id": fields["tool_call_id"]} if "tool_call_id" in fields else {}),
+        **renamed(fields, tool_use_id="tool_call_id"),
         "content": content if content.__class__ is str else _content(content),
         **({"is_error": fields["status"] == "error"} if "status" in fields else {}),
         **({"structured": fields["artifact"]} if fields.get("artifact") is not None else {}),
@@ -375,18 +362,16 @@ def read(record: Record) -> RecordReading:
     """A message, a state, or a list that a graph streamed, as `{"list": [...]}`."""
     told = _told(record)
     if told is None:
-        reason: Literal["control", "unknown_type"] = (
-            "control" if recognizes_list(record.get("list")) else "unknown_type"
-        )
-        return RecordReading("record", "system", [raw_block(reason, _whole(record), wire_name(record))])
+        known = recognizes_list(record.get("list"))
+        return (control if known else unknown)(_whole(record), wire_name(record))
     messages = [message for each in told.messages if (message := _message(each))]
     if not told.is_state and (not messages or messages[0].is_chunk):
         wire = messages[0].name if messages else None
-        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", _whole(record), wire)])
+        return fragment(_whole(record), wire)
     if messages[0].wire == "remove":
-        return RecordReading("record", "system", [raw_block("control", _whole(record), "remove")])
+        return control(_whole(record), "remove")
     read = [_read_message(message) for message in messages]
-    return RecordReading("message", read[0][0], _at_most([block for _, blocks in read for block in blocks]))
+    return RecordReading("message", read[0][0], bounded([block for _, blocks in read for block in blocks]))
 
 
 def _whole(record: Record) -> Any:
@@ -457,7 +442,7 @@ def _part(message: _Message) -> Part:
     role, blocks = _read_message(message)
     name, told = text_at(message.fields, "id"), message.fields.get("response_metadata")
     return Part(
-        role="user" if role == "tool" else role,
+        role=speaker(role),
         blocks=blocks,
         key=None if name is None else f"{role} {name}",
         keeps_key=True,
@@ -489,13 +474,9 @@ def _usage(usage: Any, told: Any) -> Block | None:
     )
 
 
-def _error(error: Any) -> Block | None:
-    message = text_at(error, "message")
-    return (
-        None
-        if message is None
-        else {"code": text_at(error, "code") or "error", "message": message, "details": error}
-    )
+def _error(told: Any) -> Block | None:
+    message = text_at(told, "message")
+    return None if message is None else error(text_at(told, "code") or "error", message, told)
 
 
 PROVIDER = Provider(

@@ -11,29 +11,33 @@ from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     is_native,
     is_valid,
     pick,
     raw_block,
+    read_content,
+    read_nested,
     text_block,
     translate,
     translated,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
 from ash_shared.providers._marks import bodies_of
 from ash_shared.wire import (
     cost_at,
     count_at,
+    error,
     first_text,
-    input_of,
+    input_at,
     items_of,
     less,
-    media_class,
     milliseconds,
+    mime_of,
     one_of,
     source_of,
     text_at,
@@ -59,7 +63,7 @@ def read_block(block: Any) -> Block:
     if wire == "file" and "file" in block:
         return translate(wire, block, _file)[0]
     if is_native(block):
-        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+        return block
     if wire.__class__ is not str:
         return raw_block("unknown_type", block)
     if wire == "reference":
@@ -69,7 +73,7 @@ def read_block(block: Any) -> Block:
 
 def _untranslated(wire: str, block: Block) -> Block:
     if wire == "tool_result" and is_valid(block):
-        return {**block, "content": _read_content(block["content"])}
+        return read_nested(block, read_block)
     return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
 
 
@@ -79,9 +83,8 @@ def _opened(record: Record, name: str) -> Record:
     inner = record[name]
     if inner.__class__ is not dict:
         raise TypeError
-    rest = {key: value for key, value in record.items() if key != name}
-    own = {key: value for key, value in inner.items() if key not in rest}
-    both = {key: value for key, value in inner.items() if key in rest}
+    rest = without(record, name)
+    own, both = without(inner, *rest), pick(inner, *rest)
     return {**own, **rest, **({name: both} if both else {})}
 
 
@@ -106,15 +109,10 @@ def _linked(wire: str, kind: str) -> Callable[[Record], Block]:
     def translation(part: Record) -> Block:
         opened, url = _link(part, wire)
         source = source_of(url)
-        typed = {"type": "file", **_mime(source), "source": source, "mediaClass": kind}
+        typed = {"type": "file", **mime_of(source.get("media_type")), "source": source, "mediaClass": kind}
         return translated(opened, typed, {wire} if opened is part else {"url"}, wire)
 
     return translation
-
-
-def _mime(source: Block) -> Block:
-    mime = source.get("media_type")
-    return {"mimeType": mime, "mediaClass": media_class(mime)} if mime else {}
 
 
 def _audio(part: Record) -> Block:
@@ -137,7 +135,7 @@ def _file(part: Record) -> Block:
     typed = {
         "type": "file",
         **pick(opened, "filename"),
-        **_mime(source),
+        **mime_of(source.get("media_type")),
         **({"source": source} if source else {}),
     }
     return translated(opened, typed, {"filename", where or "filename"}, "file")
@@ -182,15 +180,7 @@ _NATIVE = frozenset({"text", "image", "tool_use", "tool_result", "file", "raw"})
 
 def _read_content(content: Any) -> list[Block]:
     """The `content` of a message: a string, a list of parts, or null where what it says is in other keys."""
-    if content is None:
-        return []
-    if content.__class__ is str:
-        return [text_block(content)]
-    if content.__class__ is not list:
-        raise TypeError
-    if len(content) > MAX_BLOCKS:
-        raise LimitExceeded
-    return [read_block(part) for part in content]
+    return [] if content is None else read_content(content, read_block)
 
 
 def read_message(message: Record) -> list[Block]:
@@ -233,7 +223,7 @@ def _annotated(blocks: list[Block], annotations: Any) -> list[Block]:
     told = {"annotations": annotations}
     if not blocks:
         return [raw_block("control", told, "annotations")]
-    return [{**blocks[0], "extra": {**told, **(blocks[0].get("extra") or {})}}, *blocks[1:]]
+    return [with_extra(blocks[0], told), *blocks[1:]]
 
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
@@ -289,10 +279,9 @@ def _function(call: Record) -> Block:
 
 def _called(call: Record, link: Block, wire: str) -> Block:
     """A call whose arguments are JSON text."""
-    arguments = call["arguments"]
-    typed = {"type": "tool_use", **link, "name": call["name"], "input": input_of(arguments)}
-    consumed = {"id", "name"} | ({"arguments"} if typed["input"] is arguments else set())
-    return translated(call, typed, consumed, wire)
+    given, consumed = input_at(call, "arguments")
+    typed = {"type": "tool_use", **link, "name": call["name"], "input": given}
+    return translated(call, typed, ("id", "name", *consumed), wire)
 
 
 def _custom(call: Record) -> Block:
@@ -325,20 +314,14 @@ def _message_blocks(message: Any) -> list[Block]:
 
 def _read_request(record: Record) -> RecordReading:
     blocks = [block for message in items_of(record["messages"]) for block in _message_blocks(message)]
-    return RecordReading("message", "user", _bounded(blocks))
-
-
-def _bounded(blocks: list[Block]) -> list[Block]:
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return blocks
+    return RecordReading("message", "user", bounded(blocks))
 
 
 def _read_completion(record: Record) -> RecordReading:
     if _is_chunk(record):
-        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _object(record))])
+        return fragment(record, _object(record))
     blocks = [block for choice in items_of(record["choices"]) for block in _choice_blocks(choice)]
-    return RecordReading("message", "assistant", _bounded(blocks))
+    return RecordReading("message", "assistant", bounded(blocks))
 
 
 def _object(record: Record) -> str | None:
@@ -359,7 +342,7 @@ def _choice_blocks(choice: Record) -> list[Block]:
     index = choice.get("index") if choice.__class__ is dict else None
     if index.__class__ is not int or index == 0:
         return blocks
-    return [{**block, "extra": {**(block.get("extra") or {}), "choice_index": index}} for block in blocks]
+    return [with_extra(block, {"choice_index": index}) for block in blocks]
 
 
 def _read_choice(choice: Record) -> list[Block]:
@@ -370,7 +353,7 @@ def _read_choice(choice: Record) -> list[Block]:
 
 
 def _read_message_record(record: Record) -> RecordReading:
-    return RecordReading("message", ROLES[record["role"]], _bounded(read_message(record)))
+    return RecordReading("message", ROLES[record["role"]], bounded(read_message(record)))
 
 
 def _read_bare_part(record: Record) -> RecordReading:
@@ -385,14 +368,6 @@ def _read_transcription(record: Record) -> RecordReading:
     return RecordReading("message", "assistant", [said])
 
 
-def _read_error(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("control", record, "error")])
-
-
-def _read_unknown(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("unknown_type", record, text_at(record, "type"))])
-
-
 def read(record: Record) -> RecordReading:
     """Any record of the format."""
     if "choices" in record:
@@ -405,7 +380,14 @@ def read(record: Record) -> RecordReading:
         return _read_bare_part(record)
     if _is_transcription(record):
         return _read_transcription(record)
-    return _read_error(record) if record.get("error") is not None else _read_unknown(record)
+    return _read_beside(record)
+
+
+def _read_beside(record: Record) -> RecordReading:
+    """An error, or a record of another format."""
+    if record.get("error") is not None:
+        return control(record, "error")
+    return unknown(record, text_at(record, "type"))
 
 
 # Recognition. A message that has nothing but a role and a text could be of several formats; it is claimed here only
@@ -563,13 +545,13 @@ def _is_transcription(record: Record) -> bool:
     )
 
 
-def _is_error(error: Any) -> bool:
+def _is_error(told: Any) -> bool:
     """An error body of this API or of a gateway; Gemini's has a `status`, Anthropic's has a `type` around it."""
     return (
-        error.__class__ is dict
-        and error.get("message").__class__ is str
-        and "status" not in error
-        and ("code" in error or "param" in error)
+        told.__class__ is dict
+        and told.get("message").__class__ is str
+        and "status" not in told
+        and ("code" in told or "param" in told)
     )
 
 
@@ -636,15 +618,15 @@ def _usage(record: Record) -> Block | None:
     )
 
 
-def error_of(error: Any) -> Block | None:
+def error_of(told: Any) -> Block | None:
     """The keys of a `MessageError`: a gateway's code may be the number of an HTTP status."""
-    if error.__class__ is str and error:
-        return {"code": "error", "message": error}
-    if error.__class__ is not dict:
+    if told.__class__ is str and told:
+        return error("error", told)
+    if told.__class__ is not dict:
         return None
-    number = error.get("code")
-    code = first_text(error, ("code", "type")) or (str(number) if number.__class__ is int else "error")
-    return {"code": code, "message": text_at(error, "message") or code, "details": error}
+    number = told.get("code")
+    code = first_text(told, ("code", "type")) or (str(number) if number.__class__ is int else "error")
+    return error(code, text_at(told, "message"), told)
 
 
 def _is_refused(blocks: list[Block]) -> bool:
@@ -655,7 +637,7 @@ def _message_part(message: Any, blocks: list[Block]) -> Part:
     named = value_at(message, "role")
     role = ROLES.get(named, "user") if named.__class__ is str else "user"
     refused = "refusal" if _is_refused(blocks) else None
-    return Part(role="user" if role == "tool" else role, blocks=blocks, metadata={"stop_reason": refused})
+    return Part(role=speaker(role), blocks=blocks, metadata={"stop_reason": refused})
 
 
 def _completion_part(record: Record) -> Part:
@@ -680,8 +662,8 @@ def _completion_part(record: Record) -> Part:
 
 def _chunk_parts(record: Record) -> list[Part]:
     """A piece of an answer adds nothing to the messages, unless it tells that the answer failed."""
-    error = error_of(record.get("error"))
-    return [Part(role="assistant", key=text_at(record, "id"), error=error)] if error else []
+    failure = error_of(record.get("error"))
+    return [Part(role="assistant", key=text_at(record, "id"), error=failure)] if failure else []
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -696,8 +678,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.kind == "message":
         message = record if one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
-    error = error_of(record.get("error"))
-    return [Part(role="assistant", error=error)] if error else []
+    failure = error_of(record.get("error"))
+    return [Part(role="assistant", error=failure)] if failure else []
 
 
 PROVIDER = Provider(

@@ -10,36 +10,37 @@ as `{"path": …, "json": …}`.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
     Translation,
+    bounded,
     is_native,
     pick,
     raw_block,
+    renamed,
     text_block,
     translate,
     translated,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, unknown
 from ash_shared.providers._marks import bodies_of
 from ash_shared.wire import (
     cost_at,
     count_at,
+    error,
     items_of,
-    media_class,
     milliseconds,
+    mime_of,
     source_of,
     text_at,
     token_usage,
     value_at,
 )
-
-Turn = Literal["user", "assistant"]
 
 _WRAPPED = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -83,8 +84,8 @@ def _file(part: Record) -> Block:
     if mime.startswith("image/"):
         image = {"type": "image", "source": {**source, "media_type": mime}}
         return translated(part, image, ("mime", "url"), "file")
-    typed = {"type": "file", **pick(part, "filename"), "mimeType": mime, "source": source}
-    return translated(part, {**typed, "mediaClass": media_class(mime)}, ("filename", "mime", "url"), "file")
+    typed = {"type": "file", **pick(part, "filename"), **mime_of(mime), "source": source}
+    return translated(part, typed, ("filename", "mime", "url"), "file")
 
 
 def _tool(part: Record) -> list[Block]:
@@ -92,17 +93,16 @@ def _tool(part: Record) -> list[Block]:
     state = part["state"]
     answer = next((name for name in ("output", "error") if state.get(name) is not None), None)
     consumed = {"input", "status"} | ({answer, "metadata", "attachments"} if answer else set())
-    rest = {name: value for name, value in state.items() if name not in consumed}
+    rest = without(state, *consumed)
     typed: Block = {
         "type": "tool_use",
-        **({"id": part["callID"]} if "callID" in part else {}),
+        **renamed(part, id="callID"),
         "name": part["tool"],
         "input": state["input"],
         **pick(state, "status"),
     }
     call = translated(part, typed, ("callID", "tool", "state"), "tool")
-    if rest:
-        call["extra"] = {**call.get("extra", {}), "state": rest}
+    call = with_extra(call, {"state": rest} if rest else {})
     return [call, _result(part, state, answer)] if answer else [call]
 
 
@@ -112,7 +112,7 @@ def _result(part: Record, state: Record, answer: str) -> Block:
     code = next((code for code in codes if code is not None), None)
     return {
         "type": "tool_result",
-        **({"tool_use_id": part["callID"]} if "callID" in part else {}),
+        **renamed(part, tool_use_id="callID"),
         "content": _with_files(state[answer], state.get("attachments")),
         "is_error": answer == "error",
         **({} if metadata is None else {"structured": metadata}),
@@ -137,7 +137,7 @@ _CONTROL = frozenset(
 )
 
 
-def _read_one(part: Any, role: Turn | None = None) -> RecordReading:
+def _read_one(part: Any, role: Speaker | None = None) -> RecordReading:
     """A part that stands alone."""
     blocks = _read_part(part)
     if all(block["type"] == "raw" and block["reason"] == "control" for block in blocks):
@@ -145,7 +145,7 @@ def _read_one(part: Any, role: Turn | None = None) -> RecordReading:
     return RecordReading("message", role or _likely_role(part), blocks)
 
 
-def _likely_role(part: Any) -> Turn:
+def _likely_role(part: Any) -> Speaker:
     """The role of a message known by one part alone: what a model writes has a time, what a person wrote has none."""
     wire = text_at(part, "type")
     return "user" if wire == "file" or (wire == "text" and "time" not in part) else "assistant"
@@ -166,34 +166,28 @@ def _read_error(record: Record) -> RecordReading:
 
 
 def _control(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("control", record, text_at(record, "type"))])
+    return control(record, text_at(record, "type"))
 
 
 def _read_message(record: Record) -> RecordReading:
     """A message with its parts."""
     role = _role_of(record["info"])
-    return RecordReading("message", role, _limited(_blocks_of(record)))
+    return RecordReading("message", role, bounded(_blocks_of(record)))
 
 
 def _read_session(record: Record) -> RecordReading:
     """A whole session, as it is exported."""
     messages = items_of(record["messages"])
     blocks = [block for message in messages for block in _blocks_of(message)]
-    role: Turn = _role_of(messages[0]["info"]) if messages else "user"
-    return RecordReading("message", role, _limited(blocks))
-
-
-def _limited(blocks: list[Block]) -> list[Block]:
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return blocks
+    role: Speaker = _role_of(messages[0]["info"]) if messages else "user"
+    return RecordReading("message", role, bounded(blocks))
 
 
 def _blocks_of(message: Record) -> list[Block]:
     return [block for part in items_of(message["parts"]) for block in _read_part(part)]
 
 
-def _role_of(info: Record) -> Turn:
+def _role_of(info: Record) -> Speaker:
     return "user" if info["role"] == "user" else "assistant"
 
 
@@ -218,7 +212,7 @@ def read(record: Record) -> RecordReading:
     for is_so, reads in _SHAPES:
         if is_so(document):
             return reads(document)
-    return RecordReading("record", "system", [raw_block("unknown_type", record, text_at(record, "type"))])
+    return unknown(record, text_at(record, "type"))
 
 
 def _is_event(record: Record) -> bool:
@@ -356,7 +350,7 @@ def _info_part(info: Record, told: Record | None = None) -> Part:
     )
 
 
-def _part_parts(part: Record, role: Turn) -> list[Part]:
+def _part_parts(part: Record, role: Speaker) -> list[Part]:
     key = text_at(part, "messageID")
     if part.get("type") == "step-finish":
         return [_step_part(part, key)]
@@ -402,10 +396,9 @@ def _usage(tokens: Any) -> Block | None:
     )
 
 
-def _error(error: Record) -> Block:
-    name = text_at(error, "name") or "error"
-    message = text_at(error, "data", "message") or text_at(error, "message") or name
-    return {"code": name, "message": message, "details": error}
+def _error(told: Record) -> Block:
+    message = text_at(told, "data", "message") or text_at(told, "message")
+    return error(text_at(told, "name") or "error", message, told)
 
 
 PROVIDER = Provider(

@@ -10,21 +10,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
     Translation,
     is_native,
     pick,
     raw_block,
+    read_content,
+    renamed,
     text_block,
     translate,
     translated,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, unknown
 from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
-from ash_shared.wire import cost_at, count_at, input_of, milliseconds, text_at, token_usage, value_at
+from ash_shared.wire import cost_at, count_at, error, input_at, milliseconds, text_at, token_usage, value_at
 
 
 def read_block(block: Any) -> Block:
@@ -32,22 +34,11 @@ def read_block(block: Any) -> Block:
     if block.__class__ is str:
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
-        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+        return block
     wire = text_at(block, "type")
     if wire is None or wire not in _TRANSLATIONS:
         return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
     return translate(wire, block, _TRANSLATIONS[wire])[0]
-
-
-def _read_content(content: Any) -> list[Block]:
-    """The `content` of a message: a string, or a list of blocks."""
-    if content.__class__ is str:
-        return [text_block(content)]
-    if content.__class__ is not list:
-        raise TypeError
-    if len(content) > MAX_BLOCKS:
-        raise LimitExceeded
-    return [read_block(block) for block in content]
 
 
 def _thinking(block: Record) -> Block:
@@ -58,10 +49,9 @@ def _thinking(block: Record) -> Block:
 
 
 def _call(block: Record) -> Block:
-    arguments = block["arguments"]
-    typed = {**pick(block, "id"), "name": block["name"], "input": input_of(arguments)}
-    consumed = ("id", "name", "arguments") if typed["input"] is arguments else ("id", "name")
-    return translated(block, {"type": "tool_use", **typed}, consumed, "toolCall")
+    given, consumed = input_at(block, "arguments")
+    typed = {"type": "tool_use", **pick(block, "id"), "name": block["name"], "input": given}
+    return translated(block, typed, ("id", "name", *consumed), "toolCall")
 
 
 def _image(block: Record) -> Block:
@@ -75,17 +65,15 @@ _TRANSLATIONS: Mapping[str, Translation] = {"image": _image, "thinking": _thinki
 
 
 def _said(message: Record) -> list[Block]:
-    return _read_content(message["content"])
+    return read_content(message["content"], read_block)
 
 
 def _result(message: Record) -> list[Block]:
     """What a tool answered; `details` are for those who show it."""
     typed = {
         "type": "tool_result",
-        **({"tool_use_id": message["toolCallId"]} if "toolCallId" in message else {}),
-        "content": _read_content(message["content"]),
-        **({"is_error": message["isError"]} if "isError" in message else {}),
-        **({"structured": message["details"]} if "details" in message else {}),
+        "content": read_content(message["content"], read_block),
+        **renamed(message, tool_use_id="toolCallId", is_error="isError", structured="details"),
     }
     consumed = {"role", "toolCallId", "content", "isError", "details", "timestamp"}
     return [translated(message, typed, consumed, text_at(message, "role") or "tool_execution_end")]
@@ -106,15 +94,10 @@ def _shell(message: Record) -> list[Block]:
 
 def _custom(message: Record) -> list[Block]:
     """What an extension put in; what it says of it stays with the first block."""
-    blocks = _read_content(message["content"])
+    blocks = read_content(message["content"], read_block)
     consumed = {"content", "role", "timestamp", *_ENVELOPE}
-    rest = {name: value for name, value in message.items() if name not in consumed}
-    return [
-        {**block, "source_type": "custom", "extra": {**block.get("extra", {}), **rest}}
-        if block is blocks[0]
-        else block
-        for block in blocks
-    ]
+    rest = without(message, *consumed)
+    return [with_extra({**block, "source_type": "custom"}, rest) for block in blocks[:1]] + blocks[1:]
 
 
 _ENVELOPE = frozenset({"type", "id", "parentId", "timestamp"})
@@ -145,13 +128,9 @@ def _read_message(record: Record) -> RecordReading:
     message = record["message"]
     name = text_at(message, "role")
     if name is None or name not in _MESSAGES:
-        return RecordReading("record", "system", [raw_block("unknown_type", record, name)])
+        return unknown(record, name)
     role, reads = _MESSAGES[name]
     return RecordReading("message", role, translate(name, message, reads))
-
-
-def _read_fragment(record: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
 
 
 def _read_execution(record: Record) -> RecordReading:
@@ -181,7 +160,7 @@ def _read_custom(record: Record) -> RecordReading:
 
 
 def _control(record: Record) -> RecordReading:
-    return RecordReading("record", "system", [raw_block("control", record, text_at(record, "type"))])
+    return control(record, text_at(record, "type"))
 
 
 _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
@@ -208,7 +187,7 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
         ),
         _control,
     ),
-    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), _read_fragment),
+    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), fragment),
     "auto_compaction_end": _read_compacted,
     "branch_summary": _read_summary,
     "compaction": _read_summary,
@@ -227,7 +206,7 @@ def read(record: Record) -> RecordReading:
         return _READERS[wire](record)
     if wire is None and text_at(record, "role") in _MESSAGES:
         return _read_message({"message": record})
-    return RecordReading("record", "system", [raw_block("unknown_type", record, wire)])
+    return unknown(record, wire)
 
 
 def _is_message(message: Any) -> bool:
@@ -381,8 +360,7 @@ def _error(message: Record) -> Block | None:
     reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
     if text is None and reason not in ("error", "aborted"):
         return None
-    code = reason or "error"
-    return {"code": code, "message": text or code}
+    return error(reason or "error", text)
 
 
 PROVIDER = Provider(

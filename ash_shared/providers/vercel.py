@@ -8,41 +8,39 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     is_native,
     pick,
     raw_block,
+    renamed,
     text_block,
     translate,
     translated,
     wire_name,
+    with_extra,
+    without,
 )
 from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading
+from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment
 from ash_shared.providers._marks import OWNERS, bodies_of
 from ash_shared.wire import (
     count_at,
     first_text,
     items_of,
     less,
-    media_class,
     milliseconds,
+    mime_of,
     one_of,
     source_of,
     text_at,
     token_usage,
 )
 
-_ROLES: Mapping[str, Literal["user", "assistant", "system"]] = {
-    "assistant": "assistant",
-    "system": "system",
-    "user": "user",
-}
+_ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
 
 def _control(part: Block) -> Block:
@@ -86,10 +84,9 @@ def _document(part: Block) -> Block:
     names = ("url", "mediaType", "filename")
     typed = {
         "type": "file",
-        "mimeType": part["mediaType"],
+        **mime_of(part["mediaType"]),
         **pick(part, "filename"),
         "source": source_of(part["url"]),
-        "mediaClass": media_class(part["mediaType"]),
     }
     return translated(part, typed, names, part["type"])
 
@@ -102,7 +99,7 @@ def _tool(part: Block) -> list[Block]:
     written = "input" if "input" in part else "rawInput"
     typed = {
         "type": "tool_use",
-        **({"id": part["toolCallId"]} if "toolCallId" in part else {}),
+        **renamed(part, id="toolCallId"),
         "name": name,
         "input": part.get(written),
         **({"executor": "server"} if part.get("providerExecuted") is True else {}),
@@ -114,9 +111,9 @@ def _tool(part: Block) -> list[Block]:
 
 
 def _answer(part: Block, result: Block) -> Block:
-    linked = {"tool_use_id": part["toolCallId"]} if "toolCallId" in part else {}
+    typed = {"type": "tool_result", **renamed(part, tool_use_id="toolCallId"), **result}
     answer = {key: value for key, value in part.items() if key in _ANSWER}
-    return translated(answer, {"type": "tool_result", **linked, **result}, _ANSWERED, part["type"])
+    return translated(answer, typed, _ANSWERED, part["type"])
 
 
 _ANSWERED = frozenset({"output", "errorText"})
@@ -145,11 +142,14 @@ _RESULTS: Mapping[str, Callable[[Block], Block]] = {
 def _invocation(part: Block) -> list[Block]:
     """A tool part of version 4."""
     call = part["toolInvocation"]
-    names = {"toolCallId": "id", "toolName": "name", "args": "input", "state": "status"}
-    typed = {"type": "tool_use"} | {ours: call[wire] for wire, ours in names.items() if wire in call}
-    rest = {key: value for key, value in call.items() if key not in {*names, "result"}}
-    beside = {key: value for key, value in part.items() if key not in rest and key != "toolInvocation"}
-    made = [translated(beside | rest, typed, (), part["type"])]
+    names = {"id": "toolCallId", "name": "toolName", "input": "args", "status": "state"}
+    use = {"type": "tool_use", **renamed(call, **names)}
+    made = [
+        with_extra(
+            translated(call, use, {*names.values(), "result"}, part["type"]),
+            without(part, "type", "toolInvocation"),
+        )
+    ]
     if "result" in call:
         typed = {
             "type": "tool_result",
@@ -162,11 +162,11 @@ def _invocation(part: Block) -> list[Block]:
 
 def _steering(part: Block) -> list[Block]:
     """What the person said while the answer was being written."""
-    rest = {key: value for key, value in part.items() if key not in ("type", "parts")}
-    marks = {"source_type": "steering-message"} | ({"extra": rest} if rest else {})
     said = [block for inner in items_of(part["parts"]) for block in _blocks(inner)]
     marked = [block | {"source_type": "steering-message"} for block in said]
-    return [said[0] | marks, *marked[1:]] if said else [_control(part)]
+    return (
+        [with_extra(marked[0], without(part, "type", "parts")), *marked[1:]] if marked else [_control(part)]
+    )
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
@@ -212,22 +212,19 @@ def _read_parts(parts: list[Block]) -> list[Block]:
     """The blocks of all parts. A source is a citation of the text before it."""
     if parts.__class__ is not list:
         raise TypeError
-    if len(parts) > MAX_BLOCKS:
-        raise LimitExceeded
     blocks: list[Block] = []
     sources = defaultdict[int, list[Block]](list)
     text: int | None = None
-    for part in parts:
+    for part in bounded(parts):
         if text is not None and _is_source(part):
             sources[text].append(part)
             continue
         made = _blocks(part)
         text = _last_text(made, len(blocks), text)
         blocks += made
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
     return [
-        _cited(block, sources[place]) if place in sources else block for place, block in enumerate(blocks)
+        _cited(block, sources[place]) if place in sources else block
+        for place, block in enumerate(bounded(blocks))
     ]
 
 
@@ -254,16 +251,12 @@ def _read_message(record: Record) -> RecordReading:
     return RecordReading("message", _ROLES[record["role"]], _read_parts(record["parts"]))
 
 
-def _read_chunk(record: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
-
-
 def read(record: Record) -> RecordReading:
     """A message, a chunk, or one bare part."""
     if "parts" in record and "role" in record:
         return _read_message(record)
     if _is_chunk(record):
-        return _read_chunk(record)
+        return fragment(record)
     return RecordReading("record", "system", _blocks(record))
 
 

@@ -30,7 +30,19 @@ ANSWERS: dict[str, tuple[str, int, tuple[Any, str, str | None]]] = {
     "text": (output(said("All pass."), ended("All pass.")), 0, ("All pass.", "success", "s1")),
     "one pretty document": (json.dumps(ended("Done."), indent=2), 0, ("Done.", "success", "s1")),
     "plain words": ("Done.\n", 0, ("Done.", "success", None)),
+    "plain words in lines": ("Done:\n- a\n- b\n", 0, ("Done:\n- a\n- b", "success", None)),
     "nothing": ("", 1, (None, "error", None)),
+    "a run that ended before it said anything": (
+        output({"type": "system", "subtype": "init", "session_id": "s1"}),
+        0,
+        (None, "success", "s1"),
+    ),
+    "a record that was cut": (output(said("I try."))[:-9], 0, (None, "success", None)),
+    "a warning before the records": (
+        "Warning: old version\n" + output(said("Done.")),
+        0,
+        ("Done.", "success", "s1"),
+    ),
     "a run that failed": (output(said("I try."), FAILED), 1, ("I try.", "error", "s1")),
     "an error that was got over": (
         output(FAILED, said("Now it works.")),
@@ -75,3 +87,14 @@ def test_structured(name: str) -> None:
     else:
         error = response.model_dump()["error"]
         assert (response.data, response.status, error["message"]) == (None, "error", expected)
+
+
+def test_whose_plain_words_are() -> None:
+    answers = {
+        "Done.\nBye.": ["assistant"],
+        "Warning: old\n" + output(said("Done.")): ["system", "assistant"],
+    }
+    for stdout, roles in answers.items():
+        response = parse_cli_output(stdout, duration=1, exit_code=0)
+
+        assert [message.role for message in response.messages] == roles

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ash_shared import read_message
+from ash_shared.providers._responses_items import ITEMS, UNTYPED
 from ash_shared.providers.codex import PROVIDER
 from ash_shared.standard import transform_messages
 
@@ -498,7 +499,7 @@ def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
         {
             "role": "assistant",
             "content": [
-                {"type": "thinking", "thinking": ""},
+                {"type": "thinking", "thinking": "", "redacted": True},
                 {"type": "tool_use", "id": "c", "name": "shell", "input": {}},
             ],
             "lines": 2,
@@ -623,3 +624,136 @@ def test_lines_that_are_known_and_lines_that_are_not(
         block,
         reason,
     )
+
+
+PNG = "data:image/png;base64,QUFB"
+RESPONSES: list[Line] = [
+    {"type": "additional_tools", "role": "developer", "tools": []},
+    {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file", "path": "a"}},
+    {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "no a"},
+    {"type": "code_interpreter_call", "id": "i", "code": "1", "outputs": [{"type": "logs", "logs": "1"}]},
+    {"type": "compaction", "id": "i", "encrypted_content": "zzz"},
+    {"type": "compaction_trigger"},
+    {"type": "computer_call", "call_id": "c", "action": {"type": "screenshot"}},
+    {
+        "type": "computer_call_output",
+        "call_id": "c",
+        "output": {"type": "computer_screenshot", "image_url": PNG},
+    },
+    {"type": "configuration_update", "reasoning": {"effort": "low"}},
+    {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"},
+    {"type": "custom_tool_call_output", "call_id": "c", "output": "Done."},
+    {"type": "file_search_call", "id": "i", "queries": ["tide"], "results": [{"file_id": "f"}]},
+    {"type": "function_call", "id": "i", "call_id": "c", "name": "tide", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "status": "failed", "output": "no tide"},
+    {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [
+            {"type": "input_audio", "file_id": "f"},
+            {"type": "input_file", "file_url": "https://sea.example/a.pdf"},
+            {"type": "encrypted_content", "encrypted_content": "zzz"},
+            {"type": "image"},
+        ],
+    },
+    {"type": "image_generation_call", "id": "i", "result": "QUFB", "output_format": "png", "size": "1x1"},
+    {"type": "image_generation_call", "id": "i", "status": "in_progress", "result": ""},
+    {"type": "item_reference", "id": "i"},
+    {"type": "local_shell_call", "id": "i", "call_id": None, "action": {"type": "exec", "command": ["ls"]}},
+    {"type": "local_shell_call_output", "id": "i", "output": "a"},
+    {"type": "mcp_approval_request", "id": "i", "name": "berth", "server_label": "port", "arguments": "{}"},
+    {"type": "mcp_approval_response", "approval_request_id": "i", "approve": True},
+    {
+        "type": "mcp_call",
+        "id": "i",
+        "name": "berth",
+        "server_label": "port",
+        "arguments": "{}",
+        "output": "1",
+    },
+    {"type": "mcp_list_tools", "id": "i", "server_label": "port", "tools": []},
+    {"type": "message", "role": "assistant", "content": "Ahoy."},
+    {
+        "type": "message",
+        "id": "i",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "final_answer",
+        "content": [{"type": "output_text", "text": "Ahoy.", "annotations": []}],
+    },
+    {
+        "type": "message",
+        "role": "user",
+        "content": [
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QUFB"},
+            {"type": "input_image", "image_url": PNG, "detail": "low"},
+        ],
+    },
+    {"type": "program", "call_id": "c", "code": "1", "fingerprint": "f"},
+    {"type": "program_output", "call_id": "c", "result": "1", "status": "completed"},
+    {"type": "reasoning", "id": "i", "summary": [{"type": "summary_text", "text": "Look."}], "content": None},
+    {"type": "reasoning", "id": "i", "summary": [], "encrypted_content": None},
+    {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+    {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a", "outcome": {"exit_code": 0}}]},
+    {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": "{}"},
+    {"type": "tool_search_output", "call_id": "c", "execution": "server", "tools": [{"name": "tide"}]},
+    {"type": "web_search_call", "id": "i", "action": {"type": "search", "sources": [{"url": "u"}]}},
+    {"type": "x_search_call", "call_id": "c", "name": "x_keyword_search", "arguments": "{}"},
+]
+WHOLE_LINE = {wire for wire, reason in UNTYPED.items() if reason == "control"}
+"""Of these, Codex keeps the line with its envelope."""
+
+
+def test_every_item_of_the_responses_api_is_compared() -> None:
+    assert {payload["type"] for payload in RESPONSES} == {*ITEMS, *UNTYPED}
+
+
+@pytest.mark.parametrize("payload", RESPONSES, ids=lambda payload: payload["type"])
+def test_an_item_says_the_same_in_a_rollout_file_and_by_itself(payload: Line) -> None:
+    wire, line = payload["type"], {"type": "response_item", "payload": payload}
+    alone, stored = json.dumps(payload), json.dumps(line)
+
+    bare, inside = read_message(alone, "openai_responses"), read_message(stored, "codex")
+
+    blocks = [block.model_dump() for block in bare.parsed]
+    if wire in WHOLE_LINE:
+        blocks = [blocks[0] | {"rawType": f"response_item/{wire}", "raw": line}]
+    assert (inside.kind, inside.role) == (bare.kind, bare.role)
+    assert [block.model_dump() for block in inside.parsed] == blocks
+    assert [(message.role, message.content) for message in transform_messages([stored], "codex")] == [
+        (message.role, message.content) for message in transform_messages([alone], "openai_responses")
+    ]
+
+
+def test_a_header_that_says_it_went_well_does_not_undo_a_status() -> None:
+    line = item("function_call_output", call_id="c", status="failed", output="Exit code: 0\nOutput:\n")
+
+    result = read_message(json.dumps(line)).parsed[0].model_dump()
+
+    assert (result["is_error"], result["exit_code"]) == (True, 0)
+
+
+def test_results_of_one_answer_are_one_message() -> None:
+    lines = [LISTS, LISTS | {"payload": LISTS["payload"] | {"call_id": "c2"}}, LISTED]
+    lines += [LISTED | {"payload": LISTED["payload"] | {"call_id": "c2"}}]
+
+    assert [(made["role"], len(made["content"])) for made in messages(lines)] == [
+        ("assistant", 2),
+        ("user", 2),
+    ]
+
+
+BARE = {
+    "function_call": LISTS["payload"],
+    "message": says("user", "Hi")["payload"],
+    "tool_result": {"type": "tool_result", "call_id": "c", "result": "a"},
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_when_a_line_was_written_is_no_part_of_the_item_that_it_is(name: str) -> None:
+    line = BARE[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
+
+    reading = read_message(json.dumps(line), "codex")
+
+    assert reading.parsed == read_message(json.dumps(BARE[name]), "codex").parsed

@@ -5,14 +5,15 @@ from typing import Any
 
 from ash_shared.blocks import (
     CLASSES,
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
     is_native,
     is_valid,
     pick,
     raw_block,
+    read_nested,
+    renamed,
     text_block,
+    translate,
     translated,
 )
 from ash_shared.message import Role
@@ -24,41 +25,17 @@ ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system":
 def read_block(block: Any) -> Block:
     """One element of a content list."""
     if is_native(block):
-        return block  # type: ignore[no-any-return]  # a dict, as is_native says
+        return block
     if block.__class__ is str:
         return text_block(block)
     wire = block.get("type") if block.__class__ is dict else None
     if wire.__class__ is not str:
         return raw_block("unknown_type", block)
     if wire in CLASSES:
-        return read_nested(block) if is_valid(block) else raw_block("malformed", block, wire)
+        return read_nested(block, read_block) if is_valid(block) else raw_block("malformed", block, wire)
     if wire in _TRANSLATIONS:
-        return _translate(wire, block)
+        return translate(wire, block, _TRANSLATIONS[wire])[0]
     return raw_block("control" if wire in _CONTROL_BLOCKS else "unknown_type", block, wire)
-
-
-def read_nested(block: Block) -> Block:
-    """A native block; the list that a tool result may hold is read like any content list."""
-    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
-        return block
-    blocks = read_list(block["content"])
-    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
-    return block if same else {**block, "content": blocks}
-
-
-def read_list(content: list[Any]) -> list[Block]:
-    """A content list, element by element."""
-    if len(content) > MAX_BLOCKS:
-        raise LimitExceeded
-    return [read_block(block) for block in content]
-
-
-def _translate(wire: str, block: Block) -> Block:
-    try:
-        typed = _TRANSLATIONS[wire](block)
-    except (KeyError, TypeError, AttributeError):
-        return raw_block("malformed", block, wire)
-    return typed if is_valid(typed) else raw_block("malformed", block, wire)
 
 
 def _redacted_thinking(block: Block) -> Block:
@@ -76,7 +53,7 @@ def _tool_use(wire: str, executor: str) -> Callable[[Block], Block]:
 def _server_result(wire: str) -> Callable[[Block], Block]:
     """The answer of a tool that ran at Anthropic: its object, or list, stays whole under `structured`."""
 
-    def translate(block: Block) -> Block:
+    def read(block: Block) -> Block:
         answer = block["content"]
         name = answer.get("type") if answer.__class__ is dict else None
         typed = {
@@ -88,7 +65,7 @@ def _server_result(wire: str) -> Callable[[Block], Block]:
         }
         return translated(block, typed, ("tool_use_id", "content"), wire)
 
-    return translate
+    return read
 
 
 def _execution(answer: Record) -> Block:
@@ -97,8 +74,7 @@ def _execution(answer: Record) -> Block:
         read_block(translated(output, _uploaded(output["file_id"]), {"file_id"}, output["type"]))
         for output in answer.get("content") or []
     ]
-    code = {"exit_code": answer["return_code"]} if "return_code" in answer else {}
-    return {"content": texts + files, **code}
+    return {"content": texts + files, **renamed(answer, exit_code="return_code")}
 
 
 def _text(text: Any) -> Block:
@@ -121,7 +97,7 @@ _ANSWERS: Mapping[Any, Callable[[Record], Block]] = {
 def _mcp_result(block: Block) -> Block:
     names = ("tool_use_id", "is_error", "content")
     typed = {"type": "tool_result", **pick(block, *names)}
-    return read_nested(translated(block, typed, names, "mcp_tool_result"))
+    return read_nested(translated(block, typed, names, "mcp_tool_result"), read_block)
 
 
 def _document(block: Block) -> Block:
@@ -181,12 +157,3 @@ _CONTROL_BLOCKS = frozenset(
 )
 
 BLOCK_TYPES = frozenset(CLASSES) | frozenset(_TRANSLATIONS) | _CONTROL_BLOCKS
-
-
-def read_content(content: Any) -> list[Block]:
-    """The `content` of a message: a string, or a list of blocks."""
-    if content.__class__ is str:
-        return [text_block(content)]
-    if content.__class__ is list:
-        return read_list(content)
-    raise TypeError

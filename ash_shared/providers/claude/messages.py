@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, pick, wire_name
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Record, RecordReading, Turn
-from ash_shared.providers.claude.content import read_content
+from ash_shared.blocks import Block, pick, read_content, wire_name
+from ash_shared.message import Facts
+from ash_shared.providers import Part, Record, RecordReading, message_of, speaker
+from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
-from ash_shared.wire import cost_at, count_at, first_text, milliseconds, text_at, token_usage
+from ash_shared.wire import cost_at, count_at, error, first_text, milliseconds, text_at, token_usage
 
 
 def facts(record: Record) -> Facts:
@@ -43,13 +43,9 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if wire in _PARTS:
         return _PARTS[wire](record, reading)
     if reading.kind == "message":
-        return [Part(role=_turn_role(reading.role), blocks=reading.blocks)]
+        return message_of(record, reading)
     said = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=said)] if said else []
-
-
-def _turn_role(role: Role) -> Turn:
-    return "user" if role == "tool" else role
 
 
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -61,7 +57,7 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
     """A line and the API message in it, which is the line itself where an answer stands alone."""
     id = text_at(message, "id")
     return Part(
-        role=_turn_role(reading.role),
+        role=speaker(reading.role),
         blocks=reading.blocks,
         key=id if reading.role == "assistant" else None,
         usage=_usage(message.get("usage")),
@@ -91,18 +87,15 @@ def _line_error(record: Record, message: Record) -> Block | None:
     if record.get("isApiErrorMessage") is True or text_at(record, "error"):
         content = message.get("content")
         text = content if content.__class__ is str else text_at(content[0], "text") if content else None
-        return _error(text_at(record, "error") or "api_error", text, pick(record, *_ERROR_DETAILS))
+        details = pick(record, *_ERROR_DETAILS) or None
+        return error(text_at(record, "error") or "api_error", text, details)
     if message.get("stop_reason") == "refusal":
-        details = message.get("stop_details")
-        return _error("refusal", text_at(details, "explanation"), details)
+        told = message.get("stop_details")
+        return error("refusal", text_at(told, "explanation"), told or None)
     return None
 
 
 _ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_id", "requestId")
-
-
-def _error(code: str, message: str | None, details: Any) -> Block:
-    return {"code": code, "message": message or code, **({"details": details} if details else {})}
 
 
 def _usage(usage: Any) -> Block | None:
@@ -124,11 +117,15 @@ def _ids(value: Any) -> tuple[str, ...]:
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     system = record.get("system")
-    said = [] if system is None else [Part(role="system", blocks=read_content(system), original=system)]
+    said = (
+        []
+        if system is None
+        else [Part(role="system", blocks=read_content(system, read_block), original=system)]
+    )
     return said + [
         Part(
-            role=_turn_role(role_of(message, "user")),
-            blocks=read_content(message["content"]),
+            role=speaker(role_of(message, "user")),
+            blocks=read_content(message["content"], read_block),
             original=message,
         )
         for message in record["messages"]
@@ -138,7 +135,6 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """The end of a run: its text repeats the last answer, and its usage is that of all answers."""
     failed = record.get("is_error") is True or bool(record.get("errors"))
-    error = _run_error(record) if failed else None
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [
         Part(
@@ -149,15 +145,16 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             usage_of_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
             total_cost=cost_at(record, "total_cost_usd"),
-            error=error,
+            error=_run_error(record) if failed else None,
         )
     ]
 
 
 def _run_error(record: Record) -> Block:
-    errors = [error for error in record.get("errors") or [] if error.__class__ is str]
+    errors = [told for told in record.get("errors") or [] if told.__class__ is str]
     text = "\n".join(errors) or text_at(record, "result")
-    return _error(text_at(record, "subtype") or "error", text, pick(record, "errors", "api_error_status"))
+    details = pick(record, "errors", "api_error_status")
+    return error(text_at(record, "subtype") or "error", text, details or None)
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -165,7 +162,7 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     details = record.get("error")
     code = text_at(details, "type") or text_at(details, "error", "type") or wire_name(record) or "error"
     text = text_at(details, "message") or text_at(details, "error", "message")
-    return [Part(role="system", blocks=reading.blocks, error=_error(code, text, details))]
+    return [Part(role="system", blocks=reading.blocks, error=error(code, text, details or None))]
 
 
 def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:

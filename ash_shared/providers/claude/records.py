@@ -4,19 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import (
-    MAX_BLOCKS,
     Block,
-    LimitExceeded,
+    bounded,
     pick,
     raw_block,
+    read_content,
+    read_nested,
+    renamed,
     text_block,
     translated,
     wire_name,
 )
-from ash_shared.content import RawReason
 from ash_shared.message import Role
-from ash_shared.providers import Record, RecordReading
-from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block, read_content, read_nested
+from ash_shared.providers import Record, RecordReading, control, fragment, unknown
+from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 
 
 def _read_line(record: Record) -> RecordReading:
@@ -38,7 +39,7 @@ def role_of(message: Record, otherwise: Role) -> Role:
 
 def _line_blocks(record: Record, content: Any) -> list[Block]:
     if content.__class__ in (str, list):
-        return read_content(content)
+        return read_content(content, read_block)
     results = [] if content is not None else [name for name in TOOL_RESULTS if record.get(name) is not None]
     if results:
         return [_lone_result(record[name], name) for name in results]
@@ -53,14 +54,14 @@ def _lone_result(answer: Any, spelling: str) -> Block:
     """The tool result of a line that carries only the structured twin of one."""
     typed: Block = {"type": "tool_result", "content": answer}
     if answer.__class__ is dict:
-        text = pick(answer, "content") or ({"content": answer["stdout"]} if "stdout" in answer else {})
+        text = pick(answer, "content") or renamed(answer, content="stdout")
         typed = {
             "type": "tool_result",
             **pick(answer, "tool_use_id", "is_error"),
             **text,
             "structured": answer,
         }
-    return read_nested({**typed, "source_type": spelling})
+    return read_nested({**typed, "source_type": spelling}, read_block)
 
 
 def _read_result(record: Record) -> list[Block]:
@@ -119,7 +120,7 @@ def _summary(record: Record) -> list[Block]:
 def _read_queued(record: Record) -> list[Block]:
     """What was typed while a turn was running; operations without a text are marks."""
     content = record.get("content")
-    return read_content(content) if content.__class__ in (str, list) else _control(record)
+    return read_content(content, read_block) if content.__class__ in (str, list) else _control(record)
 
 
 def _control(record: Record) -> list[Block]:
@@ -259,12 +260,10 @@ def _read_request(record: Record) -> RecordReading:
     """A request body: the system text, then every message; tools and parameters are envelope."""
     if "content" in record:
         raise TypeError
-    blocks = read_content(record["system"]) if record.get("system") is not None else []
+    blocks = read_content(record["system"], read_block) if record.get("system") is not None else []
     for message in record["messages"]:
-        blocks += read_content(message["content"])
-    if len(blocks) > MAX_BLOCKS:
-        raise LimitExceeded
-    return RecordReading("message", "user", blocks)
+        blocks += read_content(message["content"], read_block)
+    return RecordReading("message", "user", bounded(blocks))
 
 
 def _read_untyped(record: Record) -> RecordReading:
@@ -272,9 +271,8 @@ def _read_untyped(record: Record) -> RecordReading:
     if "messages" in record:
         return _read_request(record)
     if "content" in record:
-        return RecordReading("message", role_of(record, "user"), read_content(record["content"]))
-    reason: RawReason = "control" if is_token_count(record) else "unknown_type"
-    return RecordReading("record", "system", [raw_block(reason, record)])
+        return RecordReading("message", role_of(record, "user"), read_content(record["content"], read_block))
+    return control(record) if is_token_count(record) else unknown(record)
 
 
 def is_token_count(record: Record) -> bool:
@@ -286,16 +284,12 @@ _TOKEN_COUNT = frozenset({"input_tokens", "context_management"})
 
 def _read_answer(record: Record) -> RecordReading:
     """A whole answer of the API."""
-    return RecordReading("message", role_of(record, "assistant"), read_content(record["content"]))
+    return RecordReading("message", role_of(record, "assistant"), read_content(record["content"], read_block))
 
 
 def _read_completion(record: Record) -> RecordReading:
     """An answer of the text completions API of old."""
     return RecordReading("message", "assistant", [text_block(record["completion"])])
-
-
-def _read_fragment(record: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
 
 
 _CALLS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
@@ -312,7 +306,7 @@ def _read_beside(record: Record) -> RecordReading:
 
 
 _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
-    **dict.fromkeys(STREAM, _read_fragment),
+    **dict.fromkeys(STREAM, fragment),
     **dict.fromkeys(BLOCK_TYPES, _read_bare_block),
     "assistant": _read_line,
     "completion": _read_completion,

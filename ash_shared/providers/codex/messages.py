@@ -2,34 +2,15 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from ash_shared.blocks import Block, pick
-from ash_shared.providers import Part, Record, RecordReading
+from ash_shared.providers import Part, Record, RecordReading, Speaker, speaker
+from ash_shared.providers._responses_items import ITEMS, item_part, speaker_of
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, WITH_TEXT, item_type
-from ash_shared.wire import count_at, less, text_at, token_usage, value_at
-
-Speaker = Literal["user", "assistant", "system"]
-
-_INJECTED = (
-    "# AGENTS.md",
-    "<INSTRUCTIONS>",
-    "<apps_instructions>",
-    "<collaboration_mode>",
-    "<environment_context>",
-    "<hook_prompt",
-    "<permissions",
-    "<plugins_instructions>",
-    "<skill>",
-    "<skills_instructions>",
-    "<subagent_notification>",
-    "<turn_aborted>",
-    "<user_instructions>",
-    "<user_shell_command>",
-)
-"""How texts begin that Codex writes in the person's name."""
-
-_EVENTS = ("event_msg", "msg")
+from ash_shared.visibility import begins_injected
+from ash_shared.wire import count_at, error, less, one_of, text_at, token_usage, value_at
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -49,26 +30,27 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _of_item(item: Record, reading: RecordReading) -> list[Part]:
-    """An item of the Responses API: those of one answer stand one below the other."""
+    """An item of the Responses API, and Codex's own beside them."""
     if reading.kind != "message":
         return []
-    role = _speaker(reading)
-    metadata: dict[str, Any] = _synthetic(role, reading.blocks)
-    if item.get("type") == "message":
-        metadata |= {"messageId": text_at(item, "id")}
-    if item.get("type") == "agent_message":
-        metadata |= {"agentId": text_at(item, "author"), "synthetic": True}
-    return [Part(role=role, blocks=reading.blocks, adjoins=role == "assistant", metadata=metadata)]
+    wire = item.get("type")
+    role = speaker_of(item) if one_of(wire, ITEMS) else reading.role
+    part = item_part(role, reading.blocks, synthetic=_is_injected(speaker(role), reading.blocks))
+    if wire == "message":
+        return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
+    if wire == "agent_message":
+        told = {"agentId": text_at(item, "author"), "synthetic": True}
+        return [replace(part, metadata={**part.metadata, **told})]
+    return [part]
 
 
-def _speaker(reading: RecordReading) -> Speaker:
-    return "user" if reading.role == "tool" else reading.role
+def _is_injected(role: Speaker, blocks: list[Block]) -> bool:
+    first = blocks[0] if blocks else {}
+    return role == "user" and begins_injected(text_at(first, "text") or "")
 
 
 def _synthetic(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
-    first = blocks[0] if blocks else {}
-    injected = role == "user" and (text_at(first, "text") or "").startswith(_INJECTED)
-    return {"synthetic": True} if injected else {}
+    return {"synthetic": True} if _is_injected(role, blocks) else {}
 
 
 def _of_event(event: Record, reading: RecordReading, *, alone: bool) -> list[Part]:
@@ -88,7 +70,7 @@ def _of_event(event: Record, reading: RecordReading, *, alone: bool) -> list[Par
 
 
 def _of_text(reading: RecordReading, *, echo: bool) -> Part:
-    role = _speaker(reading)
+    role = speaker(reading.role)
     adjoins = role == "assistant" and not echo
     metadata = _synthetic(role, reading.blocks)
     return Part(role=role, blocks=reading.blocks, echo=echo, adjoins=adjoins, metadata=metadata)
@@ -121,7 +103,7 @@ def _of_turn_item(item: Record, reading: RecordReading) -> list[Part]:
         return [Part(role=None, error=_error("error", item))]
     if reading.kind != "message":
         return []
-    role, key = _speaker(reading), text_at(item, "id")
+    role, key = speaker(reading.role), text_at(item, "id")
     own = item_type(item) in SERVER_TOOLS or role == "user"
     said = [block for block in reading.blocks if own or block["type"] != "tool_result"]
     results = [block for block in reading.blocks if not own and block["type"] == "tool_result"]
@@ -158,8 +140,8 @@ def _of_turn_end(record: Record, reading: RecordReading | None = None) -> list[P
 
 
 def _of_failure(record: Record, reading: RecordReading) -> list[Part]:
-    error = _error("turn.failed", record["error"])
-    return [Part(role=None, error=error, usage_of_turn=True)]
+    failure = _error("turn.failed", record["error"])
+    return [Part(role=None, error=failure, usage_of_turn=True)]
 
 
 def _of_error(record: Record, reading: RecordReading | None = None) -> list[Part]:
@@ -178,7 +160,7 @@ def _error(code: str, record: Any) -> Block:
     """What went wrong, by the name that Codex gives it, if it gives one."""
     told = record["error"] if value_at(record, "error").__class__ is dict else record
     texts = (text_at(told, name) for name in ("message", "text", "reason"))
-    return {"code": _code(told) or code, "message": next(filter(None, texts), code), "details": record}
+    return error(_code(told) or code, next(filter(None, texts), code), record)
 
 
 def _code(told: Any) -> str | None:

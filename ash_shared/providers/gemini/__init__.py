@@ -7,18 +7,20 @@ answer itself, and is read as one. Keys are in camel case over HTTP and in snake
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, is_native, raw_block, text_block, translate, translated, wire_name
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Turn
-from ash_shared.providers._gemini_parts import (
-    Counts,
+from ash_shared.blocks import (
+    Block,
     bounded,
-    either,
-    is_part,
-    read_part,
-    read_parts,
-    usage_of,
+    is_native,
+    raw_block,
+    text_block,
+    translate,
+    translated,
+    with_extra,
+    without,
 )
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Provider, Record, RecordReading, message_of, speaker, unknown
+from ash_shared.providers._gemini_parts import Counts, either, is_part, read_part, read_parts, usage_of
 from ash_shared.providers._marks import bodies_of
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -30,7 +32,7 @@ from ash_shared.providers.gemini.interactions import (
     read_interaction,
     read_step,
 )
-from ash_shared.wire import first_text, milliseconds, one_of, text_at, value_at
+from ash_shared.wire import error, first_text, milliseconds, one_of, text_at, value_at
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -39,10 +41,6 @@ _ROLES: Mapping[Any, Role] = {
     "system": "system",
     "user": "user",
 }
-
-
-def _turn(role: Role) -> Turn:
-    return "user" if role == "tool" else role
 
 
 def _role(content: Any, otherwise: Role) -> Role:
@@ -84,12 +82,7 @@ def _read_candidate(candidate: Any) -> list[Block]:
         return [raw_block("malformed", candidate, "candidate")]
     content, index = candidate.get("content"), candidate.get("index")
     blocks = [] if content is None else _read_content(content)
-    return blocks if not index else [_with_choice(block, index) for block in blocks]
-
-
-def _with_choice(block: Block, index: Any) -> Block:
-    """A block of another candidate than the first."""
-    return {**block, "extra": {**(block.get("extra") or {}), "choice_index": index}}
+    return [with_extra(block, {"choice_index": index}) for block in blocks] if index else blocks
 
 
 def _read_answer(record: Record) -> RecordReading:
@@ -103,13 +96,11 @@ def _read_lone_content(record: Record) -> RecordReading:
 
 
 def _read_error(record: Record) -> RecordReading:
-    error = record["error"]
-    blocks = translate(
-        "error",
-        error,
-        lambda error: translated(error, text_block(error["message"], "error"), ("message",), "error"),
-    )
-    return RecordReading("record", "system", blocks)
+    return RecordReading("record", "system", translate("error", record["error"], _failure))
+
+
+def _failure(told: Record) -> Block:
+    return translated(told, text_block(told["message"], "error"), ("message",), "error")
 
 
 def _is_answer_body(record: Record) -> bool:
@@ -160,8 +151,8 @@ def _is_lone_content(record: Record) -> bool:
 
 def _is_error_body(record: Record) -> bool:
     """An error of a Google API: the HTTP status and its name. Other vendors have no such pair."""
-    error = record["error"]
-    return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
+    told = record["error"]
+    return told.__class__ is dict and told.get("code").__class__ is int and "status" in told
 
 
 _FORMS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]] = {
@@ -211,7 +202,7 @@ def read(record: Record) -> RecordReading:
         return _read_lone_content(record)
     if is_part(record) and record:
         return RecordReading("message", "user", read_parts(record))
-    return RecordReading("record", "system", [raw_block("unknown_type", record, wire_name(record))])
+    return unknown(record)
 
 
 def read_block(block: Any) -> Block:
@@ -234,16 +225,12 @@ def facts(record: Record) -> Facts:
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """What a record adds to the standard messages."""
     form = _form(record)
-    return _PARTS.get(form, _message_parts)(record, reading)
-
-
-def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
-    return [Part(role=_turn(reading.role), blocks=reading.blocks)] if reading.kind == "message" else []
+    return _PARTS.get(form, message_of)(record, reading)
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [
-        Part(role=_turn(role), blocks=_read_content(content), original=content)
+        Part(role=speaker(role), blocks=_read_content(content), original=content)
         for role, content in _contents(record)
     ]
 
@@ -299,8 +286,7 @@ def _blocked(record: Record) -> Block | None:
     message = first_text(feedback, ("blockReasonMessage", "block_reason_message"))
     if reason is None and message is None:
         return None
-    code = reason or "promptFeedback"
-    return {"code": code, "message": message or code, "details": feedback}
+    return error(reason or "promptFeedback", message, feedback)
 
 
 _GOOD_ENDS = frozenset({"FINISH_REASON_UNSPECIFIED", "MAX_TOKENS", "STOP"})
@@ -312,15 +298,13 @@ def _failed(candidate: Any) -> Block | None:
     if reason is None or reason in _GOOD_ENDS:
         return None
     message = first_text(candidate, ("finishMessage", "finish_message"))
-    details = {key: value for key, value in candidate.items() if key != "content"}
-    return {"code": reason, "message": message or reason, "details": details}
+    return error(reason, message, without(candidate, "content"))
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
-    error = record["error"]
-    code = text_at(error, "status") or str(error["code"])
-    told = {"code": code, "message": text_at(error, "message") or code, "details": error}
-    return [Part(role="system", blocks=reading.blocks, error=told)]
+    told = record["error"]
+    code = text_at(told, "status") or str(told["code"])
+    return [Part(role="system", blocks=reading.blocks, error=error(code, text_at(told, "message"), told))]
 
 
 _PARTS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {

@@ -8,10 +8,20 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
-from ash_shared.blocks import Block, is_native, pick, raw_block, text_block, translate, translated
-from ash_shared.providers import Part, Record, RecordReading, Turn
-from ash_shared.providers._gemini_parts import Counts, bounded, either, listed, media_block, usage_of
-from ash_shared.wire import input_of, items_of, media_class, one_of, text_at, value_at
+from ash_shared.blocks import (
+    Block,
+    bounded,
+    is_native,
+    pick,
+    raw_block,
+    renamed,
+    text_block,
+    translate,
+    translated,
+)
+from ash_shared.providers import Part, Record, RecordReading, Speaker, fragment
+from ash_shared.providers._gemini_parts import Counts, either, listed, media_block, usage_of
+from ash_shared.wire import error, input_of, items_of, media_class, one_of, text_at, value_at
 
 
 def is_interaction(record: Record) -> bool:
@@ -27,8 +37,7 @@ def is_event(record: Record) -> bool:
 
 def read_event(record: Record) -> RecordReading:
     """An event, whole."""
-    wire = text_at(record, "event_type")
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, wire)])
+    return fragment(record, text_at(record, "event_type"))
 
 
 def _media(item: Block) -> Block:
@@ -86,9 +95,7 @@ def _tool_call(executor: str | None) -> Callable[[Block], Block]:
 
 def _tool_result(item: Block) -> Block:
     result = item["result"]
-    typed = {"type": "tool_result", **pick(item, "is_error")}
-    if "call_id" in item:
-        typed["tool_use_id"] = item["call_id"]
+    typed = {"type": "tool_result", **pick(item, "is_error"), **renamed(item, tool_use_id="call_id")}
     if result.__class__ is str:
         typed["content"] = result
     elif result.__class__ is list and all(map(is_item, result)):
@@ -141,20 +148,20 @@ def read_step(item: Any) -> list[Block]:
 _USER_STEPS = frozenset({"function_result", "user_input"})
 
 
-def _turns(record: Record) -> list[tuple[Turn, list[Block]]]:
+def _said(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """Who said what in an interaction: the system, then what was put in, then every step."""
     system, given = either(record, "systemInstruction", "system_instruction"), record.get("input")
     steps = items_of(record.get("steps")) or items_of(record.get("outputs"))
-    said: list[tuple[Turn, list[Block]]] = [] if system is None else [("system", read_step(system))]
+    said: list[tuple[Speaker, list[Block]]] = [] if system is None else [("system", read_step(system))]
     said += [_asked(item) for item in listed(given)]
     return said + [(_side(step), read_step(step)) for step in steps]
 
 
-def _side(step: Any) -> Turn:
+def _side(step: Any) -> Speaker:
     return "user" if one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
 
 
-def _asked(item: Any) -> tuple[Turn, list[Block]]:
+def _asked(item: Any) -> tuple[Speaker, list[Block]]:
     """A step of the input; or a turn of a chat before, with a role and a content."""
     if item.__class__ is not dict or "role" not in item or "type" in item:
         is_answer = one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
@@ -164,7 +171,7 @@ def _asked(item: Any) -> tuple[Turn, list[Block]]:
 
 def read_interaction(record: Record) -> RecordReading:
     """An interaction with what was put in, where it is told."""
-    blocks = [block for _, said in _turns(record) for block in said]
+    blocks = [block for _, said in _said(record) for block in said]
     return RecordReading("message", "assistant", bounded(blocks))
 
 
@@ -181,7 +188,7 @@ _GOOD_STATES = frozenset({None, "completed", "in_progress", "queued", "requires_
 def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
     """A part for each run of steps of one side; what is told of the whole goes to the last of the model's."""
     id, status = text_at(record, "id"), text_at(record, "status")
-    runs = _runs(_turns(record))
+    runs = _runs(_said(record))
     before = [Part(role=role, blocks=blocks) for role, blocks in runs]
     last = before.pop() if before and before[-1].role == "assistant" else Part(role="assistant")
     answer = Part(
@@ -195,28 +202,22 @@ def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [*before, answer]
 
 
-def _runs(turns: list[tuple[Turn, list[Block]]]) -> list[tuple[Turn, list[Block]]]:
+def _runs(said: list[tuple[Speaker, list[Block]]]) -> list[tuple[Speaker, list[Block]]]:
     return [
         (role, [block for _, blocks in run for block in blocks])
-        for role, run in groupby(turns, key=lambda turn: turn[0])
+        for role, run in groupby(said, key=lambda each: each[0])
     ]
 
 
 def _error(record: Record, status: str | None) -> Block | None:
-    error = record.get("error")
-    code = text_at(error, "code") or (status if status not in _GOOD_STATES else None)
-    if code is None:
-        return None
-    details = {"details": error} if error else {}
-    return {"code": code, "message": text_at(error, "message") or code, **details}
+    told = record.get("error")
+    code = text_at(told, "code") or (status if status not in _GOOD_STATES else None)
+    return None if code is None else error(code, text_at(told, "message"), told or None)
 
 
 def event_parts(record: Record, reading: RecordReading) -> list[Part]:
     """What the end of a stream says of the answer; the answer itself is in fragments."""
-    error = record.get("error")
-    if error.__class__ is not dict:
+    told = record.get("error")
+    if told.__class__ is not dict:
         return []
-    code = text_at(error, "code") or "error"
-    return [
-        Part(role=None, error={"code": code, "message": text_at(error, "message") or code, "details": error})
-    ]
+    return [Part(role=None, error=error(text_at(told, "code") or "error", text_at(told, "message"), told))]
