@@ -8,7 +8,6 @@ With partial output a text comes as pieces, then whole before each tool call, th
 have a `timestamp_ms` and no `model_call_id`.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,7 +29,7 @@ from ash_shared.blocks import (
 )
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
-from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.providers._marks import CLAUDES, OWNERS, bodies_of, is_cursor_line
 from ash_shared.wire import (
     count_at,
     error,
@@ -241,36 +240,12 @@ def read(record: Record) -> RecordReading:
     return _READERS[wire](record) if wire in _READERS else unknown(record)
 
 
-_MESSAGE = frozenset({"role", "content"})
-_CLAUDES = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
-"""Keys of which every line of Claude's has at least one."""
-_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def _is_line(record: Record) -> bool:
-    """A line of text, in a message that has nothing else, of a session that has a UUID or at a time in milliseconds."""
-    message = record.get("message")
-    return (
-        message.__class__ is dict
-        and message.keys() == _MESSAGE
-        and "session_id" in record
-        and _CLAUDES.isdisjoint(record)
-        and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
-        and message["content"].__class__ is list
-        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
-    )
-
-
-def _is_uuid(value: Any) -> bool:
-    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
-
-
 def _is_end(record: Record) -> bool:
-    return {"session_id", "duration_ms"} <= record.keys() and _CLAUDES.isdisjoint(record)
+    return {"session_id", "duration_ms"} <= record.keys() and CLAUDES.isdisjoint(record)
 
 
 def _is_init(record: Record) -> bool:
-    return record.get("subtype") == "init" and "permissionMode" in record and _CLAUDES.isdisjoint(record)
+    return record.get("subtype") == "init" and "permissionMode" in record and CLAUDES.isdisjoint(record)
 
 
 def _is_transcript(record: Record) -> bool:
@@ -285,14 +260,14 @@ def _is_transcript(record: Record) -> bool:
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
-    "assistant": _is_line,
+    "assistant": is_cursor_line,
     "interaction_query": lambda record: "session_id" in record,
     "result": _is_end,
     "system": _is_init,
     "thinking": lambda record: record.get("subtype").__class__ is str and "session_id" in record,
     "tool_call": lambda record: record.get("tool_call").__class__ is dict,
     "turn_ended": lambda record: record.get("status").__class__ is str,
-    "user": _is_line,
+    "user": is_cursor_line,
 }
 
 

@@ -1,12 +1,11 @@
 """Whether a record is of the family. Others write some of the same: Cursor its lines, everybody plain messages."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.blocks import Block
 from ash_shared.providers import Record
-from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
+from ash_shared.providers._marks import CLAUDES, OWNERS, PI_MESSAGES, bodies_of, is_cursor_line
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
 from ash_shared.wire import one_of, value_at
@@ -204,7 +203,7 @@ _ITEM_KEYS = frozenset({"phase", "status"})
 
 def _is_line(record: Record) -> bool:
     if "message" in record:
-        return not _is_cursors_line(record)
+        return not is_cursor_line(record)
     return (
         not _is_gemini_clis(record)
         and not record.keys() & {"parts", "kwargs"}
@@ -220,42 +219,17 @@ def _is_gemini_clis(record: Record) -> bool:
 _SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uuid"})
 
 
-_OWN_KEYS = frozenset({"uuid", "num_turns", "parent_tool_use_id", "tools"})
-"""A line of Claude's that has none of them may be one of Cursor's, who named its types after Claude's."""
-_CURSORS_MESSAGE = frozenset({"role", "content"})
-_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def _is_cursors_line(record: Record) -> bool:
-    message = record["message"]
-    return (
-        message.__class__ is dict
-        and message.keys() == _CURSORS_MESSAGE
-        and "session_id" in record
-        and _OWN_KEYS.isdisjoint(record)
-        and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
-        and message["content"].__class__ is list
-        and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])
-    )
-
-
-def _is_uuid(value: Any) -> bool:
-    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
-
-
 def _is_result(record: Record) -> bool:
     """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts, or a status, of its own."""
     if "stats" in record:
         return False
     if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):
         return False
-    return not _OWN_KEYS.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
+    return not CLAUDES.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
 
 
 def _is_system(record: Record) -> bool:
-    return (
-        record.get("subtype") != "init" or "permissionMode" not in record or not _OWN_KEYS.isdisjoint(record)
-    )
+    return record.get("subtype") != "init" or "permissionMode" not in record or not CLAUDES.isdisjoint(record)
 
 
 def _is_block(record: Record) -> bool:
