@@ -10,9 +10,11 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Unpack
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from ash_server.db.messages import Page
@@ -111,9 +113,9 @@ def import_(
     """
     if bool(paths) + everything + discover != 1:
         raise click.UsageError(
-            "Name a PATH, or give --all for what `ash import --discover` lists."
-            if not paths
-            else "A PATH, --all and --discover exclude each other."
+            "A PATH, --all and --discover exclude each other."
+            if paths or discover
+            else "Name a PATH, or give --all for what `ash import --discover` lists."
         )
     return _discover(as_json) if discover else _import(paths, (source, name, replace), as_json)
 
@@ -221,7 +223,7 @@ def sessions(limit: int, as_json: bool) -> None:
     "--standard",
     "form",
     flag_value="standard",
-    help="One JSON document for each standard message, made of up to --limit stored ones.",
+    help="One JSON document for each standard message: all of them, or of about --limit stored ones.",
 )
 def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
     """Show the messages of a session as typed content.
@@ -243,13 +245,14 @@ def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
     with_store(lambda conn: browse.print_messages(conn, session, show, **page))
 
 
-def _bounds(page: "Page") -> dict[str, int]:
+def _bounds(page: "Page") -> dict[str, Any]:
     """What of a page's wishes standard messages can have: they are made of all that is stored."""
     if page["role"] or page["type"] or tuple(page["kinds"]) != KINDS[:2]:
         raise click.UsageError(
             "--kind, --role and --type choose stored messages, and --standard reads all of them."
         )
-    return {"after": page["after"], "limit": page["limit"]}
+    given = get_current_context().get_parameter_source("limit") is ParameterSource.COMMANDLINE
+    return {"after": page["after"], "limit": page["limit"] if given else None}
 
 
 @ash.command()

@@ -1,15 +1,18 @@
 """The conversation of a stored session as standard messages, a page at a time.
 
-First the store is asked, then what it gave is put together: the one takes a connection, the other the time.
+First the store is asked, then what it gave is put together: the one takes a connection, the other the time. Where that
+is not a whole turn, more of it is asked for.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.db.messages import StoredMessage, list_lines
+from ash_server.db.messages import MOST_TOGETHER, StoredMessage, list_lines
 from ash_server.db.sessions import get_session
 from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_page
@@ -18,7 +21,12 @@ _HEAD = 20
 """So many first lines tell which session it is, and which client wrote it."""
 
 
-class Lines(NamedTuple):
+_MOST_LINES = 10_000
+_MOST_BYTES = 4 * MOST_TOGETHER
+"""A turn is cut where it is longer than that."""
+
+
+class _Lines(NamedTuple):
     """Stored messages that are to be read together."""
 
     head: list[StoredMessage]
@@ -29,25 +37,43 @@ class Lines(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """A page of it: whole turns, where they are not longer than that."""
+    """A page of it."""
 
     messages: list[StandardMessage]
     next_after: int | None
     """The sequence behind which the next page begins; None where nothing more is stored."""
 
 
-async def get_lines(conn: AsyncConnection, session_id: UUID, *, after: int, limit: int) -> Lines:
-    """Raises SessionNotFound."""
+Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+
+async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
+    """A page of whole turns, made of at least so many stored messages, if there are. Raises SessionNotFound."""
+    most_bytes = MOST_TOGETHER
+    while True:
+        async with connect() as conn:
+            read = await _get_lines(conn, session_id, after=after, limit=limit, most_bytes=most_bytes)
+        page, is_cut = await asyncio.to_thread(_put_together, read)
+        if not is_cut or limit >= _MOST_LINES:
+            return page
+        limit, most_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
+
+
+async def _get_lines(
+    conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, most_bytes: int
+) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
-    lines = await list_lines(conn, session_id, after=after, limit=limit)
+    lines = await list_lines(conn, session_id, after=after, limit=limit, most_bytes=most_bytes)
     first = await list_lines(conn, session_id, limit=_HEAD) if lines and after else []
     head = [each for each in first if each.sequence <= after]
-    return Lines(head, lines, bool(lines) and lines[-1].sequence < last)
+    return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)
 
 
-def to_conversation(read: Lines) -> Conversation:
+def _put_together(read: _Lines) -> tuple[Conversation, bool]:
+    """The page, and whether its last turn may be cut: no prompt was found behind which the next page could begin."""
     made = transform_page(_texts(read.lines), head=_texts(read.head), more=read.more)
-    return Conversation(made.messages, read.lines[made.lines - 1].sequence if read.more else None)
+    next_after = read.lines[made.lines - 1].sequence if read.more else None
+    return Conversation(made.messages, next_after), read.more and made.lines == len(read.lines)
 
 
 def _texts(stored: Sequence[StoredMessage]) -> list[tuple[str, str | None]]:

@@ -12,7 +12,7 @@ from ash_server.api.bodies import JSON
 from ash_server.api.operations import json_of, operation
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, refusals
-from ash_server.conversation import Lines, get_lines, to_conversation
+from ash_server.conversation import Conversation, get_conversation
 from ash_server.errors import SessionNotFound
 from ash_shared.message import LAST_SEQUENCE, StandardMessage
 from ash_shared.visibility import filter_system_messages
@@ -57,8 +57,9 @@ class StandardMessageController(Controller):
         description="One message for each message of the conversation, whatever number of lines it was written in "
         "and whichever tool wrote it, with usage, metadata and errors. Records beside the conversation add to them "
         "and are none themselves; fragments of streams are left out.\n\n"
-        "A page is made of up to `limit` stored messages (fewer where they are large), and ends before a prompt, so "
-        "that no turn is cut; a turn that is longer than that is cut. It may be empty and have a `nextAfter`.",
+        "A page is made of about `limit` stored messages, fewer where they are large: it ends before a prompt, so that "
+        "no turn is cut, and goes on as far as that takes, up to 10,000 of them or 16 MiB. It may be empty and have a "
+        "`nextAfter`.",
         response_description="A page of standard messages.",
         responses=refusals(*READS, SessionNotFound),
         operation_class=operation(answers={200: {JSON: json_of(StandardMessagePage, page=_EXAMPLE)}}),
@@ -75,21 +76,20 @@ class StandardMessageController(Controller):
             ),
         ] = 0,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=1000, description="The most stored messages to read.")
+            int, QueryParameter(ge=1, le=1000, description="About so many stored messages.")
         ] = 1000,
         visible: Annotated[
             bool,
             QueryParameter(description="Leave out messages that consist of what a tool wrapped alone."),
         ] = False,
     ) -> Response[StandardMessagePage]:
-        async with pool.connection() as conn:
-            lines = await get_lines(conn, session_id, after=after, limit=limit)
-        page = await asyncio.to_thread(_page, lines, visible=visible)
+        read = await get_conversation(pool.connection, session_id, after=after, limit=limit)
+        page = await asyncio.to_thread(_page, read, visible=visible)
         return Response[Any](page, media_type=JSON)
 
 
-def _page(lines: Lines, *, visible: bool) -> bytes:
-    messages, next_after = to_conversation(lines)
+def _page(read: Conversation, *, visible: bool) -> bytes:
+    messages, next_after = read
     data = filter_system_messages(messages) if visible else messages
     page = StandardMessagePage(data=data, next_after=MISSING if next_after is None else next_after)
     return _PAGE.dump_json(page)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from textwrap import shorten
 from typing import Unpack
 from uuid import UUID
@@ -15,11 +16,12 @@ from rich.text import Text
 from ash_server.commands.store import one_session
 from ash_server.commands.terminal import complain, errors, output, visible, visible_json
 from ash_server.commands.view import show_message
-from ash_server.conversation import get_lines, to_conversation
+from ash_server.conversation import get_conversation
 from ash_server.db.messages import Page, StoredMessage, list_messages, may_go_on, to_message
 from ash_server.db.sessions import Session, active_at, list_sessions
 from ash_shared import parse_message_content
 
+_PAGE = 1000
 _SHORTEST_ID = 8
 _LONGEST_TITLE = 80
 
@@ -75,13 +77,20 @@ async def print_messages(
     show(session.id, messages, messages[-1].sequence if full else None)
 
 
-async def print_standard(conn: AsyncConnection, reference: str, *, after: int, limit: int) -> None:
-    """One JSON document for each standard message, as the API answers it."""
+async def print_standard(conn: AsyncConnection, reference: str, *, after: int, limit: int | None) -> None:
+    """One JSON document for each standard message, as the API answers it; all of them, if there is no limit."""
     session = await one_session(conn, reference)
-    page = to_conversation(await get_lines(conn, session.id, after=after, limit=limit))
-    for message in page.messages:
-        click.echo(visible_json(message.model_dump_json()))
-    _point_to(page.next_after)
+    next_after: int | None = after
+    while next_after is not None:
+        page = await get_conversation(
+            lambda: nullcontext(conn), session.id, after=next_after, limit=limit or _PAGE
+        )
+        for message in page.messages:
+            click.echo(visible_json(message.model_dump_json()))
+        next_after = page.next_after
+        if limit is not None:
+            break
+    _point_to(next_after)
 
 
 def show_json(session_id: UUID, messages: list[StoredMessage], next_after: int | None) -> None:

@@ -216,11 +216,12 @@ async def list_lines(
     *,
     after: int = 0,
     limit: int,
+    most_bytes: int = MOST_TOGETHER,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
     """The next messages behind a sequence, as many as can be read together. An unknown session yields nothing."""
     wanted = {"session_id": session_id, "after": after, "limit": limit, "kinds": list(kinds)}
-    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted, "bytes": MOST_TOGETHER})
+    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted, "bytes": most_bytes})
 
 
 def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from ash_server.db import messages
+from ash_server import conversation
 from ash_shared.providers import discover
 from ash_shared.standard import transform_messages
 
@@ -107,7 +107,9 @@ async def test_one_for_each_message(client: AsyncClient, session: str) -> None:
         (10, [0, 5]),
         (9, [0, 5, 10]),
         (6, [0, 5, 10]),
-        (5, [0, 5, 10]),
+        (5, [0, 5]),
+        (2, [0, 5, 10]),
+        (1, [0, 5, 10]),
     ],
 )
 async def test_pages_do_not_cut_turns(
@@ -120,7 +122,43 @@ async def test_pages_do_not_cut_turns(
     assert await paged(client, address, limit=limit) == (whole, begins)
 
 
-async def test_a_turn_that_is_longer_than_a_page_is_cut(client: AsyncClient, session: str) -> None:
+async def test_a_turn_of_several_pages_is_counted_once(client: AsyncClient, session: str) -> None:
+    """Usage that comes late, and texts that are said twice, find what they belong to however small the page is."""
+    counted = {"input_tokens": 9, "output_tokens": 4}
+    info = {"total_token_usage": counted, "last_token_usage": counted}
+
+    def wrapped(kind: str, **payload: Any) -> str:
+        return json.dumps({"timestamp": "2026-03-01T00:00:00Z", "type": kind, "payload": payload})
+
+    def said(role: str, words: str) -> str:
+        part = {"type": "input_text" if role == "user" else "output_text", "text": words}
+        return wrapped("response_item", type="message", role=role, content=[part])
+
+    def run(number: int) -> list[str]:
+        calls = [
+            wrapped(
+                "response_item", type="function_call", name="ls", arguments="{}", call_id=f"c{number}-{each}"
+            )
+            for each in range(30)
+        ]
+        end = wrapped("event_msg", type="agent_message", message=f"Done {number}.")
+        spent = {**info, "total_token_usage": {"input_tokens": number}}
+        count = wrapped("event_msg", type="token_count", info=spent)
+        return [said("user", f"Go {number}."), *calls, end, said("assistant", f"Done {number}."), count]
+
+    lines = [*run(1), *run(2), *run(3)]
+    address = await filled(client, session, lines)
+    whole = [json.loads(each.model_dump_json()) for each in transform_messages(lines)]
+    assert [("usage" in each, "shadowOf" in each["metadata"]) for each in whole].count((True, False)) == 3
+
+    for limit in (1, 3, 10, 40):
+        assert (await paged(client, address, limit=limit))[0] == whole, limit
+
+
+async def test_a_turn_that_is_longer_than_anything_read_together_is_cut(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_MOST_LINES", 2)
     address = await filled(client, session, LINES)
 
     data, begins = await paged(client, address, limit=2)
@@ -133,7 +171,7 @@ async def test_pages_are_bounded_in_bytes(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await filled(client, session, LINES)
-    monkeypatch.setattr(messages, "MOST_TOGETHER", len("".join(LINES[:7])))
+    monkeypatch.setattr(conversation, "MOST_TOGETHER", len("".join(LINES[:7])))
 
     assert (await paged(client, address))[1] == [0, 5, 10]
 
