@@ -55,6 +55,8 @@ def print_found(found: list[Found]) -> None:
         places = Text(visible("\n".join(_folders(each.home))))
         table.add_row(each.home.cli.name, str(len(each.files)), decimal(each.size), newest, imported, places)
     output().print(table)
+    for unread in filter(None, map(_not_read, found)):
+        complain(f"{unread}: transcripts are kept in it, and Ash does not read it yet")
     if any(each.files for each in found):
         complain("`ash import --all` brings them in, `ash import FOLDER` those of a folder")
 
@@ -102,6 +104,7 @@ def _report(found: Found) -> dict[str, Any]:
     told = {
         "newest": _moment(found).isoformat() if found.newest else None,
         "imported": found.imported,
+        "notRead": _not_read(found),
     }
     return {
         "name": cli.name,
@@ -111,6 +114,13 @@ def _report(found: Found) -> dict[str, Any]:
         "bytes": found.size,
         **{name: value for name, value in told.items() if value is not None},
     }
+
+
+def _not_read(found: Found) -> str | None:
+    """The file of another version of the CLI, where there is one."""
+    name = found.home.cli.not_read
+    path = found.home.path / name if name else None
+    return visible(str(path)) if path is not None and path.exists() else None
 
 
 def _folders(home: Home) -> list[str]:

@@ -27,6 +27,8 @@ class CLI(NamedTuple):
     """The folders below its home that hold transcripts, and other things."""
     transcript: re.Pattern[str]
     """The paths below its home that are transcripts."""
+    not_read: str | None = None
+    """What other versions keep their transcripts in, below its home, which Ash does not read."""
 
 
 _CLIS = (
@@ -74,9 +76,9 @@ _CLIS = (
         ".local/share",
         "opencode",
         ("storage/session",),
-        re.compile(
-            r"storage/session/[^/]+/[^/]+\.json"
-        ),  # the messages of a session lie elsewhere: `opencode`
+        # The messages of a session lie elsewhere: `opencode`.
+        re.compile(r"storage/session/[^/]+/[^/]+\.json"),
+        not_read="opencode.db",
     ),
 )
 
@@ -200,10 +202,17 @@ class _Walk:
     def _entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
         try:
             entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+            if folder.name == "storage" and {entry.name for entry in entries} >= _OPENCODES:
+                names = {"session"}
             return [(entry, entry.is_dir()) for entry in entries if names is None or entry.name in names]
         except OSError as error:
             self._on_error(error)
             return []
+
+
+_OPENCODES = frozenset({"message", "session"})
+"""The folders of OpenCode's storage, wherever it was copied to: what a session holds lies in the others, and is no
+session of its own."""
 
 
 def _ways(homes: Iterable[Home]) -> dict[Path, set[str]]:

@@ -179,6 +179,16 @@ def test_nothing_to_discover(ash: Ash) -> None:
         (source, 0, 0) for source in ("claude", "codex", "gemini_cli", "cursor", "opencode")
     ]
     assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
+    assert "exclude each other" in ash("import", "--all", "--discover").err
+
+
+def test_what_is_kept_in_another_form_is_told(ash: Ash, tmp_path: Path) -> None:
+    kept = written(tmp_path / "home/.local/share/opencode/opencode.db", "")
+
+    assert (
+        f"{kept}: transcripts are kept in it, and Ash does not read it yet" in ash("import", "--discover").err
+    )
+    assert json.loads(ash("import", "--discover", "--json").out)["found"][-1]["notRead"] == str(kept)
 
 
 def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The transcripts of five CLIs, from where these keep them to sessions and standard messages."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from ash_server.commands.transfer import Report, Wishes, import_discovered, impo
 from ash_server.db.messages import list_messages
 from ash_server.db.sessions import Session, get_session, list_sessions, session_id_for
 from ash_server.transfer import compressed, zstd
-from ash_server.transfer.files import discover, external_id, find_homes
+from ash_server.transfer.files import discover, external_id, find_files, find_homes
 from ash_server.transfer.jsonl import export_session
 from ash_server.transfer.load import load_session
 from ash_server.transfer.opencode import session_files
@@ -327,3 +328,11 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     assert [each.content[0].model_dump() for each in load_session(path)] == [{"type": "text", "text": "one"}]
     with pytest.raises(FileNotFoundError):
         load_session(tmp_path / "absent.jsonl")
+
+
+def test_a_copy_of_opencodes_storage_has_the_same_sessions(user_home: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(user_home / ".local/share/opencode/storage", tmp_path / "backup/storage")
+
+    found = [path.relative_to(copy).as_posix() for path in find_files(tmp_path / "backup", [], fail)]
+
+    assert found == ["session/global/ses_1.json", "session/global/ses_2.json"]
