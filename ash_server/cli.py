@@ -12,9 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Unpack
 
-import rich_click as click
-from click import get_current_context
-from click.core import ParameterSource
+from ash_server.extras import missing
+
+try:
+    import rich_click as click
+    from click import get_current_context
+    from click.core import ParameterSource
+except ModuleNotFoundError as error:  # the command without the extra that it needs
+    raise SystemExit(f"ash: {missing(error)}") from None
 
 if TYPE_CHECKING:
     from ash_server.db.messages import Page
@@ -134,6 +139,7 @@ def _import(paths: tuple[Path, ...], wishes: tuple[str | None, str | None, bool]
     from ash_server.commands.store import with_store
 
     wanted = transfer.Wishes(*wishes)
+    transfer.warn_of_source(wanted.source)
     report = with_store(
         lambda conn: (
             transfer.import_paths(conn, paths, wanted) if paths else transfer.import_discovered(conn, wanted)
@@ -382,6 +388,8 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ash_"):
+        return missing(error)
     from psycopg import Error as DatabaseError
     from psycopg import OperationalError
 

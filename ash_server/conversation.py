@@ -54,7 +54,8 @@ async def get_conversation(connect: Connect, session_id: UUID, *, after: int, li
         async with connect() as conn:
             read = await _get_lines(conn, session_id, after=after, limit=limit, most_bytes=most_bytes)
         page, is_cut = await asyncio.to_thread(_put_together, read)
-        if not is_cut or limit >= _MOST_LINES:
+        is_full = limit >= _MOST_LINES or (most_bytes == _MOST_BYTES and len(read.lines) < limit)
+        if not is_cut or is_full:
             return page
         limit, most_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_args
 from uuid import UUID
 
 import click
@@ -35,7 +35,8 @@ from ash_server.transfer.files import (
 from ash_server.transfer.jsonl import Imported, export_session, import_file
 from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import parent_of
-from ash_server.transfer.tally import Problem, Tally
+from ash_server.transfer.tally import Outcome, Problem, Tally
+from ash_shared.providers import discover as discover_providers
 
 _SHOWN_PROBLEMS = 20
 _ENDINGS = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
@@ -72,6 +73,13 @@ class Report:
 
     def add_unread(self, error: OSError) -> None:
         self.unread.append((str(error.filename), error.strerror or str(error)))
+
+
+def warn_of_source(source: str | None) -> None:
+    """It may be mistyped; or a format that a later Ash reads, so nothing is refused."""
+    known = discover_providers()
+    if source is not None and source not in known:
+        complain(f"no provider is called {source!r}; the known ones are {', '.join(known)}")
 
 
 async def import_paths(conn: AsyncConnection, paths: Iterable[Path], wishes: Wishes) -> Report:
@@ -124,8 +132,14 @@ def print_report(report: Report) -> None:
     sessions = "1 session" if len(report.imported) == 1 else f"{len(report.imported)} sessions"
     click.echo(
         f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
-        f"{counts['changed']} changed, {counts['refused']} refused, in {report.seconds} s"
+        f"{counts['changed']} changed, {counts['refused']} refused"
+        f"{_incomplete(counts['incomplete'])}, in {report.seconds} s"
     )
+
+
+def _incomplete(count: int) -> str:
+    it_is = "it is" if count == 1 else "they are"
+    return f", {count} incomplete, to be imported when {it_is} whole" if count else ""
 
 
 def print_report_json(report: Report) -> None:
@@ -168,7 +182,7 @@ def _problem_report(problem: Problem) -> dict[str, Any]:
 
 
 def _counts(tally: Tally) -> dict[str, int]:
-    return {outcome: tally.counts[outcome] for outcome in ("new", "existing", "changed", "refused")}
+    return {outcome: tally.counts[outcome] for outcome in get_args(Outcome)}
 
 
 def _find(paths: Iterable[Path], homes: list[Home], report: Report) -> list[Path]:

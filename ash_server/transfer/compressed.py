@@ -5,10 +5,12 @@ Codex compresses rollouts that have been idle for some days to `.jsonl.zst`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOTSUP
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from ash_server.extras import missing
 from ash_server.transfer.files import is_compressed
 
 _PIECE = 128 * 1024
@@ -21,6 +23,7 @@ def open_text(path: Path) -> Iterator[BinaryIO]:
         if not is_compressed(path):
             yield file
         else:
+            _check_zstandard(path)
             from ash_server.transfer.zstd import Decompressed
 
             with BufferedReader(Decompressed(file, path), _PIECE) as text:
@@ -41,7 +44,15 @@ def text_size(path: Path) -> int:
     size = path.stat().st_size
     if not is_compressed(path):
         return size
+    _check_zstandard(path)
     from ash_server.transfer.zstd import LARGEST_HEADER, told_size
 
     with path.open("rb") as file:
         return told_size(file.read(LARGEST_HEADER)) or size
+
+
+def _check_zstandard(path: Path) -> None:
+    try:
+        import zstandard  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise OSError(ENOTSUP, missing(error), str(path)) from None

@@ -2,10 +2,12 @@
 
 A line's id follows from its session and its number, so importing again changes nothing and continues where a
 file has grown. What is stored stays: a line that reads differently now is a problem to report. New lines are only
-ever added behind all that are stored, so the order of a session is the order of its file. Of a session that is kept
+ever added behind all that are stored, so the order of a session is the order of its file. A last line that somebody is
+still writing is left for the next time, since what is stored stays as it is. Of a session that is kept
 in many files each file is a line, whose id follows from its path: new ones are added whatever they lie between.
 """
 
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -29,12 +31,16 @@ from ash_server.db.sessions import (
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
 from ash_server.transfer.compressed import text_size
-from ash_server.transfer.lines import START, Line, Place, batched, read_file
+from ash_server.transfer.files import uncompressed
+from ash_server.transfer.lines import START, Line, Place, batched, may_be_unfinished, read_file
 from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import Head, read_head
 from ash_server.transfer.tally import Problem, Tally, text_of
 
 _LOOKED_BEHIND = 200
+
+_STILL_WRITTEN = 600
+"""Seconds: a file that was modified within them may be in the middle of being written."""
 
 
 class Imported(NamedTuple):
@@ -104,7 +110,7 @@ class _Import:
         start = START if is_new else await self._compare(path)
         if start:
             for batch in batched(read_file(path, start)):
-                await self._append(batch)
+                await self._append(self._settled(path, batch))
                 self._advance(sum(line.size for line in batch))
         await self._keep_ending()
 
@@ -178,6 +184,14 @@ class _Import:
             else:
                 yield line
 
+    def _settled(self, path: Path, lines: Iterable[Line]) -> Iterator[Line]:
+        """All but a last one that is being written."""
+        for line in lines:
+            if may_be_unfinished(line) and _is_being_written(path):
+                self.tally.counts["incomplete"] += 1
+            else:
+                yield line
+
     def _new(self, lines: Iterable[Line]) -> Iterator[NewMessage]:
         for line in lines:
             text = text_of(line)
@@ -187,6 +201,12 @@ class _Import:
                 self._last = line
                 id = line_id(self._session_id, line.name)
                 yield new_message(self._session_id, text, id=id, source=self._source)
+
+
+def _is_being_written(path: Path) -> bool:
+    """Told by its age, either way: clocks differ. A file that is one document is written in one go."""
+    age = time.time() - path.stat().st_mtime
+    return uncompressed(path).suffix == ".jsonl" and abs(age) < _STILL_WRITTEN
 
 
 def _missing(line: Line) -> Problem:

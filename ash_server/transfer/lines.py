@@ -82,6 +82,16 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
         yield from _read_lines(_put_back(whole, file.readline), START)
 
 
+def may_be_unfinished(line: Line) -> bool:
+    """Whether it is the beginning of a JSON value, whose rest somebody may be about to write."""
+    return (
+        not line.terminated
+        and line.data is not None
+        and _opens_document(line.data)
+        and not _is_json(line.data)
+    )
+
+
 def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Lists of lines, short in number and in bytes."""
     batch: list[Line] = []

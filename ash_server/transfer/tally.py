@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 from ash_server.transfer.lines import LONGEST_LINE, Line
 
+Outcome = Literal["new", "existing", "changed", "refused", "incomplete"]
+
 MOST_PROBLEMS = 100
 """So many of a file are told one by one; all are counted."""
 
@@ -26,7 +28,7 @@ class Problem(NamedTuple):
 class Tally:
     """What became of the lines of a file."""
 
-    counts: Counter[Literal["new", "existing", "changed", "refused"]] = field(default_factory=Counter)
+    counts: Counter[Outcome] = field(default_factory=Counter)
     problems: list[Problem] = field(default_factory=list)
     """The first MOST_PROBLEMS of them."""
 

@@ -18,6 +18,7 @@ from ash_server.db.engine import REVISION
 from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id
 from ash_shared.blocks import CLASSES
+from ash_shared.providers import discover
 from tests.server.transcripts import write_home
 
 COMMAND = Path(sys.executable).with_name("ash")
@@ -76,7 +77,7 @@ def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
     name = "projects/-w/s.jsonl"
     session = str(session_id_for("claude", name))
     named = {"id": session, "externalId": name, "source": "claude", "path": str(path)}
-    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0}
+    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0, "incomplete": 0}
 
     first = ash("import", str(path), "--json")
     assert (first.code, first.err) == (0, "")
@@ -88,7 +89,7 @@ def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
 
     with path.open("a") as file:
         file.write("\nmore\n")
-    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0}
+    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0, "incomplete": 0}
     assert without_seconds(ash("import", str(tmp_path / "home/.claude"), "--json").out) == {
         "sessions": [{**named, **counts, "problems": []}],
         "unread": [],
@@ -180,6 +181,44 @@ def test_nothing_to_discover(ash: Ash) -> None:
     ]
     assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
     assert "exclude each other" in ash("import", "--all", "--discover").err
+
+
+def test_a_line_that_is_being_written_is_told(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL[:-4]}")
+
+    done = ash("import", "s.jsonl")
+    assert (done.code, done.out.rpartition(", in ")[0], done.err) == (
+        0,
+        "1 session, messages: 1 new, 0 already there, 0 changed, 0 refused, "
+        "1 incomplete, to be imported when it is whole",
+        "",
+    )
+    assert ash("export", str(path)) == Ran(0, f"{USER}\n", "")
+    [session] = json.loads(ash("import", "s.jsonl", "--json").out)["sessions"]
+    assert (session["existing"], session["incomplete"]) == (1, 1)
+
+
+def test_a_source_that_nobody_reads_is_told(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "s.jsonl", f"{USER}\n")
+
+    done = ash("import", "s.jsonl", "--source", "cladue")
+    assert (done.code, done.err) == (
+        0,
+        f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}\n",
+    )
+    assert ash("import", "s.jsonl", "--source", "claude").err == ""
+
+
+@pytest.mark.parametrize(("module", "arguments"), [("rich_click", []), ("psycopg", ["sessions"])])
+def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[str]) -> None:
+    script = f"import sys; sys.modules[{module!r}] = None; from ash_server.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
+
+    assert (ran.returncode, ran.stderr.decode()) == (
+        1,
+        f"ash: ash-messages is installed without {module}: "
+        "`pip install 'PATH/TO/CLONE[server,embedded]'` brings all that `ash` needs\n",
+    )
 
 
 def test_what_is_kept_in_another_form_is_told(ash: Ash, tmp_path: Path) -> None:

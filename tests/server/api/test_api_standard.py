@@ -167,6 +167,33 @@ async def test_a_turn_that_is_longer_than_anything_read_together_is_cut(
     assert [each["id"] for each in data] == [f"u{turn + each}" for turn in (0, 10, 20) for each in range(4)]
 
 
+async def test_a_turn_of_many_lines_is_one_page(client: AsyncClient, session: str) -> None:
+    """Each answer is written in two lines, which are one message and counted once."""
+
+    def answer(number: int) -> list[str]:
+        call = {"type": "tool_use", "id": f"t{number}", "name": "ls", "input": {}}
+        usage = {"input_tokens": number, "output_tokens": 2}
+        return [
+            line(each, "assistant", None, message={"id": f"m{number}", "role": "assistant", **told})
+            for each, told in (
+                (number, {"content": [{"type": "text", "text": "I look."}], "usage": usage}),
+                (number + 1, {"content": [call], "usage": usage}),
+            )
+        ] + [line(number + 2, "user", [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "a"}])]
+
+    lines = [
+        line(0, "user", "Go."),
+        *(each for number in range(1, 58, 3) for each in answer(number)),
+        *turn(60),
+    ]
+    address = await filled(client, session, lines)
+    whole = [json.loads(each.model_dump_json()) for each in transform_messages(lines)]
+    assert sum("usage" in each for each in whole) == 19
+
+    for limit in (1, 3, 10):
+        assert (await paged(client, address, limit=limit))[0] == whole, limit
+
+
 async def test_pages_are_bounded_in_bytes(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,6 +330,14 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         load_session(tmp_path / "absent.jsonl")
 
 
+def test_a_compressed_transcript_needs_its_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compress(next(user_home.glob(LOADED["codex"])))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+    with pytest.raises(OSError, match=r"without zstandard: `pip install 'PATH/TO/CLONE\[server,embedded\]'`"):
+        load_session(path)
+
+
 def test_a_copy_of_opencodes_storage_has_the_same_sessions(user_home: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(user_home / ".local/share/opencode/storage", tmp_path / "backup/storage")
 

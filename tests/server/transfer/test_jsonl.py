@@ -1,11 +1,14 @@
 """Files into sessions and back, on a real PostgreSQL."""
 
+import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+import zstandard
 from psycopg import AsyncConnection
 
 from ash_server.db import messages
@@ -31,8 +34,12 @@ class Importer:
         self.conn = conn
         self.path = path
 
-    async def __call__(self, data: bytes, *, replace: bool = False) -> tuple[dict[Any, int], list[Problem]]:
+    async def __call__(
+        self, data: bytes, *, replace: bool = False, still_written: bool = False
+    ) -> tuple[dict[Any, int], list[Problem]]:
         self.path.write_bytes(data)
+        if not still_written:
+            os.utime(self.path, (0, 0))
         done: list[int] = []
         imported = await import_file(self.conn, self.path, "name", replace=replace, advance=done.append)
         self.session_id = imported.session_id
@@ -312,6 +319,65 @@ async def test_replacing_keeps_what_people_said_of_the_session(importer: Importe
         "claude",
         1,
     )
+
+
+WHOLE = USER + b"\n"
+CUT = ANSWER[:-9]
+LEFT = {
+    "a line": (WHOLE + CUT, {"new": 1, "incomplete": 1}, WHOLE),
+    "the only line": (CUT, {"incomplete": 1}, b""),
+    "cut in a letter": (WHOLE + '{"a":"é'.encode()[:-1], {"new": 1, "incomplete": 1}, WHOLE),
+    "a list": (WHOLE + b'\xef\xbb\xbf [{"a":', {"new": 1, "incomplete": 1}, WHOLE),
+    "whole, and the newline is missing": (WHOLE + ANSWER, {"new": 2}, WHOLE + ANSWER),
+    "no JSON": (WHOLE + b"Rea", {"new": 2}, WHOLE + b"Rea"),
+    "with a newline": (WHOLE + CUT + b"\n", {"new": 2}, WHOLE + CUT + b"\n"),
+    "a broken line further ahead": (CUT + b"\n" + USER, {"new": 2}, CUT + b"\n" + USER),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+async def test_a_line_that_is_being_written_is_left_for_the_next_time(importer: Importer, name: str) -> None:
+    data, counts, kept = LEFT[name]
+
+    assert await importer(data, still_written=True) == (counts, [])
+    assert await importer.exported() == kept
+
+
+async def test_a_line_that_was_left_is_stored_when_it_is_whole(importer: Importer) -> None:
+    seen = [
+        await importer(data, still_written=True)
+        for data in (WHOLE + CUT[:20], WHOLE + CUT, WHOLE + ANSWER, WHOLE + ANSWER + b"\n{")
+    ]
+
+    assert seen == [
+        ({"new": 1, "incomplete": 1}, []),
+        ({"existing": 1, "incomplete": 1}, []),
+        ({"existing": 1, "new": 1}, []),
+        ({"existing": 2, "incomplete": 1}, []),
+    ]
+    assert await importer.exported() == WHOLE + ANSWER + b"\n"
+
+
+@pytest.mark.parametrize(("age", "left"), [(0, 1), (590, 1), (610, 0), (-590, 1), (-99_999, 0)])
+async def test_a_file_that_nobody_writes_to_is_stored_as_it_is(
+    connection: AsyncConnection, tmp_path: Path, age: int, left: int
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(WHOLE + CUT)
+    os.utime(path, (time.time() - age,) * 2)
+
+    assert (await import_file(connection, path, "a")).tally.counts["incomplete"] == left
+
+
+async def test_a_compressed_file_too_and_no_document(connection: AsyncConnection, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(WHOLE + CUT))
+    (tmp_path / "a.json").write_bytes(CUT)
+
+    counts = [
+        dict((await import_file(connection, tmp_path / name, name)).tally.counts)
+        for name in ("a.jsonl.zst", "a.json")
+    ]
+    assert counts == [{"new": 1, "incomplete": 1}, {"new": 1}]
 
 
 def corpus_files() -> Iterable[Path]:
