@@ -31,7 +31,8 @@ from ash_shared.blocks import (
 )
 from ash_shared.content import MessageContent
 from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Reading, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, discover, message_of
+from ash_shared.providers import Part, Provider, Record, RecordReading, discover, message_of, speaker
+from ash_shared.steps import Counted, Says, Step, Whole
 from ash_shared.visibility import is_system_message, visible_text
 
 PARSER_VERSION = 2
@@ -296,6 +297,40 @@ class Read(Struct, frozen=True):
             return self.provider.parts(self.record, self.reading)
         except (AttributeError, LookupError, TypeError, ValueError):
             return message_of(self.record, self.reading)
+
+    def steps(self, declared: str | None = None, role: Role | None = None) -> list[Step]:
+        """What it adds to the log of events; `declared` and `role` are what its writer said of it. Never raises."""
+        if self.elements:
+            return [step for element in self.elements for step in element.steps(declared)]
+        if self.record is None and declared is not None and role is None:
+            return _beside_stream(self.reading, declared)
+        told = self._told_steps()
+        if told is not None:
+            return told
+        parts = self.parts()
+        if role is not None and self.provider is None and parts:
+            parts = [Part(role=speaker(role), blocks=self.reading.blocks)]
+        if parts or self.reading.kind != "record":
+            return [Whole(part) for part in parts]
+        return [Whole(Part(role="system", blocks=self.reading.blocks))]
+
+    def _told_steps(self) -> list[Step] | None:
+        if self.provider is None or self.record is None:
+            return None
+        try:
+            return self.provider.steps(self.record, self.reading)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+
+
+def _beside_stream(reading: RecordReading, source: str) -> list[Step]:
+    """A text that is no record, in the midst of records: shown as it is, since nobody said it to anybody."""
+    block = reading.blocks[0]
+    if block["type"] == "raw":
+        return [Whole(Part(role="system", blocks=reading.blocks))]
+    if block["text"].strip() == "[DONE]":
+        return [Counted(None)]
+    return [Says("raw", {"source": source, "raw": block["text"]})] if block["text"].strip() else []
 
 
 def read_raw(raw: str | bytes, source: str | None) -> Read:

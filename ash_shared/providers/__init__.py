@@ -6,16 +6,16 @@ import each other.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ash_shared.blocks import Block, raw_block, wire_name
 from ash_shared.content import RawReason
 from ash_shared.message import Facts, Kind, Role
-
-Speaker = Literal["user", "assistant", "system"]
-"""In whose name a standard message stands."""
+from ash_shared.steps import Part as Part
+from ash_shared.steps import Speaker as Speaker
+from ash_shared.steps import Step
 
 Record = dict[str, Any]
 """The decoded JSON object of one stored text."""
@@ -50,55 +50,6 @@ def fragment(record: Any, name: str | None = "") -> RecordReading:
 
 def _name(record: Any, name: str | None) -> str | None:
     return wire_name(record) if name == "" else name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What a record adds to the standard messages of its session; most records add one, a request one per message.
-
-    `standard.transform_messages` puts the parts of all records together. A part that has no role is not a message of
-    its own: its usage, metadata and error go to the last assistant message.
-    """
-
-    role: Speaker | None
-    blocks: list[Block] = field(default_factory=list)
-    key: str | None = None
-    """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
-    keeps_key: bool = False
-    """Whether the key names one message in all of the session, and whoever came first with it tells the role: for
-    formats that write a message and its parts apart."""
-    replaces: bool = False
-    """Whether the blocks take the place of those of an earlier part with this key: of an item that was completed."""
-    adjoins: bool = False
-    """Whether it goes on the message just before it, if that one adjoins, too, and has the same role: for formats that
-    write the items of an answer one by one and do not say which answer they are of."""
-    echo: bool = False
-    """Whether the same text may stand in the turn once more, in the part that counts."""
-    id: str | None = None
-    """Where it is not the record's own `uuid`."""
-    timestamp: int | None = None
-    """Where it is not the record's own."""
-    usage: Block | None = None
-    """From `wire.token_usage`; of several for one message, the last counts."""
-    usage_of_turn: bool = False
-    """Whether the turn ends here, and the usage, if there is any, is that of all its answers: it counts only where none
-    of them told its own."""
-    usage_key: str | None = None
-    """Usage with a key that was there before is a repetition, and counts nothing."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of `MessageMetadata` by their wire names; those whose value is None are left out."""
-    total_cost: float | None = None
-    """In US dollars, of the whole session so far; told where a turn ends."""
-    error: Block | None = None
-    """The keys of `MessageError`."""
-    original: Any = None
-    """The piece of the record that is this message, where the record holds several."""
-    results: Mapping[str, Block] = field(default_factory=dict)
-    """By call id: keys to add to a tool result that another record holds."""
-    retracts: tuple[str, ...] = ()
-    """Ids of records that this one revokes."""
-    rewinds_to: str | None = None
-    """The id of a message that this record revokes with all that came after it, and all before if it is not known."""
 
 
 def speaker(role: Role) -> Speaker:
@@ -138,6 +89,9 @@ class Provider:
     parts: Callable[[Record, RecordReading], list[Part]] = message_of
     """What the record, read so, adds to the standard messages of its session. Raises AttributeError, KeyError or
     TypeError where the record is not what its type promises, and then counts as what was read alone."""
+    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
+    """What the record, read so, adds to the log of events: for fragments of streams, and for what begins and ends a
+    turn. None, or one of the same exceptions, where its parts say it all."""
 
 
 class Providers(dict[str, Provider]):

@@ -1,0 +1,473 @@
+"""Chat events: one append-only log per session, which live view and replay both read.
+
+An event says one discrete thing of a conversation. Its envelope is alike for all, its `type` tells what the payload
+holds. Types and keys that are not named here are kept as they came: a reader ignores the keys it does not know and
+shows the types it does not know.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic.alias_generators import to_camel
+
+from ash_shared.content import MessageContent
+from ash_shared.message import LAST_SEQUENCE, StandardTokenUsage
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class _Event(_Wire):
+    id: str = Field(min_length=1, max_length=255)
+    """Unique in its session: the writer's own, or derived from the stored line and its place among its events."""
+    timestamp: int = Field(ge=0, le=LAST_SEQUENCE)
+    """In milliseconds since 1970: of the record it was derived from where that names a time, else of its storing."""
+    session_id: str
+    turn_id: str | MISSING = MISSING
+    """Of the turn it belongs to: from what the user said to the final answer."""
+    response_id: str | MISSING = MISSING
+    """Of the answer it is a part of, by the API's own name where it has one."""
+    record_id: str | MISSING = MISSING
+    """The provider's own id of the record it was derived from; the `id` of the standard message made of it."""
+    sequence: int | MISSING = Field(default=MISSING, ge=1, le=LAST_SEQUENCE)
+    """Place in the session's log of events: 1, 2, 3 … without a gap."""
+    message_sequence: int | MISSING = Field(default=MISSING, ge=1, le=LAST_SEQUENCE)
+    """The stored message it was derived from."""
+
+
+class Empty(_Wire):
+    """Nothing."""
+
+
+class TurnStarted(_Wire):
+    trigger: Literal["user", "callback", "system"]
+    """Whose doing it was: `system` where nobody was seen to ask."""
+
+
+class TurnEnded(_Wire):
+    usage: StandardTokenUsage | MISSING = MISSING
+    """Of all answers of the turn."""
+    cost_usd: float | MISSING = MISSING
+    """Of this turn alone."""
+    partial: bool | MISSING = MISSING
+    """True where the turn was left before its end."""
+
+
+class UserText(_Wire):
+    text: str
+    """Its text blocks, joined by blank lines."""
+    content: list[MessageContent] | MISSING = MISSING
+    """All its blocks, where there is more than one text."""
+    synthetic: bool | MISSING = MISSING
+    """True where the tool wrote it in the user's name."""
+    parent_tool_call_id: str | MISSING = MISSING
+    """The call that started the subagent it was said to."""
+
+
+class UserAudio(_Wire):
+    transcription: str
+    duration_ms: float
+
+
+class AssistantText(_Wire):
+    text: str
+    """Of a chunk: what is added. Of a done: the whole text, whatever chunks came before."""
+    phase: str | MISSING = MISSING
+    """`commentary` where it is said on the way, `final_answer` where it is the answer, if the vendor tells."""
+    variant: str | MISSING = MISSING
+    """What kind of text, where it is not plain speech: refusal, plan, notice."""
+    stop_reason: str | MISSING = MISSING
+    partial: bool | MISSING = MISSING
+    """True where the stream ended before the text did."""
+    content: list[MessageContent] | MISSING = MISSING
+    """An image or a file, where that is what was answered."""
+    parent_tool_call_id: str | MISSING = MISSING
+    """The call that started the subagent that said it."""
+
+
+class Thinking(_Wire):
+    text: str
+    signature: str | None | MISSING = MISSING
+    redacted: bool | None | MISSING = MISSING
+    partial: bool | MISSING = MISSING
+    parent_tool_call_id: str | MISSING = MISSING
+
+
+class ToolCall(_Wire):
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    """Decoded; the text itself where it is no JSON."""
+    executor: str | None | MISSING = MISSING
+    """Who runs it, where that is not the client."""
+    partial: bool | MISSING = MISSING
+    """True where the stream ended before the arguments did: it was never run."""
+    parent_tool_call_id: str | MISSING = MISSING
+
+
+class ToolInputChunk(_Wire):
+    tool_call_id: str
+    tool_name: str
+    chunk: str
+    offset: int
+    """Characters of the arguments before this chunk: lets a reader drop what it has."""
+
+
+class ToolOutputChunk(_Wire):
+    tool_call_id: str
+    chunk: str
+    offset: int
+    """Characters of the output before this chunk."""
+    stream: Literal["stdout", "stderr"] | MISSING = MISSING
+
+
+class ToolFailure(_Wire):
+    code: str
+    message: str
+
+
+class ToolResult(_Wire):
+    tool_call_id: str
+    result: Any
+    """What the model was given: a text, or blocks; null where the record has none."""
+    error: ToolFailure | MISSING = MISSING
+    exit_code: int | None | MISSING = MISSING
+    structured: Any | MISSING = MISSING
+    """The machine-readable form beside it."""
+    orphan: bool | MISSING = MISSING
+    """True where the log has no call of that id before it."""
+    parent_tool_call_id: str | MISSING = MISSING
+
+
+class AgentMessage(_Wire):
+    message_id: str
+    target_agent_id: str | MISSING = MISSING
+    target_session_id: str | MISSING = MISSING
+    message: str
+    wait: bool
+
+
+class AgentCallback(_Wire):
+    message_id: str
+    from_agent_id: str | MISSING = MISSING
+    from_session_id: str | MISSING = MISSING
+    result: str
+
+
+class AgentSwitch(_Wire):
+    from_agent_id: str
+    to_agent_id: str
+
+
+class Interrupted(_Wire):
+    reason: Literal["user_cancel", "timeout", "error"]
+
+
+class Failed(_Wire):
+    code: str
+    message: str
+    details: Any | MISSING = MISSING
+    """The vendor's own error object."""
+
+
+class AudioChunk(_Wire):
+    data: str
+    """Base64."""
+    seq: int
+
+
+class AudioDone(_Wire):
+    duration_ms: float
+
+
+class Summary(_Wire):
+    text: str
+    trigger: str | MISSING = MISSING
+
+
+class SystemText(_Wire):
+    text: str
+    variant: str | MISSING = MISSING
+
+
+class Retracted(_Wire):
+    event_ids: list[str] | MISSING = MISSING
+    message_ids: list[str] | MISSING = MISSING
+    """Records: the `recordId` or `responseId` of their events."""
+    from_message_id: str | MISSING = MISSING
+    """A record that is revoked with all that came after it; all that came before where it is not known."""
+    turns: int | MISSING = MISSING
+    """How many turns are revoked, counted from the last one back."""
+    reason: str | MISSING = MISSING
+
+
+class RawRecord(_Wire):
+    source: str
+    raw: Any
+    """The record, or the piece of it, that no table knows."""
+
+
+class TurnStartEvent(_Event):
+    """A turn begins."""
+
+    type: Literal["turn_start"]
+    payload: TurnStarted
+
+
+class TurnEndEvent(_Event):
+    """A turn is over."""
+
+    type: Literal["turn_end"]
+    payload: TurnEnded
+
+
+class UserMessageEvent(_Event):
+    """What the user said."""
+
+    type: Literal["user_message"]
+    payload: UserText
+
+
+class UserAudioEvent(_Event):
+    """What the user said aloud."""
+
+    type: Literal["user_audio"]
+    payload: UserAudio
+
+
+class AssistantChunkEvent(_Event):
+    """A piece of an answer that is being written."""
+
+    type: Literal["assistant_chunk"]
+    payload: AssistantText
+
+
+class AssistantDoneEvent(_Event):
+    """A whole text of the assistant."""
+
+    type: Literal["assistant_done"]
+    payload: AssistantText
+
+
+class ThinkingChunkEvent(_Event):
+    """A piece of reasoning that is being written."""
+
+    type: Literal["thinking_chunk"]
+    payload: Thinking
+
+
+class ThinkingDoneEvent(_Event):
+    """A whole piece of reasoning."""
+
+    type: Literal["thinking_done"]
+    payload: Thinking
+
+
+class ToolCallEvent(_Event):
+    """The assistant calls a tool."""
+
+    type: Literal["tool_call"]
+    payload: ToolCall
+
+
+class ToolInputChunkEvent(_Event):
+    """A piece of the arguments of a call that is being written."""
+
+    type: Literal["tool_input_chunk"]
+    payload: ToolInputChunk
+
+
+class ToolOutputChunkEvent(_Event):
+    """A piece of what a running tool writes."""
+
+    type: Literal["tool_output_chunk"]
+    payload: ToolOutputChunk
+
+
+class ToolResultEvent(_Event):
+    """A tool has answered."""
+
+    type: Literal["tool_result"]
+    payload: ToolResult
+
+
+class AgentMessageEvent(_Event):
+    """A message to another agent, in a session of its own."""
+
+    type: Literal["agent_message"]
+    payload: AgentMessage
+
+
+class AgentCallbackEvent(_Event):
+    """The answer of another agent."""
+
+    type: Literal["agent_callback"]
+    payload: AgentCallback
+
+
+class AgentSwitchEvent(_Event):
+    """Another agent goes on."""
+
+    type: Literal["agent_switch"]
+    payload: AgentSwitch
+
+
+class InterruptEvent(_Event):
+    """The turn was stopped."""
+
+    type: Literal["interrupt"]
+    payload: Interrupted
+
+
+class ErrorEvent(_Event):
+    """Something failed."""
+
+    type: Literal["error"]
+    payload: Failed
+
+
+class AudioChunkEvent(_Event):
+    """A piece of speech."""
+
+    type: Literal["audio_chunk"]
+    payload: AudioChunk
+
+
+class AudioDoneEvent(_Event):
+    """The speech is whole."""
+
+    type: Literal["audio_done"]
+    payload: AudioDone
+
+
+class SummaryEvent(_Event):
+    """The history before it was summarised."""
+
+    type: Literal["summary"]
+    payload: Summary
+
+
+class SystemMessageEvent(_Event):
+    """What the system or the tool said, to the model or to the person."""
+
+    type: Literal["system_message"]
+    payload: SystemText
+
+
+class RetractionEvent(_Event):
+    """A later record revokes earlier ones; the log itself stays as it is."""
+
+    type: Literal["retraction"]
+    payload: Retracted
+
+
+class RawEvent(_Event):
+    """A record that no table knows: shown, never dropped."""
+
+    type: Literal["raw"]
+    payload: RawRecord
+
+
+class ResetEvent(_Event):
+    """What came before was an older reading: clear, and go on with what follows."""
+
+    type: Literal["reset"]
+    payload: Empty
+
+
+class OtherEvent(_Event):
+    """An event of a type that this version does not know, kept as it came."""
+
+    type: str = Field(min_length=1, max_length=100)
+    payload: dict[str, Any]
+
+    @field_validator("type")
+    @classmethod
+    def _is_unknown(cls, name: str) -> str:
+        if name in EVENT_TYPES:
+            raise ValueError(f"is not what the type {name} promises")
+        return name
+
+
+KnownEvent: TypeAlias = Annotated[
+    TurnStartEvent
+    | TurnEndEvent
+    | UserMessageEvent
+    | UserAudioEvent
+    | AssistantChunkEvent
+    | AssistantDoneEvent
+    | ThinkingChunkEvent
+    | ThinkingDoneEvent
+    | ToolCallEvent
+    | ToolInputChunkEvent
+    | ToolOutputChunkEvent
+    | ToolResultEvent
+    | AgentMessageEvent
+    | AgentCallbackEvent
+    | AgentSwitchEvent
+    | InterruptEvent
+    | ErrorEvent
+    | AudioChunkEvent
+    | AudioDoneEvent
+    | SummaryEvent
+    | SystemMessageEvent
+    | RetractionEvent
+    | RawEvent
+    | ResetEvent,
+    Field(discriminator="type"),
+]
+
+ChatEvent: TypeAlias = Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")]
+
+EVENT_TYPES = frozenset(
+    {
+        "turn_start",
+        "turn_end",
+        "user_message",
+        "user_audio",
+        "assistant_chunk",
+        "assistant_done",
+        "thinking_chunk",
+        "thinking_done",
+        "tool_call",
+        "tool_input_chunk",
+        "tool_output_chunk",
+        "tool_result",
+        "agent_message",
+        "agent_callback",
+        "agent_switch",
+        "interrupt",
+        "error",
+        "audio_chunk",
+        "audio_done",
+        "summary",
+        "system_message",
+        "retraction",
+        "raw",
+        "reset",
+    }
+)
+
+CHUNKS = frozenset(
+    {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
+)
+"""The types of pieces of a stream: the whole follows, and a replay needs none of them."""
+
+_known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent)
+
+
+def read_event(event: Any) -> ChatEvent:
+    """The typed event of a decoded JSON object. Raises pydantic.ValidationError where it is none, also for a known type
+    whose payload is not what it promises."""
+    wire = event.get("type") if isinstance(event, dict) else None
+    is_known = isinstance(wire, str) and wire in EVENT_TYPES
+    return _known.validate_python(event) if is_known else OtherEvent.model_validate(event)

@@ -1,0 +1,873 @@
+"""From the lines of a session, or the pieces of a stream, to its events.
+
+Providers say in `steps` what each record adds; here the steps are followed one after the other. All that has to be
+remembered between two lines is the `state`, small JSON: a stream may be cut anywhere, and another process may go on
+with it, and the events are the same.
+
+Where the same thing is told twice (pieces and the whole, twins of two record kinds, a last text that repeats), it
+becomes one event. What is open when a stream ends is closed with what is there, and nothing is made up.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from ash_shared.blocks import Block, pick
+from ash_shared.events import ChatEvent, read_event
+from ash_shared.message import Facts, Role
+from ash_shared.parse import read_raw
+from ash_shared.steps import (
+    Closed,
+    Counted,
+    Fragment,
+    Interrupts,
+    Part,
+    Passes,
+    ResponseEnds,
+    ResponseStarts,
+    Says,
+    Settled,
+    Speaker,
+    Step,
+    TurnEnds,
+    TurnStarts,
+    Whole,
+)
+from ash_shared.wire import input_of
+
+Event = dict[str, Any]
+"""A chat event in its wire form, not yet typed."""
+
+
+class Context(NamedTuple):
+    """What a normaliser needs and must not make itself, so that the same input gives the same events."""
+
+    session_id: str
+    generate_event_id: Callable[[], str]
+    timestamp: Callable[[], int]
+    """Milliseconds since 1970, for records that name no time."""
+
+
+class Line(NamedTuple):
+    """What one stored text adds to the log; it depends on the text alone."""
+
+    steps: Sequence[Step]
+    facts: Facts
+    source: str
+
+
+def read_line(raw: str | bytes, source: str | None = None, role: Role | None = None) -> Line:
+    """What a stored text adds. `role` is what its writer said of it. Never raises."""
+    read = read_raw(raw, source)
+    return Line(read.steps(source, role), read.facts(), read.source(source))
+
+
+class _Slot(msgspec.Struct, omit_defaults=True):
+    """Something that is being written."""
+
+    name: str
+    kind: Literal["text", "thinking", "input"]
+    lane: str = ""
+    response: str | None = None
+    text: str = ""
+    call: str = ""
+    tool: str = ""
+    given: Any = ""
+    more: dict[str, Any] = {}
+    is_whole: bool = False
+
+
+class _Response(msgspec.Struct, omit_defaults=True):
+    id: str | None = None
+    told: list[str] = []
+    """The slots that became events."""
+    is_over: bool = False
+
+
+class _Call(msgspec.Struct, omit_defaults=True):
+    tool: str
+    written: int = 0
+    """Characters of output so far."""
+    is_named: bool = True
+    """Whether the provider gave it an id."""
+    is_answered: bool = False
+
+
+class _Turn(msgspec.Struct, omit_defaults=True):
+    id: str
+    is_told: bool = False
+    """Whether the format says when it ends."""
+    is_fresh: bool = True
+    """Whether nothing but the prompt was said yet."""
+    has_text: bool = False
+    is_over: bool = False
+    """Whether nothing but usage may follow."""
+    usage: dict[str, Any] = {}
+    """By answer; those of long ago are added up under an empty key."""
+    cost: float | None = None
+
+
+class _Held(msgspec.Struct, omit_defaults=True):
+    """A copy of what may be told once more by the record that counts."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    blocks: list[Block]
+    turn: int
+    """How many turns there were when it came."""
+    response: str | None = None
+    lane: str = ""
+    record: str | None = None
+    timestamp: int | None = None
+    synthetic: bool = False
+
+    def is_part_of(self, text: str) -> bool:
+        """Of reasoning, which is told once piece by piece and once in all."""
+        return self.blocks[0]["type"] == "thinking" and self.text in text
+
+
+class _State(msgspec.Struct, omit_defaults=True):
+    turn: _Turn | None = None
+    turns: int = 0
+    responses: dict[str, _Response] = {}
+    """By lane, which is the call that started a subagent; the main conversation has none."""
+    slots: list[_Slot] = []
+    calls: dict[str, _Call] = {}
+    held: list[_Held] = []
+    said: list[str] = []
+    """Digests of texts that were told, and of which no copy has come yet."""
+    copied: list[str] = []
+    """Digests of copies that were told, and of which the original has not come yet."""
+    told: dict[str, dict[str, str]] = {}
+    """By key of a part that may be told anew: digests of what it said, with the ids of the events of texts."""
+    results: dict[str, dict[str, Any]] = {}
+    """By call: what belongs to a result that has not come yet."""
+    costs: float = 0.0
+
+
+_MOST_HELD, _MOST_SAID, _MOST_TOLD, _MOST_CALLS, _MOST_ANSWERED, _MOST_USAGES = 50, 16, 32, 1000, 100, 8
+
+_encode_state = msgspec.json.Encoder().encode
+_decode_state = msgspec.json.Decoder(_State).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Normalizer:
+    """The events of one stream, or of one session, in the order of its lines."""
+
+    def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
+        """`source` names the format of texts that do not say it; `state` is what another one left."""
+        self._source = source
+        self._state = _restored(state)
+        self._context = Context("", str, int)
+        self._line = Line((), Facts(), "unknown")
+        self._events: list[Event] = []
+
+    def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
+        """The events of the next line, or piece of a stream. Never raises."""
+        return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
+
+    def end(self, context: Context) -> list[ChatEvent]:
+        """The events that close what is open: nothing follows."""
+        return list(map(read_event, self.close(context)))
+
+    def state(self) -> str | None:
+        """What another normaliser needs to go on; None where nothing is open."""
+        return None if self._state == _State() else _encode_state(self._state).decode()
+
+    def follow(self, line: Line, context: Context) -> list[Event]:
+        """As `normalize`, for what was read already, in wire form."""
+        self._context, self._line, self._events = context, line, []
+        for step in line.steps:
+            _FOLLOW[step.__class__](self, step)
+        return self._events
+
+    def close(self, context: Context) -> list[Event]:
+        """As `end`, in wire form."""
+        self._context, self._line, self._events = context, Line((), Facts(), "unknown"), []
+        state = self._state
+        is_cut = any(slot.text and not slot.is_whole for slot in state.slots)
+        self._close_all()
+        self._release(state.held)
+        if state.turn is not None:
+            waits = any(not call.is_answered for call in state.calls.values())
+            if (state.turn.is_told and not state.turn.is_over) or is_cut:
+                self._emit("interrupt", {"reason": "error"})
+                self._end_turn(partial=True)
+            else:
+                self._end_turn(partial=waits and not state.turn.is_over)
+        self._state = _State(turns=state.turns, costs=state.costs)
+        return self._events
+
+    def observe(self, event: Event) -> None:
+        """Takes note of an event that somebody else put into the log."""
+        wire, turn, payload = event["type"], event.get("turnId"), event["payload"]
+        if wire in ("turn_start", "user_message") and turn and (self._turn_id() != turn):
+            self._begin(turn, is_told=wire == "turn_start")
+        elif wire == "turn_end":
+            self._forget_turn()
+        elif wire == "tool_call":
+            self._note_call(payload["toolCallId"], payload["toolName"])
+        elif wire == "tool_result" and payload["toolCallId"] in self._state.calls:
+            self._answered(payload["toolCallId"])
+
+    # --- Turns
+
+    def _turn_id(self) -> str | None:
+        return self._state.turn.id if self._state.turn is not None else None
+
+    def _begin(self, id: str, *, is_told: bool) -> _Turn:
+        self._state.turn = turn = _Turn(id, is_told=is_told)
+        self._state.turns += 1
+        return turn
+
+    def _start_turn(self, trigger: str, id: str | None = None, *, is_told: bool = False) -> _Turn:
+        own = self._context.generate_event_id()
+        turn = self._begin(id or own, is_told=is_told)
+        self._emit("turn_start", {"trigger": trigger}, id=own)
+        return turn
+
+    def _starts_turn(self, step: TurnStarts) -> None:
+        turn = self._state.turn
+        if turn is not None and turn.is_fresh and not turn.is_over:
+            turn.is_told = True
+            return
+        if turn is not None and step.id is not None and step.id == turn.id:
+            return
+        self._break_off()
+        self._start_turn(step.trigger, step.id, is_told=True)
+
+    def _break_off(self) -> None:
+        """Something new begins: the turn before it is over, or was left."""
+        turn = self._state.turn
+        if turn is None:
+            return
+        is_cut = turn.is_told and not turn.is_over
+        if is_cut:
+            self._close_all()
+            self._emit("interrupt", {"reason": "error"})
+        self._end_turn(partial=is_cut)
+
+    def _ends_turn(self, step: TurnEnds) -> None:
+        turn = self._state.turn
+        if turn is None:
+            return
+        if step.usage is not None:
+            turn.usage = {"": step.usage}
+        if step.total_cost is not None:
+            turn.cost = max(0.0, step.total_cost - self._state.costs)
+            self._state.costs = step.total_cost
+        self._end_turn()
+
+    def _end_turn(self, *, partial: bool = False) -> None:
+        turn = self._state.turn
+        if turn is None:
+            return
+        self._close_all()
+        payload: Block = {}
+        if turn.usage:
+            payload["usage"] = _sum(turn.usage.values())
+        if turn.cost is not None:
+            payload["costUsd"] = turn.cost
+        if partial:
+            payload["partial"] = True
+        self._emit("turn_end", payload)
+        self._forget_turn()
+
+    def _forget_turn(self) -> None:
+        state = self._state
+        state.turn = None
+        state.responses, state.slots, state.results = {}, [], {}
+        state.calls = {id: call for id, call in state.calls.items() if not call.is_answered}
+
+    def _interrupts(self, step: Interrupts) -> None:
+        self._ensure_turn()
+        self._close_all()
+        self._emit("interrupt", {"reason": step.reason})
+        self._end_turn(partial=True)
+
+    def _ensure_turn(self, trigger: Literal["user", "callback", "system"] = "system") -> _Turn:
+        if self._state.turn is not None and self._state.turn.is_over:
+            self._end_turn()
+        return self._state.turn or self._start_turn(trigger)
+
+    def _active(self) -> _Turn:
+        """The turn of something that the assistant or a tool did."""
+        turn = self._ensure_turn()
+        turn.is_fresh = False
+        return turn
+
+    # --- Pieces
+
+    def _response(self, lane: str) -> _Response:
+        return self._state.responses.setdefault(lane, _Response())
+
+    def _starts_response(self, step: ResponseStarts) -> None:
+        known = self._state.responses.get(step.lane)
+        if known is not None:
+            is_same = step.id is None or step.id == known.id or known.id is None
+            if not step.is_explicit and (not known.is_over or is_same):
+                known.id = known.id or step.id
+                return
+            self._leave(step.lane)
+        if self._state.turn is not None and self._state.turn.is_over:
+            self._end_turn()
+        self._state.responses[step.lane] = _Response(step.id)
+
+    def _ends_response(self, step: ResponseEnds) -> None:
+        more = {} if step.stop_reason is None else {"stopReason": step.stop_reason}
+        for slot in [slot for slot in self._state.slots if slot.lane == step.lane]:
+            self._tell(slot, more if slot.kind == "text" else {})
+        self._response(step.lane).is_over = True
+        if step.is_final and self._state.turn is not None:
+            self._state.turn.is_over = True
+
+    def _counted(self, step: Counted) -> None:
+        turn = self._state.turn
+        if turn is None:
+            return
+        if step.usage is not None:
+            self._count(turn, step.key, step.usage)
+        if turn.is_over:
+            self._end_turn()
+
+    def _count(self, turn: _Turn, key: str, usage: Block) -> None:
+        if not key:
+            turn.usage[""] = _sum([turn.usage.get("", {}), usage])
+            return
+        turn.usage.pop(key, None)
+        turn.usage[key] = usage
+        if len(turn.usage) > _MOST_USAGES:
+            oldest = next(name for name in turn.usage if name)
+            turn.usage[""] = _sum([turn.usage.get("", {}), turn.usage.pop(oldest)])
+
+    def _fragment(self, piece: Fragment) -> None:
+        if piece.kind == "output":
+            self._output(piece)
+            return
+        slot = self._slot(piece)
+        if slot is None:
+            return
+        added = piece.text[len(slot.text) :] if piece.is_whole else piece.text
+        if not added:
+            return
+        payload: Block = {"text": added}
+        if slot.kind == "input":
+            payload = {
+                "toolCallId": slot.call,
+                "toolName": slot.tool,
+                "chunk": added,
+                "offset": len(slot.text),
+            }
+        slot.text += added
+        self._emit(f"{_SPOKEN[slot.kind]}_chunk", {**payload, **piece.more}, slot.lane, slot.response)
+
+    def _slot(self, piece: Fragment) -> _Slot | None:
+        """The open one, which begins with its first piece; None for what was told already."""
+        for slot in self._state.slots:
+            if slot.name == piece.slot and slot.lane == piece.lane:
+                return slot
+        response = self._response(piece.lane)
+        if piece.kind == "output" or piece.slot in response.told:
+            return None
+        turn = self._active()
+        call = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
+        if piece.kind == "input" and not call:
+            call = self._context.generate_event_id()
+        slot = _Slot(
+            piece.slot,
+            piece.kind,
+            lane=piece.lane,
+            response=response.id,
+            call=call,
+            tool=piece.name or "",
+            given=piece.given,
+            more={key: value for key, value in piece.more.items() if key != "stream"},
+        )
+        self._state.slots.append(slot)
+        return slot
+
+    def _output(self, piece: Fragment) -> None:
+        turn = self._active()
+        id = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
+        call = self._state.calls.get(id) or self._note_call(id, piece.name or "")
+        added = piece.text[call.written :] if piece.is_whole else piece.text
+        if added and not call.is_answered:
+            payload = {"toolCallId": id, "chunk": added, "offset": call.written, **piece.more}
+            call.written += len(added)
+            self._emit("tool_output_chunk", payload, piece.lane)
+
+    def _closed(self, step: Closed) -> None:
+        for slot in self._state.slots:
+            if slot.name == step.slot and slot.lane == step.lane:
+                slot.text = slot.text if step.text is None else step.text
+                slot.is_whole = True
+                slot.more = {**slot.more, **step.more}
+                if not step.waits:
+                    self._tell(slot)
+                return
+
+    def _settled(self, step: Settled) -> None:
+        for slot in list(self._state.slots):
+            if slot.kind in step.kinds and slot.lane == step.lane and slot.name.startswith(step.prefix):
+                self._tell(slot)
+
+    def _close_all(self) -> None:
+        """Of the turn that is left; what a person has asked for in it may be answered in the next."""
+        for lane in dict.fromkeys(slot.lane for slot in self._state.slots):
+            self._leave(lane)
+        turns = self._state.turns
+        self._release([held for held in self._state.held if held.role == "assistant" or held.turn < turns])
+
+    def _leave(self, lane: str) -> None:
+        """Closes what is open with what is there."""
+        for slot in [slot for slot in self._state.slots if slot.lane == lane]:
+            self._tell(slot, {} if slot.is_whole else {"partial": True})
+
+    def _tell(self, slot: _Slot, more: Block | None = None) -> None:
+        self._state.slots.remove(slot)
+        self._response(slot.lane).told.append(slot.name)
+        beside = {**slot.more, **(more or {})}
+        if slot.kind == "input":
+            if slot.tool or slot.text:
+                args = input_of(slot.text) if slot.text else slot.given
+                self._call(slot.call, slot.tool, args, beside, slot.lane, slot.response)
+        elif slot.text:
+            self._speak(f"{_SPOKEN[slot.kind]}_done", {"text": slot.text, **beside}, slot.lane, slot.response)
+
+    def _speak(self, wire: str, payload: Block, lane: str, response: str | None) -> None:
+        turn = self._active()
+        if wire == "assistant_done" and not lane:
+            turn.has_text = True
+        self._emit(wire, payload, lane, response)
+
+    # --- Calls
+
+    def _scoped(self, call: str | None, turn: _Turn) -> str | None:
+        return call and f"{turn.id}/{call}"
+
+    def _note_call(self, id: str, tool: str, *, is_named: bool = True) -> _Call:
+        calls = self._state.calls
+        calls.pop(id, None)
+        if len(calls) >= _MOST_CALLS:
+            del calls[next(iter(calls))]
+        calls[id] = _Call(tool, is_named=is_named)
+        return calls[id]
+
+    def _answered(self, id: str) -> None:
+        """Those that were answered last are remembered until the turn ends."""
+        calls = self._state.calls
+        calls[id].is_answered = True
+        answered = [known for known, call in calls.items() if call.is_answered]
+        if len(answered) > _MOST_ANSWERED:
+            del calls[answered[0]]
+
+    def _call(  # one argument per part of the event
+        self, id: str | None, tool: str, args: Any, more: Block, lane: str, response: str | None
+    ) -> None:
+        self._active()
+        own = self._context.generate_event_id()
+        self._note_call(id or own, tool, is_named=bool(id))
+        payload = {"toolCallId": id or own, "toolName": tool, "args": args, **more}
+        self._emit("tool_call", payload, lane, response, id=own)
+
+    def _result(self, step: Whole, block: Block, lane: str) -> None:
+        turn, calls = self._active(), self._state.calls
+        told = block.get("tool_use_id")
+        id = self._scoped(told, turn) if step.scoped else told
+        if id is None:
+            id = next((known for known, call in calls.items() if _may_answer(call, block)), None)
+        if id in calls and calls[id].is_answered and step.part.replaces:
+            return
+        own = self._context.generate_event_id()
+        block = {**self._state.results.pop(told or "", {}), **block}
+        payload: Block = {"toolCallId": id or own, "result": block.get("content")}
+        if block.get("is_error"):
+            payload["error"] = {"code": "error", "message": _text_of(block.get("content"))}
+        payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
+        if id in calls:
+            self._answered(id)
+        else:
+            payload["orphan"] = True
+        self._emit("tool_result", payload, lane, id=own)
+
+    # --- Parts at rest
+
+    def _whole(self, step: Whole) -> None:
+        part = step.part
+        if part.blocks:
+            _TELL[part.role](self, step)
+        self._beside(part)
+
+    def _beside(self, part: Part) -> None:
+        """What a part says beside its blocks."""
+        if part.retracts:
+            self._emit("retraction", {"messageIds": list(part.retracts)})
+        if part.rewinds_to is not None:
+            self._emit("retraction", {"fromMessageId": part.rewinds_to})
+        for call, more in part.results.items():
+            known = self._state.calls.get(call)
+            if known is None or not known.is_answered:
+                self._state.results.setdefault(call, {}).update(more)
+        if part.error is not None:
+            self._emit("error", dict(part.error))
+        self._account(part)
+
+    def _account(self, part: Part) -> None:
+        turn, cost = self._state.turn, part.metadata.get("costUsd")
+        if turn is not None and isinstance(cost, int | float):
+            turn.cost = float(cost)
+        if part.usage_of_turn:
+            self._ends_turn(TurnEnds(part.usage, part.total_cost))
+        elif part.usage is not None and turn is not None:
+            key = part.usage_key or part.key or part.metadata.get("messageId")
+            self._count(turn, key or "", part.usage)
+
+    def _answer(self, step: Whole) -> None:
+        part, lane = step.part, _lane(step.part)
+        if step.slot is not None and self._was_told(lane, step.slot):
+            return
+        said = _said(part)
+        if said and part.echo:
+            if part.usage_of_turn:
+                if self._state.turn is not None and self._state.turn.has_text:
+                    return
+            else:
+                self._copy("assistant", said, part)
+                return
+        self._take_slots(step, lane)
+        if said and not part.echo and not self._counts("assistant", said):
+            return
+        response = part.key or part.metadata.get("messageId") or self._open_response(lane)
+        self._tell_anew(
+            part,
+            [(block, partial(self._block, step, block, lane, response)) for block in part.blocks],
+        )
+        if step.slot is not None:
+            self._response(lane).told.append(step.slot)
+
+    def _was_told(self, lane: str, slot: str) -> bool:
+        known = self._state.responses.get(lane)
+        return known is not None and any(told == slot or told.startswith(f"{slot}/") for told in known.told)
+
+    def _open_response(self, lane: str) -> str | None:
+        known = self._state.responses.get(lane)
+        return known.id if known is not None else None
+
+    def _take_slots(self, step: Whole, lane: str) -> None:
+        """The pieces of what is told now as a whole are done with."""
+        if step.slot is not None:
+            self._state.slots = [
+                slot
+                for slot in self._state.slots
+                if slot.lane != lane or not (slot.name == step.slot or slot.name.startswith(f"{step.slot}/"))
+            ]
+            return
+        for block in step.part.blocks:
+            kind = _SLOT_OF.get(block["type"])
+            found = [slot for slot in self._state.slots if slot.kind == kind and slot.lane == lane]
+            named = [slot for slot in found if kind == "input" and slot.call == block.get("id")]
+            for slot in (named or found)[:1]:
+                self._state.slots.remove(slot)
+                self._response(lane).told.append(slot.name)
+
+    def _block(self, step: Whole, block: Block, lane: str, response: str | None) -> None:
+        """Of what the assistant said and did."""
+        wire = block["type"]
+        if wire == "text":
+            if block["text"]:
+                told = {"text": block["text"], **pick(block, "phase", "variant", "citations")}
+                self._speak("assistant_done", told, lane, response)
+        elif wire == "thinking":
+            told = {"text": block["thinking"], **pick(block, "signature", "redacted")}
+            self._speak("thinking_done", told, lane, response)
+        elif wire == "tool_use":
+            id = block.get("id")
+            id = self._scoped(id, self._active()) if step.scoped else id
+            if not (step.part.replaces and id in self._state.calls):
+                self._call(id, block["name"], block["input"], pick(block, "executor"), lane, response)
+        elif wire == "tool_result":
+            self._result(step, block, lane)
+        elif wire == "raw":
+            self._raw(block)
+        else:
+            self._speak("assistant_done", {"text": "", "content": [block]}, lane, response)
+
+    def _raw(self, block: Block) -> None:
+        if block["reason"] in _UNCOVERED:
+            self._emit("raw", {"source": self._line.source, "raw": block.get("raw", block.get("text"))})
+
+    def _user(self, step: Whole) -> None:
+        part, lane, said = step.part, _lane(step.part), _said(step.part)
+        results = [block for block in part.blocks if block["type"] == "tool_result"]
+        others = [block for block in part.blocks if block["type"] != "tool_result"]
+        if said and not results:
+            if part.echo and step.holds:
+                self._copy("user", said, part)
+                return
+            if not (self._copies("user", said) if part.echo else self._counts("user", said)):
+                return
+        units: list[_Unit] = [(block, partial(self._result, step, block, lane)) for block in results]
+        if others:
+            synthetic = bool(part.metadata.get("synthetic"))
+            is_prompt = not (results or lane or part.metadata.get("agentId"))
+            units.append(
+                ({"said": others}, partial(self._say, others, lane, is_prompt=is_prompt, synthetic=synthetic))
+            )
+        self._tell_anew(part, units)
+
+    def _say(self, blocks: list[Block], lane: str, *, is_prompt: bool, synthetic: bool) -> None:
+        """What the user said, or the tool in the user's name."""
+        for block in blocks:
+            if block["type"] == "raw":
+                self._raw(block)
+        blocks = [block for block in blocks if block["type"] != "raw"]
+        texts = [block["text"] for block in blocks if block["type"] == "text"]
+        if blocks and all(block.get("variant") == "summary" for block in blocks):
+            self._emit("summary", {"text": "\n\n".join(texts)})
+        elif blocks:
+            payload: Block = {"text": "\n\n".join(texts)}
+            if len(blocks) > 1 or not texts:
+                payload["content"] = blocks
+            if synthetic:
+                payload["synthetic"] = True
+            else:
+                self._prompt() if is_prompt else self._ensure_turn()
+            self._emit("user_message", payload, lane)
+
+    def _prompt(self) -> None:
+        """A turn begins, unless the open one has just begun, or its end will be told."""
+        turn = self._state.turn
+        if turn is not None and not turn.is_over and (turn.is_fresh or turn.is_told):
+            return
+        self._break_off()
+        self._start_turn("user")
+
+    def _system(self, step: Whole) -> None:
+        part = step.part
+        for block in part.blocks:
+            if block["type"] == "raw":
+                self._raw(block)
+            elif block["type"] == "text" and not (block.get("variant") == "error" and part.error is not None):
+                self._emit(*_system_event(block["text"], block.get("variant")))
+
+    def _tell_anew(self, part: Part, units: "Sequence[_Unit]") -> None:
+        """Tells of a part that was told before in an earlier form only what is new, and revokes texts that it no
+        longer holds."""
+        if not part.replaces or part.key is None:
+            for _, tell in units:
+                tell()
+            return
+        name, now = f"{part.role}/{part.key}", dict[str, str]()
+        before = self._state.told.pop(name, {})
+        for unit, tell in units:
+            digest = _digest(_encode({key: unit[key] for key in unit if key not in _BESIDE}))
+            if digest in before:
+                now[digest] = before[digest]
+                continue
+            count = len(self._events)
+            tell()
+            last = self._events[-1] if len(self._events) > count else {}
+            now[digest] = last["id"] if last.get("type") in _REVOCABLE else ""
+        gone = [id for digest, id in before.items() if id and digest not in now]
+        if gone:
+            self._emit("retraction", {"eventIds": gone})
+        self._state.told[name] = now
+        if len(self._state.told) > _MOST_TOLD:
+            del self._state.told[next(iter(self._state.told))]
+
+    # --- Twins
+
+    def _counts(self, role: Speaker, text: str) -> bool:
+        """Whether this original is still to be told; copies that wait for it are done with."""
+        state = self._state
+        digest = _digest((role + text).encode("utf-8", "replace"))
+        if digest in state.copied:
+            state.copied.remove(digest)
+            return False
+        waiting = [held for held in state.held if held.role == role]
+        twins = [held for held in waiting if held.text == text]
+        if twins:
+            if role == "assistant":
+                self._release(waiting[: waiting.index(twins[0])])
+            state.held.remove(twins[0])
+            return True
+        parts_of_it = [held for held in waiting if role == "assistant" and held.is_part_of(text)]
+        state.held = [held for held in state.held if held not in parts_of_it]
+        if not parts_of_it:
+            self._release([held for held in waiting if role == "assistant"])
+            state.said = [*state.said, digest][-_MOST_SAID:]
+        return True
+
+    def _copies(self, role: Speaker, text: str) -> bool:
+        """Whether this copy is still to be told: its original has not come."""
+        state = self._state
+        digest = _digest((role + text).encode("utf-8", "replace"))
+        if digest in state.said:
+            state.said.remove(digest)
+            return False
+        state.copied = [*state.copied, digest][-_MOST_SAID:]
+        return True
+
+    def _copy(self, role: Literal["user", "assistant"], text: str, part: Part) -> None:
+        """Keeps a copy until its original has come, or cannot come any more."""
+        state, facts = self._state, self._line.facts
+        digest = _digest((role + text).encode("utf-8", "replace"))
+        if digest in state.said:
+            state.said.remove(digest)
+            return
+        held = _Held(
+            role,
+            text,
+            part.blocks,
+            state.turns,
+            response=part.key or part.metadata.get("messageId"),
+            lane=_lane(part),
+            record=facts.uuid,
+            timestamp=facts.timestamp,
+            synthetic=bool(part.metadata.get("synthetic")),
+        )
+        state.held.append(held)
+        if len(state.held) > _MOST_HELD:
+            self._release(state.held[:1])
+
+    def _release(self, waiting: Iterable[_Held]) -> None:
+        """Tells copies whose original has not come."""
+        line = self._line
+        for held in list(waiting):
+            self._state.held.remove(held)
+            self._copies(held.role, held.text)
+            self._line = line._replace(facts=Facts(uuid=held.record, timestamp=held.timestamp))
+            if held.role == "user":
+                self._say(held.blocks, held.lane, is_prompt=False, synthetic=held.synthetic)
+            else:
+                part = Part(role="assistant", blocks=held.blocks)
+                for block in held.blocks:
+                    self._block(Whole(part), block, held.lane, held.response)
+        self._line = line
+
+    # --- Events
+
+    def _says(self, step: Says) -> None:
+        if step.type in _OF_TURN:
+            self._ensure_turn("callback" if step.type == "agent_callback" else "system")
+        self._emit(step.type, step.payload)
+
+    def _passes(self, step: Passes) -> None:
+        event = {**step.event, "sessionId": self._context.session_id}
+        self._events.append(event)
+        self.observe(event)
+
+    def _emit(
+        self, wire: str, payload: Block, lane: str = "", response: str | None = None, *, id: str | None = None
+    ) -> None:
+        facts, turn = self._line.facts, self._state.turn
+        event: Event = {
+            "id": id or self._context.generate_event_id(),
+            "timestamp": self._context.timestamp() if facts.timestamp is None else max(0, facts.timestamp),
+            "sessionId": self._context.session_id,
+            "type": wire,
+        }
+        if turn is not None:
+            event["turnId"] = turn.id
+        if response:
+            event["responseId"] = response
+        if facts.uuid is not None:
+            event["recordId"] = facts.uuid
+        event["payload"] = {**payload, "parentToolCallId": lane} if lane else payload
+        self._events.append(event)
+
+
+_Unit = tuple[Block, Callable[[], None]]
+
+_FOLLOW: Mapping[type, Callable[[Normalizer, Any], None]] = {
+    Closed: Normalizer._closed,
+    Counted: Normalizer._counted,
+    Fragment: Normalizer._fragment,
+    Interrupts: Normalizer._interrupts,
+    Passes: Normalizer._passes,
+    ResponseEnds: Normalizer._ends_response,
+    ResponseStarts: Normalizer._starts_response,
+    Says: Normalizer._says,
+    Settled: Normalizer._settled,
+    TurnEnds: Normalizer._ends_turn,
+    TurnStarts: Normalizer._starts_turn,
+    Whole: Normalizer._whole,
+}
+
+_TELL: Mapping[Speaker | None, Callable[[Normalizer, Whole], None]] = {
+    "assistant": Normalizer._answer,
+    "system": Normalizer._system,
+    "user": Normalizer._user,
+    None: lambda normalizer, step: None,
+}
+
+_SPOKEN = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
+"""How the events of a slot of this kind begin."""
+_SLOT_OF = {"text": "text", "thinking": "thinking", "tool_use": "input"}
+_RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
+_REVOCABLE = frozenset({"assistant_done", "thinking_done", "user_message"})
+_UNCOVERED = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
+_BESIDE = frozenset({"extra", "source_type"})
+_OF_TURN = frozenset({"agent_message", "agent_callback"})
+
+
+def _restored(state: str | None) -> _State:
+    """A state that another version left, and this one cannot read, is forgotten."""
+    try:
+        return _State() if state is None else _decode_state(state)
+    except msgspec.MsgspecError:
+        return _State()
+
+
+def _digest(text: bytes) -> str:
+    return blake2b(text, digest_size=8).hexdigest()
+
+
+def _lane(part: Part) -> str:
+    lane = part.metadata.get("parentToolUseId")
+    return lane if isinstance(lane, str) else ""
+
+
+def _said(part: Part) -> str:
+    """Its texts, by which twins are found: what it reasoned, where it says nothing."""
+    return "".join(block["text"] for block in part.blocks if block["type"] == "text") or "".join(
+        block["thinking"] for block in part.blocks if block["type"] == "thinking"
+    )
+
+
+def _may_answer(call: _Call, block: Block) -> bool:
+    """Whether a result that names no call is of this one: they are answered in their order."""
+    tool = (block.get("extra") or {}).get("name")
+    return not (call.is_answered or call.is_named) and (tool is None or tool == call.tool)
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
+
+
+def _system_event(text: str, variant: str | None) -> tuple[str, Block]:
+    if variant == "error":
+        return "error", {"code": "error", "message": text}
+    if variant == "summary":
+        return "summary", {"text": text}
+    return "system_message", {"text": text} if variant is None else {"text": text, "variant": variant}
+
+
+def _sum(usages: Iterable[Block]) -> Block:
+    """Of several answers: counts added up; of one, all that it tells."""
+    told = [usage for usage in usages if usage]
+    if len(told) == 1:
+        return told[0]
+    total: Block = {}
+    for usage in told:
+        for name, count in usage.items():
+            if count.__class__ is int:
+                total[name] = total.get(name, 0) + count
+    return total

@@ -1,0 +1,22 @@
+"""What a log of events is turned into for the next step: requests of an API, a prompt for a CLI, a line of a list.
+
+Every projection takes events in the order of their log, typed or as plain objects in wire form (what `read_event`
+accepts), and depends on nothing else. They agree on what the conversation is, which `_conversation` says once.
+"""
+
+from ash_shared.projections._log import Events
+from ash_shared.projections.anthropic_messages import to_anthropic_messages
+from ash_shared.projections.claude_prompt import to_claude_prompt
+from ash_shared.projections.codex_prompt import to_codex_prompt
+from ash_shared.projections.openai_messages import to_openai_messages
+from ash_shared.projections.session_summary import SessionSummary, to_session_summary
+
+__all__ = [
+    "Events",
+    "SessionSummary",
+    "to_anthropic_messages",
+    "to_claude_prompt",
+    "to_codex_prompt",
+    "to_openai_messages",
+    "to_session_summary",
+]

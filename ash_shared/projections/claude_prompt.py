@@ -1,0 +1,55 @@
+"""A log of events as one prompt for Claude Code: each message between tags, as Claude is used to read."""
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+from ash_shared.projections._conversation import Item, Said, conversation
+from ash_shared.projections._log import Events
+from ash_shared.projections._pieces import arguments_of, result_blocks, text_of
+
+_INTRODUCTION = "This is our conversation so far. Go on from where it ends."
+_OURS = re.compile(r"</?(?:conversation|user|assistant|tool_call|tool_result)(?:-(\d{1,9}))?(?![\w-])")
+
+
+class _Element(NamedTuple):
+    tag: str
+    attributes: str
+    text: str
+
+
+def to_claude_prompt(events: Events) -> str:
+    """The conversation, to be handed over with `claude -p`; empty where nothing was said.
+
+    The texts stand as they are. Where one of them holds a tag of ours, all of ours carry a number that no text holds
+    (`<user-2>`), so that nobody's text can pass for somebody else's.
+    """
+    elements = [element for item in conversation(events) for element in _elements(item)]
+    if not elements:
+        return ""
+    mark = _mark([element.text for element in elements])
+    inside = "\n".join(
+        f"<{tag}{mark}{attributes}>\n{text}\n</{tag}{mark}>" for tag, attributes, text in elements
+    )
+    return f"{_INTRODUCTION}\n\n<conversation{mark}>\n{inside}\n</conversation{mark}>\n"
+
+
+def _elements(item: Item) -> Iterator[_Element]:
+    if isinstance(item, Said):
+        yield _Element("user", "", text_of(item.blocks))
+        return
+    if item.blocks:
+        yield _Element("assistant", "", text_of(item.blocks))
+    for call in item.calls:
+        if call.result is not None:
+            failed = ' error="true"' if call.result.get("error") is not None else ""
+            yield _Element("tool_call", f' name="{call.name}"', arguments_of(call.args))
+            yield _Element("tool_result", failed, text_of(result_blocks(call.result)))
+
+
+def _mark(texts: list[str]) -> str:
+    """What our tags carry: nothing, or the first number that no tag in these texts has."""
+    used = {int(number or 1) for text in texts for number in _OURS.findall(text)}
+    free = next(number for number in count(1) if number not in used)
+    return "" if free == 1 else f"-{free}"

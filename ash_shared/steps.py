@@ -1,0 +1,197 @@
+"""What a record adds to its session, as values: parts of standard messages, and steps of the log of events.
+
+Providers make these, each of one record alone. `standard` puts parts together, `normalize` follows steps; there is no
+state anywhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ash_shared.blocks import Block
+
+Speaker = Literal["user", "assistant", "system"]
+"""In whose name a standard message stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a record adds to the standard messages of its session; most records add one, a request one per message.
+
+    `standard.transform_messages` puts the parts of all records together. A part that has no role is not a message of
+    its own: its usage, metadata and error go to the last assistant message.
+    """
+
+    role: Speaker | None
+    blocks: list[Block] = field(default_factory=list)
+    key: str | None = None
+    """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
+    keeps_key: bool = False
+    """Whether the key names one message in all of the session, and whoever came first with it tells the role: for
+    formats that write a message and its parts apart."""
+    replaces: bool = False
+    """Whether the blocks take the place of those of an earlier part with this key: of an item that was completed."""
+    adjoins: bool = False
+    """Whether it goes on the message just before it, if that one adjoins, too, and has the same role: for formats that
+    write the items of an answer one by one and do not say which answer they are of."""
+    echo: bool = False
+    """Whether the same text may stand in the turn once more, in the part that counts."""
+    id: str | None = None
+    """Where it is not the record's own `uuid`."""
+    timestamp: int | None = None
+    """Where it is not the record's own."""
+    usage: Block | None = None
+    """From `wire.token_usage`; of several for one message, the last counts."""
+    usage_of_turn: bool = False
+    """Whether the turn ends here, and the usage, if there is any, is that of all its answers: it counts only where none
+    of them told its own."""
+    usage_key: str | None = None
+    """Usage with a key that was there before is a repetition, and counts nothing."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of `MessageMetadata` by their wire names; those whose value is None are left out."""
+    total_cost: float | None = None
+    """In US dollars, of the whole session so far; told where a turn ends."""
+    error: Block | None = None
+    """The keys of `MessageError`."""
+    original: Any = None
+    """The piece of the record that is this message, where the record holds several."""
+    results: Mapping[str, Block] = field(default_factory=dict)
+    """By call id: keys to add to a tool result that another record holds."""
+    retracts: tuple[str, ...] = ()
+    """Ids of records that this one revokes."""
+    rewinds_to: str | None = None
+    """The id of a message that this record revokes with all that came after it, and all before if it is not known."""
+
+
+class Fragment(NamedTuple):
+    """A piece of something that is being written: a text, reasoning, the arguments of a call, what a tool writes."""
+
+    kind: Literal["text", "thinking", "input", "output"]
+    text: str
+    """What is added; empty where it only begins."""
+    slot: str = ""
+    """Which of the things that the response has open, by its place on the wire, e.g. `0/1`. Unused for output."""
+    call: str | None = None
+    """Of input: the id of the call, on the piece that begins it at least. Of output: the call that it is of."""
+    name: str | None = None
+    """Of input: the tool, on the piece that begins it at least."""
+    is_whole: bool = False
+    """Whether the text is all there is so far, and only its end is new."""
+    given: Any = ""
+    """Of input: the arguments, where no piece of them comes."""
+    more: Mapping[str, Any] = {}
+    """Further keys of the payload, of the chunk and of the whole: `variant`, `phase`, `stream`, `executor`."""
+    lane: str = ""
+    """The call that started the subagent that writes; the main conversation has none."""
+    scoped: bool = False
+    """As of `Whole`."""
+
+
+class Closed(NamedTuple):
+    """What a slot holds is whole now."""
+
+    slot: str
+    text: str | None = None
+    """All of it, where the wire says it once more: it wins over the pieces."""
+    waits: bool = False
+    """Whether it is not told yet: the record that holds it all follows, as a rule."""
+    more: Mapping[str, Any] = {}
+    lane: str = ""
+
+
+class Settled(NamedTuple):
+    """All that is open of these kinds is whole: something else has begun."""
+
+    kinds: tuple[Literal["text", "thinking", "input"], ...] = ("text", "thinking", "input")
+    lane: str = ""
+    prefix: str = ""
+    """Only slots whose names begin so."""
+
+
+class Whole(NamedTuple):
+    """A part of a message, at rest: it takes the place of the pieces that came of it."""
+
+    part: Part
+    slot: str | None = None
+    """Which of the open things of the response it is, with all that are below it (`3` is `3/0`, too); it is left out
+    where it was told before. Without one, each block stands for the first that is open of its kind."""
+    holds: bool = False
+    """Of an `echo` of the user: whether it waits for the record that it announces, and is told when none comes."""
+    scoped: bool = False
+    """Whether ids of calls are unique in their turn only: they are told with the turn's id before them."""
+
+
+class ResponseStarts(NamedTuple):
+    """An answer of the model begins."""
+
+    id: str | None
+    is_explicit: bool = True
+    """False where every piece repeats the id: it begins an answer only where none is open."""
+    lane: str = ""
+
+
+class ResponseEnds(NamedTuple):
+    """It is whole, and so is all that it has open."""
+
+    stop_reason: str | None = None
+    is_final: bool = False
+    """Whether the turn ends with it; usage may still follow."""
+    lane: str = ""
+
+
+class Counted(NamedTuple):
+    """What an answer cost so far."""
+
+    usage: Block | None
+    """From `wire.token_usage`."""
+    key: str = ""
+    """Of several with the same key the last counts."""
+
+
+class TurnStarts(NamedTuple):
+    """A turn begins, and its end will be told, too."""
+
+    id: str | None = None
+    trigger: Literal["user", "callback", "system"] = "user"
+
+
+class TurnEnds(NamedTuple):
+    usage: Block | None = None
+    """Of the whole turn; without it, the sum of what its answers cost."""
+    total_cost: float | None = None
+    """In US dollars, of the whole session so far."""
+
+
+class Interrupts(NamedTuple):
+    """The turn was stopped: what is open is left as it is, and the turn ends."""
+
+    reason: Literal["user_cancel", "timeout", "error"]
+
+
+class Says(NamedTuple):
+    """An event as it is, e.g. `error`."""
+
+    type: str
+    payload: Block
+
+
+class Passes(NamedTuple):
+    """The record is an event already."""
+
+    event: Block
+
+
+Step: TypeAlias = (
+    Fragment
+    | Closed
+    | Settled
+    | Whole
+    | ResponseStarts
+    | ResponseEnds
+    | Counted
+    | TurnStarts
+    | TurnEnds
+    | Interrupts
+    | Says
+    | Passes
+)
