@@ -87,6 +87,12 @@ class SequenceMismatch(AshError):
     status, code, title = 409, "sequence_mismatch", "The session has gone on since the expected sequence."
 
 
+class CursorAhead(AshError):
+    """Carries `currentSequence`."""
+
+    status, code, title = 409, "cursor_ahead", "The cursor lies behind the last entry of the session."
+
+
 class BodyTooLarge(AshError):
     status, code, title = 413, "body_too_large", "The body is larger than the server accepts."
 

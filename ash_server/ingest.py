@@ -5,7 +5,8 @@ from uuid import UUID, uuid5
 from ash_server.db.messages import NewMessage
 from ash_server.db.sessions import uuid7
 from ash_shared.message import Role
-from ash_shared.parse import describe_message
+from ash_shared.normalize import line_of
+from ash_shared.parse import describe_read, read_raw
 
 
 def new_message(
@@ -16,7 +17,8 @@ def new_message(
     Its id is the given one; else it follows from the session, the provider's own id in the text, and the text,
     so that a repeated line is stored once; else it is random, so that the text is stored each time.
     """
-    described = describe_message(raw, source)
+    read = read_raw(raw, source)
+    described = describe_read(read, source)
     return NewMessage(
         id=id if id is not None else _derived_id(session_id, described.facts.uuid, raw),
         given=id is not None,
@@ -24,6 +26,7 @@ def new_message(
         described=described._replace(role=role) if role else described,
         role_given=role is not None,
         source_given=source is not None,
+        line=line_of(read, source, role),
     )
 
 

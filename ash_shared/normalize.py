@@ -18,7 +18,7 @@ import msgspec
 from ash_shared.blocks import Block, pick
 from ash_shared.events import ChatEvent, read_event
 from ash_shared.message import Facts, Role
-from ash_shared.parse import read_raw
+from ash_shared.parse import Read, read_raw
 from ash_shared.steps import (
     Closed,
     Counted,
@@ -32,11 +32,12 @@ from ash_shared.steps import (
     Settled,
     Speaker,
     Step,
+    Stray,
     TurnEnds,
     TurnStarts,
     Whole,
 )
-from ash_shared.wire import input_of
+from ash_shared.wire import input_of, placed, unfinished
 
 Event = dict[str, Any]
 """A chat event in its wire form, not yet typed."""
@@ -59,9 +60,17 @@ class Line(NamedTuple):
     source: str
 
 
+NORMALIZER_VERSION = 1
+"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
+
+
 def read_line(raw: str | bytes, source: str | None = None, role: Role | None = None) -> Line:
     """What a stored text adds. `role` is what its writer said of it. Never raises."""
-    read = read_raw(raw, source)
+    return line_of(read_raw(raw, source), source, role)
+
+
+def line_of(read: Read, source: str | None = None, role: Role | None = None) -> Line:
+    """As `read_line`, for what was read already."""
     return Line(read.steps(source, role), read.facts(), read.source(source))
 
 
@@ -78,12 +87,18 @@ class _Slot(msgspec.Struct, omit_defaults=True):
     given: Any = ""
     more: dict[str, Any] = {}
     is_whole: bool = False
+    is_built: bool = False
+    """Whether `given` holds the arguments, and the text only shows them."""
 
 
 class _Response(msgspec.Struct, omit_defaults=True):
     id: str | None = None
     told: list[str] = []
     """The slots that became events."""
+    outputs: dict[str, str] = {}
+    """By slot: the call whose output it is."""
+    is_begun: bool = False
+    """Whether the wire said that it begins, and so will say that it ends."""
     is_over: bool = False
 
 
@@ -93,6 +108,8 @@ class _Call(msgspec.Struct, omit_defaults=True):
     """Characters of output so far."""
     is_named: bool = True
     """Whether the provider gave it an id."""
+    is_hosted: bool = False
+    """Whether the provider runs the tool itself."""
     is_answered: bool = False
 
 
@@ -146,6 +163,10 @@ class _State(msgspec.Struct, omit_defaults=True):
     results: dict[str, dict[str, Any]] = {}
     """By call: what belongs to a result that has not come yet."""
     costs: float = 0.0
+    is_interrupted: bool = False
+    """Whether the last turn was, and no other has begun."""
+    has_records: bool = False
+    """Whether a line of a known format has come."""
 
 
 _MOST_HELD, _MOST_SAID, _MOST_TOLD, _MOST_CALLS, _MOST_ANSWERED, _MOST_USAGES = 50, 16, 32, 1000, 100, 8
@@ -183,6 +204,8 @@ class Normalizer:
         self._context, self._line, self._events = context, line, []
         for step in line.steps:
             _FOLLOW[step.__class__](self, step)
+        if line.source != "unknown":
+            self._state.has_records = True
         return self._events
 
     def close(self, context: Context) -> list[Event]:
@@ -190,6 +213,7 @@ class Normalizer:
         self._context, self._line, self._events = context, Line((), Facts(), "unknown"), []
         state = self._state
         is_cut = any(slot.text and not slot.is_whole for slot in state.slots)
+        is_cut = is_cut or any(known.is_begun and not known.is_over for known in state.responses.values())
         self._close_all()
         self._release(state.held)
         if state.turn is not None:
@@ -199,20 +223,60 @@ class Normalizer:
                 self._end_turn(partial=True)
             else:
                 self._end_turn(partial=waits and not state.turn.is_over)
-        self._state = _State(turns=state.turns, costs=state.costs)
+        self._state = _State(turns=state.turns, costs=state.costs, has_records=state.has_records)
         return self._events
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event that somebody else put into the log."""
-        wire, turn, payload = event["type"], event.get("turnId"), event["payload"]
-        if wire in ("turn_start", "user_message") and turn and (self._turn_id() != turn):
-            self._begin(turn, is_told=wire == "turn_start")
-        elif wire == "turn_end":
+        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn. Of what is no
+        part of an event as it should be, nothing is noted."""
+        wire, payload = event["type"], event.get("payload")
+        note = _NOTES.get(wire)
+        if note is not None and payload.__class__ is dict:
+            note(self, event, payload)
+
+    def _note_begin(self, event: Event, payload: Block) -> None:
+        turn = event.get("turnId")
+        if turn.__class__ is not str and event["type"] == "turn_start":
+            turn = event.get("id")
+        if turn.__class__ is str and turn and turn != self._turn_id():
             self._forget_turn()
-        elif wire == "tool_call":
-            self._note_call(payload["toolCallId"], payload["toolName"])
-        elif wire == "tool_result" and payload["toolCallId"] in self._state.calls:
+            self._begin(turn, is_told=event["type"] == "turn_start")
+
+    def _note_end(self, event: Event, payload: Block) -> None:
+        if event.get("turnId", self._turn_id()) == self._turn_id():
+            self._forget_turn()
+
+    def _note_said(self, event: Event, payload: Block) -> None:
+        """The assistant is at work, in the turn that it names where none is open."""
+        if self._state.turn is None:
+            self._note_begin(event, payload)
+        turn = self._state.turn
+        if turn is None or event.get("turnId", turn.id) != turn.id:
+            return
+        turn.is_fresh = False
+        if event["type"] == "assistant_done" and "parentToolCallId" not in payload:
+            turn.has_text = True
+        id, tool = payload.get("toolCallId"), payload.get("toolName")
+        if event["type"] == "tool_call" and id.__class__ is str and tool.__class__ is str:
+            self._note_call(id, tool)
+
+    def _note_output(self, event: Event, payload: Block) -> None:
+        call = self._call_of(payload)
+        chunk, offset = payload.get("chunk"), payload.get("offset")
+        if call is not None and chunk.__class__ is str and offset.__class__ is int:
+            call.written = max(call.written, offset + len(chunk))
+
+    def _note_result(self, event: Event, payload: Block) -> None:
+        if self._call_of(payload) is not None:
             self._answered(payload["toolCallId"])
+
+    def _call_of(self, payload: Block) -> _Call | None:
+        id = payload.get("toolCallId")
+        return self._state.calls.get(id) if id.__class__ is str else None
+
+    def _note_reset(self, event: Event, payload: Block) -> None:
+        """What comes after is another reading of all."""
+        self._state = _State(has_records=self._state.has_records)
 
     # --- Turns
 
@@ -221,6 +285,7 @@ class Normalizer:
 
     def _begin(self, id: str, *, is_told: bool) -> _Turn:
         self._state.turn = turn = _Turn(id, is_told=is_told)
+        self._state.is_interrupted = False
         self._state.turns += 1
         return turn
 
@@ -251,16 +316,18 @@ class Normalizer:
             self._emit("interrupt", {"reason": "error"})
         self._end_turn(partial=is_cut)
 
-    def _ends_turn(self, step: TurnEnds) -> None:
+    def _ends_turn(self, step: TurnEnds, *, partial: bool = False) -> None:
         turn = self._state.turn
+        cost = None
+        if step.total_cost is not None:
+            cost = max(0.0, step.total_cost - self._state.costs)
+            self._state.costs = step.total_cost
         if turn is None:
             return
         if step.usage is not None:
             turn.usage = {"": step.usage}
-        if step.total_cost is not None:
-            turn.cost = max(0.0, step.total_cost - self._state.costs)
-            self._state.costs = step.total_cost
-        self._end_turn()
+        turn.cost = turn.cost if cost is None else cost
+        self._end_turn(partial=partial)
 
     def _end_turn(self, *, partial: bool = False) -> None:
         turn = self._state.turn
@@ -284,10 +351,19 @@ class Normalizer:
         state.calls = {id: call for id, call in state.calls.items() if not call.is_answered}
 
     def _interrupts(self, step: Interrupts) -> None:
+        is_open = self._state.turn is not None and not self._state.turn.is_over
+        if not is_open and (step.if_open or self._state.is_interrupted):
+            self._ends_turn(step.end or TurnEnds())
+            return
+        if step.error is not None and self._state.has_failed and self._state.turn is None:
+            return
         self._ensure_turn()
         self._close_all()
+        if step.error is not None:
+            self._emit("error", step.error)
         self._emit("interrupt", {"reason": step.reason})
-        self._end_turn(partial=True)
+        self._ends_turn(step.end or TurnEnds(), partial=True)
+        self._state.is_interrupted = True
 
     def _ensure_turn(self, trigger: Literal["user", "callback", "system"] = "system") -> _Turn:
         if self._state.turn is not None and self._state.turn.is_over:
@@ -309,27 +385,36 @@ class Normalizer:
         known = self._state.responses.get(step.lane)
         if known is not None:
             is_same = step.id is None or step.id == known.id or known.id is None
-            if not step.is_explicit and (not known.is_over or is_same):
+            if step.resumes and step.id is not None and step.id == known.id:
+                return
+            if not step.is_explicit and (is_same or not (known.is_over or step.is_stable)):
                 known.id = known.id or step.id
                 return
             self._leave(step.lane)
         if self._state.turn is not None and self._state.turn.is_over:
             self._end_turn()
-        self._state.responses[step.lane] = _Response(step.id)
+        self._state.has_failed = False
+        self._state.responses[step.lane] = _Response(step.id, is_begun=step.is_explicit)
 
     def _ends_response(self, step: ResponseEnds) -> None:
         more = {} if step.stop_reason is None else {"stopReason": step.stop_reason}
         for slot in [slot for slot in self._state.slots if slot.lane == step.lane]:
-            self._tell(slot, more if slot.kind == "text" else {})
+            cut = {"partial": True} if step.is_partial and not slot.is_whole else {}
+            self._tell(slot, {**more, **cut} if slot.kind == "text" else cut)
         self._response(step.lane).is_over = True
-        if step.is_final and self._state.turn is not None:
+        if step.is_final and self._state.turn is not None and not (step.unless_called and self._waits()):
             self._state.turn.is_over = True
 
     def _counted(self, step: Counted) -> None:
         turn = self._state.turn
+        if turn is None and step.revises and step.usage is not None:
+            turn = self._ensure_turn()
         if turn is None:
             return
-        if step.usage is not None:
+        if step.usage is not None and step.revises:
+            key = step.key or self._open_response("") or "open"
+            self._count(turn, key, _revised(turn.usage.get(key, {}), step.usage))
+        elif step.usage is not None:
             self._count(turn, step.key, step.usage)
         if turn.is_over:
             self._end_turn()
@@ -351,7 +436,13 @@ class Normalizer:
         slot = self._slot(piece)
         if slot is None:
             return
+        slot.more = _joined(slot.more, piece.more)
         added = piece.text[len(slot.text) :] if piece.is_whole else piece.text
+        if piece.path:
+            added = _built(slot, piece)
+        if piece.is_last and (slot.is_whole or not slot.text):
+            slot.text, slot.is_whole = slot.text + added, True
+            return
         if not added:
             return
         payload: Block = {"text": added}
@@ -371,7 +462,7 @@ class Normalizer:
             if slot.name == piece.slot and slot.lane == piece.lane:
                 return slot
         response = self._response(piece.lane)
-        if piece.kind == "output" or piece.slot in response.told:
+        if piece.kind == "output" or (_is_told(piece.slot, response) and not piece.reopens):
             return None
         turn = self._active()
         call = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
@@ -385,7 +476,6 @@ class Normalizer:
             call=call,
             tool=piece.name or "",
             given=piece.given,
-            more={key: value for key, value in piece.more.items() if key != "stream"},
         )
         self._state.slots.append(slot)
         return slot
@@ -393,6 +483,7 @@ class Normalizer:
     def _output(self, piece: Fragment) -> None:
         turn = self._active()
         id = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
+        id = self._response(piece.lane).outputs.setdefault(piece.slot, id) if piece.slot else id
         call = self._state.calls.get(id) or self._note_call(id, piece.name or "")
         added = piece.text[call.written :] if piece.is_whole else piece.text
         if added and not call.is_answered:
@@ -433,9 +524,9 @@ class Normalizer:
         beside = {**slot.more, **(more or {})}
         if slot.kind == "input":
             if slot.tool or slot.text:
-                args = input_of(slot.text) if slot.text else slot.given
+                args = input_of(slot.text) if slot.text and not slot.is_built else slot.given
                 self._call(slot.call, slot.tool, args, beside, slot.lane, slot.response)
-        elif slot.text:
+        elif slot.text or "signature" in slot.more:
             self._speak(f"{_SPOKEN[slot.kind]}_done", {"text": slot.text, **beside}, slot.lane, slot.response)
 
     def _speak(self, wire: str, payload: Block, lane: str, response: str | None) -> None:
@@ -457,6 +548,10 @@ class Normalizer:
         calls[id] = _Call(tool, is_named=is_named)
         return calls[id]
 
+    def _waits(self) -> bool:
+        """Whether a call waits for the user's side to answer."""
+        return any(not (call.is_answered or call.is_hosted) for call in self._state.calls.values())
+
     def _answered(self, id: str) -> None:
         """Those that were answered last are remembered until the turn ends."""
         calls = self._state.calls
@@ -470,7 +565,8 @@ class Normalizer:
     ) -> None:
         self._active()
         own = self._context.generate_event_id()
-        self._note_call(id or own, tool, is_named=bool(id))
+        call = self._note_call(id or own, tool, is_named=bool(id))
+        call.is_hosted = more.get("executor") is not None
         payload = {"toolCallId": id or own, "toolName": tool, "args": args, **more}
         self._emit("tool_call", payload, lane, response, id=own)
 
@@ -478,6 +574,8 @@ class Normalizer:
         turn, calls = self._active(), self._state.calls
         told = block.get("tool_use_id")
         id = self._scoped(told, turn) if step.scoped else told
+        if id is None and step.slot is not None:
+            id = self._response(lane).outputs.get(step.slot)
         if id is None:
             id = next((known for known, call in calls.items() if _may_answer(call, block)), None)
         if id in calls and calls[id].is_answered and step.part.replaces:
@@ -497,10 +595,18 @@ class Normalizer:
     # --- Parts at rest
 
     def _whole(self, step: Whole) -> None:
-        part = step.part
+        part, line = step.part, self._line
+        if part.usage_of_turn and self._state.is_interrupted:
+            self._account(part)
+            return
+        if part.id is not None or part.timestamp is not None:
+            uuid, time = part.id or line.facts.uuid, part.timestamp
+            time = line.facts.timestamp if time is None else time
+            self._line = line._replace(facts=line.facts._replace(uuid=uuid, timestamp=time))
         if part.blocks:
             _TELL[part.role](self, step)
         self._beside(part)
+        self._line = line
 
     def _beside(self, part: Part) -> None:
         """What a part says beside its blocks."""
@@ -512,9 +618,21 @@ class Normalizer:
             known = self._state.calls.get(call)
             if known is None or not known.is_answered:
                 self._state.results.setdefault(call, {}).update(more)
-        if part.error is not None:
+        if part.error is not None and not self._is_known(part.error, part):
+            if part.role == "assistant":
+                self._active()
             self._emit("error", dict(part.error))
         self._account(part)
+
+    def _is_known(self, error: Block, part: Part) -> bool:
+        """Whether an error that is a copy was told before."""
+        said, digest = self._state.said, _digest(f"error{error['message']}".encode("utf-8", "replace"))
+        if part.echo and digest in said:
+            said.remove(digest)
+            return True
+        if not part.echo:
+            self._state.said = [*said, digest][-_MOST_SAID:]
+        return False
 
     def _account(self, part: Part) -> None:
         turn, cost = self._state.turn, part.metadata.get("costUsd")
@@ -613,7 +731,7 @@ class Normalizer:
         units: list[_Unit] = [(block, partial(self._result, step, block, lane)) for block in results]
         if others:
             synthetic = bool(part.metadata.get("synthetic"))
-            is_prompt = not (results or lane or part.metadata.get("agentId"))
+            is_prompt = not (results or lane or step.within or part.metadata.get("agentId"))
             units.append(
                 ({"said": others}, partial(self._say, others, lane, is_prompt=is_prompt, synthetic=synthetic))
             )
@@ -756,6 +874,14 @@ class Normalizer:
             self._ensure_turn("callback" if step.type == "agent_callback" else "system")
         self._emit(step.type, step.payload)
 
+    def _stray(self, step: Stray) -> None:
+        if step.in_stream or self._state.has_records:
+            if step.text.strip():
+                self._emit("raw", {"source": self._line.source, "raw": step.text})
+        else:
+            blocks = [{"type": "text", "text": step.text}]
+            self._say(blocks, "", is_prompt=True, synthetic=False)
+
     def _passes(self, step: Passes) -> None:
         event = {**step.event, "sessionId": self._context.session_id}
         self._events.append(event)
@@ -793,9 +919,29 @@ _FOLLOW: Mapping[type, Callable[[Normalizer, Any], None]] = {
     ResponseStarts: Normalizer._starts_response,
     Says: Normalizer._says,
     Settled: Normalizer._settled,
+    Stray: Normalizer._stray,
     TurnEnds: Normalizer._ends_turn,
     TurnStarts: Normalizer._starts_turn,
     Whole: Normalizer._whole,
+}
+
+_NOTES: Mapping[str, Callable[[Normalizer, Event, Block], None]] = {
+    **dict.fromkeys(("turn_start", "user_message"), Normalizer._note_begin),
+    **dict.fromkeys(
+        (
+            "assistant_chunk",
+            "assistant_done",
+            "thinking_chunk",
+            "thinking_done",
+            "tool_call",
+            "tool_input_chunk",
+        ),
+        Normalizer._note_said,
+    ),
+    "reset": Normalizer._note_reset,
+    "tool_output_chunk": Normalizer._note_output,
+    "tool_result": Normalizer._note_result,
+    "turn_end": Normalizer._note_end,
 }
 
 _TELL: Mapping[Speaker | None, Callable[[Normalizer, Whole], None]] = {
@@ -821,6 +967,18 @@ def _restored(state: str | None) -> _State:
         return _State() if state is None else _decode_state(state)
     except msgspec.MsgspecError:
         return _State()
+
+
+def _built(slot: _Slot, piece: Fragment) -> str:
+    """Puts a value into the arguments of a call; what that adds to their text, as far as it is written."""
+    slot.given, slot.is_built = placed(slot.given, piece.path, piece.value), True
+    text = unfinished(slot.given, piece.path)
+    return text[len(slot.text) :] if text.startswith(slot.text) else ""
+
+
+def _is_told(slot: str, response: _Response) -> bool:
+    """Whether it was told, or what it is a part of."""
+    return any(slot == told or slot.startswith(f"{told}/") for told in response.told)
 
 
 def _digest(text: bytes) -> str:
@@ -858,6 +1016,26 @@ def _system_event(text: str, variant: str | None) -> tuple[str, Block]:
     if variant == "summary":
         return "summary", {"text": text}
     return "system_message", {"text": text} if variant is None else {"text": text, "variant": variant}
+
+
+def _joined(more: Block, added: Mapping[str, Any]) -> Block:
+    """Further keys of a slot with those of its next piece: of lists, the items of both."""
+    lists = {
+        name: more[name] + value
+        for name, value in added.items()
+        if value.__class__ is list and more.get(name).__class__ is list
+    }
+    return {**more, **{name: value for name, value in added.items() if name != "stream"}, **lists}
+
+
+def _revised(told: Block, usage: Block) -> Block:
+    """Counts of an answer with the later ones in their places."""
+    both = {**told, **usage}
+    if told.get("vendor").__class__ is dict and usage.get("vendor").__class__ is dict:
+        later = {name: count for name, count in usage["vendor"].items() if count is not None}
+        both["vendor"] = {**told["vendor"], **later}
+    both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
+    return both
 
 
 def _sum(usages: Iterable[Block]) -> Block:

@@ -32,7 +32,7 @@ from ash_shared.blocks import (
 from ash_shared.content import MessageContent
 from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Reading, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, discover, message_of, speaker
-from ash_shared.steps import Counted, Says, Step, Whole
+from ash_shared.steps import Counted, Step, Stray, Whole
 from ash_shared.visibility import is_system_message, visible_text
 
 PARSER_VERSION = 2
@@ -84,7 +84,11 @@ def read_message(raw: str | bytes, source: str | None = None) -> Reading:
 
 def describe_message(raw: str | bytes, source: str | None = None) -> Description:
     """What storing a text needs to know of it. Never raises."""
-    read = read_raw(raw, source)
+    return describe_read(read_raw(raw, source), source)
+
+
+def describe_read(read: "Read", source: str | None) -> Description:
+    """As `describe_message`, for what was read already."""
     kind, role, blocks = read.reading
     return Description(
         source=read.source(source),
@@ -302,8 +306,8 @@ class Read(Struct, frozen=True):
         """What it adds to the log of events; `declared` and `role` are what its writer said of it. Never raises."""
         if self.elements:
             return [step for element in self.elements for step in element.steps(declared)]
-        if self.record is None and declared is not None and role is None:
-            return _beside_stream(self.reading, declared)
+        if self.record is None and self.reading.kind == "message" and role is None:
+            return _beside_records(self.reading.blocks[0]["text"], declared)
         told = self._told_steps()
         if told is not None:
             return told
@@ -323,14 +327,9 @@ class Read(Struct, frozen=True):
             return None
 
 
-def _beside_stream(reading: RecordReading, source: str) -> list[Step]:
-    """A text that is no record, in the midst of records: shown as it is, since nobody said it to anybody."""
-    block = reading.blocks[0]
-    if block["type"] == "raw":
-        return [Whole(Part(role="system", blocks=reading.blocks))]
-    if block["text"].strip() == "[DONE]":
-        return [Counted(None)]
-    return [Says("raw", {"source": source, "raw": block["text"]})] if block["text"].strip() else []
+def _beside_records(text: str, declared: str | None) -> list[Step]:
+    """A text that is no record. The streams of an API end with `[DONE]`, which says that nothing follows."""
+    return [Counted(None)] if text.strip() == "[DONE]" else [Stray(text, declared is not None)]
 
 
 def read_raw(raw: str | bytes, source: str | None) -> Read:

@@ -70,7 +70,8 @@ class Fragment(NamedTuple):
     text: str
     """What is added; empty where it only begins."""
     slot: str = ""
-    """Which of the things that the response has open, by its place on the wire, e.g. `0/1`. Unused for output."""
+    """Which of the things that the response has open, by its place on the wire, e.g. `0/1`. Of output: what it is the
+    same call by, where not every piece, or the result, names it."""
     call: str | None = None
     """Of input: the id of the call, on the piece that begins it at least. Of output: the call that it is of."""
     name: str | None = None
@@ -80,11 +81,19 @@ class Fragment(NamedTuple):
     given: Any = ""
     """Of input: the arguments, where no piece of them comes."""
     more: Mapping[str, Any] = {}
-    """Further keys of the payload, of the chunk and of the whole: `variant`, `phase`, `stream`, `executor`."""
+    """Further keys of the payload, of the chunk and of the whole: `variant`, `phase`, `stream`, `executor`. Those of
+    later pieces are added, lists at their ends."""
     lane: str = ""
     """The call that started the subagent that writes; the main conversation has none."""
     scoped: bool = False
     """As of `Whole`."""
+    is_last: bool = False
+    """Whether the record that it is of also ends it: where nothing came before, the whole alone is told."""
+    reopens: bool = False
+    """Whether a slot of this name may have been told before: for formats that name no places."""
+    path: str = ""
+    """Of input that comes value by value: where in the arguments `value` goes, as a JSON path. Texts are added up."""
+    value: Any = None
 
 
 class Closed(NamedTuple):
@@ -119,6 +128,10 @@ class Whole(NamedTuple):
     """Of an `echo` of the user: whether it waits for the record that it announces, and is told when none comes."""
     scoped: bool = False
     """Whether ids of calls are unique in their turn only: they are told with the turn's id before them."""
+    within: bool = False
+    """Of the user: whether it is said in the midst of a turn, or to a subagent: no turn begins with it."""
+    more: Mapping[str, Any] = {}
+    """Further keys of the payload of what the assistant said, thought and called: `partial`."""
 
 
 class ResponseStarts(NamedTuple):
@@ -128,6 +141,10 @@ class ResponseStarts(NamedTuple):
     is_explicit: bool = True
     """False where every piece repeats the id: it begins an answer only where none is open."""
     lane: str = ""
+    resumes: bool = False
+    """Whether it goes on with the open answer, if that has this id."""
+    is_stable: bool = False
+    """Of an id that pieces repeat: whether another one always is another answer."""
 
 
 class ResponseEnds(NamedTuple):
@@ -137,6 +154,10 @@ class ResponseEnds(NamedTuple):
     is_final: bool = False
     """Whether the turn ends with it; usage may still follow."""
     lane: str = ""
+    is_partial: bool = False
+    """Whether what it has open was not finished."""
+    unless_called: bool = False
+    """Whether it is final only where no call waits for the user's side: for formats that do not say which it is."""
 
 
 class Counted(NamedTuple):
@@ -146,6 +167,8 @@ class Counted(NamedTuple):
     """From `wire.token_usage`."""
     key: str = ""
     """Of several with the same key the last counts."""
+    revises: bool = False
+    """Whether it brings up to date, count by count, what was told of the answer that is open."""
 
 
 class TurnStarts(NamedTuple):
@@ -166,6 +189,13 @@ class Interrupts(NamedTuple):
     """The turn was stopped: what is open is left as it is, and the turn ends."""
 
     reason: Literal["user_cancel", "timeout", "error"]
+    error: Block | None = None
+    """What went wrong, which the wire may say twice: nothing comes of it while no answer or turn has begun since the
+    last one."""
+    if_open: bool = False
+    """Whether it is told only where a turn is open: for records that may be told anew."""
+    end: TurnEnds | None = None
+    """What else the record says of the end of the turn."""
 
 
 class Says(NamedTuple):
@@ -173,6 +203,14 @@ class Says(NamedTuple):
 
     type: str
     payload: Block
+
+
+class Stray(NamedTuple):
+    """A text that is no record: of a session of plain texts what the user said, in the midst of records nobody's."""
+
+    text: str
+    in_stream: bool
+    """Whether its writer said that it is a line of some format."""
 
 
 class Passes(NamedTuple):
@@ -193,5 +231,6 @@ Step: TypeAlias = (
     | TurnEnds
     | Interrupts
     | Says
+    | Stray
     | Passes
 )

@@ -13,6 +13,8 @@ _MAX_ARGUMENT_DEPTH = 150
 """Leaves room for what the arguments are nested in: the whole has to stay below `blocks.MAX_DEPTH`."""
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_STEPS_OF_PATH = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,4})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=_-]*)")
 _MEDIA_CLASSES: Mapping[str, str] = {
     "audio": "audio",
@@ -44,6 +46,44 @@ def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]
     arguments = record[key]
     given = input_of(arguments)
     return given, ((key,) if given is arguments else ())
+
+
+def _keys_of(path: str) -> list[str | int]:
+    """The keys and places that a JSON path names, e.g. `$.days[0].name`; a path that cannot be read is one key."""
+    body = path.removeprefix("$")
+    found = list(_STEPS_OF_PATH.finditer(body))
+    if not found or "".join(step[0] for step in found) != body or len(found) > _MAX_ARGUMENT_DEPTH:
+        return [path]
+    return [int(step[2]) if step[2] is not None else step[1] or step[3] or step[4] or "" for step in found]
+
+
+def placed(arguments: Any, path: str, value: Any) -> Any:
+    """Arguments with a value at this JSON path, where a text goes on the text that is there."""
+    return _placed(arguments if arguments.__class__ is dict else {}, _keys_of(path), value)
+
+
+def _placed(holder: Any, keys: list[str | int], value: Any) -> Any:
+    if not keys:
+        is_more = holder.__class__ is str and value.__class__ is str
+        return holder + value if is_more else value
+    key, *rest = keys
+    if key.__class__ is int:
+        items = list(holder) if holder.__class__ is list else []
+        items += [None] * (key + 1 - len(items))
+        items[key] = _placed(items[key], rest, value)
+        return items
+    record = dict(holder) if holder.__class__ is dict else {}
+    return {**record, key: _placed(record.get(key), rest, value)}
+
+
+def unfinished(arguments: Any, path: str) -> str:
+    """Arguments as JSON text, as far as they are known when the value at this path was the last: nothing is closed."""
+    keys = _keys_of(path)
+    last = arguments
+    for key in keys:
+        last = last[key]
+    open_ends = len(keys) + (last.__class__ is str)
+    return _encode(arguments).decode()[:-open_ends]
 
 
 def source_of(url: str) -> Block:

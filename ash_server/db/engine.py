@@ -9,7 +9,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ash_server.errors import SchemaMismatch
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration: the schema that this code was written for."""
 
 _CURRENT = "SELECT version_num FROM alembic_version"

@@ -17,6 +17,17 @@ from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
 from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.events import (
+    INSERT,
+    LOCK,
+    Counters,
+    NewEvent,
+    columns,
+    derive,
+    ending,
+    milliseconds,
+    unique,
+)
 from ash_server.db.facts import MERGE, facts_of
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
@@ -29,15 +40,14 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import LAST_SEQUENCE, Description, Kind, Message, Role
+from ash_shared.message import LAST_SEQUENCE, Description, Facts, Kind, Message, Role
+from ash_shared.normalize import NORMALIZER_VERSION, Line, Normalizer
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
 _END = LAST_SEQUENCE + 1
 
 _FETCHED = 32
 """How many messages of a stream are in memory at a time; each may be as large as the server accepts."""
-
-_LOCK = "SELECT message_sequence FROM session_counters WHERE session_id = %b FOR UPDATE"
 
 # A statement of its own: it has to see what was committed while the lock was waited for.
 # Looked up one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
@@ -70,7 +80,9 @@ _WRITE = f"""
                 source_given, place)
     ), counted AS (
         UPDATE session_counters
-        SET message_sequence = message_sequence + %(count)b
+        SET message_sequence = message_sequence + %(count)b, event_sequence = event_sequence + %(events)b,
+            normalizer_state = %(state)b,
+            normalizer_version = CASE message_sequence WHEN 0 THEN %(normalizer_version)b ELSE normalizer_version END
         WHERE session_id = %(session_id)b
     )
     UPDATE sessions
@@ -118,6 +130,9 @@ _ONE = _READ + "%b AND sequence = %b"
 _STREAM = _READ + "%b AND sequence > %b AND kind = ANY(%b) ORDER BY sequence"
 
 
+_SILENT = Line((), Facts(), "unknown")
+
+
 class NewMessage(NamedTuple):
     """A message that is to be stored: its text, its id, and what reading the text tells of it."""
 
@@ -130,6 +145,8 @@ class NewMessage(NamedTuple):
     role_given: bool = False
     """Whether the writer named the role, or reading tells it."""
     source_given: bool = False
+    line: Line = _SILENT
+    """What it adds to the log of events."""
 
 
 class Appended(NamedTuple):
@@ -181,22 +198,26 @@ async def append(
     messages: Sequence[NewMessage],
     *,
     expected_sequence: int | None = None,
+    ends: bool = False,
 ) -> list[Appended]:
-    """Stores all of them or none, in one transaction.
+    """Stores all of them or none, with the events that they give, in one transaction.
 
     A message that is stored already is answered with the sequence it has, so an append whose answer was lost
-    may be repeated. The expected sequence is the last one the writer saw; it counts where anything is new.
+    may be repeated. The expected sequence is the last one the writer saw; it counts where anything is new. `ends`
+    closes what is open behind them: nothing follows.
     """
     _check(messages)
     # A pipeline is one transaction, which the server commits where the pipeline ends. BEGIN and COMMIT would
     # cost a fifth of the rate of small appends.
     async with conn.pipeline():
-        last, stored = await _lock(conn, session_id, messages)
+        counters, stored = await _lock(conn, session_id, messages)
+        last = counters.message_sequence
         places = _place(messages, last, stored)
         new = [message for message, place in zip(messages, places, strict=True) if place.created]
         if new:
             _check_expected(expected_sequence, last)
-            await _write(conn, session_id, last, new)
+        if new or ends:
+            await _write(conn, session_id, counters, new, ends=ends)
     return places
 
 
@@ -300,13 +321,13 @@ class _Stored(NamedTuple):
 
 async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[NewMessage]
-) -> tuple[int, dict[str, _Stored]]:
-    """The last sequence, which nobody else can change now, and what is stored already of these messages."""
-    locked = await conn.execute(_LOCK, [session_id])
+) -> tuple[Counters, dict[str, _Stored]]:
+    """The counters, which nobody else can change now, and what is stored already of these messages."""
+    locked = await conn.execute(LOCK, [session_id])
     stored = await conn.execute(_STORED, [session_id, [message.id for message in messages]])
     if not (counters := await locked.fetchone()):
         raise SessionNotFound
-    return counters[0], {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+    return Counters(*counters), {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
 
 
 def _place(messages: Sequence[NewMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
@@ -328,12 +349,27 @@ def _check_expected(expected: int | None, last: int) -> None:
         raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
 
 
-async def _write(conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewMessage]) -> None:
+async def _write(
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
+) -> None:
+    last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
+    events, now = list[NewEvent](), milliseconds()
+    for sequence, message in enumerate(new, last + 1):
+        events += derive(normalizer, session_id, sequence, message.line, now)
+    if ends:
+        events += ending(normalizer, session_id, last + len(new))
+    events = await unique(conn, session_id, events)
+    if events:
+        named = {"session_id": session_id, "last_event": counters.event_sequence}
+        await conn.execute(INSERT, {**named, **columns(events)})
     described = [message.described for message in new]
     values = {
         "session_id": session_id,
         "last": last,
         "count": len(new),
+        "events": len(events),
+        "state": normalizer.state(),
+        "normalizer_version": NORMALIZER_VERSION,
         "parser_version": PARSER_VERSION,
         "ids": [message.id for message in new],
         "contents": [message.content for message in new],

@@ -31,7 +31,7 @@ MOST_MATCHES = 20
 _COLUMNS = """
     id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
     client_version, provider_session_id,
-    message_sequence AS message_count, event_sequence AS event_count
+    message_sequence AS message_count, event_sequence - events_dropped AS event_count
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608 (a constant)
 

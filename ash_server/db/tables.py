@@ -79,6 +79,18 @@ session_counters = Table(
     Column("message_sequence", BigInteger, nullable=False, server_default="0"),
     Column("event_sequence", BigInteger, nullable=False, server_default="0"),
     Column("normalizer_state", Text),
+    Column(
+        "events_dropped",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="how many of the first sequences belonged to older readings",
+    ),
+    Column(
+        "normalizer_version",
+        Integer,
+        comment="of what derived the events; null: messages were stored without any",
+    ),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -103,6 +115,50 @@ messages = Table(
     CheckConstraint("length(id) BETWEEN 1 AND 255", name="id"),
     CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
+)
+
+# Derived from the messages, or posted; a rebuild writes them anew behind the last one.
+events = Table(
+    "events",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("type", Text, nullable=False),
+    Column(
+        "message_sequence",
+        BigInteger,
+        nullable=False,
+        comment="the message it was derived from; else the last one that was stored before it",
+    ),
+    Column(
+        "origin",
+        Text,
+        nullable=False,
+        comment="line: derived from a message, posted: by a writer, end: closes what was open",
+    ),
+    Column("given_id", Text, comment="the id, where a writer gave it; others follow from where they are"),
+    Column(
+        "piece_of",
+        Text,
+        comment="digest of what a chunk is a piece of, and of what a whole takes the place of",
+    ),
+    Column("content", Text, nullable=False, comment="the event as JSON, without its sequences"),
+    PrimaryKeyConstraint("session_id", "sequence"),
+    CheckConstraint("origin IN ('line', 'posted', 'end')", name="origin"),
+    Index(
+        "events_given_id_idx",
+        "session_id",
+        "given_id",
+        unique=True,
+        postgresql_where=text("given_id IS NOT NULL"),
+    ),
+    Index(
+        "events_whole_idx",
+        "session_id",
+        "piece_of",
+        "sequence",
+        postgresql_where=text("piece_of IS NOT NULL AND type NOT LIKE '%chunk'"),
+    ),
 )
 
 # What the parser of the time had no table for: few rows, and none for most sessions.

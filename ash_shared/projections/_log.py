@@ -42,6 +42,14 @@ def standing(events: Iterable[Event]) -> list[Event]:
     return log.events()
 
 
+def count_turns(events: Iterable[Event]) -> int:
+    """How many turns there are in which something was said."""
+    log = _Log()
+    for event in events:
+        log.add(event)
+    return log.turns()
+
+
 class _Log:
     """What stands so far. An event that is cut off is forgotten, so that its place can be taken again."""
 
@@ -53,15 +61,18 @@ class _Log:
         """Of each record and each answer, where it begins."""
         self._members: dict[str, list[int]] = defaultdict(list)
         """Of each record and each answer, the events that stand."""
-        self._turns: list[int] = []
-        """Where each turn begins in which something was said."""
-        self._begin = 0
-        self._is_counted = False
+        self._begins: list[int] = []
+        """Where each turn begins."""
+        self._turns: list[tuple[int, int]] = []
+        """Of each turn in which something was said, where it begins and where that was said."""
         self._known_turns: dict[str, int] = {}
         self._has_marks = False
 
     def events(self) -> list[Event]:
         return [event for place, event in enumerate(self._events) if place not in self._revoked]
+
+    def turns(self) -> int:
+        return len(self._turns)
 
     def add(self, event: Event) -> None:
         place = len(self._events)
@@ -74,13 +85,12 @@ class _Log:
 
     def _count_turn(self, event: Event, place: int) -> None:
         if self._begins_turn(event):
-            self._begin, self._is_counted = place, False
-        turn = event.get("turnId")
-        if turn is not None:
-            self._known_turns.setdefault(turn, place)
-        if event["type"] in _SAID and not self._is_counted:
-            self._turns.append(self._begin)
-            self._is_counted = True
+            self._begins.append(place)
+        if event.get("turnId") is not None:
+            self._known_turns.setdefault(event["turnId"], place)
+        begin = self._begins[-1] if self._begins else 0
+        if event["type"] in _SAID and (not self._turns or self._turns[-1][0] < begin):
+            self._turns.append((begin, place))
 
     def _begins_turn(self, event: Event) -> bool:
         """Turns are told apart by their ids, else by their marks, and where a log has neither, by the prompts."""
@@ -88,7 +98,8 @@ class _Log:
         self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
         if turn is not None:
             return turn not in self._known_turns
-        return wire == "turn_start" or (wire in _PROMPTS and not self._has_marks)
+        is_prompt = wire in _PROMPTS and not event["payload"].get("synthetic")
+        return wire == "turn_start" or (is_prompt and not self._has_marks)
 
     def retract(self, payload: Mapping[str, Any]) -> None:
         self._revoked.update(
@@ -100,16 +111,16 @@ class _Log:
             self._cut(self._first.get(payload["fromMessageId"], 0))
         turns = payload.get("turns") or 0
         if turns > 0:
-            self._cut(self._turns[-turns] if turns <= len(self._turns) else 0)
+            self._cut(self._turns[-turns][0] if turns <= len(self._turns) else 0)
 
     def _cut(self, place: int) -> None:
         """Forgets all from this place on."""
         while len(self._events) > place:
             self._forget(len(self._events) - 1, self._events.pop())
-        while self._turns and self._turns[-1] >= place:
+        while self._begins and self._begins[-1] >= place:
+            self._begins.pop()
+        while self._turns and self._turns[-1][1] >= place:
             self._turns.pop()
-        if self._begin >= place:
-            self._begin, self._is_counted = place, False
 
     def _forget(self, place: int, event: Event) -> None:
         self._revoked.discard(place)

@@ -108,9 +108,13 @@ def _result_blocks(result: Any) -> list[Block]:
         return []
     if isinstance(result, str):
         return [text_block(result)]
-    if isinstance(result, list) and all(isinstance(block, dict) and "type" in block for block in result):
+    if isinstance(result, list) and all(map(_is_block, result)):
         return [_PIECES.get(block["type"], _other)(block) for block in result]
     return [text_block(json_text(result))]
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 
 def _text(block: Block) -> Block:
@@ -125,4 +129,4 @@ def _other(block: Block) -> Block:
     return text_block(json_text(block))
 
 
-_PIECES: Mapping[Any, Callable[[Block], Block]] = {"file": _media, "image": _media, "text": _text}
+_PIECES: Mapping[str, Callable[[Block], Block]] = {"file": _media, "image": _media, "text": _text}

@@ -1,14 +1,14 @@
 """A log of events in a few lines: what a list of sessions shows of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import MISSING, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from ash_shared.message import StandardTokenUsage
-from ash_shared.projections._log import Event, Events, standing, wire_events
+from ash_shared.projections._log import Event, Events, count_turns, standing, wire_events
 
 _LONGEST = 200
 
@@ -72,10 +72,9 @@ def to_session_summary(events: Events) -> SessionSummary:
     log = wire_events(events)
     stands = standing(log)
     main = [event for event in stands if event["payload"].get("parentToolCallId") is None]
-    return SessionSummary.model_validate(
-        {**_envelope(log), **_said(main), **_counts(main), **_tools(stands), **_agents(stands), **_state(log)}
-        | _spent(log)
-    )
+    parts = (_envelope(log), _said(main), _counts(main), _tools(stands), _agents(stands), _spent(log))
+    known = {key: value for part in parts for key, value in part.items()}
+    return SessionSummary.model_validate({**known, **_state(log, stands)})
 
 
 def _of(events: Iterable[Event], *types: str) -> list[Event]:
@@ -89,15 +88,131 @@ def _envelope(log: list[Event]) -> dict[str, Any]:
     return {"sessionId": log[0]["sessionId"], "firstAt": min(times), "lastAt": max(times)}
 
 
-def _prompts(main: list[Event]) -> list[Event]:
-    return [
-        event
-        for event in _of(main, "user_message", "user_audio")
-        if not event["payload"].get("synthetic")
-    ]
+def _is_prompt(event: Event) -> bool:
+    return event["type"] in ("user_message", "user_audio") and not event["payload"].get("synthetic")
 
 
 def _text(event: Event) -> str:
     payload = event["payload"]
     words = " ".join((payload["transcription"] if event["type"] == "user_audio" else payload["text"]).split())
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+
+
+def _said(main: list[Event]) -> dict[str, Any]:
+    said = [
+        (text, event)
+        for event in main
+        if (_is_prompt(event) or event["type"] == "assistant_done") and (text := _text(event))
+    ]
+    if not said:
+        return {}
+    text, last = said[-1]
+    known = {"lastText": text, "lastRole": "user" if _is_prompt(last) else "assistant"}
+    titles = [text for text, event in said if _is_prompt(event)]
+    return {**known, "title": titles[0]} if titles else known
+
+
+def _counts(main: list[Event]) -> dict[str, Any]:
+    answers = {event.get("responseId") or event["id"] for event in _of(main, "assistant_done")}
+    return {
+        "turns": count_turns(main),
+        "userMessages": sum(map(_is_prompt, main)),
+        "assistantMessages": len(answers),
+        "errors": _ranked(event["payload"]["code"] for event in _of(main, "error")),
+        "unrecognised": len(_of(main, "raw")),
+        "compactions": len(_of(main, "summary")),
+    }
+
+
+def _ranked(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())
+
+
+def _tools(stands: list[Event]) -> dict[str, Any]:
+    calls = [event["payload"] for event in _of(stands, "tool_call") if not event["payload"].get("partial")]
+    names = {call["toolCallId"]: call["toolName"] for call in calls}
+    failed = [
+        event["payload"]["toolCallId"]
+        for event in _of(stands, "tool_result")
+        if event["payload"].get("error") is not None
+    ]
+    parents = {event["payload"].get("parentToolCallId") for event in stands} - {None}
+    return {
+        "toolCalls": _ranked(call["toolName"] for call in calls),
+        "toolErrors": _ranked(names[call] for call in failed if call in names),
+        "subagents": len(parents),
+    }
+
+
+def _agents(stands: list[Event]) -> dict[str, Any]:
+    sent = _of(stands, "agent_message")
+    answered = {event["payload"]["messageId"] for event in _of(stands, "agent_callback")}
+    named = (name for event in stands if event["type"].startswith("agent_") for name in _partners(event))
+    return {
+        "agents": list(dict.fromkeys(named)),
+        "awaitedAgents": len({event["payload"]["messageId"] for event in sent} - answered),
+    }
+
+
+def _partners(event: Event) -> Iterator[str]:
+    payload = event["payload"]
+    keys = _PARTNERS.get(event["type"], ())
+    for agent in keys:
+        name = next((payload[key] for key in agent if payload.get(key)), None)
+        if name is not None:
+            yield name
+
+
+_PARTNERS = {
+    "agent_callback": (("fromAgentId", "fromSessionId"),),
+    "agent_message": (("targetAgentId", "targetSessionId"),),
+    "agent_switch": (("fromAgentId",), ("toAgentId",)),
+}
+
+
+def _state(log: list[Event], stands: list[Event]) -> dict[str, Any]:
+    """A turn that was retracted is over all the same."""
+    opened: dict[str | None, None] = {}
+    for event in _of(log, "turn_start", "turn_end"):
+        if event["type"] == "turn_start":
+            opened[event.get("turnId")] = None
+        else:
+            opened.pop(event.get("turnId"), None)
+    marks = _of(stands, "turn_start", "interrupt")
+    return {
+        "isOpen": bool(opened),
+        "openCalls": [call["toolName"] for call in _waiting(stands, opened)],
+        "isInterrupted": bool(marks) and marks[-1]["type"] == "interrupt",
+    }
+
+
+def _waiting(stands: list[Event], opened: Iterable[str | None]) -> list[Mapping[str, Any]]:
+    waiting: dict[str, Mapping[str, Any]] = {}
+    for event in _of(stands, "tool_call", "tool_result"):
+        payload = event["payload"]
+        if event["type"] == "tool_result":
+            waiting.pop(payload["toolCallId"], None)
+        elif event.get("turnId") in opened and not payload.get("partial"):
+            waiting[payload["toolCallId"]] = payload
+    return list(waiting.values())
+
+
+def _spent(log: list[Event]) -> dict[str, Any]:
+    ends = [event["payload"] for event in _of(log, "turn_end")]
+    usages = [end["usage"] for end in ends if end.get("usage") is not None]
+    costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
+    spent: dict[str, Any] = {"costUsd": sum(costs)} if costs else {}
+    if usages:
+        told = [key for key in _COUNTS if any(usage.get(key) is not None for usage in usages)]
+        spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in told}
+    return spent
+
+
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "reasoning_tokens",
+)

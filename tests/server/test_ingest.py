@@ -10,6 +10,7 @@ from ash_server.db.messages import NewMessage, append
 from ash_server.errors import InvalidUtf8, NulByte
 from ash_server.ingest import line_id, new_message
 from ash_shared.message import Description, Drift, Facts
+from ash_shared.normalize import read_line
 from ash_shared.parse import describe_message
 
 SESSION = UUID("00000000-0000-4000-8000-000000000001")
@@ -32,7 +33,9 @@ def test_a_text_is_described_by_reading_it() -> None:
         "claude", "message", "assistant", ("text", "tool_use"), Facts(uuid="u-2"), None, (), digest
     )
 
-    assert new_message(SESSION, ANSWER, id="mine") == NewMessage("mine", True, ANSWER, described)
+    assert new_message(SESSION, ANSWER, id="mine") == NewMessage(
+        "mine", True, ANSWER, described, line=read_line(ANSWER)
+    )
 
 
 def test_what_the_writer_says_wins() -> None:
@@ -48,7 +51,9 @@ def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
     digest = describe_message(plain).digest
     described = Description("unknown", "message", "user", ("text",), Facts(), plain, (), digest)
 
-    assert new_message(SESSION, plain, id="mine") == NewMessage("mine", True, plain, described)
+    assert new_message(SESSION, plain, id="mine") == NewMessage(
+        "mine", True, plain, described, line=read_line(plain)
+    )
 
 
 def test_what_no_table_covers_is_told() -> None:

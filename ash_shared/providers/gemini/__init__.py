@@ -32,6 +32,8 @@ from ash_shared.providers.gemini.interactions import (
     read_interaction,
     read_step,
 )
+from ash_shared.providers.gemini.steps import answer_steps
+from ash_shared.steps import Settled, Step, Whole
 from ash_shared.wire import error, first_text, milliseconds, one_of, text_at, value_at
 
 _ROLES: Mapping[Any, Role] = {
@@ -317,6 +319,30 @@ _PARTS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {
 }
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """What a record adds to the log of events."""
+    form = _form(record)
+    return _STEPS[form](record, reading) if form in _STEPS else None
+
+
+def _asked_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """What the user's side says: the answer before it is whole."""
+    return [Settled(), *map(Whole, parts(record, reading))]
+
+
+def _answered_steps(record: Record, reading: RecordReading) -> list[Step]:
+    (part,) = _answer_parts(record, reading)
+    return answer_steps(record, part)
+
+
+_STEPS: Mapping[str | None, Callable[[Record, RecordReading], list[Step] | None]] = {
+    "candidates": _answered_steps,
+    "contents": _asked_steps,
+    "parts": _asked_steps,
+    **dict.fromkeys(_ANSWER_KEYS, _answered_steps),
+}
+
+
 PROVIDER = Provider(
     source="gemini",
     recognizes=recognizes,
@@ -325,4 +351,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -1,0 +1,425 @@
+"""Events: derived from messages as they are appended, or posted, in one order, and read by their place in it.
+
+The same lock orders them that orders messages, so here too whoever reads behind a sequence misses nothing. An event is
+kept as the JSON it is on the wire, without its sequences, which are put in front when it is read.
+
+Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from uuid import UUID, uuid5
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.errors import UniqueViolation
+from psycopg.rows import args_row
+
+from ash_server.db.sessions import get_session
+from ash_server.db.text import check_text, storable
+from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
+from ash_shared.events import CHUNKS
+from ash_shared.message import LAST_SEQUENCE
+from ash_shared.normalize import NORMALIZER_VERSION, Context, Event, Line, Normalizer
+from ash_shared.steps import Passes
+
+Origin = Literal["line", "posted", "end"]
+
+_END = LAST_SEQUENCE + 1
+
+MOST_IN_PAGE = 32 * 1024 * 1024
+"""Bytes of text, as for messages."""
+
+LOCK = """
+    SELECT message_sequence, event_sequence, normalizer_state, normalizer_version
+    FROM session_counters WHERE session_id = %b FOR UPDATE
+"""
+
+INSERT = """
+    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
+    SELECT %(session_id)b, %(last_event)b::bigint + place, type, message_sequence, origin, given_id, piece_of, content
+    FROM unnest(%(types)b::text[], %(message_sequences)b::bigint[], %(origins)b::text[], %(given_ids)b::text[],
+        %(pieces)b::text[], %(contents)b::text[])
+        WITH ORDINALITY AS new (type, message_sequence, origin, given_id, piece_of, content, place)
+"""
+
+_COUNT = """
+    UPDATE session_counters
+    SET event_sequence = event_sequence + %(count)b, normalizer_state = %(state)b,
+        normalizer_version = coalesce(normalizer_version, %(version)b)
+    WHERE session_id = %(session_id)b
+"""
+
+# What nothing has to be derived from, in a single statement: the row's lock is held no longer than it runs.
+_POST = """
+    WITH counted AS (
+        UPDATE session_counters SET event_sequence = event_sequence + %(count)b
+        WHERE session_id = %(session_id)b
+        RETURNING event_sequence - %(count)b AS last, message_sequence
+    )
+    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
+    SELECT %(session_id)b, last + place, type, message_sequence, 'posted', given_id, piece_of, content
+    FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(contents)b::text[])
+        WITH ORDINALITY AS new (type, given_id, piece_of, content, place)
+    RETURNING sequence
+"""
+
+_TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
+
+# One by one, for the reason that messages are looked up so.
+_GIVEN = """
+    SELECT stored.*
+    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS wanted,
+        unnest(ids) AS wanted_id,
+        LATERAL (
+            SELECT given_id, sequence, content FROM events
+            WHERE events.session_id = wanted.session_id AND given_id = wanted_id
+            LIMIT 1
+        ) AS stored
+"""
+
+_IS_CHUNK = "type LIKE '%%chunk'"
+
+_PAGE = f"""
+    SELECT sequence, type, CASE origin WHEN 'line' THEN message_sequence END AS message_sequence, content
+    FROM events AS event
+    WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
+      AND (NOT %(collapse)b OR NOT ({_IS_CHUNK}) OR NOT EXISTS (
+          SELECT FROM events AS whole
+          WHERE whole.session_id = %(session_id)b AND whole.piece_of = event.piece_of
+            AND whole.sequence > event.sequence
+            AND whole.piece_of IS NOT NULL AND whole.type NOT LIKE '%%chunk'
+      ))
+"""  # noqa: S608  # constants of this module
+
+
+def _bounded(order: str) -> str:
+    return f"""
+        SELECT sequence, type, message_sequence, content
+        FROM (
+            SELECT *,
+                sum(octet_length(content)) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
+                    - octet_length(content) AS ahead
+            FROM ({_PAGE} ORDER BY {order} LIMIT %(limit)b) AS page
+        ) AS sized
+        WHERE ahead < %(bytes)b::bigint
+        ORDER BY {order}
+    """  # noqa: S608  # a constant of this module
+
+
+_FIRST = _bounded("sequence")
+_LAST = _bounded("sequence DESC")
+_LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
+
+
+class NewEvent(NamedTuple):
+    """An event that is to be stored."""
+
+    event: Event
+    message_sequence: int = 0
+    origin: Origin = "posted"
+    is_given: bool = True
+    """Whether its id is the writer's own."""
+
+
+class PostedEvent(NamedTuple):
+    """Where a posted event is now."""
+
+    id: str
+    sequence: int
+    created: bool
+    """False where it was stored before."""
+
+
+@dataclass(slots=True)
+class StoredEvent:
+    """An event as it lies in its session."""
+
+    sequence: int
+    type: str
+    message_sequence: int | None
+    """The message it was derived from, if it was."""
+    content: str
+
+    def wire(self) -> str:
+        """Its JSON."""
+        derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
+        return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
+
+
+class EventPage(TypedDict, total=False):
+    """Which events of a session: as for messages."""
+
+    after: int
+    before: int | None
+    at: int | None
+    """The window around this sequence."""
+    limit: int
+    collapse: bool
+    """Without the chunks of what has become whole."""
+
+
+class Counters(NamedTuple):
+    """The row that orders a session, which is locked."""
+
+    message_sequence: int
+    event_sequence: int
+    normalizer_state: str | None
+    normalizer_version: int | None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def append_events(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
+) -> list[PostedEvent]:
+    """Stores all of them or none. Their envelopes have been checked; their session is this one, whatever they name.
+
+    An event whose id is stored already is answered with the sequence it has, if it is the same. Raises IdConflict,
+    DuplicateInBatch, SessionNotFound, NulByte.
+    """
+    events = [_own(event, session_id) for event in events]
+    _check(events)
+    if all(event["type"] not in _TURNING for event in events):
+        try:
+            return await _post(conn, session_id, events)
+        except UniqueViolation:
+            pass
+    return await _post_new(conn, session_id, events)
+
+
+async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
+    """Closes what is open: the stream has ended. How many events that took. Raises SessionNotFound."""
+    async with conn.transaction():
+        counters = await lock(conn, session_id)
+        normalizer = Normalizer(state=counters.normalizer_state)
+        new = ending(normalizer, session_id, counters.message_sequence)
+        if new or counters.normalizer_state is not None:
+            await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
+    return len(new)
+
+
+async def get_events(conn: AsyncConnection, session_id: UUID, **page: Unpack[EventPage]) -> list[StoredEvent]:
+    """In ascending order. Raises SessionNotFound."""
+    wanted = _wanted(session_id, page)
+    if page.get("at") is not None:
+        found = await _around(conn, wanted, int(page["at"] or 0))
+    elif page.get("before") is not None:
+        found = (await _read(conn, _LAST, wanted))[::-1]
+    else:
+        found = await _read(conn, _FIRST, wanted)
+    if not found:
+        await get_session(conn, session_id)
+    return found
+
+
+async def get_events_since(
+    conn: AsyncConnection, session_id: UUID, after: int, *, limit: int = 500, most_bytes: int = MOST_IN_PAGE
+) -> list[StoredEvent]:
+    """The next events behind a sequence, of which a follower knows that it exists. An unknown session has none."""
+    wanted = {**_wanted(session_id, {"after": after, "limit": limit}), "bytes": most_bytes}
+    return await _read(conn, _FIRST, wanted)
+
+
+async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
+    """The last sequence of the log. Raises CursorAhead where the cursor lies behind it, and SessionNotFound."""
+    found = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
+    if not found:
+        raise SessionNotFound
+    last: int = found[0]
+    if after > last:
+        raise CursorAhead(f"the last sequence is {last}", currentSequence=last)
+    return last
+
+
+def may_go_on(found: Sequence[StoredEvent], limit: int) -> bool:
+    """Whether more may follow a page that was asked for with this limit."""
+    return len(found) == limit or sum(len(event.content) for event in found) * 4 >= MOST_IN_PAGE
+
+
+# --- What appends and rebuilds need
+
+
+async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
+    found = await (await conn.execute(LOCK, [session_id])).fetchone()
+    if not found:
+        raise SessionNotFound
+    return Counters(*found)
+
+
+def derive(normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int) -> list[NewEvent]:
+    """The events of one message; `now` is its time where it names none."""
+    number = count()
+    context = Context(
+        str(session_id), lambda: str(uuid5(session_id, f"{sequence}/{next(number)}")), lambda: now
+    )
+    is_given = any(step.__class__ is Passes for step in line.steps)
+    return [NewEvent(event, sequence, "line", is_given) for event in normalizer.follow(line, context)]
+
+
+def ending(normalizer: Normalizer, session_id: UUID, sequence: int, now: int | None = None) -> list[NewEvent]:
+    """The events that close what is open behind this message."""
+    number = count()
+    when = milliseconds() if now is None else now
+    context = Context(
+        str(session_id), lambda: str(uuid5(session_id, f"{sequence}/end/{next(number)}")), lambda: when
+    )
+    return [NewEvent(event, sequence, "end", is_given=False) for event in normalizer.close(context)]
+
+
+def milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def write_events(
+    conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewEvent], state: str | None
+) -> None:
+    """Behind the last one, under the lock."""
+    if new:
+        await conn.execute(INSERT, {"session_id": session_id, "last_event": last, **columns(new)})
+    counted = {"session_id": session_id, "count": len(new), "state": state, "version": NORMALIZER_VERSION}
+    await conn.execute(_COUNT, counted)
+
+
+def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
+    events = [each.event for each in new]
+    return {
+        "types": [storable(event["type"]) for event in events],
+        "message_sequences": [each.message_sequence for each in new],
+        "origins": [each.origin for each in new],
+        "given_ids": [each.event["id"] if each.is_given else None for each in new],
+        "pieces": list(map(_piece_of, events)),
+        "contents": [_encode(event).decode() for event in events],
+    }
+
+
+async def unique(conn: AsyncConnection, session_id: UUID, new: Iterable[NewEvent]) -> list[NewEvent]:
+    """Events whose lines gave them ids that are taken keep their contents, under ids that follow from their lines."""
+    new = list(new)
+    given = [each.event["id"] for each in new if each.is_given]
+    if not given:
+        return new
+    stored = await conn.execute(_GIVEN, [session_id, given])
+    taken = {row[0] for row in await stored.fetchall()}
+    numbers = count()
+    unique = []
+    for each in new:
+        if each.is_given and each.event["id"] in taken:
+            own = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
+            each = each._replace(event={**each.event, "id": own}, is_given=False)
+        elif each.is_given:
+            taken.add(each.event["id"])
+        unique.append(each)
+    return unique
+
+
+# --- Posting
+
+
+_TURNING = frozenset({"turn_start", "turn_end", "user_message", "tool_call", "tool_result"})
+"""Events that derived ones have to know of."""
+
+
+def _own(event: Event, session_id: UUID) -> Event:
+    own = {name: value for name, value in event.items() if name not in ("sequence", "messageSequence")}
+    return {**own, "sessionId": str(session_id)}
+
+
+def _check(events: Sequence[Event]) -> None:
+    seen: set[str] = set()
+    for index, event in enumerate(events):
+        check_text(event["id"], "the id", index)
+        check_text(event["type"], "the type", index)
+        if event["id"] in seen:
+            raise DuplicateInBatch(index=index)
+        seen.add(event["id"])
+
+
+async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[PostedEvent]:
+    values = columns([NewEvent(event) for event in events])
+    posted = await conn.execute(_POST, {"session_id": session_id, "count": len(events), **values})
+    sequences = sorted(row[0] for row in await posted.fetchall())
+    if not sequences:
+        raise SessionNotFound
+    if any(event["type"] not in CHUNKS for event in events):
+        await conn.execute(_TOUCH, [session_id])
+    return [PostedEvent(event["id"], each, True) for event, each in zip(events, sequences, strict=True)]
+
+
+async def _post_new(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[PostedEvent]:
+    """Those that are not stored yet, under the lock."""
+    async with conn.transaction():
+        counters = await lock(conn, session_id)
+        found = await conn.execute(_GIVEN, [session_id, [event["id"] for event in events]])
+        stored = {row[0]: (row[1], row[2]) for row in await found.fetchall()}
+        places, new, last = [], [], counters.event_sequence
+        normalizer = Normalizer(state=counters.normalizer_state)
+        for index, event in enumerate(events):
+            known = stored.get(event["id"])
+            if known is not None and known[1] != _encode(event).decode():
+                raise IdConflict("Another event of the session has this id.", index=index)
+            if known is None:
+                last += 1
+                new.append(NewEvent(event, counters.message_sequence))
+                normalizer.observe(event)
+            places.append(PostedEvent(event["id"], known[0] if known else last, known is None))
+        if new:
+            await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
+            await conn.execute(_TOUCH, [session_id])
+    return places
+
+
+# --- Reading
+
+
+def _wanted(session_id: UUID, page: EventPage) -> dict[str, Any]:
+    allowed = {"after": range(_END), "before": range(1, _END), "at": range(1, _END), "limit": range(1, 1001)}
+    named: dict[str, Any] = {name: value for name, value in page.items() if value is not None}
+    for name, values in allowed.items():
+        if name in named and named[name] not in values:
+            raise InvalidParameter(f"{name} is {values.start} to {values.stop - 1}")
+    defaults = {"after": 0, "before": _END, "limit": 100, "collapse": False, "bytes": MOST_IN_PAGE}
+    return {**defaults, **named, "session_id": session_id}
+
+
+async def _around(conn: AsyncConnection, wanted: dict[str, Any], at: int) -> list[StoredEvent]:
+    ahead = {**wanted, "before": at, "limit": wanted["limit"] // 2}
+    found = (await _read(conn, _LAST, ahead))[::-1] if ahead["limit"] else []
+    behind = {**wanted, "after": at - 1, "limit": wanted["limit"] - len(found)}
+    return found + await _read(conn, _FIRST, behind)
+
+
+async def _read(conn: AsyncConnection, query: str, wanted: Mapping[str, Any]) -> list[StoredEvent]:
+    async with conn.cursor(binary=True, row_factory=args_row(StoredEvent)) as cursor:
+        await cursor.execute(query, wanted)
+        return await cursor.fetchall()
+
+
+def _piece_of(event: Event) -> str | None:
+    told = _PIECES.get(event["type"])
+    if told is None:
+        return None
+    kind, names = told
+    payload = event["payload"]
+    whole = [kind, *(str(event.get(name) or payload.get(name) or "") for name in names)]
+    return blake2b("\0".join(whole).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+_PIECES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **{
+        f"assistant_{form}": ("text", ("turnId", "responseId", "parentToolCallId"))
+        for form in ("chunk", "done")
+    },
+    **{
+        f"thinking_{form}": ("thinking", ("turnId", "responseId", "parentToolCallId"))
+        for form in ("chunk", "done")
+    },
+    **{f"audio_{form}": ("audio", ("turnId", "responseId")) for form in ("chunk", "done")},
+    **dict.fromkeys(("tool_input_chunk", "tool_call"), ("input", ("toolCallId",))),
+    **dict.fromkeys(("tool_output_chunk", "tool_result"), ("output", ("toolCallId",))),
+}

@@ -1,0 +1,21 @@
+"""OpenAI Chat Completions, and what gateways and other vendors write in its form.
+
+Sources: the message, part and tool call unions of the `openai` package, and captured bodies of OpenAI, Azure,
+OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini behind this form.
+"""
+
+from ash_shared.providers import Provider
+from ash_shared.providers.openai_chat.content import read_block
+from ash_shared.providers.openai_chat.messages import facts, parts
+from ash_shared.providers.openai_chat.recognition import PART_TYPES, recognizes
+from ash_shared.providers.openai_chat.records import read
+
+PROVIDER = Provider(
+    source="openai_chat",
+    recognizes=recognizes,
+    marks=PART_TYPES | {"choices", "error", "messages", "role", "segments"},
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
+)

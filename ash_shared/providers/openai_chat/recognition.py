@@ -1,0 +1,201 @@
+"""Whether a record is of this form.
+
+A message that has nothing but a role and a text could be of several formats; it is claimed here only with a role, a key
+or a part that others do not write.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ash_shared.providers import Record
+from ash_shared.providers._marks import bodies_of
+from ash_shared.providers.openai_chat.content import PARTS, ROLES
+from ash_shared.providers.openai_chat.records import is_transcription
+from ash_shared.wire import one_of, value_at
+
+_OWN_ROLES = frozenset({"developer", "function", "tool"})
+_OWN_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+_FOREIGN_KEYS = frozenset({"kwargs", "lc", "message", "parts", "payload", "stopReason", "toolCalls"})
+_ANTHROPIC_KEYS = frozenset(
+    {
+        "anthropic_version",
+        "betas",
+        "container",
+        "context_management",
+        "mcp_servers",
+        "output_config",
+        "system",
+        "thinking",
+    }
+)
+_ANTHROPIC_PARTS = frozenset(
+    {"document", "image", "redacted_thinking", "search_result", "server_tool_use", "tool_result", "tool_use"}
+)
+_REQUEST_KEYS = frozenset(
+    {
+        "frequency_penalty",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "modalities",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "prediction",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stream_options",
+        "web_search_options",
+    }
+)
+_RESPONSES_PARTS = frozenset(
+    {"computer_screenshot", "input_file", "input_image", "input_text", "output_text"}
+)
+PART_TYPES = frozenset(PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
+
+
+def _types_of(content: Any) -> Iterable[Any]:
+    """The types of the parts in a content."""
+    if content.__class__ is not list:
+        return ()
+    return (
+        part.get("type") if part.__class__ is dict else None for part in content if part.__class__ is not str
+    )
+
+
+def _is_own_part(part: Any) -> bool:
+    """Whether nobody else writes such a part."""
+    if part.__class__ is not dict or not one_of(wire := part.get("type"), PART_TYPES):
+        return False
+    return wire in part and (wire != "thinking" or part[wire].__class__ is list) and wire != "text"
+
+
+def _could_be_message(message: Any) -> bool:
+    return (
+        message.__class__ is dict
+        and one_of(message.get("role"), ROLES)
+        and _FOREIGN_KEYS.isdisjoint(message)
+        and message.get("type").__class__ is not str
+        and (message.get("content") is None or message["content"].__class__ in (str, list))
+    )
+
+
+def _has_known_parts(message: Record) -> bool:
+    return all(one_of(wire, PART_TYPES) for wire in _types_of(message.get("content")))
+
+
+def _is_marked(message: Record) -> bool:
+    return (
+        (message["role"] in _OWN_ROLES and _has_known_parts(message))
+        or not _OWN_KEYS.isdisjoint(message)
+        or (
+            message.get("content").__class__ is list
+            and any(map(_is_own_part, message["content"]))
+            and not any(one_of(wire, _RESPONSES_PARTS) for wire in _types_of(message["content"]))
+        )
+    )
+
+
+def _is_anthropic(record: Record) -> bool:
+    return not _ANTHROPIC_KEYS.isdisjoint(record) or any(
+        one_of(wire, _ANTHROPIC_PARTS)
+        for message in record["messages"]
+        for wire in _types_of(message.get("content"))
+    )
+
+
+def _is_request(record: Record) -> bool:
+    """A body whose messages have marks, or the keys or tools of this API, or else a model that is not Anthropic's."""
+    messages = record["messages"]
+    if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
+        return False
+    if not all(map(_could_be_message, messages)):
+        return False
+    if any(map(_is_marked, messages)):
+        return True
+    if _is_anthropic(record) or not all(map(_has_known_parts, messages)):
+        return False
+    return _has_request_marks(record) or _is_own_model(record.get("model"))
+
+
+def _has_request_marks(record: Record) -> bool:
+    tools = record.get("tools")
+    return not _REQUEST_KEYS.isdisjoint(record) or (
+        tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
+    )
+
+
+def _is_own_model(model: Any) -> bool:
+    """Gateways of this form name a model with its vendor: `anthropic/claude-…`."""
+    return model.__class__ is str and ("claude" not in model or "/" in model)
+
+
+def _is_completion(record: Record) -> bool:
+    choices = record["choices"]
+    if choices.__class__ is not list:
+        return False
+    if not choices:
+        return "object" in record or "model" in record
+    return all(
+        choice.__class__ is dict and ("delta" in choice or "message" in choice or "text" in choice)
+        for choice in choices
+    )
+
+
+def _is_error(told: Any) -> bool:
+    """An error body of this API or of a gateway; Gemini's has a `status`, Anthropic's has a `type` around it."""
+    return (
+        told.__class__ is dict
+        and told.get("message").__class__ is str
+        and "status" not in told
+        and ("code" in told or "param" in told)
+    )
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is of this format."""
+    bodies = bodies_of(record)
+    if "choices" in bodies:
+        return bodies <= _COMPLETION_BODIES and _is_completion(record)
+    return bodies in _RECOGNIZED and _RECOGNIZED[bodies](record)
+
+
+_COMPLETION_BODIES = frozenset({"choices", "error", "object", "stats"})
+
+
+def _is_bare_part(record: Record) -> bool:
+    return (
+        "role" not in record and not one_of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
+    )
+
+
+def _is_lone(record: Record) -> bool:
+    """A message, or what a recording says."""
+    if "role" in record:
+        return _could_be_message(record) and _is_marked(record)
+    return "segments" in record and is_transcription(record)
+
+
+_RECOGNIZED: Mapping[frozenset[str], Callable[[Record], bool]] = {
+    frozenset(): _is_lone,
+    frozenset({"error"}): lambda record: (
+        "id" not in record and "jsonrpc" not in record and _is_error(record["error"])
+    ),
+    frozenset({"messages"}): _is_request,
+    frozenset({"type"}): _is_bare_part,
+}
+"""By the keys that say what a record is."""
