@@ -25,6 +25,7 @@ from ash_server.api.standard import StandardMessageController, StandardMessagePa
 from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
 from ash_server.db.sessions import Session, SessionPage
+from ash_server.live import Hub
 from ash_server.openapi import DocumentConfig, ModelNames
 from ash_server.settings import Settings
 from ash_shared.execution import ExecutionResponse
@@ -91,7 +92,8 @@ def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
     @asynccontextmanager
     async def opened() -> AsyncGenerator[None, None]:
         async with open_pool(url) as pool, open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool:
-            app.state.update({"pool": pool, "export_pool": export_pool})
-            yield
+            async with Hub(url, pool) as hub:
+                app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub})
+                yield
 
     return opened()

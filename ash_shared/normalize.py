@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -89,6 +90,8 @@ class _Slot(msgspec.Struct, omit_defaults=True):
     is_whole: bool = False
     is_built: bool = False
     """Whether `given` holds the arguments, and the text only shows them."""
+    is_named: bool = True
+    """Of input: whether the provider gave the call an id."""
 
 
 class _Response(msgspec.Struct, omit_defaults=True):
@@ -125,6 +128,12 @@ class _Turn(msgspec.Struct, omit_defaults=True):
     usage: dict[str, Any] = {}
     """By answer; those of long ago are added up under an empty key."""
     cost: float | None = None
+    costs: dict[str, float] = {}
+    """Of its last answers."""
+    pieces: int = 0
+    """How many characters of text have come in pieces."""
+    checksum: int = 0
+    """Of all of these together."""
 
 
 class _Held(msgspec.Struct, omit_defaults=True):
@@ -165,6 +174,8 @@ class _State(msgspec.Struct, omit_defaults=True):
     costs: float = 0.0
     is_interrupted: bool = False
     """Whether the last turn was, and no other has begun."""
+    speakers: dict[str, Speaker] = {}
+    """By key of a message that is written apart from its parts."""
     has_records: bool = False
     """Whether a line of a known format has come."""
 
@@ -212,8 +223,7 @@ class Normalizer:
         """As `end`, in wire form."""
         self._context, self._line, self._events = context, Line((), Facts(), "unknown"), []
         state = self._state
-        is_cut = any(slot.text and not slot.is_whole for slot in state.slots)
-        is_cut = is_cut or any(known.is_begun and not known.is_over for known in state.responses.values())
+        is_cut = self._is_cut()
         self._close_all()
         self._release(state.held)
         if state.turn is not None:
@@ -227,8 +237,8 @@ class Normalizer:
         return self._events
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn. Of what is no
-        part of an event as it should be, nothing is noted."""
+        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn. What is not as
+        an event has it is not noted."""
         wire, payload = event["type"], event.get("payload")
         note = _NOTES.get(wire)
         if note is not None and payload.__class__ is dict:
@@ -239,7 +249,8 @@ class Normalizer:
         if turn.__class__ is not str and event["type"] == "turn_start":
             turn = event.get("id")
         if turn.__class__ is str and turn and turn != self._turn_id():
-            self._forget_turn()
+            if not self._state.slots:
+                self._forget_turn()
             self._begin(turn, is_told=event["type"] == "turn_start")
 
     def _note_end(self, event: Event, payload: Block) -> None:
@@ -310,11 +321,17 @@ class Normalizer:
         turn = self._state.turn
         if turn is None:
             return
-        is_cut = turn.is_told and not turn.is_over
+        is_cut = not turn.is_over and (turn.is_told or self._is_cut())
         if is_cut:
             self._close_all()
             self._emit("interrupt", {"reason": "error"})
         self._end_turn(partial=is_cut)
+
+    def _is_cut(self) -> bool:
+        """Whether an answer was left in the midst."""
+        state = self._state
+        is_open = any(slot.text and not slot.is_whole for slot in state.slots)
+        return is_open or any(known.is_begun and not known.is_over for known in state.responses.values())
 
     def _ends_turn(self, step: TurnEnds, *, partial: bool = False) -> None:
         turn = self._state.turn
@@ -355,8 +372,6 @@ class Normalizer:
         if not is_open and (step.if_open or self._state.is_interrupted):
             self._ends_turn(step.end or TurnEnds())
             return
-        if step.error is not None and self._state.has_failed and self._state.turn is None:
-            return
         self._ensure_turn()
         self._close_all()
         if step.error is not None:
@@ -393,14 +408,18 @@ class Normalizer:
             self._leave(step.lane)
         if self._state.turn is not None and self._state.turn.is_over:
             self._end_turn()
-        self._state.has_failed = False
+        self._state.is_interrupted = False
         self._state.responses[step.lane] = _Response(step.id, is_begun=step.is_explicit)
 
     def _ends_response(self, step: ResponseEnds) -> None:
         more = {} if step.stop_reason is None else {"stopReason": step.stop_reason}
-        for slot in [slot for slot in self._state.slots if slot.lane == step.lane]:
+        slots = [slot for slot in self._state.slots if slot.lane == step.lane]
+        ended = [slot for slot in slots if slot.name.startswith(step.prefix)]
+        for slot in ended:
             cut = {"partial": True} if step.is_partial and not slot.is_whole else {}
             self._tell(slot, {**more, **cut} if slot.kind == "text" else cut)
+        if len(ended) < len(slots):
+            return
         self._response(step.lane).is_over = True
         if step.is_final and self._state.turn is not None and not (step.unless_called and self._waits()):
             self._state.turn.is_over = True
@@ -454,19 +473,27 @@ class Normalizer:
                 "offset": len(slot.text),
             }
         slot.text += added
+        if slot.kind == "text" and not slot.lane and (turn := self._state.turn) is not None:
+            turn.pieces, turn.checksum = turn.pieces + len(added), _checksum(added, turn.checksum)
         self._emit(f"{_SPOKEN[slot.kind]}_chunk", {**payload, **piece.more}, slot.lane, slot.response)
 
     def _slot(self, piece: Fragment) -> _Slot | None:
         """The open one, which begins with its first piece; None for what was told already."""
         for slot in self._state.slots:
             if slot.name == piece.slot and slot.lane == piece.lane:
-                return slot
+                if not _is_other_call(slot, piece):
+                    return slot
+                self._tell(slot)
+                break
         response = self._response(piece.lane)
         if piece.kind == "output" or (_is_told(piece.slot, response) and not piece.reopens):
             return None
+        if response.is_over and response.id is not None and self._state.turn is not None:
+            response.is_over = self._state.turn.is_over = False  # that was the end of one of several
         turn = self._active()
         call = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
-        if piece.kind == "input" and not call:
+        is_named = piece.kind != "input" or bool(call)
+        if not is_named:
             call = self._context.generate_event_id()
         slot = _Slot(
             piece.slot,
@@ -476,6 +503,7 @@ class Normalizer:
             call=call,
             tool=piece.name or "",
             given=piece.given,
+            is_named=is_named,
         )
         self._state.slots.append(slot)
         return slot
@@ -526,7 +554,8 @@ class Normalizer:
             if slot.tool or slot.text:
                 args = input_of(slot.text) if slot.text and not slot.is_built else slot.given
                 self._call(slot.call, slot.tool, args, beside, slot.lane, slot.response)
-        elif slot.text or "signature" in slot.more:
+                self._state.calls[slot.call].is_named = slot.is_named
+        elif slot.text or not slot.more.keys().isdisjoint(("redacted", "signature")):
             self._speak(f"{_SPOKEN[slot.kind]}_done", {"text": slot.text, **beside}, slot.lane, slot.response)
 
     def _speak(self, wire: str, payload: Block, lane: str, response: str | None) -> None:
@@ -603,10 +632,21 @@ class Normalizer:
             uuid, time = part.id or line.facts.uuid, part.timestamp
             time = line.facts.timestamp if time is None else time
             self._line = line._replace(facts=line.facts._replace(uuid=uuid, timestamp=time))
+        speaker = self._speaker(part)
         if part.blocks:
-            _TELL[part.role](self, step)
+            _TELL[speaker](self, step)
         self._beside(part)
         self._line = line
+
+    def _speaker(self, part: Part) -> Speaker | None:
+        """Where a message and its parts are written apart, the message tells whose they are."""
+        if part.key is None or not part.keeps_key or part.role is None:
+            return part.role
+        speakers = self._state.speakers
+        known = speakers.get(part.key, part.role)
+        if not part.blocks:
+            self._state.speakers = {**dict(list(speakers.items())[1 - _MOST_TOLD :]), part.key: known}
+        return known
 
     def _beside(self, part: Part) -> None:
         """What a part says beside its blocks."""
@@ -637,18 +677,31 @@ class Normalizer:
     def _account(self, part: Part) -> None:
         turn, cost = self._state.turn, part.metadata.get("costUsd")
         if turn is not None and isinstance(cost, int | float):
-            turn.cost = float(cost)
+            self._pay(turn, part, float(cost))
         if part.usage_of_turn:
             self._ends_turn(TurnEnds(part.usage, part.total_cost))
         elif part.usage is not None and turn is not None:
             key = part.usage_key or part.key or part.metadata.get("messageId")
             self._count(turn, key or "", part.usage)
 
+    def _pay(self, turn: _Turn, part: Part, cost: float) -> None:
+        """What a turn or one of its answers cost; an answer that is told once more is paid once."""
+        if part.usage_of_turn:
+            turn.cost = cost
+            return
+        key = part.usage_key or part.key or part.metadata.get("messageId") or ""
+        turn.cost = round((turn.cost or 0.0) + cost - turn.costs.get(key, 0.0), 12)
+        if key:
+            turn.costs = {**dict(list(turn.costs.items())[1 - _MOST_USAGES :]), key: cost}
+
     def _answer(self, step: Whole) -> None:
         part, lane = step.part, _lane(step.part)
         if step.slot is not None and self._was_told(lane, step.slot):
             return
         said = _said(part)
+        if step.sums_up and self._came_in_pieces(said):
+            self._settled(Settled(("text",)))
+            return
         if said and part.echo:
             if part.usage_of_turn:
                 if self._state.turn is not None and self._state.turn.has_text:
@@ -666,6 +719,12 @@ class Normalizer:
         )
         if step.slot is not None:
             self._response(lane).told.append(step.slot)
+
+    def _came_in_pieces(self, text: str) -> bool:
+        """Whether this is all that was said in the turn, which was told piece by piece."""
+        turn = self._state.turn
+        came = (turn.pieces, turn.checksum) if turn is not None else (0, 0)
+        return bool(text) and came == (len(text), _checksum(text))
 
     def _was_told(self, lane: str, slot: str) -> bool:
         known = self._state.responses.get(lane)
@@ -697,16 +756,17 @@ class Normalizer:
         wire = block["type"]
         if wire == "text":
             if block["text"]:
-                told = {"text": block["text"], **pick(block, "phase", "variant", "citations")}
+                told = {"text": block["text"], **pick(block, *_OF_TEXT), **step.more}
                 self._speak("assistant_done", told, lane, response)
         elif wire == "thinking":
-            told = {"text": block["thinking"], **pick(block, "signature", "redacted")}
+            told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
             self._speak("thinking_done", told, lane, response)
         elif wire == "tool_use":
             id = block.get("id")
             id = self._scoped(id, self._active()) if step.scoped else id
             if not (step.part.replaces and id in self._state.calls):
-                self._call(id, block["name"], block["input"], pick(block, "executor"), lane, response)
+                more = {**pick(block, "executor"), **step.more}
+                self._call(id, block["name"], block["input"], more, lane, response)
         elif wire == "tool_result":
             self._result(step, block, lane)
         elif wire == "raw":
@@ -884,6 +944,10 @@ class Normalizer:
 
     def _passes(self, step: Passes) -> None:
         event = {**step.event, "sessionId": self._context.session_id}
+        if "id" not in event:
+            event = {"id": self._context.generate_event_id(), **event}
+        if "timestamp" not in event:
+            event["timestamp"] = self._context.timestamp()
         self._events.append(event)
         self.observe(event)
 
@@ -954,6 +1018,7 @@ _TELL: Mapping[Speaker | None, Callable[[Normalizer, Whole], None]] = {
 _SPOKEN = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """How the events of a slot of this kind begin."""
 _SLOT_OF = {"text": "text", "thinking": "thinking", "tool_use": "input"}
+_OF_TEXT = ("phase", "variant", "citations", "stopReason")
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 _REVOCABLE = frozenset({"assistant_done", "thinking_done", "user_message"})
 _UNCOVERED = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -981,8 +1046,17 @@ def _is_told(slot: str, response: _Response) -> bool:
     return any(slot == told or slot.startswith(f"{told}/") for told in response.told)
 
 
+def _checksum(text: str, before: int = 0) -> int:
+    return crc32(text.encode("utf-8", "replace"), before)
+
+
 def _digest(text: bytes) -> str:
     return blake2b(text, digest_size=8).hexdigest()
+
+
+def _is_other_call(slot: _Slot, piece: Fragment) -> bool:
+    """Whether a piece begins a call of its own in a place that another one has: some vendors number none."""
+    return bool(piece.reopens and piece.call and piece.name and slot.is_named and piece.call != slot.call)
 
 
 def _lane(part: Part) -> str:

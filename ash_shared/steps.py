@@ -90,7 +90,8 @@ class Fragment(NamedTuple):
     is_last: bool = False
     """Whether the record that it is of also ends it: where nothing came before, the whole alone is told."""
     reopens: bool = False
-    """Whether a slot of this name may have been told before: for formats that name no places."""
+    """Whether a slot of this name may have been told before: for formats that name no places. A call of another id and
+    name takes the place of the one that has it."""
     path: str = ""
     """Of input that comes value by value: where in the arguments `value` goes, as a JSON path. Texts are added up."""
     value: Any = None
@@ -132,6 +133,9 @@ class Whole(NamedTuple):
     """Of the user: whether it is said in the midst of a turn, or to a subagent: no turn begins with it."""
     more: Mapping[str, Any] = {}
     """Further keys of the payload of what the assistant said, thought and called: `partial`."""
+    sums_up: bool = False
+    """Whether its text may be all that was said in the turn so far, once more: where that came piece by piece, it is
+    no text of its own."""
 
 
 class ResponseStarts(NamedTuple):
@@ -154,6 +158,9 @@ class ResponseEnds(NamedTuple):
     is_final: bool = False
     """Whether the turn ends with it; usage may still follow."""
     lane: str = ""
+    prefix: str = ""
+    """Where it is one of several that are written at once: only slots whose names begin so are whole, and the answer is
+    once no other is open."""
     is_partial: bool = False
     """Whether what it has open was not finished."""
     unless_called: bool = False
@@ -190,8 +197,7 @@ class Interrupts(NamedTuple):
 
     reason: Literal["user_cancel", "timeout", "error"]
     error: Block | None = None
-    """What went wrong, which the wire may say twice: nothing comes of it while no answer or turn has begun since the
-    last one."""
+    """What went wrong, told before it."""
     if_open: bool = False
     """Whether it is told only where a turn is open: for records that may be told anew."""
     end: TurnEnds | None = None
@@ -214,7 +220,7 @@ class Stray(NamedTuple):
 
 
 class Passes(NamedTuple):
-    """The record is an event already."""
+    """The record is an event already; where it has no id or time, it is given them."""
 
     event: Block
 

@@ -215,6 +215,7 @@ class MessageController(Controller):
         new = [await aside(describe, each) async for each in in_turns(sent)]
         async with pool.connection() as conn:
             stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
+        state.hub.wake(session_id)
         return _report(stored)
 
     @get(

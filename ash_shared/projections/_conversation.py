@@ -115,10 +115,6 @@ class _Fold:
         if isinstance(last, Answer):
             last.is_left, last.is_over = True, last.is_over or is_over
 
-    def begin_anew(self) -> None:
-        self.items.clear()
-        self._waiting.clear()
-
 
 def _goes_on(answer: Answer, turn: str | None, response: str | None, *, calls: bool) -> bool:
     if answer.is_left or _differ(answer.turn, turn) or _differ(answer.response, response):
@@ -167,7 +163,7 @@ def _take_summary(fold: _Fold, event: Event) -> None:
     """A compaction that does not tell its text leaves the history as it is: without it nothing would be left."""
     text = event["payload"]["text"]
     if text.strip():
-        fold.begin_anew()
+        fold.items.clear()
         fold.say(text_block(f"[Summary of the conversation so far]\n\n{text}"))
 
 

@@ -2,10 +2,15 @@
 
 A chat event is `{"id", "timestamp", "sessionId", "type", "payload", "turnId"?, "responseId"?}`; its payload is the
 content, the rest envelope. A standard message is recognised by its `_original`.
+
+An event passes into the log as it is, if it is what its type promises; places in a log are left out, since the log
+gives its own. One that is not is shown as it was written.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from pydantic import ValidationError
 
 from ash_shared.blocks import (
     CLASSES,
@@ -24,9 +29,21 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
+from ash_shared.events import read_event
 from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, fragment, unknown
+from ash_shared.providers import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    Speaker,
+    control,
+    fragment,
+    message_of,
+    unknown,
+)
 from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.steps import Passes, Says, Step
 from ash_shared.wire import (
     cost_at,
     count_at,
@@ -198,8 +215,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Events of one response are one message; what ends a turn, fails or revokes adds to those before it."""
     if _is_standard(record):
         return [_standard(record, reading)]
-    tell = _PARTS.get(record["type"])
-    return tell(record, reading) if tell else []
+    tell = _PARTS.get(record["type"], message_of)
+    return tell(record, reading)
 
 
 def _standard(record: Record, reading: RecordReading) -> Part:
@@ -305,6 +322,26 @@ _PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
 }
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """An event as it is; what a standard message or a block adds is told by its parts."""
+    if record.get("payload").__class__ is not dict or record.get("type").__class__ is not str:
+        return None
+    event = {
+        name: value
+        for name, value in record.items()
+        if name not in _PLACES and not (value is None and name in _OPTIONAL)
+    }
+    try:
+        read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
+    except ValidationError:
+        return [Says("raw", {"source": "ash", "raw": record})]
+    return [Passes(event)]
+
+
+_PLACES = frozenset({"messageSequence", "sequence"})
+_OPTIONAL = frozenset({"recordId", "responseId", "turnId"})
+
+
 PROVIDER = Provider(
     source="ash",
     recognizes=recognizes,
@@ -313,4 +350,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -35,6 +35,17 @@ from ash_shared.providers._gemini_parts import (
     usage_of,
 )
 from ash_shared.providers._marks import HEADS, OWNERS, bodies_of
+from ash_shared.steps import (
+    Counted,
+    Fragment,
+    Interrupts,
+    Says,
+    Settled,
+    Step,
+    TurnEnds,
+    TurnStarts,
+    Whole,
+)
 from ash_shared.wire import (
     count_at,
     error,
@@ -476,6 +487,70 @@ _EVENT_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 }
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """What a record adds to the log of events, where that is not what it adds to the standard messages."""
+    reader = _form(record)
+    if reader is _read_document:
+        messages = _messages(record)
+        return [step for message in messages for step in _message_steps(message, _read_message(message))]
+    if reader is _read_record:
+        return _message_steps(record, reading.blocks)
+    if "$rewindTo" in record:
+        return [TurnEnds(), *_wholes(record, parts(record, reading))]
+    if reader is _read_output:
+        return [*_wholes(record, parts(record, reading)), TurnEnds()]
+    return _event_steps(record, reading)
+
+
+def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
+    """A message record, which may have been told before in an earlier form."""
+    told: list[Step] = list(map(Whole, _message_parts(message, blocks)))
+    return [*told, Interrupts("user_cancel", if_open=True)] if _is_cancelled(message) else told
+
+
+def _is_cancelled(message: Any) -> bool:
+    """Whether the person stopped the answer here. Where one call of several ran, the model goes on."""
+    if _side(message) == "info":
+        return value_at(message, "content") == "Request cancelled."
+    calls = listed(value_at(message, "toolCalls"))
+    return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
+
+
+def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """An event of a stream: whatever is no piece of a text ends the text before it."""
+    wire = record.get("type")
+    if wire == "init":
+        return [Settled(), TurnStarts()]
+    if wire not in _EVENT_PARTS:
+        return None
+    if wire == "message" and reading.role == "assistant" and record.get("delta") is True:
+        return [Fragment("text", record["content"], "text", reopens=True)]
+    return [Settled(), *_EVENT_STEPS.get(wire, _wholes)(record, parts(record, reading))]
+
+
+def _wholes(record: Record, told: list[Part]) -> list[Step]:
+    return list(map(Whole, told))
+
+
+def _notice_steps(record: Record, told: list[Part]) -> list[Step]:
+    """Warnings count as errors that end nothing."""
+    return [Says("error", error(record["severity"], text_at(record, "message")))]
+
+
+def _result_steps(record: Record, told: list[Part]) -> list[Step]:
+    """The end of a run, unless the person ended it."""
+    if text_at(record, "error", "type") != "FatalCancellationError":
+        return _wholes(record, told)
+    (part,) = told
+    return [Whole(Part(role=None, error=part.error)), Counted(part.usage), Interrupts("user_cancel")]
+
+
+_EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {
+    "error": _notice_steps,
+    "result": _result_steps,
+}
+
+
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
@@ -484,4 +559,5 @@ PROVIDER = Provider(
     read_block=read_part,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

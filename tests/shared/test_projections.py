@@ -83,7 +83,7 @@ def _openai_user(message: Json) -> list[str]:
 def _openai_assistant(message: Json) -> list[str]:
     calls = message.get("tool_calls", [])
     assert message.keys() == ({"role", "content", "tool_calls"} if calls else {"role", "content"})
-    assert message["content"].strip() if message["content"] is not None else calls
+    assert bool(message["content"].strip() if message["content"] is not None else calls)
     assert len(calls) <= 128
     for call in calls:
         _CALL.validate_python(call, strict=True)
@@ -122,7 +122,7 @@ def assert_anthropic_takes(messages: list[Json], *, is_open: bool = False) -> No
 
 
 def _ends_well(block: Json) -> bool:
-    return block["type"] != "text" or block["text"] == block["text"].rstrip()
+    return block["type"] != "text" or not str(block["text"])[-1].isspace()
 
 
 def _anthropic_block(block: Json, role: str) -> None:
@@ -297,6 +297,33 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
         log(start("t1"), call("c1"), result("c1"), start("t2"), call("c1"), result("c1", "two")),
         [asked(), told(), asked("c1_2_acd5a00cb7fc"), told("c1_2_acd5a00cb7fc", "two")],
     ),
+    "an id that looks like one used again": (
+        log(call("c1_2_acd5a00cb7fc"), result("c1_2_acd5a00cb7fc"), *2 * (call("c1"), result("c1"))),
+        [
+            asked("c1_2_acd5a00cb7fc"),
+            told("c1_2_acd5a00cb7fc"),
+            asked("c1"),
+            told("c1"),
+            asked("c1_3_f8498632e702"),
+            told("c1_3_f8498632e702"),
+        ],
+    ),
+    "where one answer ends and another begins": (
+        log(
+            *(said("0"), call("c1", "r1"), said("1", "r2"), result("c1")),
+            *(
+                ("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}),
+                said("2", "r2"),
+                start("t"),
+                said("3", "r2"),
+            ),
+            *(
+                ("assistant_done", {"text": "4"}, {"turnId": "t4"}),
+                ("assistant_done", {"text": "5"}, {"turnId": "t5"}),
+            ),
+        ),
+        [asked("c1", "0"), told("c1"), *map(of_assistant, "12345")],
+    ),
     "ids and names that no API takes": (
         log(call("call\nfc", name="a.b/c"), result("call\nfc"), call(LONG_ID, name=""), result(LONG_ID)),
         [
@@ -422,6 +449,10 @@ IMAGES: dict[str, tuple[Json, Json, Json]] = {
         {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zz4="},
         *2 * ({"type": "text", "text": "[image: image/svg+xml]"},),
     ),
+    "larger than Anthropic takes": (
+        {"type": "base64", "data": PNG[:-1] + "A" * (5 * 1024 * 1024)},
+        *2 * ({"type": "text", "text": "[image]"},),
+    ),
     "not base64": (
         {"type": "base64", "data": PNG[:-1]},
         *2 * ({"type": "text", "text": "[image]"},),
@@ -517,6 +548,15 @@ def test_anthropic_messages() -> None:
         },
     ]
     assert_anthropic_takes(messages)
+
+
+def test_a_failure_is_told_in_text_alone() -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": PNG}}
+    events = log(call("c1"), result("c1", [image], error={"code": "x", "message": "no"}))
+
+    assert to_anthropic_messages(events)[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": "[image]", "is_error": True}
+    ]
 
 
 OPEN: dict[str, tuple[list[Any], bool]] = {
@@ -906,6 +946,34 @@ def test_shuffled_and_cut(events: list[Json], random: Any, length: int) -> None:
     assert_openai_takes(to_openai_messages(cut))
     assert_anthropic_takes(to_anthropic_messages(cut))
     assert _seen(_said_texts(to_openai_messages(cut))) == _visible(cut)
+
+
+_TURNS = _optional(turnId=st.sampled_from(["t1", "t2", "t3"]), recordId=_REFS)
+_MARKED = st.tuples(st.sampled_from(["turn_start", "turn_end"]), _PAYLOADS["turn_start"], _TURNS)
+_ASKED = st.tuples(st.just("user_message"), st.just({"text": "§"}), _TURNS)
+_INJECTED = st.tuples(st.just("user_message"), st.just({"text": "§", "synthetic": True}), _TURNS)
+_BARE = st.tuples(st.just("user_message"), st.just({"text": "§"}), st.just({}))
+_TAKEN_BACK = st.tuples(
+    st.just("retraction"),
+    st.one_of(
+        st.lists(st.integers(0, 30).map("e{}".format), max_size=2).map(lambda ids: {"eventIds": ids}),
+        st.lists(_REFS, max_size=2).map(lambda ids: {"messageIds": ids}),
+        _REFS.map(lambda id: {"fromMessageId": id}),
+        st.integers(1, 3).map(lambda turns: {"turns": turns}),
+    ),
+    st.just({}),
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.lists(st.one_of(_ASKED, _ASKED, _BARE, _BARE, _INJECTED, _MARKED, _TAKEN_BACK), max_size=30)
+    | st.lists(st.one_of(_BARE, _BARE, _BARE, _INJECTED, _TAKEN_BACK), max_size=12)
+)
+def test_what_was_taken_back(events: list[tuple[str, Json, Json]]) -> None:
+    numbered = log(*map(_marked, enumerate(events)))
+
+    assert _seen(to_openai_messages(numbered)) == _visible(numbered)
 
 
 def _claude_elements(prompt: str) -> list[tuple[str, str]]:

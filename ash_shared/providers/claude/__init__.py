@@ -10,6 +10,7 @@ from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import facts, parts
 from ash_shared.providers.claude.recognition import MARKS, recognizes
 from ash_shared.providers.claude.records import read
+from ash_shared.providers.claude.steps import steps
 
 PROVIDER = Provider(
     source="claude",
@@ -19,4 +20,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -60,7 +60,7 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
         role=speaker(reading.role),
         blocks=reading.blocks,
         key=id if reading.role == "assistant" else None,
-        usage=_usage(message.get("usage")),
+        usage=usage_of(message.get("usage")),
         metadata={
             "messageId": id,
             "model": text_at(message, "model"),
@@ -73,7 +73,7 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
             "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
             "synthetic": _is_synthetic(record, message) or None,
         },
-        error=_line_error(record, message),
+        error=line_error(record, message),
         retracts=_ids(record.get("supersedes")),
     )
 
@@ -83,7 +83,7 @@ def _is_synthetic(record: Record, message: Record) -> bool:
     return message.get("model") == "<synthetic>" or any(marks)
 
 
-def _line_error(record: Record, message: Record) -> Block | None:
+def line_error(record: Record, message: Record) -> Block | None:
     if record.get("isApiErrorMessage") is True or text_at(record, "error"):
         content = message.get("content")
         text = content if content.__class__ is str else text_at(content[0], "text") if content else None
@@ -98,7 +98,7 @@ def _line_error(record: Record, message: Record) -> Block | None:
 _ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_id", "requestId")
 
 
-def _usage(usage: Any) -> Block | None:
+def usage_of(usage: Any) -> Block | None:
     """Input counts leave out what came from a cache; output counts hold the thinking."""
     return token_usage(
         usage,
@@ -141,7 +141,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
             blocks=reading.blocks if failed else texts,
             echo=True,
-            usage=_usage(record.get("usage")),
+            usage=usage_of(record.get("usage")),
             usage_of_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
             total_cost=cost_at(record, "total_cost_usd"),

@@ -58,10 +58,11 @@ def _ends(record: Record, part: Part) -> Iterator[Step]:
     is_blocked = not candidates and part.error is not None
     if not is_blocked and (not reasons or any(reason in _UNFINISHED for reason in reasons)):
         return
+    stop = next((reason for reason in reasons if reason.__class__ is str), None)
     if _may_go_on(part):
-        yield from (Closed(f"{index}/text", waits=True) for index in range(len(candidates)))
+        places = range(len(candidates))
+        yield from (Closed(f"{place}/text", waits=True, more={"stopReason": stop}) for place in places)
     else:
-        stop = first_text({"reason": reasons[0]}, ("reason",)) if reasons else None
         yield ResponseEnds(stop, is_final=True, unless_called=True)
 
 

@@ -1,0 +1,23 @@
+"""OpenAI Responses: whole responses, requests, items by themselves, and stream events.
+
+Sources: the stream event union of the `openai` package, and captured bodies of OpenAI, Azure, xAI, LM Studio and GitHub
+Copilot. What an item says is in `_responses_items`.
+"""
+
+from ash_shared.providers import Provider
+from ash_shared.providers._responses_items import read_block
+from ash_shared.providers.openai_responses.messages import facts, parts
+from ash_shared.providers.openai_responses.recognition import MARKS, recognizes
+from ash_shared.providers.openai_responses.records import read
+from ash_shared.providers.openai_responses.steps import steps
+
+PROVIDER = Provider(
+    source="openai_responses",
+    recognizes=recognizes,
+    marks=MARKS,
+    read=read,
+    read_block=read_block,
+    facts=facts,
+    parts=parts,
+    steps=steps,
+)

@@ -1,0 +1,126 @@
+"""What a record adds to the standard messages of its session."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ash_shared.blocks import Block
+from ash_shared.message import Facts, Role
+from ash_shared.providers import Part, Record, RecordReading
+from ash_shared.providers._responses_items import ITEMS, item_part, item_type, refused, speaker_of
+from ash_shared.providers.openai_responses.recognition import is_response
+from ash_shared.providers.openai_responses.records import turns_of
+from ash_shared.visibility import is_system_message
+from ash_shared.wire import count_at, error, first_text, less, milliseconds, text_at, token_usage
+
+
+def _envelope(record: Record) -> Record:
+    """The response that a record tells of: itself, or that of an event."""
+    response = record.get("response")
+    return response if response.__class__ is dict else record
+
+
+def facts(record: Record) -> Facts:
+    """A response says when it was made and by which model; items say neither."""
+    response = _envelope(record)
+    return Facts(
+        timestamp=milliseconds(response.get("created_at")),
+        session_id=text_at(response, "conversation", "id") or text_at(response, "conversation"),
+        model=text_at(response, "model"),
+    )
+
+
+def usage_of(response: Record) -> Block | None:
+    """Input tokens hold those of the cache, and output tokens those of reasoning."""
+    usage = response.get("usage")
+    read = count_at(usage, "input_tokens_details", "cached_tokens")
+    written = count_at(usage, "input_tokens_details", "cache_write_tokens")
+    return token_usage(
+        usage,
+        input=less(count_at(usage, "input_tokens"), read, written),
+        output=count_at(usage, "output_tokens"),
+        cache_read=read,
+        cache_creation=written,
+        reasoning=count_at(usage, "output_tokens_details", "reasoning_tokens"),
+        service_tier=text_at(response, "service_tier"),
+    )
+
+
+def error_of(told: Any) -> Block | None:
+    if told.__class__ is not dict:
+        return None
+    return error(first_text(told, ("code", "type")) or "error", text_at(told, "message"), told)
+
+
+def _stop_reason(response: Record) -> str | None:
+    return text_at(response, "incomplete_details", "reason") or text_at(response, "status")
+
+
+def _response_part(response: Record, blocks: list[Block]) -> Part:
+    return Part(
+        role="assistant",
+        blocks=blocks,
+        key=text_at(response, "id"),
+        usage=usage_of(response),
+        metadata={
+            "messageId": text_at(response, "id"),
+            "model": text_at(response, "model"),
+            "stop_reason": refused(blocks) or _stop_reason(response),
+        },
+        error=error_of(response.get("error")),
+    )
+
+
+def _item_part(role: Role, blocks: list[Block]) -> Part:
+    prompt = role == "user" and bool(blocks) and all(block["type"] == "text" for block in blocks)
+    injected = prompt and is_system_message("\n".join(block["text"] for block in blocks))
+    return item_part(role, blocks, synthetic=injected)
+
+
+def _request_parts(record: Record) -> list[Part]:
+    return [
+        replace(_item_part(role, blocks), adjoins=False, original=given)
+        for role, given, blocks in turns_of(record)
+    ]
+
+
+def _event_parts(record: Record) -> list[Part]:
+    """A response that begins is a message, to which the items that follow belong; one that ends tells its usage."""
+    wire, response = record["type"], record.get("response")
+    if wire == "error":
+        nested = record.get("error")
+        return [Part(role=None, error=error_of(nested if nested.__class__ is dict else record))]
+    if response.__class__ is not dict or wire not in _PARTS_OF_EVENTS:
+        return []
+    return [replace(_response_part(response, []), **_PARTS_OF_EVENTS[wire])]
+
+
+_ENDED: Mapping[str, Any] = {"role": None, "key": None}
+_PARTS_OF_EVENTS: Mapping[str, Mapping[str, Any]] = {
+    "response.created": {"adjoins": True, "usage": None, "error": None},
+    "response.completed": _ENDED,
+    "response.failed": _ENDED,
+    "response.incomplete": _ENDED,
+}
+
+
+def parts(record: Record, reading: RecordReading) -> list[Part]:
+    """One part for a response, for an item, and for each message of a request."""
+    if reading.kind == "chunk":
+        return _event_parts(record)
+    if record.get("type").__class__ is not str:
+        if is_response(record):
+            return [_response_part(record, reading.blocks)]
+        if "input" in record:
+            return _request_parts(record)
+    failure = error_of(record.get("error")) if reading.kind == "record" else None
+    if failure is not None:
+        return [Part(role="assistant", error=failure)]
+    return [_item_part(_author_of(record, reading), reading.blocks)] if reading.kind == "message" else []
+
+
+def _author_of(record: Record, reading: RecordReading) -> Role:
+    """In whose message a bare item or part stands; what a stream brings is the answer, whatever it is."""
+    if record.get("type") == "response.output_item.done":
+        return "assistant" if reading.role == "tool" else reading.role
+    return speaker_of(record) if item_type(record) in ITEMS else reading.role

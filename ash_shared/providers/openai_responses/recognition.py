@@ -1,0 +1,124 @@
+"""By what a record of this format is told from those of others."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared.providers import Record
+from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.providers._responses_items import FILE_PLACES, ITEMS, PARTS, ROLES, UNTYPED, item_type
+from ash_shared.wire import one_of
+
+_FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
+_OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
+"""Parts that Chat Completions do not have."""
+_MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
+
+
+def _is_message(record: Record) -> bool:
+    """A message with parts, a phase or a status that only this format has, or one that names its type."""
+    if not one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
+        return False
+    content = record.get("content")
+    if content.__class__ is list and content:
+        own = PARTS if "type" in record else _OWN_PARTS
+        return any(part.__class__ is dict and one_of(part.get("type"), own) for part in content)
+    return (
+        content.__class__ in (str, list)
+        and "type" in record
+        and (content.__class__ is str or bool(record.keys() & {"phase", "status"}))
+        and record.keys() <= _MESSAGE_KEYS
+    )
+
+
+_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+    **dict.fromkeys(
+        (*ITEMS, *UNTYPED),
+        lambda record: bool(record.keys() & {"id", "call_id", "status", "tools", "approval_request_id"}),
+    ),
+    "compaction": lambda record: record.get("encrypted_content").__class__ is str and "content" not in record,
+    "computer_screenshot": lambda record: "image_url" in record or "file_id" in record,
+    "error": lambda record: (
+        record.get("sequence_number").__class__ is int
+        and record.keys().isdisjoint(("content", "parts", "severity"))
+    ),
+    "function_call": lambda record: (
+        record.get("arguments").__class__ is str
+        and record.get("name").__class__ is str
+        and record.keys().isdisjoint(("function", "result"))
+    ),
+    "function_call_output": lambda record: "output" in record,
+    "custom_tool_call": lambda record: "input" in record and "name" in record,
+    "custom_tool_call_output": lambda record: "output" in record and "call_id" in record,
+    "input_audio": lambda record: "audio_url" in record,
+    "input_file": lambda record: bool(record.keys() & FILE_PLACES.keys()),
+    "input_image": lambda record: "image_url" in record or "file_id" in record,
+    "input_text": lambda record: record.get("text").__class__ is str,
+    "message": _is_message,
+    "output_text": lambda record: record.get("text").__class__ is str,
+    "reasoning": lambda record: record.get("summary").__class__ is list,
+    "refusal": lambda record: record.get("refusal").__class__ is str,
+}
+
+
+_RESPONSES = frozenset({"response", "response.compaction"})
+
+
+def is_response(record: Record) -> bool:
+    return one_of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (list, type(None))
+
+
+def _is_request(record: Record) -> bool:
+    """A body with input for a model, or for an agent that Gemini's interactions name in the same place."""
+    given = record["input"]
+    if record.get("model").__class__ is not str and not record.keys() & {
+        "instructions",
+        "previous_response_id",
+        "prompt",
+    }:
+        return False
+    if given.__class__ is list:
+        return all(_is_item(item) for item in given)
+    return given.__class__ is str and not record.keys() & {"dimensions", "encoding_format", "voice"}
+
+
+def _is_item(item: Any) -> bool:
+    wire = item_type(item)
+    return wire is not None and (wire in ITEMS or wire in UNTYPED or wire in PARTS)
+
+
+def recognizes(record: Record) -> bool:
+    """Whether a record is of this format."""
+    wire = record.get("type")
+    if wire.__class__ is str:
+        if not record.keys().isdisjoint(OWNERS):
+            return False
+        return wire.startswith("response.") or (wire in _RECOGNIZED and _RECOGNIZED[wire](record))
+    bodies = bodies_of(record)
+    if "object" in record:
+        return bodies <= _RESPONSE_BODIES and is_response(record)
+    if bodies == {"input"}:
+        return _is_request(record)
+    if bodies or "role" not in record or "content" not in record:
+        return False
+    return record.keys().isdisjoint(_CHAT_KEYS) and _is_message(record)
+
+
+_CHAT_KEYS = frozenset(
+    {
+        "annotations",
+        "audio",
+        "function_call",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "tool_call_id",
+        "tool_calls",
+    }
+)
+"""What messages of Chat Completions hold beside their content."""
+
+
+_RESPONSE_BODIES = frozenset({"error", "input", "object", "output", "stats"})
+
+MARKS = {*_RECOGNIZED, "input", "object", "output", "response", "role"}
