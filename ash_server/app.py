@@ -13,6 +13,7 @@ from ash_server.api.addresses import check_address
 from ash_server.api.admission import admission
 from ash_server.api.documents import DocumentController
 from ash_server.api.drift import DriftController
+from ash_server.api.events import Ended, EventController, EventPage, PostedEvents
 from ash_server.api.export import ExportController
 from ash_server.api.headers import add_headers
 from ash_server.api.health import Health, HealthController
@@ -35,6 +36,7 @@ _ROUTES = (
     SessionController,
     MessageController,
     StandardMessageController,
+    EventController,
     ExportController,
     DriftController,
     ParseController,
@@ -45,6 +47,8 @@ _ROUTES = (
 _MODELS = (
     AppendedMessages,
     DriftReport,
+    Ended,
+    EventPage,
     ExecutionResponse,
     Health,
     Message,
@@ -52,6 +56,7 @@ _MODELS = (
     NewMessage,
     NewSession,
     ParseRequest,
+    PostedEvents,
     Problem,
     Reading,
     Session,
@@ -91,9 +96,12 @@ def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
     # Exports have connections of their own: a reader that is slow to take a long file keeps nobody else waiting.
     @asynccontextmanager
     async def opened() -> AsyncGenerator[None, None]:
-        async with open_pool(url) as pool, open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool:
-            async with Hub(url, pool) as hub:
-                app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub})
-                yield
+        async with (
+            open_pool(url) as pool,
+            open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool,
+            Hub(url, pool) as hub,
+        ):
+            app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub})
+            yield
 
     return opened()

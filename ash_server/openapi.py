@@ -44,6 +44,10 @@ know are refused rather than ignored. Problems never repeat the contents of a me
 _TAGS = [
     Tag(name="sessions", description="Conversations: made, found, named, exported, deleted."),
     Tag(name="messages", description="What was said in a session: stored as it came, read as typed blocks."),
+    Tag(
+        name="events",
+        description="What happened in a session, one after the other: live and later from the same log.",
+    ),
     Tag(name="drift", description="What the formats have by now and Ash does not know yet."),
     Tag(name="parse", description="The playground: how Ash reads a text, without storing it."),
     Tag(name="health", description="For whoever runs the server."),

@@ -5,10 +5,11 @@ holds. Types and keys that are not named here are kept as they came: a reader ig
 shows the types it does not know.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 from pydantic.alias_generators import to_camel
+from typing_extensions import TypeAliasType
 
 from ash_shared.content import MessageContent
 from ash_shared.message import LAST_SEQUENCE, StandardTokenUsage
@@ -398,35 +399,39 @@ class OtherEvent(_Event):
         return name
 
 
-KnownEvent: TypeAlias = Annotated[
-    TurnStartEvent
-    | TurnEndEvent
-    | UserMessageEvent
-    | UserAudioEvent
-    | AssistantChunkEvent
-    | AssistantDoneEvent
-    | ThinkingChunkEvent
-    | ThinkingDoneEvent
-    | ToolCallEvent
-    | ToolInputChunkEvent
-    | ToolOutputChunkEvent
-    | ToolResultEvent
-    | AgentMessageEvent
-    | AgentCallbackEvent
-    | AgentSwitchEvent
-    | InterruptEvent
-    | ErrorEvent
-    | AudioChunkEvent
-    | AudioDoneEvent
-    | SummaryEvent
-    | SystemMessageEvent
-    | RetractionEvent
-    | RawEvent
-    | ResetEvent,
-    Field(discriminator="type"),
-]
+KnownEvent = TypeAliasType(
+    "KnownEvent",
+    Annotated[
+        TurnStartEvent
+        | TurnEndEvent
+        | UserMessageEvent
+        | UserAudioEvent
+        | AssistantChunkEvent
+        | AssistantDoneEvent
+        | ThinkingChunkEvent
+        | ThinkingDoneEvent
+        | ToolCallEvent
+        | ToolInputChunkEvent
+        | ToolOutputChunkEvent
+        | ToolResultEvent
+        | AgentMessageEvent
+        | AgentCallbackEvent
+        | AgentSwitchEvent
+        | InterruptEvent
+        | ErrorEvent
+        | AudioChunkEvent
+        | AudioDoneEvent
+        | SummaryEvent
+        | SystemMessageEvent
+        | RetractionEvent
+        | RawEvent
+        | ResetEvent,
+        Field(discriminator="type"),
+    ],
+)
 
-ChatEvent: TypeAlias = Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")]
+ChatEvent = TypeAliasType("ChatEvent", Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")])
+"""Any event: of a type that this version knows, or of another."""
 
 EVENT_TYPES = frozenset(
     {

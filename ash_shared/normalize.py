@@ -114,6 +114,8 @@ class _Call(msgspec.Struct, omit_defaults=True):
     is_hosted: bool = False
     """Whether the provider runs the tool itself."""
     is_answered: bool = False
+    is_copy: bool = False
+    """Whether a copy was told, and the original may still come."""
 
 
 class _Turn(msgspec.Struct, omit_defaults=True):
@@ -169,8 +171,14 @@ class _State(msgspec.Struct, omit_defaults=True):
     """Digests of copies that were told, and of which the original has not come yet."""
     told: dict[str, dict[str, str]] = {}
     """By key of a part that may be told anew: digests of what it said, with the ids of the events of texts."""
+    pieced: list[str] = []
+    """Answers that came whole, piece by piece: a part that may be told anew may repeat them."""
     results: dict[str, dict[str, Any]] = {}
     """By call: what belongs to a result that has not come yet."""
+    once: list[str] = []
+    """Digests of what is told once until the next turn begins."""
+    counted: str = ""
+    """Digest of the key of the usage that came last."""
     costs: float = 0.0
     is_interrupted: bool = False
     """Whether the last turn was, and no other has begun."""
@@ -237,8 +245,8 @@ class Normalizer:
         return self._events
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn. What is not as
-        an event has it is not noted."""
+        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn. What is not
+        as an event has it is not noted."""
         wire, payload = event["type"], event.get("payload")
         note = _NOTES.get(wire)
         if note is not None and payload.__class__ is dict:
@@ -298,6 +306,7 @@ class Normalizer:
         self._state.turn = turn = _Turn(id, is_told=is_told)
         self._state.is_interrupted = False
         self._state.turns += 1
+        self._state.once = []
         return turn
 
     def _start_turn(self, trigger: str, id: str | None = None, *, is_told: bool = False) -> _Turn:
@@ -399,7 +408,8 @@ class Normalizer:
     def _starts_response(self, step: ResponseStarts) -> None:
         known = self._state.responses.get(step.lane)
         if known is not None:
-            is_same = step.id is None or step.id == known.id or known.id is None
+            is_nameless = step.id is None and not (step.is_stable and known.is_over)
+            is_same = is_nameless or step.id == known.id or known.id is None
             if step.resumes and step.id is not None and step.id == known.id:
                 return
             if not step.is_explicit and (is_same or not (known.is_over or step.is_stable)):
@@ -420,7 +430,11 @@ class Normalizer:
             self._tell(slot, {**more, **cut} if slot.kind == "text" else cut)
         if len(ended) < len(slots):
             return
-        self._response(step.lane).is_over = True
+        response = self._response(step.lane)
+        response.is_over = True
+        if response.id is not None and response.told and not step.is_partial:
+            known = [id for id in self._state.pieced if id != response.id]
+            self._state.pieced = [*known, response.id][-_MOST_TOLD:]
         if step.is_final and self._state.turn is not None and not (step.unless_called and self._waits()):
             self._state.turn.is_over = True
 
@@ -499,7 +513,7 @@ class Normalizer:
             piece.slot,
             piece.kind,
             lane=piece.lane,
-            response=response.id,
+            response=piece.response or response.id,
             call=call,
             tool=piece.name or "",
             given=piece.given,
@@ -511,7 +525,10 @@ class Normalizer:
     def _output(self, piece: Fragment) -> None:
         turn = self._active()
         id = (self._scoped(piece.call, turn) if piece.scoped else piece.call) or ""
-        id = self._response(piece.lane).outputs.setdefault(piece.slot, id) if piece.slot else id
+        outputs = self._response(piece.lane).outputs if piece.slot else {}
+        id = outputs.setdefault(piece.slot, id) if id else outputs.get(piece.slot, "")
+        if not id:
+            return
         call = self._state.calls.get(id) or self._note_call(id, piece.name or "")
         added = piece.text[call.written :] if piece.is_whole else piece.text
         if added and not call.is_answered:
@@ -538,6 +555,7 @@ class Normalizer:
         """Of the turn that is left; what a person has asked for in it may be answered in the next."""
         for lane in dict.fromkeys(slot.lane for slot in self._state.slots):
             self._leave(lane)
+        self._tell_copies()
         turns = self._state.turns
         self._release([held for held in self._state.held if held.role == "assistant" or held.turn < turns])
 
@@ -550,6 +568,8 @@ class Normalizer:
         self._state.slots.remove(slot)
         self._response(slot.lane).told.append(slot.name)
         beside = {**slot.more, **(more or {})}
+        if slot.text:
+            beside.pop("redacted", None)
         if slot.kind == "input":
             if slot.tool or slot.text:
                 args = input_of(slot.text) if slot.text and not slot.is_built else slot.given
@@ -593,6 +613,7 @@ class Normalizer:
         self, id: str | None, tool: str, args: Any, more: Block, lane: str, response: str | None
     ) -> None:
         self._active()
+        self._release_answers()
         own = self._context.generate_event_id()
         call = self._note_call(id or own, tool, is_named=bool(id))
         call.is_hosted = more.get("executor") is not None
@@ -605,12 +626,12 @@ class Normalizer:
         id = self._scoped(told, turn) if step.scoped else told
         if id is None and step.slot is not None:
             id = self._response(lane).outputs.get(step.slot)
-        if id is None:
-            id = next((known for known, call in calls.items() if _may_answer(call, block)), None)
-        if id in calls and calls[id].is_answered and step.part.replaces:
+        if id is None or id not in calls:
+            id = next((known for known, call in calls.items() if _may_answer(call, block)), id)
+        if self._is_settled(step, id, block):
             return
         own = self._context.generate_event_id()
-        block = {**self._state.results.pop(told or "", {}), **block}
+        block = {**self._state.results.pop(told or id or "", {}), **block}
         payload: Block = {"toolCallId": id or own, "result": block.get("content")}
         if block.get("is_error"):
             payload["error"] = {"code": "error", "message": _text_of(block.get("content"))}
@@ -620,6 +641,25 @@ class Normalizer:
         else:
             payload["orphan"] = True
         self._emit("tool_result", payload, lane, id=own)
+
+    def _is_settled(self, step: Whole, id: str | None, block: Block) -> bool:
+        """Whether there is no result to tell: the log has it, or this copy waits for the original."""
+        known = self._state.calls.get(id or "")
+        if id is None or known is None:
+            return False
+        if known.is_answered:
+            return step.part.replaces or step.part.echo or known.is_copy
+        if step.holds and not known.is_copy:
+            self._state.results.setdefault(id, {}).update(block)
+            return True
+        return False
+
+    def _tell_copies(self) -> None:
+        """Of results whose original has not come."""
+        for id, block in list(self._state.results.items()):
+            known = self._state.calls.get(id)
+            if known is not None and not known.is_answered and block.get("type") == "tool_result":
+                self._result(Whole(Part(role="user")), block, "")
 
     # --- Parts at rest
 
@@ -636,7 +676,7 @@ class Normalizer:
         if part.blocks:
             _TELL[speaker](self, step)
         self._beside(part)
-        self._line = line
+        self._line = line._replace(facts=self._line.facts._replace(uuid=line.facts.uuid))
 
     def _speaker(self, part: Part) -> Speaker | None:
         """Where a message and its parts are written apart, the message tells whose they are."""
@@ -680,9 +720,16 @@ class Normalizer:
             self._pay(turn, part, float(cost))
         if part.usage_of_turn:
             self._ends_turn(TurnEnds(part.usage, part.total_cost))
-        elif part.usage is not None and turn is not None:
+        elif part.usage is not None and not self._was_counted(part) and turn is not None:
             key = part.usage_key or part.key or part.metadata.get("messageId")
             self._count(turn, key or "", part.usage)
+
+    def _was_counted(self, part: Part) -> bool:
+        """Whether this is the usage that came last, told once more, be it in another turn."""
+        key = _digest(part.usage_key.encode("utf-8", "replace")) if part.usage_key is not None else ""
+        is_known = bool(key) and key == self._state.counted
+        self._state.counted = key or self._state.counted
+        return is_known
 
     def _pay(self, turn: _Turn, part: Part, cost: float) -> None:
         """What a turn or one of its answers cost; an answer that is told once more is paid once."""
@@ -704,7 +751,7 @@ class Normalizer:
             return
         if said and part.echo:
             if part.usage_of_turn:
-                if self._state.turn is not None and self._state.turn.has_text:
+                if self._has_text():
                     return
             else:
                 self._copy("assistant", said, part)
@@ -712,9 +759,9 @@ class Normalizer:
         self._take_slots(step, lane)
         if said and not part.echo and not self._counts("assistant", said):
             return
-        response = part.key or part.metadata.get("messageId") or self._open_response(lane)
+        response = part.metadata.get("messageId") or part.key or self._open_response(lane)
         self._tell_anew(
-            part,
+            step,
             [(block, partial(self._block, step, block, lane, response)) for block in part.blocks],
         )
         if step.slot is not None:
@@ -725,6 +772,12 @@ class Normalizer:
         turn = self._state.turn
         came = (turn.pieces, turn.checksum) if turn is not None else (0, 0)
         return bool(text) and came == (len(text), _checksum(text))
+
+    def _has_text(self) -> bool:
+        """Whether the turn has said something, or holds back what it said."""
+        turn, held = self._state.turn, self._state.held
+        is_held = any(copy.role == "assistant" and copy.blocks[0]["type"] == "text" for copy in held)
+        return is_held or (turn is not None and turn.has_text)
 
     def _was_told(self, lane: str, slot: str) -> bool:
         known = self._state.responses.get(lane)
@@ -762,17 +815,28 @@ class Normalizer:
             told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
             self._speak("thinking_done", told, lane, response)
         elif wire == "tool_use":
-            id = block.get("id")
-            id = self._scoped(id, self._active()) if step.scoped else id
-            if not (step.part.replaces and id in self._state.calls):
-                more = {**pick(block, "executor"), **step.more}
-                self._call(id, block["name"], block["input"], more, lane, response)
+            self._use(step, block, lane, response)
         elif wire == "tool_result":
             self._result(step, block, lane)
         elif wire == "raw":
             self._raw(block)
         else:
             self._speak("assistant_done", {"text": "", "content": [block]}, lane, response)
+
+    def _use(self, step: Whole, block: Block, lane: str, response: str | None) -> None:
+        id = block.get("id")
+        id = self._scoped(id, self._active()) if step.scoped else id
+        if self._is_called(step.part, id):
+            return
+        more = {**pick(block, "executor"), **step.more}
+        self._call(id, block["name"], block["input"], more, lane, response)
+        if step.part.echo and id is not None:
+            self._state.calls[id].is_copy = True
+
+    def _is_called(self, part: Part, id: str | None) -> bool:
+        """Whether the log has this call: of an item that changes, or of a copy or its original."""
+        known = self._state.calls.get(id or "")
+        return known is not None and (part.replaces or part.echo or known.is_copy)
 
     def _raw(self, block: Block) -> None:
         if block["reason"] in _UNCOVERED:
@@ -795,7 +859,7 @@ class Normalizer:
             units.append(
                 ({"said": others}, partial(self._say, others, lane, is_prompt=is_prompt, synthetic=synthetic))
             )
-        self._tell_anew(part, units)
+        self._tell_anew(step, units)
 
     def _say(self, blocks: list[Block], lane: str, *, is_prompt: bool, synthetic: bool) -> None:
         """What the user said, or the tool in the user's name."""
@@ -813,6 +877,7 @@ class Normalizer:
             if synthetic:
                 payload["synthetic"] = True
             else:
+                self._release_answers()
                 self._prompt() if is_prompt else self._ensure_turn()
             self._emit("user_message", payload, lane)
 
@@ -832,17 +897,23 @@ class Normalizer:
             elif block["type"] == "text" and not (block.get("variant") == "error" and part.error is not None):
                 self._emit(*_system_event(block["text"], block.get("variant")))
 
-    def _tell_anew(self, part: Part, units: "Sequence[_Unit]") -> None:
+    def _tell_anew(self, step: Whole, units: "Sequence[_Unit]") -> None:
         """Tells of a part that was told before in an earlier form only what is new, and revokes texts that it no
         longer holds."""
+        part = step.part
         if not part.replaces or part.key is None:
             for _, tell in units:
                 tell()
             return
         name, now = f"{part.role}/{part.key}", dict[str, str]()
-        before = self._state.told.pop(name, {})
+        before = self._state.told.pop(name, None)
+        is_pieced = step.repeats and before is None and part.metadata.get("messageId") in self._state.pieced
+        before = before or {}
         for unit, tell in units:
             digest = _digest(_encode({key: unit[key] for key in unit if key not in _BESIDE}))
+            if is_pieced and self._was_written(unit):
+                now[digest] = ""
+                continue
             if digest in before:
                 now[digest] = before[digest]
                 continue
@@ -856,6 +927,13 @@ class Normalizer:
         self._state.told[name] = now
         if len(self._state.told) > _MOST_TOLD:
             del self._state.told[next(iter(self._state.told))]
+
+    def _was_written(self, unit: Block) -> bool:
+        """Of what an answer holds that came piece by piece: all but the results of calls that still wait."""
+        if unit.get("type") != "tool_result":
+            return "type" in unit
+        call = self._state.calls.get(unit.get("tool_use_id") or "")
+        return call is None or call.is_answered
 
     # --- Twins
 
@@ -912,6 +990,10 @@ class Normalizer:
         if len(state.held) > _MOST_HELD:
             self._release(state.held[:1])
 
+    def _release_answers(self) -> None:
+        """What was said goes before what came of it; originals that come yet are left out."""
+        self._release([held for held in self._state.held if held.role == "assistant"])
+
     def _release(self, waiting: Iterable[_Held]) -> None:
         """Tells copies whose original has not come."""
         line = self._line
@@ -930,9 +1012,17 @@ class Normalizer:
     # --- Events
 
     def _says(self, step: Says) -> None:
+        digest = _digest(step.once.encode("utf-8", "replace")) if step.once else ""
+        if digest in self._state.once:
+            return
+        payload = step.payload
         if step.type in _OF_TURN:
-            self._ensure_turn("callback" if step.type == "agent_callback" else "system")
-        self._emit(step.type, step.payload)
+            turn = self._ensure_turn("callback" if step.type == "agent_callback" else "system")
+            turn.is_fresh = False
+            if step.scoped:
+                payload = {**payload, "messageId": self._scoped(payload["messageId"], turn)}
+        self._state.once += [digest] if digest else []
+        self._emit(step.type, payload)
 
     def _stray(self, step: Stray) -> None:
         if step.in_stream or self._state.has_records:
@@ -1072,7 +1162,7 @@ def _said(part: Part) -> str:
 
 
 def _may_answer(call: _Call, block: Block) -> bool:
-    """Whether a result that names no call is of this one: they are answered in their order."""
+    """Whether a result that names no call that is known is of this one: they are answered in their order."""
     tool = (block.get("extra") or {}).get("name")
     return not (call.is_answered or call.is_named) and (tool is None or tool == call.tool)
 

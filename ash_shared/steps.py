@@ -35,7 +35,8 @@ class Part:
     """Whether it goes on the message just before it, if that one adjoins, too, and has the same role: for formats that
     write the items of an answer one by one and do not say which answer they are of."""
     echo: bool = False
-    """Whether the same text may stand in the turn once more, in the part that counts."""
+    """Whether the same text may stand in the turn once more, in the part that counts; of calls and results: the same
+    call."""
     id: str | None = None
     """Where it is not the record's own `uuid`."""
     timestamp: int | None = None
@@ -95,6 +96,8 @@ class Fragment(NamedTuple):
     path: str = ""
     """Of input that comes value by value: where in the arguments `value` goes, as a JSON path. Texts are added up."""
     value: Any = None
+    response: str | None = None
+    """The id of the answer that it is of, where every answer has one piece of its own."""
 
 
 class Closed(NamedTuple):
@@ -126,13 +129,17 @@ class Whole(NamedTuple):
     """Which of the open things of the response it is, with all that are below it (`3` is `3/0`, too); it is left out
     where it was told before. Without one, each block stands for the first that is open of its kind."""
     holds: bool = False
-    """Of an `echo` of the user: whether it waits for the record that it announces, and is told when none comes."""
+    """Of an `echo` of the user, or of a result: whether it waits for the record that it announces, and is told when
+    none comes."""
     scoped: bool = False
     """Whether ids of calls are unique in their turn only: they are told with the turn's id before them."""
     within: bool = False
     """Of the user: whether it is said in the midst of a turn, or to a subagent: no turn begins with it."""
     more: Mapping[str, Any] = {}
     """Further keys of the payload of what the assistant said, thought and called: `partial`."""
+    repeats: bool = False
+    """Of a part that may be told anew: whether it may hold what the answer that its `messageId` names said already,
+    piece by piece and to the end."""
     sums_up: bool = False
     """Whether its text may be all that was said in the turn so far, once more: where that came piece by piece, it is
     no text of its own."""
@@ -148,7 +155,7 @@ class ResponseStarts(NamedTuple):
     resumes: bool = False
     """Whether it goes on with the open answer, if that has this id."""
     is_stable: bool = False
-    """Of an id that pieces repeat: whether another one always is another answer."""
+    """Of an id that pieces repeat: whether another one always is another answer, and so is none after the end."""
 
 
 class ResponseEnds(NamedTuple):
@@ -209,6 +216,10 @@ class Says(NamedTuple):
 
     type: str
     payload: Block
+    once: str = ""
+    """A name under which it is told once until the next turn begins, where records repeat it."""
+    scoped: bool = False
+    """Whether its `messageId` is unique in the turn only, as of `Whole`."""
 
 
 class Stray(NamedTuple):

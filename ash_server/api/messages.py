@@ -216,7 +216,7 @@ class MessageController(Controller):
         async with pool.connection() as conn:
             stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
         state.hub.wake(session_id)
-        return _report(stored)
+        return report(stored)
 
     @get(
         operation_id="listMessages",
@@ -310,7 +310,7 @@ def _read_json(body: Body) -> list[NewMessage]:
     return sent if isinstance(sent, list) else [sent]
 
 
-def _read_lines(body: Body) -> list[NewMessage]:
+def read_lines(body: Body) -> list[NewMessage]:
     """No more of them than show that they are too many."""
     lines = (match[0] for match in _LINE_OF_TEXT.finditer(body.text))
     return [NewMessage(line) for line in islice(filter(_is_not_blank, lines), _MOST_IN_BATCH + 1)]
@@ -324,7 +324,7 @@ def _describe(session_id: UUID, sent: NewMessage) -> messages.NewMessage:
     return new_message(session_id, sent.content, id=sent.id, role=sent.role, source=sent.source)
 
 
-_READERS = {JSON: _read_json, NDJSON: _read_lines}
+_READERS = {JSON: _read_json, NDJSON: read_lines}
 
 
 def _check_batch(sent: list[NewMessage]) -> None:
@@ -334,7 +334,7 @@ def _check_batch(sent: list[NewMessage]) -> None:
         raise BatchTooLarge(f"At most {_MOST_IN_BATCH} messages are taken at once.")
 
 
-def _report(stored: list[Appended]) -> Response[AppendedMessages]:
+def report(stored: list[Appended]) -> Response[AppendedMessages]:
     repeated = len(stored) == 1 and not stored[0].created
     reports = [AppendedMessage(**each._asdict()) for each in stored]
     return Response(AppendedMessages(messages=reports), status_code=200 if repeated else 201)

@@ -38,7 +38,7 @@ def json_of(model: type, **examples: Any) -> OpenAPIMediaType:
     return OpenAPIMediaType(schema=reference(model), examples=_examples(examples))
 
 
-def json_list_of(model: type, **examples: Any) -> OpenAPIMediaType:
+def json_list_of(model: Any, **examples: Any) -> OpenAPIMediaType:
     """One, or a list of them."""
     several = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=1000)
     return OpenAPIMediaType(schema=Schema(one_of=[reference(model), several]), examples=_examples(examples))
@@ -49,7 +49,7 @@ def text(description: str, pattern: str | None = None, **examples: str) -> OpenA
     return OpenAPIMediaType(schema=schema, examples=_examples(examples))
 
 
-def reference(model: type) -> Reference:
+def reference(model: Any) -> Reference:
     return Reference(ref=f"#/components/schemas/{model.__name__}")
 
 

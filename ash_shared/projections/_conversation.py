@@ -95,7 +95,7 @@ class _Fold:
         turn, response = event.get("turnId"), event.get("responseId")
         last = self.items[-1] if self.items else None
         if isinstance(last, Answer) and _goes_on(last, turn, response, calls=calls):
-            last.response = last.response or response
+            last.turn, last.response = last.turn or turn, last.response or response
             return last
         begun = Answer(turn, response)
         self.items.append(begun)

@@ -5,6 +5,7 @@ and inside it, `type` may stand, too. Bodies of InvokeModel are in the model mak
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import (
@@ -23,6 +24,17 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment, message_of
 from ash_shared.providers._marks import REQUESTS, bodies_of
+from ash_shared.steps import (
+    Closed,
+    Counted,
+    Fragment,
+    ResponseEnds,
+    ResponseStarts,
+    Says,
+    Settled,
+    Step,
+    Whole,
+)
 from ash_shared.wire import count_at, error, first_text, media_class, text_at, token_usage, value_at
 
 _Said = tuple[Speaker, list[Block]]
@@ -410,6 +422,100 @@ def _first_count(usage: Any, names: Iterable[str]) -> int | None:
     return next((count for name in names if (count := count_at(usage, name)) is not None), None)
 
 
+# The log of events: a block of the answer has its place by its index. That one of text begins is not always told, and
+# not every writer tells its end.
+
+_ASKS = frozenset({"tool_use"})
+"""Reasons to stop after which the caller has to answer."""
+
+
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """Events of a stream, and whole answers; what else there is says all in its parts."""
+    if reading.kind == "chunk":
+        kind, told = next(iter(record.items()))
+        return [_failed(kind, told)] if kind in _EXCEPTIONS else _STREAMED[kind](told)
+    if not _is_answer(record):
+        return None
+    whole = replace(_answer(record, reading.blocks), error=None)
+    return [ResponseStarts(None), Whole(whole), *_stopped(record), Counted(None)]
+
+
+def _failed(code: str, told: Record) -> Step:
+    return Says("error", error(code, text_at(told, "message")))
+
+
+def _stopped(told: Record) -> list[Step]:
+    reason = text_at(told, "stopReason")
+    ends = ResponseEnds(is_final=reason not in _ASKS)
+    return [ends, Says("error", error(reason, _refusal(told)))] if reason in _REFUSALS else [ends]
+
+
+def _place(told: Record) -> str:
+    return str(told["contentBlockIndex"])
+
+
+def _block_starts(told: Record) -> list[Step]:
+    begun = told.get("start") or {}
+    if "toolUse" in begun:
+        return [_call_starts(begun["toolUse"], _place(told))]
+    return _result_starts(begun["toolResult"], _place(told)) if "toolResult" in begun else []
+
+
+def _call_starts(call: Record, place: str) -> Step:
+    """A call without arguments has an empty text for them."""
+    hosted = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
+    return Fragment("input", "", place, call=call["toolUseId"], name=call["name"], given={}, more=hosted)
+
+
+def _result_starts(result: Record, place: str) -> list[Step]:
+    """What a tool that Bedrock runs has answered follows: only this event tells of which call, and whether it failed."""
+    begins: list[Step] = [Fragment("output", "", place, call=result["toolUseId"])]
+    if result.get("status") != "error":
+        return begins
+    return [Whole(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begins]
+
+
+def _block_goes_on(told: Record) -> list[Step]:
+    place, delta = _place(told), told["delta"]
+    return [step for kind, piece in delta.items() for step in _PIECES.get(kind, _unknown_piece)(piece, place)]
+
+
+def _reasons(piece: Record, place: str) -> list[Step]:
+    withheld = {"redacted": True} if "redactedContent" in piece else {}
+    more = {**pick(piece, "signature"), **withheld}
+    return [Fragment("thinking", piece.get("text", ""), place, more=more)]
+
+
+def _answers(content: list[Any], place: str) -> list[Step]:
+    """The content of a tool's result, whose call is known by its place."""
+    result = _tool_result({"toolResult": {"content": content}})
+    return [Whole(Part(role="user", blocks=[result]), slot=place)]
+
+
+def _unknown_piece(piece: Any, place: str) -> list[Step]:
+    return [Whole(Part(role="system", blocks=[raw_block("unknown_type", piece)]))]
+
+
+_PIECES: Mapping[str, Callable[[Any, str], list[Step]]] = {
+    "citation": lambda piece, place: [Fragment("text", "", place, more={"citations": [piece]})],
+    "image": lambda piece, place: [Whole(Part(role="assistant", blocks=[_image({"image": piece})]))],
+    "reasoningContent": _reasons,
+    "text": lambda piece, place: [Fragment("text", piece, place)],
+    "toolResult": _answers,
+    "toolUse": lambda piece, place: [Fragment("input", piece["input"], place)],
+}
+"""By the key of a delta."""
+
+_STREAMED: Mapping[str, Callable[[Record], list[Step]]] = {
+    "contentBlockDelta": _block_goes_on,
+    "contentBlockStart": lambda told: [Settled(), *_block_starts(told)],
+    "contentBlockStop": lambda told: [Closed(_place(told))],
+    "messageStart": lambda told: [ResponseStarts(None)],
+    "messageStop": _stopped,
+    "metadata": lambda told: [Counted(_usage(told))],
+}
+
+
 PROVIDER = Provider(
     source="bedrock",
     recognizes=recognizes,
@@ -418,4 +524,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -5,10 +5,12 @@ published nowhere. A line of the stream looks like one of Claude's, but for what
 message has a role and a content, and nothing more. A transcript has no `type`, and the role beside the message.
 
 With partial output a text comes as pieces, then whole before each tool call, then whole once more at the end. Pieces
-have a `timestamp_ms` and no `model_call_id`.
+have a `timestamp_ms` and no `model_call_id`, the whole has both, and the last one has none: it may also be all that was
+said in the turn. Where nothing comes in pieces, the last line is an answer like any.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import (
@@ -30,6 +32,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
 from ash_shared.providers._marks import CLAUDES, OWNERS, bodies_of, is_cursor_line
+from ash_shared.steps import Fragment, Interrupts, Settled, Step, TurnEnds, TurnStarts, Whole
 from ash_shared.wire import (
     count_at,
     error,
@@ -299,19 +302,22 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
-    piece = "timestamp_ms" in record and "model_call_id" not in record
     role = speaker(reading.role)
     return [
         Part(
             role=role,
             blocks=reading.blocks,
-            echo=piece and role == "assistant",
+            echo=_is_piece(record) and role == "assistant",
             metadata={
                 "messageId": text_at(record, "model_call_id"),
                 "model": text_at(record, "model") if role == "assistant" else None,
             },
         )
     ]
+
+
+def _is_piece(record: Record) -> bool:
+    return "timestamp_ms" in record and "model_call_id" not in record
 
 
 def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -367,6 +373,70 @@ _PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 }
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """What a line adds to the log of events; None where its parts say it all."""
+    tell = _STEPS.get((text_at(record, "type"), text_at(record, "subtype"))) or _STEPS.get(
+        (text_at(record, "type"), None)
+    )
+    return tell(record, reading) if tell else None
+
+
+def _delta_steps(record: Record, reading: RecordReading) -> list[Step]:
+    return [Fragment("thinking", record["text"], "thinking", reopens=True)]
+
+
+def _answer_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """A line of the stream; whatever was thought before it is whole."""
+    [part] = parts(record, reading)
+    texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
+    if _is_piece(record) and len(texts) == len(reading.blocks):
+        said: Step = Fragment("text", "".join(texts), "text", reopens=True)
+    else:
+        said = Whole(replace(part, echo=False), sums_up="timestamp_ms" not in record)
+    return [Settled(("thinking",)), said]
+
+
+def _started_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """A call; what was said before it is whole."""
+    return [Settled(), *_completed_steps(record, reading)]
+
+
+def _completed_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """The result of a call, and the call where it was not told yet."""
+    told = [replace(part, key=None, replaces=True) for part in _tool_parts(record, reading)]
+    is_nameless = text_at(record, "call_id") is None and record.get("subtype") == "completed"
+    return [Whole(part) for part in told if not (is_nameless and len(told) > 1 and part.role == "assistant")]
+
+
+def _end_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """The end of a run. Its text is new only where nothing was said, and why it failed is its error."""
+    [part] = _end_parts(record, reading)
+    if part.error is not None:
+        return [Whole(replace(part, role=None, blocks=[]))]
+    return [Settled(), Whole(part)]
+
+
+def _turn_steps(record: Record, reading: RecordReading) -> list[Step]:
+    if text_at(record, "status") in _STOPPED:
+        return [Interrupts("user_cancel")]
+    return [*map(Whole, _turn_parts(record, reading)), TurnEnds()]
+
+
+_STOPPED = frozenset({"aborted", "canceled", "cancelled", "interrupted"})
+
+_STEPS: Mapping[tuple[str, str | None], Callable[[Record, RecordReading], list[Step]]] = {
+    ("assistant", None): _answer_steps,
+    ("result", None): _end_steps,
+    ("system", "init"): lambda record, reading: [TurnStarts()],
+    ("thinking", "completed"): lambda record, reading: [Settled(("thinking",))],
+    ("thinking", "delta"): _delta_steps,
+    ("tool_call", None): _completed_steps,
+    ("tool_call", "started"): _started_steps,
+    ("turn_ended", None): _turn_steps,
+}
+"""By type and subtype of a line."""
+
+
 PROVIDER = Provider(
     source="cursor",
     recognizes=recognizes,
@@ -375,4 +445,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

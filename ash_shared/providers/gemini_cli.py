@@ -36,7 +36,6 @@ from ash_shared.providers._gemini_parts import (
 )
 from ash_shared.providers._marks import HEADS, OWNERS, bodies_of
 from ash_shared.steps import (
-    Counted,
     Fragment,
     Interrupts,
     Says,
@@ -511,7 +510,7 @@ def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
 def _is_cancelled(message: Any) -> bool:
     """Whether the person stopped the answer here. Where one call of several ran, the model goes on."""
     if _side(message) == "info":
-        return value_at(message, "content") == "Request cancelled."
+        return text_at(message, "content") == "Request cancelled."
     calls = listed(value_at(message, "toolCalls"))
     return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
 
@@ -542,7 +541,8 @@ def _result_steps(record: Record, told: list[Part]) -> list[Step]:
     if text_at(record, "error", "type") != "FatalCancellationError":
         return _wholes(record, told)
     (part,) = told
-    return [Whole(Part(role=None, error=part.error)), Counted(part.usage), Interrupts("user_cancel")]
+    stopped = Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage))
+    return [Whole(Part(role=None, error=part.error)), stopped]
 
 
 _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {

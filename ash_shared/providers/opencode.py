@@ -29,6 +29,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, unknown
 from ash_shared.providers._marks import bodies_of
+from ash_shared.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
 from ash_shared.wire import (
     cost_at,
     count_at,
@@ -401,6 +402,97 @@ def _error(told: Record) -> Block:
     return error(text_at(told, "name") or "error", message, told)
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """What an event or a document adds to the log of events.
+
+    A turn is over with the first answer that calls no tool; nothing says that it begins.
+    """
+    document = _document(record)
+    if "messages" in document:
+        return [step for each in items_of(document["messages"]) for step in _whole_steps(each)]
+    if "info" in document:
+        return _whole_steps(document)
+    if document.get("type") == "error":
+        was_stopped = text_at(document, "error", "name") == _STOPPED
+        return [Interrupts("user_cancel")] if was_stopped else None
+    if document.get("role") in ("user", "assistant"):
+        return _info_steps(document)
+    if "part" in document:
+        return _part_steps(document["part"], "assistant")
+    owner = {"messageID": _owner(record)}
+    return _part_steps({**owner, **document}, _likely_role(document)) if _is_part(document) else None
+
+
+_STOPPED = "MessageAbortedError"
+
+
+def _whole_steps(message: Record) -> list[Step]:
+    """A message with its parts; what it cost, and why it failed, is told after them."""
+    info = message["info"]
+    key, role = text_at(info, "id"), _role_of(info)
+    told = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
+    made = _info_part(info)
+    if text_at(info, "error", "name") == _STOPPED:
+        return [*told, Whole(replace(made, error=None)), Interrupts("user_cancel")]
+    return [*told, Whole(made)]
+
+
+def _info_steps(info: Record) -> list[Step]:
+    """A message whose parts follow, in documents of their own."""
+    part = _info_part(info)
+    if text_at(info, "error", "name") == _STOPPED:
+        return [Whole(replace(part, error=None)), Says("interrupt", {"reason": "user_cancel"})]
+    return [Whole(part)]
+
+
+def _part_steps(part: Record, role: Speaker) -> list[Step]:
+    wire = text_at(part, "type")
+    if wire in _PART_STEPS:
+        return _PART_STEPS[wire](part)
+    told = {"synthetic": True} if part.get("synthetic") is True else {}
+    return [Whole(replace(each, metadata={**each.metadata, **told})) for each in _part_parts(part, role)]
+
+
+def _finish_steps(part: Record) -> list[Step]:
+    """The end of an answer. Another one follows where it calls tools, or where nothing tells why it ended."""
+    reason = text_at(part, "reason")
+    ends: list[Step] = [TurnEnds()] if reason not in _GOES_ON else []
+    return [Whole(_step_part(part, text_at(part, "messageID"))), ResponseEnds(), *ends]
+
+
+_GOES_ON = frozenset({None, "tool-calls", "unknown"})
+
+
+def _tool_steps(part: Record) -> list[Step]:
+    """A call, which is written once more in each of its states: it and its result are told once."""
+    state, id = part["state"], text_at(part, "callID")
+    status = text_at(state, "status")
+    if status == "pending":
+        given = Fragment("input", "", id or "", call=id, name=part["tool"], given=state.get("input"))
+        return [given]
+    blocks = _read_part(part)
+    calls = [block for block in blocks if block["type"] != "tool_result"]
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    told = {"messageId": text_at(part, "messageID")}
+    call: Step = Whole(Part(role="assistant", blocks=calls, replaces=True, metadata=told))
+    if status == "running":
+        return [call, *_written_steps(part, state)]
+    return [call, *(Whole(Part(role="user", blocks=[result], replaces=True)) for result in results)]
+
+
+def _written_steps(part: Record, state: Record) -> list[Step]:
+    """All that a tool has written so far."""
+    text = text_at(state, "output") or text_at(state, "metadata", "output")
+    id = text_at(part, "callID")
+    return [Fragment("output", text, call=id, name=text_at(part, "tool"), is_whole=True)] if text else []
+
+
+_PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
+    "step-finish": _finish_steps,
+    "tool": _tool_steps,
+}
+
+
 PROVIDER = Provider(
     source="opencode",
     recognizes=recognizes,
@@ -409,4 +501,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -3,11 +3,15 @@
 Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and captured
 events. An answer is written when it starts, with every piece that comes, when it ends, with the end of its turn and
 with the end of the run: it is read where it ends, and the repetitions are control records.
+
+What pi calls a turn is one answer with the tools it calls; ours is a run of the agent. A run that fails is tried anew
+as another one, in which nobody asks.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from ash_shared.blocks import (
     Block,
@@ -26,7 +30,28 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, unknown
 from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
-from ash_shared.wire import cost_at, count_at, error, input_at, milliseconds, text_at, token_usage, value_at
+from ash_shared.steps import (
+    Closed,
+    Fragment,
+    Interrupts,
+    ResponseEnds,
+    ResponseStarts,
+    Step,
+    TurnEnds,
+    TurnStarts,
+    Whole,
+)
+from ash_shared.wire import (
+    cost_at,
+    count_at,
+    error,
+    input_at,
+    items_of,
+    milliseconds,
+    text_at,
+    token_usage,
+    value_at,
+)
 
 
 def read_block(block: Any) -> Block:
@@ -363,6 +388,126 @@ def _error(message: Record) -> Block | None:
     return error(reason or "error", text)
 
 
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """What a record adds to the log of events."""
+    tell = _STEPS.get(text_at(record, "type"), _entry_steps)
+    return tell(record, reading)
+
+
+def _entry_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """A message, in whatever record it comes; those of a session are nobody's answer."""
+    if reading.kind != "message":
+        return None
+    message = record.get("message") or record
+    tell = _MESSAGE_STEPS.get(text_at(message, "role"))
+    return tell(record, reading) if tell else None
+
+
+def _answer_steps(record: Record, reading: RecordReading) -> list[Step]:
+    [part] = parts(record, reading)
+    reason = text_at(part.metadata, "stop_reason")
+    if reason != "aborted":
+        return [Whole(part), ResponseEnds()]
+    return [Whole(replace(part, error=None)), Interrupts("user_cancel")]
+
+
+def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """What the person ran is a call with its result, too."""
+    call, result = reading.blocks
+    return [Whole(Part(role="assistant", blocks=[call])), Whole(Part(role="user", blocks=[result]))]
+
+
+def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Told once: the tool's end and the message that carries its result say the same."""
+    return [Whole(replace(part, key=None)) for part in parts(record, reading)]
+
+
+_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
+    "assistant": _answer_steps,
+    "bashExecution": _shell_steps,
+    "toolResult": _result_steps,
+}
+
+
+def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
+    message = record["message"]
+    is_answer = text_at(message, "role") == "assistant"
+    return [ResponseStarts(text_at(message, "responseId"))] if is_answer else []
+
+
+def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """A piece of the answer; a block that is whole waits for the message, which alone holds all of it."""
+    event = record["assistantMessageEvent"]
+    wire, slot = event["type"], str(event.get("contentIndex"))
+    kind, _, state = wire.rpartition("_")
+    if kind not in _KINDS:
+        return []
+    if state == "end":
+        text = text_at(event, "content")
+        return [Closed(slot, text, waits=True)]
+    message = record.get("message") or event.get("partial")
+    block = _block_at(message, event.get("contentIndex"))
+    piece = Fragment(
+        _KINDS[kind],
+        text_at(event, "delta") or "",
+        slot,
+        call=text_at(block, "id"),
+        name=text_at(block, "name"),
+        given=value_at(block, "arguments"),
+    )
+    return [ResponseStarts(text_at(message, "responseId"), is_explicit=False), piece]
+
+
+_KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
+    "text": "text",
+    "thinking": "thinking",
+    "toolcall": "input",
+}
+
+
+def _block_at(message: Any, index: Any) -> Any:
+    content = items_of(value_at(message, "content"))
+    return content[index] if index.__class__ is int and 0 <= index < len(content) else None
+
+
+def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """A call that runs; the answer mostly told of it."""
+    id, name = text_at(record, "toolCallId"), record["toolName"]
+    call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
+    return [Whole(Part(role="assistant", blocks=[call], replaces=True))]
+
+
+def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """All that a tool has written so far; of much, pi shows the end alone, and then it is not known what is new."""
+    written = record["partialResult"]
+    if value_at(written, "details", "truncation") is not None:
+        return []
+    texts = [text_at(block, "text") for block in items_of(written["content"])]
+    text = "".join(text for text in texts if text is not None)
+    id = text_at(record, "toolCallId")
+    return [Fragment("output", text, call=id, name=text_at(record, "toolName"), is_whole=True)]
+
+
+def _compacted_steps(record: Record, reading: RecordReading) -> list[Step]:
+    told: list[Step] = [Whole(part) for part in parts(record, reading)]
+    return told + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else [])
+
+
+_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
+    "agent_end": lambda record, reading: [TurnEnds()],
+    "agent_start": lambda record, reading: [TurnStarts()],
+    "auto_compaction_end": _compacted_steps,
+    "auto_retry_end": lambda record, reading: [TurnEnds()],
+    "auto_retry_start": lambda record, reading: [TurnStarts(trigger="system")],
+    "compaction_end": _compacted_steps,
+    "message_start": _start_steps,
+    "message_update": _update_steps,
+    "tool_execution_end": _result_steps,
+    "tool_execution_start": _execution_steps,
+    "tool_execution_update": _output_steps,
+}
+
+
 PROVIDER = Provider(
     source="pi",
     recognizes=recognizes,
@@ -371,4 +516,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

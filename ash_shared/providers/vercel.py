@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from ash_shared.blocks import (
     Block,
@@ -27,8 +27,21 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts
 from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment
 from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.steps import (
+    Closed,
+    Counted,
+    Fragment,
+    Interrupts,
+    ResponseEnds,
+    ResponseStarts,
+    Says,
+    Settled,
+    Step,
+    Whole,
+)
 from ash_shared.wire import (
     count_at,
+    error,
     first_text,
     items_of,
     less,
@@ -415,6 +428,121 @@ def _usage(usage: Any) -> Block | None:
     )
 
 
+# The log of events: an answer is what stands between `start` and `finish`, with all its steps. It has a place for each
+# thing: `text/ID`, `reasoning/ID`, `tool/CALL`. A message at rest may repeat what came in chunks.
+
+
+_Kind = Literal["text", "thinking"]
+_Write = Callable[[Record], list[Step]]
+
+
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """Chunks, and messages; a bare part says nothing."""
+    if reading.kind == "message":
+        return [Whole(part, repeats=True) for part in parts(record, reading)]
+    write = _WRITTEN.get(record["type"]) if reading.kind == "chunk" else None
+    return write(record) if write else []
+
+
+def _starts(chunk: Record) -> list[Step]:
+    return [ResponseStarts(text_at(chunk, "messageId")), *_spent(chunk)]
+
+
+def _finishes(chunk: Record) -> list[Step]:
+    """The turn is over, unless the client has to answer a call; it then goes on in another stream."""
+    return [ResponseEnds(is_final=True, unless_called=True), *_spent(chunk), Counted(None)]
+
+
+def _spent(chunk: Record) -> list[Step]:
+    """Applications put the usage of the message so far into its metadata."""
+    told = chunk.get("messageMetadata")
+    usage = _usage(told.get("totalUsage", told.get("usage"))) if told.__class__ is dict else None
+    return [] if usage is None else [Counted(usage, "message")]
+
+
+def _says_begin(kind: _Kind, wire: str) -> _Write:
+    return lambda chunk: [Fragment(kind, "", f"{wire}/{chunk['id']}", more=_proof(chunk), reopens=True)]
+
+
+def _says_more(kind: _Kind, wire: str) -> _Write:
+    return lambda chunk: [Fragment(kind, chunk["delta"], f"{wire}/{chunk['id']}", more=_proof(chunk))]
+
+
+def _says_end(kind: _Kind, wire: str) -> _Write:
+    def write(chunk: Record) -> list[Step]:
+        slot = f"{wire}/{chunk['id']}"
+        return [Fragment(kind, "", slot, more=_proof(chunk)), Closed(slot)]
+
+    return write
+
+
+def _proof(chunk: Record) -> Block:
+    if not chunk["type"].startswith("reasoning"):
+        return {}
+    return pick(_reasoning({"text": "", **pick(chunk, "providerMetadata")}), "signature", "redacted")
+
+
+def _tool_slot(chunk: Record) -> str:
+    return f"tool/{chunk['toolCallId']}"
+
+
+def _call_starts(chunk: Record) -> list[Step]:
+    hosted = {"executor": "server"} if chunk.get("providerExecuted") is True else {}
+    id, name = chunk["toolCallId"], chunk["toolName"]
+    return [Fragment("input", "", _tool_slot(chunk), call=id, name=name, more=hosted)]
+
+
+def _call_goes_on(chunk: Record) -> list[Step]:
+    return [Fragment("input", chunk["inputTextDelta"], _tool_slot(chunk), call=chunk["toolCallId"])]
+
+
+def _called(chunk: Record, state: str = "input-available") -> list[Step]:
+    """The call, whole, and, where it could not be made, its result."""
+    made = _tool({**chunk, "type": "dynamic-tool", "state": state})
+    call = Whole(Part(role="assistant", blocks=made[:1]), slot=_tool_slot(chunk))
+    return [call, *(Whole(Part(role="user", blocks=[result])) for result in made[1:])]
+
+
+def _answered(state: str) -> _Write:
+    def write(chunk: Record) -> list[Step]:
+        if chunk.get("preliminary") is True:
+            return []
+        return [Whole(Part(role="user", blocks=[_answer(chunk, _RESULTS[state](chunk))]))]
+
+    return write
+
+
+def _shows(chunk: Record) -> list[Step]:
+    return [Whole(Part(role="assistant", blocks=[_file(chunk)]))]
+
+
+_WRITTEN: Mapping[str, _Write] = {
+    "abort": lambda chunk: [Interrupts("user_cancel")],
+    "error": lambda chunk: [Says("error", error("error", chunk["errorText"]))],
+    "file": _shows,
+    "finish": _finishes,
+    "finish-step": lambda chunk: [Settled()],
+    "message-metadata": _spent,
+    "reasoning-delta": _says_more("thinking", "reasoning"),
+    "reasoning-end": _says_end("thinking", "reasoning"),
+    "reasoning-file": _shows,
+    "reasoning-start": _says_begin("thinking", "reasoning"),
+    "reset-step": lambda chunk: [ResponseEnds(is_partial=True)],
+    "start": _starts,
+    "text-delta": _says_more("text", "text"),
+    "text-end": _says_end("text", "text"),
+    "text-start": _says_begin("text", "text"),
+    "tool-input-available": _called,
+    "tool-input-delta": _call_goes_on,
+    "tool-input-error": lambda chunk: _called(chunk, "output-error"),
+    "tool-input-start": _call_starts,
+    "tool-output-available": _answered("output-available"),
+    "tool-output-denied": _answered("output-denied"),
+    "tool-output-error": _answered("output-error"),
+}
+"""Chunks that are not here add nothing: marks of steps, sources, data of the application, approvals."""
+
+
 PROVIDER = Provider(
     source="vercel",
     recognizes=recognizes,
@@ -423,4 +551,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

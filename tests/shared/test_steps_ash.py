@@ -1,30 +1,13 @@
 """Ash's own lines in the log: events pass as they are, and what is derived after them goes on in their turns."""
 
-import itertools
 import json
 from typing import Any
 
 import pytest
 
 from ash_shared.events import read_event
-from ash_shared.normalize import Context, Event, Normalizer, read_line
-
-SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
-
-
-def context(line: int = 0) -> Context:
-    number = itertools.count()
-    return Context(SESSION, lambda: f"{line}/{next(number)}", lambda: 7)
-
-
-def follow(records: list[Any], source: str | None = None) -> list[Event]:
-    """The events of lines, with the state written down after each."""
-    state, events = None, list[Event]()
-    for line, record in enumerate(records, start=1):
-        normalizer = Normalizer(source, state=state)
-        events += normalizer.follow(read_line(json.dumps(record), source), context(line))
-        state = normalizer.state()
-    return events
+from ash_shared.normalize import Event, Normalizer, read_line
+from tests.shared.logs import SESSION, context, follow
 
 
 def event(wire: str, payload: Any, **more: Any) -> Event:

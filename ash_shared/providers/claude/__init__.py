@@ -9,16 +9,16 @@ from ash_shared.providers import Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import facts, parts
 from ash_shared.providers.claude.recognition import MARKS, recognizes
-from ash_shared.providers.claude.records import read
+from ash_shared.providers.claude.records import read, unwrapped
 from ash_shared.providers.claude.steps import steps
 
 PROVIDER = Provider(
     source="claude",
     recognizes=recognizes,
     marks=MARKS,
-    read=read,
+    read=lambda record: read(unwrapped(record)),
     read_block=read_block,
-    facts=facts,
-    parts=parts,
-    steps=steps,
+    facts=lambda record: facts(unwrapped(record)),
+    parts=lambda record, reading: parts(unwrapped(record), reading),
+    steps=lambda record, reading: steps(unwrapped(record), reading),
 )

@@ -18,6 +18,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Role
 from ash_shared.providers import Record, RecordReading, control, fragment, unknown
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
+from ash_shared.wire import one_of
 
 
 def _read_line(record: Record) -> RecordReading:
@@ -313,6 +314,20 @@ _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
     "message": _read_answer,
     "user": _read_line,
 }
+
+
+def unwrapped(record: Record) -> Record:
+    """The line inside the envelope of some clients, `{type, timestamp, data}`: it is `data`, or the `metadata` there."""
+    data = record.get("data")
+    if data.__class__ is not dict or not one_of(record.get("type"), _WRAPPED) or "message" in record:
+        return record
+    line = data.get("metadata", data)
+    if line.__class__ is not dict or ("message" not in line and line.get("type") != record["type"]):
+        return record
+    return {"type": record["type"], "timestamp": record.get("timestamp"), **line}
+
+
+_WRAPPED = frozenset({"assistant", "result", "stream_event", "system", "user"})
 
 
 def read(record: Record) -> RecordReading:

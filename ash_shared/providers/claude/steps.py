@@ -65,13 +65,14 @@ def _pieces(table: _Pieces, event: _Event, record: Record, lane: str) -> list[St
 
 
 def _starts(event: _Event, lane: str) -> list[Step]:
-    return [ResponseStarts(text_at(event, "message", "id"), lane=lane)]
+    """Its end is not told: lines may follow behind it."""
+    return [ResponseStarts(text_at(event, "message", "id"), is_explicit=False, is_stable=True, lane=lane)]
 
 
 def _starts_answer(event: _Event, lane: str) -> list[Step]:
     message = event["message"]
     given = [Whole(_said(read_block(block))) for block in message.get("content") or []]
-    return [*_starts(event, lane), *given, *_revised(message.get("usage"))]
+    return [ResponseStarts(text_at(message, "id")), *given, *_revised(message.get("usage"))]
 
 
 def _revised(usage: Any) -> list[Step]:
@@ -205,7 +206,8 @@ def _user(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _is_interrupt(block: Block) -> bool:
-    return block["type"] == "text" and block["text"].startswith("[Request interrupted by user")
+    said: str = block["text"] if block["type"] == "text" else ""
+    return said.startswith("[Request interrupted by user")
 
 
 def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
@@ -233,9 +235,7 @@ def _assistant(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if part.error is not None and part.metadata.get("synthetic"):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
-    if record.get("aborted") is True:
-        part = replace(part, blocks=[{**block, "partial": True} for block in part.blocks])
-    return [Whole(part)]
+    return [Whole(part, more={"partial": True} if record.get("aborted") is True else {})]
 
 
 def _answer(record: Record, reading: RecordReading) -> list[Step]:
@@ -250,7 +250,8 @@ def _result(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
-    return [Whole(part if part.error is None else replace(part, blocks=[]))]
+    is_said = part.error is None and text_at(record, "result") is not None
+    return [Whole(part if is_said else replace(part, blocks=[]))]
 
 
 def _error(record: Record, reading: RecordReading) -> list[Step]:

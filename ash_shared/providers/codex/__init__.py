@@ -10,6 +10,7 @@ from ash_shared.providers import Provider
 from ash_shared.providers.codex.content import read_block
 from ash_shared.providers.codex.lines import MARKS, facts, read, recognizes
 from ash_shared.providers.codex.messages import parts
+from ash_shared.providers.codex.steps import steps
 
 __all__ = ["PROVIDER"]
 
@@ -21,4 +22,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

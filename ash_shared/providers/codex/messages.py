@@ -130,9 +130,13 @@ def _of_token_count(event: Record) -> list[Part]:
     if info.__class__ is not dict:
         usage = _usage(event)
         return [Part(role=None, usage=usage)] if usage else []
-    usage = _usage(info.get("last_token_usage"))
-    total = json.dumps(info.get("total_token_usage"), sort_keys=True)
-    return [Part(role=None, usage=usage, usage_key=total)] if usage else []
+    return used(info.get("last_token_usage"), info.get("total_token_usage"))
+
+
+def used(last: Any, total: Any) -> list[Part]:
+    """What the last answer cost, and all of them: the same total is the same answer."""
+    usage = _usage(last)
+    return [Part(role=None, usage=usage, usage_key=json.dumps(total, sort_keys=True))] if usage else []
 
 
 def _of_turn_end(record: Record, reading: RecordReading | None = None) -> list[Part]:
@@ -149,7 +153,12 @@ def _of_error(record: Record, reading: RecordReading | None = None) -> list[Part
 
 
 def _of_task_end(event: Record) -> list[Part]:
-    return [Part(role=None, error=_error("error", event["error"]))] if event.get("error") else []
+    return [Part(role=None, error=failure(event))] if event.get("error") else []
+
+
+def failure(told: Record) -> Block:
+    """The error that ended a turn, of what tells the end."""
+    return _error("error", told["error"])
 
 
 def _of_abort(event: Record) -> list[Part]:

@@ -16,7 +16,7 @@ from ash_shared.providers.codex.content import read_list
 from ash_shared.providers.codex.response_items import generated, within
 from ash_shared.wire import items_of
 
-_RUNNING = frozenset({"in_progress", "inProgress"})
+RUNNING = frozenset({"in_progress", "inProgress"})
 _FAILED = frozenset({"declined", "failed"})
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -107,7 +107,7 @@ def _call(item: Record, name: str, input: Any, *used: str, **more: str) -> Block
 def _result(item: Record, **typed: Any) -> list[Block]:
     """The result, once the item has ended; it failed where its status says so."""
     status = item.get("status")
-    if status in _RUNNING:
+    if status in RUNNING:
         return []
     failed = {} if status is None else {"is_error": status in _FAILED}
     made = {

@@ -22,6 +22,7 @@ from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, message_of, speaker, unknown
 from ash_shared.providers._gemini_parts import Counts, either, is_part, read_part, read_parts, usage_of
 from ash_shared.providers._marks import bodies_of
+from ash_shared.providers.gemini.interaction_steps import interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
     interaction_parts,
@@ -338,6 +339,8 @@ def _answered_steps(record: Record, reading: RecordReading) -> list[Step]:
 _STEPS: Mapping[str | None, Callable[[Record, RecordReading], list[Step] | None]] = {
     "candidates": _answered_steps,
     "contents": _asked_steps,
+    "event_type": interaction_steps,
+    "object": interaction_steps,
     "parts": _asked_steps,
     **dict.fromkeys(_ANSWER_KEYS, _answered_steps),
 }

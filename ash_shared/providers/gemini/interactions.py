@@ -94,8 +94,10 @@ def _tool_call(executor: str | None) -> Callable[[Block], Block]:
 
 
 def _tool_result(item: Block) -> Block:
-    result = item["result"]
+    result = item.get("result")
     typed = {"type": "tool_result", **pick(item, "is_error"), **renamed(item, tool_use_id="call_id")}
+    if result is None:  # of a tool that tells nothing
+        return translated(item, typed, ("call_id", "is_error"), item["type"])
     if result.__class__ is str:
         typed["content"] = result
     elif result.__class__ is list and all(map(is_item, result)):
@@ -105,7 +107,16 @@ def _tool_result(item: Block) -> Block:
     return translated(item, typed, ("call_id", "is_error", "result"), item["type"])
 
 
-_SERVER_TOOLS = ("code_execution", "file_search", "google_maps", "google_search", "url_context")
+_SERVER_TOOLS = (
+    "code_execution",
+    "file_search",
+    "google_maps",
+    "google_search",
+    "processing",
+    "retrieval",
+    "tool_search",
+    "url_context",
+)
 
 _ITEMS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     **dict.fromkeys(("audio", "document", "image", "video"), _media),
@@ -150,14 +161,23 @@ _USER_STEPS = frozenset({"function_result", "user_input"})
 
 def _said(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """Who said what in an interaction: the system, then what was put in, then every step."""
+    return asked_of(record) + [(side_of(step), read_step(step)) for step in steps_of(record)]
+
+
+def asked_of(record: Record) -> list[tuple[Speaker, list[Block]]]:
+    """What was put in, and by whom."""
     system, given = either(record, "systemInstruction", "system_instruction"), record.get("input")
-    steps = items_of(record.get("steps")) or items_of(record.get("outputs"))
     said: list[tuple[Speaker, list[Block]]] = [] if system is None else [("system", read_step(system))]
-    said += [_asked(item) for item in listed(given)]
-    return said + [(_side(step), read_step(step)) for step in steps]
+    return said + [_asked(item) for item in listed(given)]
 
 
-def _side(step: Any) -> Speaker:
+def steps_of(record: Record) -> list[Any]:
+    """The steps of the answer."""
+    return items_of(record.get("steps")) or items_of(record.get("outputs"))
+
+
+def side_of(step: Any) -> Speaker:
+    """In whose name a step stands."""
     return "user" if one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
 
 
@@ -182,7 +202,9 @@ _COUNTS = Counts(
     answer="total_output_tokens",
     thoughts="total_thought_tokens",
 )
-_GOOD_STATES = frozenset({None, "completed", "in_progress", "queued", "requires_action"})
+_GOOD_STATES = frozenset(
+    {None, "completed", "in_progress", "queued", "requires_action", "requires_continuation"}
+)
 
 
 def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -195,9 +217,9 @@ def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
         role="assistant",
         blocks=last.blocks,
         key=id,
-        usage=usage_of(record.get("usage"), _COUNTS, text_at(record, "service_tier")),
+        usage=usage_of_interaction(record),
         metadata={"messageId": id, "model": text_at(record, "model"), "stop_reason": status},
-        error=_error(record, status),
+        error=error_of(record),
     )
     return [*before, answer]
 
@@ -209,8 +231,14 @@ def _runs(said: list[tuple[Speaker, list[Block]]]) -> list[tuple[Speaker, list[B
     ]
 
 
-def _error(record: Record, status: str | None) -> Block | None:
-    told = record.get("error")
+def usage_of_interaction(record: Record) -> Block | None:
+    """What it cost."""
+    return usage_of(record.get("usage"), _COUNTS, text_at(record, "service_tier"))
+
+
+def error_of(record: Record) -> Block | None:
+    """What went wrong: the status tells it, where nothing else does."""
+    told, status = record.get("error"), text_at(record, "status")
     code = text_at(told, "code") or (status if status not in _GOOD_STATES else None)
     return None if code is None else error(code, text_at(told, "message"), told or None)
 

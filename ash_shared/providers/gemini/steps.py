@@ -35,8 +35,9 @@ def answer_steps(record: Record, part: Part) -> list[Step]:
     is_last = any(step.__class__ is ResponseEnds for step in ends)
     said = [step for block in part.blocks for step in _said(block, part, is_last)]
     trouble = [] if part.error is None else [Whole(Part(role=None, error=part.error))]
+    starts = [ResponseStarts(part.key, is_explicit=False, is_stable=True)] if said else []
     return [
-        ResponseStarts(part.key, is_explicit=False, is_stable=True),
+        *starts,
         *said,
         *ends,
         *trouble,

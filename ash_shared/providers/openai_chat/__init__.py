@@ -9,6 +9,7 @@ from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import facts, parts
 from ash_shared.providers.openai_chat.recognition import PART_TYPES, recognizes
 from ash_shared.providers.openai_chat.records import read
+from ash_shared.providers.openai_chat.steps import steps
 
 PROVIDER = Provider(
     source="openai_chat",
@@ -18,4 +19,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

@@ -30,7 +30,7 @@ def facts(record: Record) -> Facts:
 
 def usage_of(record: Record) -> Block | None:
     """Prompt tokens hold those of the cache. Some vendors count reasoning in the total alone."""
-    usage = record.get("usage")
+    usage = record.get("usage") or value_at(record, "x_groq", "usage")
     prompt, completion = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
     hit = count_at(usage, "prompt_cache_hit_tokens")
     read = count_at(usage, "prompt_tokens_details", "cached_tokens")
@@ -46,6 +46,11 @@ def usage_of(record: Record) -> Block | None:
         reasoning=count_at(usage, "completion_tokens_details", "reasoning_tokens"),
         service_tier=text_at(record, "service_tier"),
     )
+
+
+def cost_of(record: Record) -> float | None:
+    """What a gateway took for an answer, in US dollars."""
+    return cost_at(record, "usage", "cost")
 
 
 def error_of(told: Any) -> Block | None:
@@ -84,7 +89,7 @@ def completion_part(record: Record) -> Part:
             "messageId": text_at(record, "id"),
             "model": text_at(record, "model"),
             "stop_reason": "refusal" if _is_refused(blocks) else text_at(choice, "finish_reason"),
-            "costUsd": cost_at(record, "usage", "cost"),
+            "costUsd": cost_of(record),
         },
         error=error_of(record.get("error") or value_at(choice, "error")),
     )

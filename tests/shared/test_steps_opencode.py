@@ -1,0 +1,319 @@
+"""What OpenCode's events and documents add to the log."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.shared.conftest import CORPUS
+from tests.shared.logs import follow, said, short
+
+Doc = dict[str, Any]
+TOKENS = {"input": 50, "output": 7, "reasoning": 3, "cache": {"read": 40, "write": 0}}
+INPUT = {"command": "make"}
+DONE = {"status": "completed", "input": INPUT, "output": "ok\n", "metadata": {"exit": 0}}
+
+
+def part(kind: str, message: str = "msg_2", **more: Any) -> Doc:
+    return {"id": f"prt_{kind}", "sessionID": "ses_1", "messageID": message, "type": kind, **more}
+
+
+def event(part: Doc) -> Doc:
+    names = {"step-start": "step_start", "step-finish": "step_finish", "tool": "tool_use"}
+    wire = names.get(part["type"], part["type"])
+    return {"type": wire, "timestamp": 1_770_000_000_000, "sessionID": "ses_1", "part": part}
+
+
+def info(id: str, role: str, **more: Any) -> Doc:
+    return {"id": id, "sessionID": "ses_1", "role": role, "time": {"created": 1_770_000_000_000}, **more}
+
+
+def tool(state: Doc, message: str = "msg_2", id: str | None = "c1") -> Doc:
+    return part("tool", message, tool="bash", state=state, **({} if id is None else {"callID": id}))
+
+
+def finish(reason: str | None, message: str = "msg_2", **more: Any) -> Doc:
+    return part(
+        "step-finish", message, tokens=TOKENS, **({} if reason is None else {"reason": reason}), **more
+    )
+
+
+def text(words: str, message: str = "msg_2", **more: Any) -> Doc:
+    return part("text", message, text=words, time={"start": 1, "end": 2}, **more)
+
+
+def failed(name: str) -> Doc:
+    error = {"name": name, "data": {"message": "Too much"}}
+    return {"type": "error", "timestamp": 1_770_000_000_000, "sessionID": "ses_1", "error": error}
+
+
+SESSION = {
+    "id": "ses_1",
+    "version": "1.2.0",
+    "projectID": "prj_1",
+    "directory": "/srv",
+    "title": "Build",
+    "time": {"created": 1_769_000_000_000},
+}
+REASONING = part("reasoning", text="Hm", time={"start": 1, "end": 2})
+START = part("step-start")
+
+
+def turn(trigger: str = "user") -> tuple[Any, ...]:
+    return ("turn_start", {"trigger": trigger})
+
+
+def done(words: str, message: str = "msg_2") -> tuple[Any, ...]:
+    return ("assistant_done", {"text": words}, message)
+
+
+def called(message: str = "msg_2", id: str = "c1") -> tuple[Any, ...]:
+    return ("tool_call", {"toolCallId": id, "toolName": "bash", "args": INPUT}, message)
+
+
+def counted(times: int, cost: float | None = None) -> tuple[Any, ...]:
+    counts = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}
+    counts |= {"cache_creation_input_tokens": 0, "reasoning_tokens": 3}
+    paid = {} if cost is None else {"costUsd": cost}
+    return ("turn_end", {"usage": {name: times * count for name, count in counts.items()}, **paid})
+
+
+THOUGHT = ("thinking_done", {"text": "Hm"}, "msg_2")
+ANSWERED = ("tool_result", {"toolCallId": "c1", "result": "ok\n", "exitCode": 0, "structured": {"exit": 0}})
+ASKED = ("user_message", {"text": "Build it."})
+
+
+@pytest.mark.parametrize(
+    ("documents", "events"),
+    [
+        pytest.param(
+            [
+                event(START),
+                event(REASONING),
+                event(tool(DONE)),
+                event(finish("tool-calls", cost=0.1)),
+                event(part("step-start", "msg_3")),
+                event(text("Built.", "msg_3")),
+                event(finish("stop", "msg_3", cost=0.2)),
+            ],
+            [turn("system"), THOUGHT, called(), ANSWERED, done("Built.", "msg_3"), counted(2, 0.3)],
+            id="a run",
+        ),
+        pytest.param(
+            [event(START), event(text("Built.")), event(finish(None)), event(text("Tested."))],
+            [turn("system"), done("Built."), done("Tested."), counted(1)],
+            id="an answer that does not say why it ended",
+        ),
+        pytest.param(
+            [event(START), event(text("Built.")), event(finish("stop")), failed("APIError")],
+            [
+                turn("system"),
+                done("Built."),
+                counted(1),
+                (
+                    "error",
+                    {"code": "APIError", "message": "Too much", "details": failed("APIError")["error"]},
+                ),
+            ],
+            id="a run that fails when it is over",
+        ),
+        pytest.param(
+            [event(tool(DONE)), failed("MessageAbortedError")],
+            [
+                turn("system"),
+                called(),
+                ANSWERED,
+                ("interrupt", {"reason": "user_cancel"}),
+                ("turn_end", {"partial": True}),
+            ],
+            id="a run that somebody stopped",
+        ),
+        pytest.param(
+            [
+                tool({"status": "pending", "input": {}, "raw": ""}),
+                tool({"status": "running", "input": INPUT}),
+                tool({"status": "running", "input": INPUT, "output": "o"}),
+                tool({"status": "running", "input": INPUT, "metadata": {"output": "ok"}}),
+                tool(DONE),
+                tool(DONE),
+            ],
+            [
+                turn("system"),
+                called(),
+                ("tool_output_chunk", {"toolCallId": "c1", "chunk": "o", "offset": 0}),
+                ("tool_output_chunk", {"toolCallId": "c1", "chunk": "k", "offset": 1}),
+                ANSWERED,
+                ("turn_end", {}),
+            ],
+            id="a call in all of its states",
+        ),
+        pytest.param(
+            [tool({"status": "pending", "input": INPUT})],
+            [
+                turn("system"),
+                ("tool_call", {**called()[1], "partial": True}),
+                ("turn_end", {"partial": True}),
+            ],
+            id="a call that was never run",
+        ),
+        pytest.param(
+            [event(tool({"status": "error", "input": INPUT, "error": "no shell"}, id=None))],
+            [
+                turn("system"),
+                ("tool_call", {**called()[1], "toolCallId": "1/1"}, "msg_2"),
+                (
+                    "tool_result",
+                    {
+                        "toolCallId": "1/1",
+                        "result": "no shell",
+                        "error": {"code": "error", "message": "no shell"},
+                    },
+                ),
+                ("turn_end", {}),
+            ],
+            id="a call without a name, that failed",
+        ),
+        pytest.param(
+            [
+                SESSION,
+                info("msg_1", "user"),
+                text("Build it.", "msg_1"),
+                text("Called the Read tool.", "msg_1", synthetic=True),
+                info("msg_2", "assistant", finish="tool-calls", cost=0.1, tokens=TOKENS),
+                START,
+                REASONING,
+                tool(DONE),
+                finish("tool-calls", cost=0.1),
+                info("msg_3", "assistant", finish="stop", cost=0.2, tokens=TOKENS),
+                text("Built.", "msg_3"),
+                finish("stop", "msg_3", cost=0.2),
+                part("patch", "msg_3", hash="f00", files=[]),
+                info("msg_4", "user"),
+                {
+                    "path": "part/msg_4/prt_9.json",
+                    "json": {"id": "prt_9", "type": "text", "text": "Go on.", "time": {"start": 1}},
+                },
+                info("msg_5", "assistant", error={"name": "MessageAbortedError", "data": {}}),
+                text("I wi", "msg_5"),
+            ],
+            [
+                turn(),
+                ASKED,
+                ("user_message", {"text": "Called the Read tool.", "synthetic": True}),
+                THOUGHT,
+                called(),
+                ANSWERED,
+                done("Built.", "msg_3"),
+                counted(2, 0.3),
+                turn(),
+                ("user_message", {"text": "Go on."}),
+                ("interrupt", {"reason": "user_cancel"}),
+                done("I wi", "msg_5"),
+                ("turn_end", {}),
+            ],
+            id="documents of a storage",
+        ),
+        pytest.param(
+            [
+                {
+                    "info": SESSION,
+                    "messages": [
+                        {"info": info("msg_1", "user"), "parts": [{"type": "text", "text": "Build it."}]},
+                        {
+                            "info": info("msg_2", "assistant", tokens=TOKENS, cost=0.1),
+                            "parts": [REASONING, tool(DONE)],
+                        },
+                        {
+                            "info": info("msg_3", "assistant", error={"name": "Oops", "data": {}}),
+                            "parts": [text("Built.", "msg_3")],
+                        },
+                    ],
+                },
+                {
+                    "info": info("msg_4", "assistant", error={"name": "MessageAbortedError", "data": {}}),
+                    "parts": [text("Bui", "msg_4")],
+                },
+            ],
+            [
+                turn(),
+                ASKED,
+                THOUGHT,
+                called(),
+                ANSWERED,
+                done("Built.", "msg_3"),
+                ("error", {"code": "Oops", "message": "Oops", "details": {"name": "Oops", "data": {}}}),
+                done("Bui", "msg_4"),
+                ("interrupt", {"reason": "user_cancel"}),
+                ("turn_end", {**counted(1, 0.1)[1], "partial": True}),
+            ],
+            id="an export: what it cost and why it failed stands after what was said",
+        ),
+        pytest.param(
+            [part("hologram")],
+            [("raw", {"source": "opencode", "raw": part("hologram")})],
+            id="a part that nobody has seen",
+        ),
+    ],
+)
+def test_documents_add_events(documents: list[Doc], events: list[Any]) -> None:
+    told = short(follow(documents, "opencode", is_whole=True))
+
+    assert [(wire, _without_details(payload), *more) for wire, payload, *more in told] == events
+
+
+def _without_details(payload: Doc) -> Doc:
+    """Without the vendor's own words of usage."""
+    usage = {key: value for key, value in payload.get("usage", {}).items() if key != "vendor"}
+    return {**payload, "usage": usage} if usage else payload
+
+
+OWN = [
+    info("msg_1", "user"),
+    text("Build it.", "msg_1"),
+    info("msg_2", "assistant"),
+    START,
+    REASONING,
+    tool(DONE),
+    finish("tool-calls"),
+    info("msg_3", "assistant"),
+    text("Built.", "msg_3"),
+    finish("stop", "msg_3"),
+]
+
+
+def _storages() -> list[Any]:
+    found = [pytest.param(OWN, id="own")]
+    for path in sorted((CORPUS / "opencode_storage").glob("*.jsonl")):
+        found.append(pytest.param([json.loads(line) for line in path.read_text().splitlines()], id=path.stem))
+    return found
+
+
+@pytest.mark.parametrize("documents", _storages())
+def test_a_storage_and_its_run_say_the_same(documents: list[Doc]) -> None:
+    """A run tells what the assistant does, and nobody's prompt."""
+    plain = [document.get("json", document) for document in documents]
+    users = {document["id"] for document in plain if document.get("role") == "user"}
+    parts = [
+        {"messageID": each.get("path", "").split("/")[-2:][0], **document}
+        for each, document in zip(documents, plain, strict=True)
+        if "type" in document
+    ]
+    run = [event(part) for part in parts if part["messageID"] not in users]
+
+    assert said(follow(run)) == [each for each in said(follow(documents)) if each["type"] != "user_message"]
+
+
+@pytest.mark.parametrize("documents", _storages()[:1])
+def test_a_storage_and_its_export_say_the_same(documents: list[Doc]) -> None:
+    messages = [
+        {
+            "info": message,
+            "parts": [part for part in documents if part.get("messageID") == message["id"]],
+        }
+        for message in documents
+        if "role" in message
+    ]
+
+    export = follow([{"info": SESSION, "messages": messages}])
+
+    assert said(export) == said(follow(documents))
