@@ -113,6 +113,8 @@ class _Call(msgspec.Struct, omit_defaults=True):
     """Whether the provider gave it an id."""
     is_hosted: bool = False
     """Whether the provider runs the tool itself."""
+    is_left: bool = False
+    """Whether another answer began without its result, or it was never written to its end."""
     is_answered: bool = False
     is_copy: bool = False
     """Whether a copy was told, and the original may still come."""
@@ -419,6 +421,8 @@ class Normalizer:
         if self._state.turn is not None and self._state.turn.is_over:
             self._end_turn()
         self._state.is_interrupted = False
+        for call in self._state.calls.values():
+            call.is_left = True
         self._state.responses[step.lane] = _Response(step.id, is_begun=step.is_explicit)
 
     def _ends_response(self, step: ResponseEnds) -> None:
@@ -598,8 +602,9 @@ class Normalizer:
         return calls[id]
 
     def _waits(self) -> bool:
-        """Whether a call waits for the user's side to answer."""
-        return any(not (call.is_answered or call.is_hosted) for call in self._state.calls.values())
+        """Whether a call of this answer waits for the user's side."""
+        calls = self._state.calls.values()
+        return any(not (call.is_answered or call.is_hosted or call.is_left) for call in calls)
 
     def _answered(self, id: str) -> None:
         """Those that were answered last are remembered until the turn ends."""
@@ -617,6 +622,7 @@ class Normalizer:
         own = self._context.generate_event_id()
         call = self._note_call(id or own, tool, is_named=bool(id))
         call.is_hosted = more.get("executor") is not None
+        call.is_left = "partial" in more
         payload = {"toolCallId": id or own, "toolName": tool, "args": args, **more}
         self._emit("tool_call", payload, lane, response, id=own)
 
@@ -1127,7 +1133,7 @@ def _restored(state: str | None) -> _State:
 def _built(slot: _Slot, piece: Fragment) -> str:
     """Puts a value into the arguments of a call; what that adds to their text, as far as it is written."""
     slot.given, slot.is_built = placed(slot.given, piece.path, piece.value), True
-    text = unfinished(slot.given, piece.path)
+    text = unfinished(slot.given, piece.path, piece.value)
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 

@@ -52,13 +52,15 @@ def _keys_of(path: str) -> list[str | int]:
     """The keys and places that a JSON path names, e.g. `$.days[0].name`; a path that cannot be read is one key."""
     body = path.removeprefix("$")
     found = list(_STEPS_OF_PATH.finditer(body))
-    if not found or "".join(step[0] for step in found) != body or len(found) > _MAX_ARGUMENT_DEPTH:
+    is_read = "".join(step[0] for step in found) == body and 0 < len(found) <= _MAX_ARGUMENT_DEPTH
+    if not is_read or found[0][2] is not None:
         return [path]
     return [int(step[2]) if step[2] is not None else step[1] or step[3] or step[4] or "" for step in found]
 
 
 def placed(arguments: Any, path: str, value: Any) -> Any:
-    """Arguments with a value at this JSON path, where a text goes on the text that is there."""
+    """Arguments with a value at this JSON path: a text goes on the text that is there, and the items of a list come in
+    their order."""
     return _placed(arguments if arguments.__class__ is dict else {}, _keys_of(path), value)
 
 
@@ -68,21 +70,17 @@ def _placed(holder: Any, keys: list[str | int], value: Any) -> Any:
         return holder + value if is_more else value
     key, *rest = keys
     if key.__class__ is int:
-        items = list(holder) if holder.__class__ is list else []
-        items += [None] * (key + 1 - len(items))
-        items[key] = _placed(items[key], rest, value)
-        return items
+        items = holder if holder.__class__ is list else []
+        place = min(key, len(items))
+        before = items[place] if place < len(items) else None
+        return [*items[:place], _placed(before, rest, value), *items[place + 1 :]]
     record = dict(holder) if holder.__class__ is dict else {}
     return {**record, key: _placed(record.get(key), rest, value)}
 
 
-def unfinished(arguments: Any, path: str) -> str:
-    """Arguments as JSON text, as far as they are known when the value at this path was the last: nothing is closed."""
-    keys = _keys_of(path)
-    last = arguments
-    for key in keys:
-        last = last[key]
-    open_ends = len(keys) + (last.__class__ is str)
+def unfinished(arguments: Any, path: str, value: Any) -> str:
+    """Arguments as JSON text, as far as they are known when this value was placed last: nothing is closed."""
+    open_ends = len(_keys_of(path)) + (value.__class__ is str)
     return _encode(arguments).decode()[:-open_ends]
 
 

@@ -468,7 +468,7 @@ def _call_starts(call: Record, place: str) -> Step:
 
 
 def _result_starts(result: Record, place: str) -> list[Step]:
-    """What a tool that Bedrock runs has answered follows: only this event tells of which call, and whether it failed."""
+    """What a tool has answered that Bedrock runs: only here it is told of which call, and whether that failed."""
     begins: list[Step] = [Fragment("output", "", place, call=result["toolUseId"])]
     if result.get("status") != "error":
         return begins

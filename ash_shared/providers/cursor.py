@@ -382,7 +382,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _delta_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [Fragment("thinking", record["text"], "thinking", reopens=True)]
+    return [Fragment("thinking", text_at(record, "text") or "", "thinking", reopens=True)]
 
 
 def _answer_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -424,7 +424,7 @@ def _turn_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 _STOPPED = frozenset({"aborted", "canceled", "cancelled", "interrupted"})
 
-_STEPS: Mapping[tuple[str, str | None], Callable[[Record, RecordReading], list[Step]]] = {
+_STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading], list[Step]]] = {
     ("assistant", None): _answer_steps,
     ("result", None): _end_steps,
     ("system", "init"): lambda record, reading: [TurnStarts()],

@@ -28,6 +28,7 @@ from ash_shared.blocks import (
 from ash_shared.message import Facts, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
 from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.steps import Counted, Fragment, ResponseEnds, ResponseStarts, Settled, Step, Whole
 from ash_shared.wire import (
     count_at,
     error,
@@ -37,6 +38,7 @@ from ash_shared.wire import (
     items_of,
     less,
     media_class,
+    one_of,
     source_of,
     text_at,
     token_usage,
@@ -452,11 +454,14 @@ def _part(message: _Message) -> Part:
         metadata={
             "messageId": name if role == "assistant" else None,
             "model": _model(message.fields),
-            "stop_reason": first_text(told, ("finish_reason", "stop_reason", "stopReason", "done_reason")),
+            "stop_reason": first_text(told, _REASONS),
         },
         error=_error(value_at(told, "error")),
         original=message.fields,
     )
+
+
+_REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 
 
 def _usage(usage: Any, told: Any) -> Block | None:
@@ -479,6 +484,97 @@ def _error(told: Any) -> Block | None:
     return None if message is None else error(text_at(told, "code") or "error", message, told)
 
 
+# The log of events: the chunks of a message write in places, `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state
+# repeats what they said, and may come before the last of them. A graph does not say when it is done: its turn is open
+# until the user speaks again.
+
+
+def steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    """Chunks, messages and states."""
+    told = _told(record)
+    if told is None or reading.kind == "record":
+        return None
+    if reading.kind == "message":
+        whole: list[Step] = [Whole(part, repeats=True) for part in parts(record, reading)]
+        return whole if told.is_state or reading.role == "assistant" else [Settled(), *whole]
+    message = _message(told.messages[0])
+    if message is None:
+        return []
+    return _of_chunk(message.fields) if _ROLES.get(message.wire) == "assistant" else [Whole(_part(message))]
+
+
+def _of_chunk(fields: Record) -> list[Step]:
+    name, usage = text_at(fields, "id"), _usage(fields.get("usage_metadata"), fields.get("response_metadata"))
+    written = [*_reasons(fields), *_says(fields["content"]), *_calls(fields)]
+    ends: list[Step] = [ResponseEnds()] if _is_last(fields) else []
+    spent: list[Step] = [] if usage is None else [Counted(usage, f"assistant {name}" if name else "")]
+    begins: list[Step] = [ResponseStarts(name, is_explicit=False, is_stable=True)] if written or ends else []
+    return [*begins, *written, *ends, *spent]
+
+
+def _is_last(fields: Record) -> bool:
+    """What follows is at most the usage."""
+    told = fields.get("response_metadata")
+    return (
+        fields.get("chunk_position") == "last"
+        or first_text(told, _REASONS) is not None
+        or one_of(value_at(told, "status"), _ENDS)
+    )
+
+
+_ENDS = frozenset({"completed", "failed", "incomplete"})
+
+
+def _index(piece: Record) -> Any:
+    """Where it stands in its message; some pieces do not say."""
+    index = piece.get("index")
+    return 0 if index is None else index
+
+
+def _reasons(fields: Record) -> list[Step]:
+    """What stands beside the content, where the model's maker has no place for it there."""
+    return [step for number, block in enumerate(_thought(fields)) for step in _piece(block, number)]
+
+
+def _says(content: Any) -> list[Step]:
+    if content.__class__ is str:
+        return _piece(text_block(content), 0) if content else []
+    return [
+        step
+        for piece in items_of(content)
+        if not one_of(value_at(piece, "type"), _WRITTEN_BESIDE)
+        for block in _blocks(piece)
+        for step in _piece(block, _index(piece) if piece.__class__ is dict else 0)
+    ]
+
+
+_WRITTEN_BESIDE = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
+"""Parts of the content that stand in the chunks of calls, too."""
+
+
+def _piece(block: Block, index: Any) -> list[Step]:
+    wire = block["type"]
+    if wire == "thinking":
+        more = pick(block, "signature", "redacted")
+        return [Fragment("thinking", block["thinking"], f"thinking/{index}", more=more, reopens=True)]
+    if wire == "text":
+        text = Fragment("text", block["text"], f"text/{index}", more=pick(block, "variant"), reopens=True)
+        return [Settled(("thinking",)), text]
+    return [Whole(Part(role="assistant", blocks=[block]))]
+
+
+def _calls(fields: Record) -> list[Step]:
+    """Pieces of calls, by their index; one without is whole."""
+    made = [_call_piece(piece) for piece in items_of(fields.get("tool_call_chunks"))]
+    return [Settled(("thinking",)), *made] if made else []
+
+
+def _call_piece(piece: Record) -> Step:
+    id, name, index = (piece.get(key) for key in ("id", "name", "index"))
+    slot = f"call/{id if index is None else index}"
+    return Fragment("input", piece.get("args") or "", slot, call=id, name=name, given={}, reopens=bool(name))
+
+
 PROVIDER = Provider(
     source="langchain",
     recognizes=recognizes,
@@ -488,4 +584,5 @@ PROVIDER = Provider(
     read_block=read_block,
     facts=facts,
     parts=parts,
+    steps=steps,
 )

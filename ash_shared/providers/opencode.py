@@ -468,8 +468,8 @@ def _tool_steps(part: Record) -> list[Step]:
     state, id = part["state"], text_at(part, "callID")
     status = text_at(state, "status")
     if status == "pending":
-        given = Fragment("input", "", id or "", call=id, name=part["tool"], given=state.get("input"))
-        return [given]
+        name = text_at(part, "tool")
+        return [Fragment("input", "", id or "", call=id, name=name, given=state.get("input"))]
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]

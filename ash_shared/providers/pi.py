@@ -417,12 +417,12 @@ def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Whole(Part(role="assistant", blocks=[call])), Whole(Part(role="user", blocks=[result]))]
 
 
-def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _result_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Told once: the tool's end and the message that carries its result say the same."""
-    return [Whole(replace(part, key=None)) for part in parts(record, reading)]
+    return [Whole(replace(part, key=None)) for part in parts(record, reading)] or None
 
 
-_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
+_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
     "assistant": _answer_steps,
     "bashExecution": _shell_steps,
     "toolResult": _result_steps,
@@ -472,9 +472,9 @@ def _block_at(message: Any, index: Any) -> Any:
 
 def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
     """A call that runs; the answer mostly told of it."""
-    id, name = text_at(record, "toolCallId"), record["toolName"]
+    id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
-    return [Whole(Part(role="assistant", blocks=[call], replaces=True))]
+    return [Whole(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -488,9 +488,9 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Fragment("output", text, call=id, name=text_at(record, "toolName"), is_whole=True)]
 
 
-def _compacted_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _compacted_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     told: list[Step] = [Whole(part) for part in parts(record, reading)]
-    return told + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else [])
+    return told + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else []) or None
 
 
 _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {

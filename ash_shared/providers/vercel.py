@@ -497,19 +497,23 @@ def _call_goes_on(chunk: Record) -> list[Step]:
 
 
 def _called(chunk: Record, state: str = "input-available") -> list[Step]:
-    """The call, whole, and, where it could not be made, its result."""
+    """The call, whole, and, where it could not be made, its result, which may be told once more."""
     made = _tool({**chunk, "type": "dynamic-tool", "state": state})
     call = Whole(Part(role="assistant", blocks=made[:1]), slot=_tool_slot(chunk))
-    return [call, *(Whole(Part(role="user", blocks=[result])) for result in made[1:])]
+    return [call, *(_told_result(result) for result in made[1:])]
 
 
 def _answered(state: str) -> _Write:
     def write(chunk: Record) -> list[Step]:
         if chunk.get("preliminary") is True:
             return []
-        return [Whole(Part(role="user", blocks=[_answer(chunk, _RESULTS[state](chunk))]))]
+        return [_told_result(_answer(chunk, _RESULTS[state](chunk)))]
 
     return write
+
+
+def _told_result(result: Block) -> Step:
+    return Whole(Part(role="user", blocks=[result], replaces=True))
 
 
 def _shows(chunk: Record) -> list[Step]:

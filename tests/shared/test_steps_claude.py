@@ -416,6 +416,22 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
+    "pieces of which nobody says that the turn ends": (
+        [
+            piece(starts()),
+            piece(opens(0, text(""))),
+            piece(adds(0, type="text_delta", text="So.")),
+            assistant(text("So.")),
+            piece(stops(0)),
+            piece(ends("end_turn")),
+            piece(STOP),
+        ],
+        [SYSTEM_START, ("assistant_chunk", {"text": "So."}), ("assistant_done", {"text": "So."}), END],
+    ),
+    "the stop of a turn that is not there": (
+        [result(None, subtype="error_during_execution", terminal_reason="aborted_tools")],
+        [],
+    ),
     "control records say nothing": (
         [
             {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}},
@@ -926,6 +942,31 @@ def test_a_session_file(name: str) -> None:
     assert uncounted(*records) == events
 
 
+@pytest.mark.parametrize(
+    "records",
+    [
+        [INIT, assistant(text("So.")), result("So.")],
+        [user("So?"), assistant(text("So.")), {"type": "system", "subtype": "turn_duration"}],
+        [starts(), opens(0, text("So.")), stops(0), ends("end_turn", {"output_tokens": 2}), STOP],
+        [{**assistant(text("So."))["message"], "model": "m", "stop_reason": "end_turn"}],
+        [user("So?"), user([text("[Request interrupted by user]")])],
+    ],
+    ids=["result", "duration", "stream of the API", "answer of the API", "interrupt"],
+)
+def test_a_turn_ends_when_its_end_is_told(records: list[Any]) -> None:
+    assert told(*records, end=False)[-1][0] == "turn_end"
+
+
+def test_a_turn_goes_on_while_the_api_waits() -> None:
+    stream = [starts(), opens(0, text("So.")), stops(0), ends("pause_turn"), STOP]
+
+    assert [wire for wire, _ in told(*stream, end=False)] == [
+        "turn_start",
+        "assistant_chunk",
+        "assistant_done",
+    ]
+
+
 def test_what_each_turn_cost() -> None:
     """The cost of a run is that of all its turns so far, also of those that the user stopped."""
     records = [
@@ -1060,9 +1101,11 @@ def in_one_array(lines: Iterator[Record]) -> Iterator[Any]:
 
 
 def in_envelopes(lines: Iterator[Record]) -> Iterator[Record]:
+    """Both kinds of them: around the line, and around its message with the line beside it."""
     for line in lines:
         data = {"content": line["message"], "metadata": line} if "message" in line else line
-        yield line if "data" in line else {"type": line["type"], "timestamp": 1_770_000_000_000, "data": data}
+        is_wrapped = line["type"] not in ("attachment", "queue-operation")
+        yield line if not is_wrapped else {"type": line["type"], "timestamp": 1_770_000_000_000, "data": data}
 
 
 FORMS: dict[str, Callable[[list[Any]], Iterator[Any]]] = {

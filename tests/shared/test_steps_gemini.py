@@ -9,6 +9,7 @@ import pytest
 
 from ash_shared.events import read_event
 from ash_shared.normalize import Context, Normalizer
+from ash_shared.wire import placed, unfinished
 from tests.shared.conftest import CORPUS
 from tests.shared.texts import texts_of
 
@@ -534,6 +535,28 @@ def test_a_call_is_told_when_its_arguments_are_whole(last: Any) -> None:
     events = told(chunk(begins), chunk(last), ends=False)
 
     assert events == [BEGIN, ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {}})]
+
+
+@pytest.mark.parametrize(
+    ("before", "path", "value", "arguments", "text"),
+    [
+        ("", "$.a", "x", {"a": "x"}, '{"a":"x'),
+        ({"a": 'x"'}, "$.a", "}", {"a": 'x"}'}, '{"a":"x\\"}'),
+        ({"a": "x"}, "$.a", 1, {"a": 1}, '{"a":1'),
+        ({"a": 1}, "$.a.b", None, {"a": {"b": None}}, '{"a":{"b":null'),
+        ({}, "$[2]", "x", {"$[2]": "x"}, '{"$[2]":"x'),
+        ({}, "$.a[1]", "x", {"a": ["x"]}, '{"a":["x'),
+        ({"a": [1, 2]}, "$.a[0]", 3, {"a": [3, 2]}, '{"a":[3,2'),
+        ({}, "$.a[99999]", "x", {"$.a[99999]": "x"}, '{"$.a[99999]":"x'),
+        ({}, "$..a", "x", {"$..a": "x"}, '{"$..a":"x'),
+        ({}, "$[\"a b\"]['c']", "é", {"a b": {"c": "é"}}, '{"a b":{"c":"é'),
+    ],
+)
+def test_a_value_is_placed(before: Any, path: str, value: Any, arguments: Any, text: str) -> None:
+    after = placed(before, path, value)
+
+    assert after == arguments
+    assert unfinished(after, path, value) == text
 
 
 def _streams() -> list[Any]:

@@ -282,10 +282,9 @@ OWN = [
 
 
 def _storages() -> list[Any]:
-    found = [pytest.param(OWN, id="own")]
-    for path in sorted((CORPUS / "opencode_storage").glob("*.jsonl")):
-        found.append(pytest.param([json.loads(line) for line in path.read_text().splitlines()], id=path.stem))
-    return found
+    paths = sorted((CORPUS / "opencode_storage").glob("*.jsonl"))
+    read = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in paths}
+    return [pytest.param(documents, id=name) for name, documents in {"own": OWN, **read}.items()]
 
 
 @pytest.mark.parametrize("documents", _storages())

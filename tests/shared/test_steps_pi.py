@@ -365,6 +365,26 @@ def test_records_add_events(records: list[Record], events: list[Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        execution("end", result=[], isError=False),
+        {"type": "compaction_end", "aborted": False, "result": {"summary": ["Long ago."]}},
+        end({**answer(), "content": 5}),
+        update("text_delta", 5, answer(), delta=5),
+        update("toolcall_start", 0, answer({"type": "toolCall", "id": 5, "name": []})),
+        execution("start") | {"toolName": 5},
+        execution("update", partialResult={"content": 5}),
+        {"type": "message_start", "message": 5},
+    ],
+    ids=json.dumps,
+)
+def test_broken_records_do_no_harm(broken: Record) -> None:
+    told = follow([RUN, broken, OVER], "pi")
+
+    assert {event["type"] for event in told[1:-1]} <= {"raw"}
+
+
 def _without_details(payload: Record) -> Record:
     """Without the vendor's own words of usage."""
     usage = {key: value for key, value in payload.get("usage", {}).items() if key != "vendor"}

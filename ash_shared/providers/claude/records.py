@@ -317,7 +317,7 @@ _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
 
 
 def unwrapped(record: Record) -> Record:
-    """The line inside the envelope of some clients, `{type, timestamp, data}`: it is `data`, or the `metadata` there."""
+    """The line in the envelope of some clients, `{type, timestamp, data}`: it is `data`, or the `metadata` there."""
     data = record.get("data")
     if data.__class__ is not dict or not one_of(record.get("type"), _WRAPPED) or "message" in record:
         return record

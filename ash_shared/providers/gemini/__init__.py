@@ -32,6 +32,7 @@ from ash_shared.providers.gemini.interactions import (
     read_event,
     read_interaction,
     read_step,
+    request_parts,
 )
 from ash_shared.providers.gemini.steps import answer_steps
 from ash_shared.steps import Settled, Step, Whole
@@ -228,6 +229,8 @@ def facts(record: Record) -> Facts:
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """What a record adds to the standard messages."""
     form = _form(record)
+    if form is None and "input" in record:
+        return request_parts(record, reading)
     return _PARTS.get(form, message_of)(record, reading)
 
 

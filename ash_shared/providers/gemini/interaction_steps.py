@@ -222,8 +222,11 @@ def _begins(event: Record) -> list[Step]:
 
 
 def _ends(event: Record) -> list[Step]:
+    """Of an answer that failed, steps are not told anew: it may be over already."""
     interaction = event["interaction"]
     ends = _ENDS.get(text_at(interaction, "status"))
+    if ends is _fails:
+        return _fails(interaction)
     starts = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
     return [starts, *_told(interaction), *(ends(interaction) if ends is not None else [])]
 

@@ -19,6 +19,7 @@ from ash_shared.blocks import (
     translate,
     translated,
 )
+from ash_shared.message import Role
 from ash_shared.providers import Part, Record, RecordReading, Speaker, fragment
 from ash_shared.providers._gemini_parts import Counts, either, listed, media_block, usage_of
 from ash_shared.wire import error, input_of, items_of, media_class, one_of, text_at, value_at
@@ -190,9 +191,10 @@ def _asked(item: Any) -> tuple[Speaker, list[Block]]:
 
 
 def read_interaction(record: Record) -> RecordReading:
-    """An interaction with what was put in, where it is told."""
+    """An interaction with what was put in, where it is told; or a request for one, which has nothing else."""
     blocks = [block for _, said in _said(record) for block in said]
-    return RecordReading("message", "assistant", bounded(blocks))
+    role: Role = "assistant" if is_interaction(record) or steps_of(record) else "user"
+    return RecordReading("message", role, bounded(blocks))
 
 
 _COUNTS = Counts(
@@ -205,6 +207,11 @@ _COUNTS = Counts(
 _GOOD_STATES = frozenset(
     {None, "completed", "in_progress", "queued", "requires_action", "requires_continuation"}
 )
+
+
+def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """A part for each run of what one side put in."""
+    return [Part(role=role, blocks=blocks) for role, blocks in _runs(_said(record))]
 
 
 def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:

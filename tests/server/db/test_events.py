@@ -1,0 +1,367 @@
+"""Events: derived with the message that they are of, posted, read from a cursor, and derived anew."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db.engine import connect
+from ash_server.db.events import (
+    EventPage,
+    PostedEvent,
+    append_events,
+    check_cursor,
+    end_session,
+    get_events,
+    get_events_since,
+)
+from ash_server.db.messages import append
+from ash_server.db.rebuild import outdated_sessions, rebuild_events
+from ash_server.db.sessions import create_session, get_session
+from ash_server.errors import (
+    CursorAhead,
+    DuplicateInBatch,
+    IdConflict,
+    InvalidParameter,
+    NulByte,
+    SessionNotFound,
+)
+from ash_server.ingest import line_id, new_message
+from ash_shared.events import read_event
+
+STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+
+PROMPT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Look around."}}'
+CALL = (
+    '{"type":"assistant","uuid":"u-2","message":{"id":"msg_1","role":"assistant","content":'
+    '[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"ls"}}]}}'
+)
+RESULT = (
+    '{"type":"user","uuid":"u-3","message":{"role":"user","content":'
+    '[{"type":"tool_result","tool_use_id":"t-1","content":"a.txt"}]}}'
+)
+ANSWER = (
+    '{"type":"assistant","uuid":"u-4","message":{"id":"msg_2","role":"assistant","content":'
+    '[{"type":"text","text":"One file."}]}}'
+)
+LINES = (PROMPT, CALL, RESULT, ANSWER)
+TOLD = [
+    (1, 1, "turn_start"),
+    (2, 1, "user_message"),
+    (3, 2, "tool_call"),
+    (4, 3, "tool_result"),
+    (5, 4, "assistant_done"),
+]
+
+
+async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **wanted: Any) -> None:
+    new = [new_message(session_id, line) for line in lines]
+    await append(connection, session_id, new, **wanted)
+
+
+async def wire(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[dict[str, Any]]:
+    return [json.loads(event.wire()) for event in await get_events(connection, session_id, **page)]
+
+
+async def told(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[tuple[Any, ...]]:
+    events = await wire(connection, session_id, **page)
+    return [(event["sequence"], event.get("messageSequence"), event["type"]) for event in events]
+
+
+def posted(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
+    payload = {"text": id} if type.startswith("assistant") else {}
+    return {"id": id, "timestamp": 1, "sessionId": "elsewhere", "type": type, "payload": payload, **more}
+
+
+async def test_a_message_and_its_events_are_stored_together(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, *LINES[:2])
+    await store(connection, session_id, *LINES[2:])
+
+    assert await told(connection, session_id) == TOLD
+    events = await wire(connection, session_id)
+    assert [read_event(event).session_id for event in events] == [str(session_id)] * 5
+    assert {event["turnId"] for event in events} == {events[0]["id"]}
+    assert (await get_session(connection, session_id)).event_count == 5
+
+
+async def test_however_lines_come_their_events_are_the_same(connection: AsyncConnection) -> None:
+    logs = []
+    for size in (1, 2, 4):
+        session = (await create_session(connection)).session.id
+        for start in range(0, 4, size):
+            await store(connection, session, *LINES[start : start + size])
+        events = await wire(connection, session)
+        logs.append([(event["type"], event["payload"], event.get("responseId")) for event in events])
+
+    assert logs == [logs[0]] * 3
+
+
+async def test_a_message_that_is_stored_already_gives_no_events_again(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, *LINES)
+    await store(connection, session_id, *LINES)
+
+    assert await told(connection, session_id) == TOLD
+
+
+async def test_ending_closes_what_is_open_once(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, PROMPT, ANSWER)
+
+    assert [await end_session(connection, session_id) for _ in range(2)] == [1, 0]
+    assert (await told(connection, session_id))[-1] == (4, None, "turn_end")
+    with pytest.raises(SessionNotFound):
+        await end_session(connection, STRANGER)
+
+
+async def test_the_last_lines_may_end_the_session(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, PROMPT, ANSWER, ends=True)
+    await store(connection, session_id, ends=True)
+
+    assert (await told(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
+
+
+async def test_posted_events_keep_what_they_say_but_their_session(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    event = posted("e-1", "house_event", mood="calm", sequence=99, messageSequence=98)
+
+    assert await append_events(connection, session_id, [event]) == [PostedEvent("e-1", 1, True)]
+    assert await wire(connection, session_id) == [
+        {**posted("e-1", "house_event", mood="calm"), "sequence": 1, "sessionId": str(session_id)}
+    ]
+
+
+@pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
+async def test_a_posted_event_is_stored_once(
+    connection: AsyncConnection, session_id: UUID, type: str
+) -> None:
+    first, second = posted("e-1", type), posted("e-2", type)
+    await append_events(connection, session_id, [first])
+
+    assert await append_events(connection, session_id, [first, second]) == [
+        PostedEvent("e-1", 1, False),
+        PostedEvent("e-2", 2, True),
+    ]
+    with pytest.raises(IdConflict) as conflict:
+        await append_events(connection, session_id, [posted("e-3"), {**second, "timestamp": 2}])
+    assert conflict.value.index == 1
+    assert [each[0] for each in await told(connection, session_id)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("events", "refusal"),
+    [
+        ([posted("a"), posted("a")], DuplicateInBatch),
+        ([posted("a\0")], NulByte),
+        ([posted("a", "b\0")], NulByte),
+    ],
+)
+async def test_what_cannot_be_stored_is_refused_whole(
+    connection: AsyncConnection, session_id: UUID, events: list[dict[str, Any]], refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        await append_events(connection, session_id, events)
+    assert await told(connection, session_id) == []
+
+
+@pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
+async def test_a_session_that_is_not_there_takes_no_events(connection: AsyncConnection, type: str) -> None:
+    with pytest.raises(SessionNotFound):
+        await append_events(connection, STRANGER, [posted("a", type)])
+
+
+async def test_derived_events_go_on_with_a_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
+    await append_events(
+        connection, session_id, [posted("t", "turn_start", turnId="mine", payload={"trigger": "user"})]
+    )
+    await store(connection, session_id, ANSWER)
+    await append_events(connection, session_id, [posted("u", "turn_end", turnId="mine")])
+    await store(connection, session_id, ANSWER.replace("u-4", "u-5"))
+
+    events = await wire(connection, session_id)
+    assert [(event["type"], event["turnId"] == "mine") for event in events] == [
+        ("turn_start", True),
+        ("assistant_done", True),
+        ("turn_end", True),
+        ("turn_start", False),
+        ("assistant_done", False),
+    ]
+
+
+async def test_a_line_that_is_an_event_passes_and_ids_that_are_taken_give_way(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    line = json.dumps(posted("e-1"))
+    for number in (1, 2):
+        await append(connection, session_id, [new_message(session_id, line, id=line_id(session_id, number))])
+
+    events = await wire(connection, session_id)
+    assert [event["messageSequence"] for event in events] == [1, 2]
+    assert events[0]["id"] == "e-1" != events[1]["id"]
+    assert [event["payload"] for event in events] == [{"text": "e-1"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("page", "sequences"),
+    [
+        ({}, [1, 2, 3, 4, 5]),
+        ({"after": 3}, [4, 5]),
+        ({"limit": 2}, [1, 2]),
+        ({"before": 4}, [1, 2, 3]),
+        ({"before": 4, "limit": 2}, [2, 3]),
+        ({"at": 3, "limit": 3}, [2, 3, 4]),
+        ({"at": 1, "limit": 1}, [1]),
+        ({"at": 5, "limit": 4}, [3, 4, 5]),
+        ({"after": 5}, []),
+    ],
+)
+async def test_pages(
+    connection: AsyncConnection, session_id: UUID, page: EventPage, sequences: list[int]
+) -> None:
+    await store(connection, session_id, *LINES)
+
+    assert [each[0] for each in await told(connection, session_id, **page)] == sequences
+    if set(page) <= {"after"}:
+        since = await get_events_since(connection, session_id, page.get("after", 0))
+        assert [event.sequence for event in since] == sequences
+
+
+@pytest.mark.parametrize(
+    "page", [{"after": -1}, {"after": 2**53}, {"before": 0}, {"at": 0}, {"limit": 0}, {"limit": 1001}]
+)
+async def test_pages_that_cannot_be(connection: AsyncConnection, session_id: UUID, page: EventPage) -> None:
+    with pytest.raises(InvalidParameter):
+        await get_events(connection, session_id, **page)
+
+
+async def test_a_cursor_is_held_against_the_log(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, PROMPT)
+
+    assert [await check_cursor(connection, session_id, after) for after in (0, 2)] == [2, 2]
+    with pytest.raises(CursorAhead) as ahead:
+        await check_cursor(connection, session_id, 3)
+    assert ahead.value.extra == {"currentSequence": 2}
+    with pytest.raises(SessionNotFound):
+        await check_cursor(connection, STRANGER, 0)
+
+
+async def test_a_replay_needs_no_pieces_of_what_is_whole(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    def event(number: int, type: str, response: str = "r-1", **payload: Any) -> dict[str, Any]:
+        return posted(f"e-{number}", type, responseId=response, turnId="t", payload=payload)
+
+    log = [
+        event(1, "assistant_chunk", text="a"),
+        event(2, "tool_input_chunk", toolCallId="c", toolName="x", chunk="{", offset=0),
+        event(3, "assistant_done", text="ab"),
+        event(4, "assistant_chunk", text="of the next text"),
+        event(5, "tool_call", toolCallId="c", toolName="x", args={}),
+        event(6, "tool_output_chunk", toolCallId="c", chunk="1", offset=0),
+        event(7, "thinking_chunk", "r-2", text="on"),
+        event(8, "tool_output_chunk", toolCallId="d", chunk="2", offset=0),
+        event(9, "tool_result", toolCallId="c", result="1"),
+    ]
+    await append_events(connection, session_id, log)
+
+    shown = [each[0] for each in await told(connection, session_id, collapse=True)]
+    assert shown == [3, 4, 5, 7, 8, 9]
+    assert [each[0] for each in await told(connection, session_id, collapse=True, before=9, limit=2)] == [
+        7,
+        8,
+    ]
+
+
+async def test_writers_of_one_session_leave_no_gap(
+    connection: AsyncConnection, session_id: UUID, database_url: str
+) -> None:
+    async def write(writer: int) -> None:
+        async with await connect(database_url) as conn:
+            for number in range(20):
+                name = f"{writer}-{number}"
+                type = ("assistant_chunk", "turn_end")[number % 2]
+                await append_events(conn, session_id, [posted(name, type)])
+                await store(conn, session_id, ANSWER.replace("u-4", name))
+
+    await asyncio.gather(*(write(writer) for writer in range(6)))
+
+    found = await get_events(connection, session_id, limit=1000)
+    assert [event.sequence for event in found] == list(range(1, len(found) + 1))
+    assert len({json.loads(event.content)["id"] for event in found}) == len(found)
+
+
+async def test_a_rebuild_gives_the_same_log_behind_the_old_one(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await append_events(connection, session_id, [posted("before", "house_event")])
+    await store(connection, session_id, PROMPT, CALL)
+    await append_events(connection, session_id, [posted("amid", "house_event")])
+    await store(connection, session_id, RESULT)
+    await end_session(connection, session_id)
+    await store(connection, session_id, ANSWER)
+    before = await wire(connection, session_id)
+
+    for _ in range(2):
+        rebuilt = await rebuild_events(connection, session_id)
+        after = await wire(connection, session_id)
+
+        assert rebuilt == (4, len(before) + 1)
+        assert after[0]["type"] == "reset"
+        assert [without_place(event) for event in after[1:]] == [without_place(event) for event in before]
+    first = 1 + 2 * len(before) + 1
+    assert [event["sequence"] for event in after] == list(range(first, first + len(after)))
+    assert (await get_session(connection, session_id)).event_count == len(after)
+
+
+def without_place(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name not in ("sequence", "timestamp")}
+
+
+async def test_what_goes_on_after_a_rebuild_is_what_would_have_gone_on(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, PROMPT, CALL)
+    await rebuild_events(connection, session_id)
+    await store(connection, session_id, RESULT, ANSWER)
+
+    events = await wire(connection, session_id)
+    assert [event["type"] for event in events] == ["reset", *(name for _, _, name in TOLD)]
+    assert len({event["turnId"] for event in events[1:]}) == 1
+    assert "orphan" not in events[4]["payload"]
+
+
+async def test_nobody_sees_half_a_rebuild(
+    connection: AsyncConnection, session_id: UUID, database_url: str
+) -> None:
+    await store(connection, session_id, *LINES)
+    seen = set[tuple[str, ...]]()
+
+    async def watch() -> None:
+        async with await connect(database_url) as conn:
+            while not rebuilt.done():
+                seen.add(tuple(name for _, _, name in await told(conn, session_id)))
+
+    rebuilt = asyncio.create_task(rebuild_events(connection, session_id))
+    await watch()
+
+    whole = tuple(name for _, _, name in TOLD)
+    assert seen <= {whole, ("reset", *whole)}
+
+
+async def test_sessions_of_an_older_schema_are_found_and_rebuilt(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, *LINES)
+    await connection.execute("DELETE FROM events")
+    await connection.execute("UPDATE session_counters SET event_sequence = 0, normalizer_version = NULL")
+
+    assert await outdated_sessions(connection) == [session_id]
+    await rebuild_events(connection, session_id)
+    assert await outdated_sessions(connection) == []
+    assert [name for _, _, name in await told(connection, session_id)][1:] == [each[2] for each in TOLD]
