@@ -815,7 +815,7 @@ class Normalizer:
         wire = block["type"]
         if wire == "text":
             if block["text"]:
-                told = {"text": block["text"], **pick(block, *_OF_TEXT), **step.more}
+                told = {"text": block["text"], **_beside(block, _OF_TEXT), **step.more}
                 self._speak("assistant_done", told, lane, response)
         elif wire == "thinking":
             told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
@@ -1153,6 +1153,11 @@ def _digest(text: bytes) -> str:
 def _is_other_call(slot: _Slot, piece: Fragment) -> bool:
     """Whether a piece begins a call of its own in a place that another one has: some vendors number none."""
     return bool(piece.reopens and piece.call and piece.name and slot.is_named and piece.call != slot.call)
+
+
+def _beside(block: Block, names: Iterable[str]) -> Block:
+    """What a block says under these names, if it says anything."""
+    return {name: block[name] for name in names if block.get(name)}
 
 
 def _lane(part: Part) -> str:

@@ -533,7 +533,7 @@ def _index(piece: Record) -> Any:
 
 def _reasons(fields: Record) -> list[Step]:
     """What stands beside the content, where the model's maker has no place for it there."""
-    return [step for number, block in enumerate(_thought(fields)) for step in _piece(block, number)]
+    return [step for block in _thought(fields) for step in _piece(block, _index(block.get("extra") or {}))]
 
 
 def _says(content: Any) -> list[Step]:
@@ -543,9 +543,15 @@ def _says(content: Any) -> list[Step]:
         step
         for piece in items_of(content)
         if not one_of(value_at(piece, "type"), _WRITTEN_BESIDE)
-        for block in _blocks(piece)
-        for step in _piece(block, _index(piece) if piece.__class__ is dict else 0)
+        for step in _part_of_content(piece)
     ]
+
+
+def _part_of_content(piece: Any) -> list[Step]:
+    if value_at(piece, "type") == "server_tool_call_chunk":
+        return [_call_piece(piece, executor="server")]
+    index = _index(piece) if piece.__class__ is dict else 0
+    return [step for block in _blocks(piece) for step in _piece(block, index)]
 
 
 _WRITTEN_BESIDE = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
@@ -569,10 +575,10 @@ def _calls(fields: Record) -> list[Step]:
     return [Settled(("thinking",)), *made] if made else []
 
 
-def _call_piece(piece: Record) -> Step:
+def _call_piece(piece: Record, **more: str) -> Step:
     id, name, index = (piece.get(key) for key in ("id", "name", "index"))
-    slot = f"call/{id if index is None else index}"
-    return Fragment("input", piece.get("args") or "", slot, call=id, name=name, given={}, reopens=bool(name))
+    slot, text = f"call/{id if index is None else index}", piece.get("args") or ""
+    return Fragment("input", text, slot, call=id, name=name, given={}, more=more, reopens=bool(name))
 
 
 PROVIDER = Provider(

@@ -417,15 +417,9 @@ def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Whole(Part(role="assistant", blocks=[call])), Whole(Part(role="user", blocks=[result]))]
 
 
-def _result_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Told once: the tool's end and the message that carries its result say the same."""
-    return [Whole(replace(part, key=None)) for part in parts(record, reading)] or None
-
-
-_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
+_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
     "assistant": _answer_steps,
     "bashExecution": _shell_steps,
-    "toolResult": _result_steps,
 }
 
 
@@ -502,7 +496,6 @@ _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
     "compaction_end": _compacted_steps,
     "message_start": _start_steps,
     "message_update": _update_steps,
-    "tool_execution_end": _result_steps,
     "tool_execution_start": _execution_steps,
     "tool_execution_update": _output_steps,
 }

@@ -224,6 +224,19 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
             id="a run that was cut",
         ),
         pytest.param(
+            [INIT, ASKED, thinks("Hm"), piece("On "), piece("it."), says("assistant", "On it."), end("")],
+            [
+                *FIRST,
+                ("thinking_chunk", {"text": "Hm"}),
+                ("thinking_done", {"text": "Hm"}),
+                ("assistant_chunk", {"text": "On "}),
+                ("assistant_chunk", {"text": "it."}),
+                done("On it."),
+                ("turn_end", {}),
+            ],
+            id="thinking that ends where the answer begins",
+        ),
+        pytest.param(
             [INIT, ASKED, end("6")],
             [*FIRST, done("6", variant="result"), ("turn_end", {})],
             id="only the result",

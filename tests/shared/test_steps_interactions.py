@@ -197,7 +197,7 @@ STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
             created(),
             begun("model_output"),
             delta("text", text="Look: "),
-            delta(**({"wire": "image"} | {key: PICTURE[key] for key in ("mime_type", "data")})),
+            {**delta("image"), "delta": PICTURE},
             delta("text", text="nice"),
             stopped(),
             ended(),
@@ -351,7 +351,11 @@ def streamed(interaction: Record) -> list[Record]:
     """The stream that an answer might have come in."""
     pieces = [piece for index, step in enumerate(interaction["steps"]) for piece in _pieces(step, index)]
     end = {key: value for key, value in interaction.items() if key != "steps"}
-    return [created(interaction["id"]), *pieces, {"event_type": "interaction.completed", "interaction": end}]
+    return [
+        created(interaction.get("id", "")),
+        *pieces,
+        {"event_type": "interaction.completed", "interaction": end},
+    ]
 
 
 def _pieces(step: Record, index: int) -> list[Record]:

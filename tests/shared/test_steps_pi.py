@@ -132,7 +132,9 @@ TOLD = [
                 execution("update", args={}, partialResult={"content": [text("o")]}),
                 execution("update", args={}, partialResult={"content": [text("ok")]}),
                 execution(
-                    "update", args={}, partialResult={"content": [text("k")], "details": {"truncation": {}}}
+                    "update",
+                    args={},
+                    partialResult={"content": [text("ends so")], "details": {"truncation": {}}},
                 ),
                 execution("end", result={"content": [text("ok")], "details": {"lines": 1}}, isError=False),
                 start(ran()),
@@ -354,6 +356,21 @@ TOLD = [
                 ("turn_end", {}),
             ],
             id="an answer with a name",
+        ),
+        pytest.param(
+            [RUN, start(answer()), update("text_delta", 0, DONE, delta="Bui"), end(answer(usage={})), OVER],
+            [
+                TURN,
+                ("assistant_chunk", {"text": "Bui"}),
+                ("assistant_done", {"text": "Bui"}),
+                ("turn_end", {}),
+            ],
+            id="an answer that holds nothing of its pieces",
+        ),
+        pytest.param(
+            [RUN, end(answer(CALL, usage={})), end(ran()), end(ran("other")), OVER],
+            [TURN, TOLD[2], ("tool_result", ANSWERED), ("turn_end", {})],
+            id="a result that is told twice",
         ),
     ],
 )

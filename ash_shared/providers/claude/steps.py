@@ -249,7 +249,7 @@ def _result(record: Record, reading: RecordReading) -> list[Step]:
     """The end of a turn. What it says of an error is the error, and of a run that the user stopped, nothing new."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
-        return [Interrupts("user_cancel", end=TurnEnds(part.usage, part.total_cost))]
+        return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
     is_said = part.error is None and text_at(record, "result") is not None
     return [Whole(part if is_said else replace(part, blocks=[]))]
 
