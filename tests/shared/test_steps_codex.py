@@ -83,11 +83,8 @@ BEGINS, ENDS = (
     event("task_complete", turn_id="u", last_agent_message=None),
 )
 
-START, SYSTEM, END = (
-    ("turn_start", {"trigger": "user"}),
-    ("turn_start", {"trigger": "system"}),
-    ("turn_end", {}),
-)
+START: Told = ("turn_start", {"trigger": "user"})
+END: Told = ("turn_end", {})
 CUT = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 CANCELLED = [("interrupt", {"reason": "user_cancel"}), ("turn_end", {"partial": True})]
 
@@ -427,7 +424,7 @@ OLD: dict[str, Case] = {
                 stream="stdout",
                 chunk=b64encode("ä\n".encode()).decode(),
             ),
-            msg("exec_command_output_delta", call_id="c1", stream="stderr", chunk=[98, 10]),
+            msg("exec_command_output_delta", call_id="c1", stream="stderr", chunk=[195, 10]),
             msg("exec_command_end", call_id="c1", stdout="ä\n", stderr="b\n", exit_code=1),
             msg("patch_apply_begin", call_id="c2", changes={}, auto_approved=True),
             msg("patch_apply_end", call_id="c2", stdout="Success", stderr="", success=True),
@@ -451,7 +448,7 @@ OLD: dict[str, Case] = {
             START,
             call("c1", "shell", {"command": ["ls"], "cwd": "/tmp"}),
             output("c1", "ä\n", stream="stdout"),
-            output("c1", "b\n", 2, stream="stderr"),
+            output("c1", "\ufffd\n", 2, stream="stderr"),
             result("c1", "ä\n", exitCode=1, error=failed("ä\n")),
             call("c2", "apply_patch", {"changes": {}}),
             result("c2", "Success"),
@@ -539,6 +536,27 @@ NOTICES: dict[str, Case] = {
             ("assistant_chunk", {"text": "Gone"}, "i2"),
             reply("Gone.", "i2"),
             ("turn_end", {"usage": (7, 2)}),
+        ],
+    ),
+    "a plan within a message": (
+        [
+            notice("turn/started", turn={"id": "u"}),
+            notice("item/agentMessage/delta", itemId="i1", delta="Here"),
+            notice("item/plan/delta", itemId="i2", delta="1."),
+            notice("item/completed", item={"type": "plan", "id": "i2", "text": "1. Sow."}),
+            notice("item/agentMessage/delta", itemId="i1", delta=" it is."),
+            notice("item/completed", item={"type": "agentMessage", "id": "i1", "text": "Here it is."}),
+            notice("item/completed", item={"type": "agentMessage", "id": "i1", "text": "Here it is."}),
+            notice("turn/completed", turn={"id": "u", "status": "completed"}),
+        ],
+        [
+            START,
+            ("assistant_chunk", {"text": "Here"}, "i1"),
+            ("assistant_chunk", {"text": "1.", "variant": "plan"}, "i2"),
+            reply("1. Sow.", "i2", variant="plan"),
+            ("assistant_chunk", {"text": " it is."}, "i1"),
+            reply("Here it is.", "i1"),
+            END,
         ],
     ),
     "turns that are stopped, and that fail": (
@@ -636,6 +654,14 @@ ROLLOUT: dict[str, Case] = {
             *(START, prompt("Look."), thought("Hm."), reply("First."), call("c1", "t", {}, executor="mcp")),
             *(result("c1", []), reply("Second."), END, START, prompt("More."), reply("Third."), END),
         ],
+    ),
+    "answers before the next prompt, and at the end": (
+        [
+            *(event("user_message", message="One."), event("agent_message", message="1")),
+            *(event("user_message", message="Two."), BEGINS, event("agent_message", message="2")),
+            event("task_complete", turn_id="u", last_agent_message="2"),
+        ],
+        [START, prompt("One."), reply("1"), END, START, prompt("Two."), reply("2"), END],
     ),
     "items alone, in a file of the first": (
         [

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, said, short, texts
+from tests.shared.logs import follow, short, texts
 
 Record = dict[str, Any]
 Told = tuple[Any, ...]
 
 START, USER_START = ("turn_start", {"trigger": "system"}), ("turn_start", {"trigger": "user"})
-END, CUT = ("turn_end", {}), [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-ASKED = {"role": "user", "content": [{"type": "text", "text": "Tides?"}, {"type": "image_url", "image_url": "x"}]}
+END: Told = ("turn_end", {})
+CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+ASKED = {
+    "role": "user",
+    "content": [{"type": "text", "text": "Tides?"}, {"type": "image_url", "image_url": "x"}],
+}
 DONE = "[DONE]"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
@@ -62,8 +66,14 @@ def ended(**more: Any) -> Told:
 
 STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
     "a text, its usage in a chunk of its own": (
-        [piece({"role": "assistant", "content": ""}), piece({"content": "Hi"}), piece({"content": "gh"}),
-         piece(reason="stop"), beside(usage=USAGE), DONE],
+        [
+            piece({"role": "assistant", "content": ""}),
+            piece({"content": "Hi"}),
+            piece({"content": "gh"}),
+            piece(reason="stop"),
+            beside(usage=USAGE),
+            DONE,
+        ],
         [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), ended()],
     ),
     "its usage with the last choice, which also holds the last text": (
@@ -71,13 +81,18 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         [START, chunk("Hi"), chunk("gh"), done("High", stopReason="length"), ended()],
     ),
     "usage so far with each piece": (
-        [piece({"content": "Hi"}, usage={**USAGE, "completion_tokens": 1, "total_tokens": 6}),
-         piece({"content": "gh"}, "stop", usage=USAGE)],
+        [
+            piece({"content": "Hi"}, usage={**USAGE, "completion_tokens": 1, "total_tokens": 6}),
+            piece({"content": "gh"}, "stop", usage=USAGE),
+        ],
         [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), ended()],
     ),
     "the end told twice": (
-        [piece({"content": "Hi"}, "stop"), piece({"content": "", "role": "assistant"}, "stop", usage=USAGE),
-         beside(moderation={})],
+        [
+            piece({"content": "Hi"}, "stop"),
+            piece({"content": "", "role": "assistant"}, "stop", usage=USAGE),
+            beside(moderation={}),
+        ],
         [START, chunk("Hi"), done("Hi", stopReason="stop"), ended()],
     ),
     "usage beside a vendor's own id": (
@@ -86,15 +101,22 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
     ),
     "a price": (
         [piece({"content": "Hi"}, "stop"), beside(usage={**USAGE, "cost": 0.25})],
-        [START, chunk("Hi"), done("Hi", stopReason="stop"),
-         ("turn_end", {"usage": {**COUNTED, "vendor": {**USAGE, "cost": 0.25}}, "costUsd": 0.25})],
+        [
+            START,
+            chunk("Hi"),
+            done("Hi", stopReason="stop"),
+            ("turn_end", {"usage": {**COUNTED, "vendor": {**USAGE, "cost": 0.25}}, "costUsd": 0.25}),
+        ],
     ),
     "no usage": (
-        [piece({"content": "Hi"}, "stop"), DONE], [START, chunk("Hi"), done("Hi", stopReason="stop"), END],
+        [piece({"content": "Hi"}, "stop"), DONE],
+        [START, chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
     "a first chunk without id or object": (
-        [{"choices": [], "id": "", "object": "", "model": "", "prompt_filter_results": []},
-         piece({"content": "Hi"}, "stop")],
+        [
+            {"choices": [], "id": "", "object": "", "model": "", "prompt_filter_results": []},
+            piece({"content": "Hi"}, "stop"),
+        ],
         [START, chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
     "no id at all": (
@@ -102,157 +124,397 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         [START, chunk("Hi")[:2], done("Hi", stopReason="stop")[:2], ended()],
     ),
     "reasoning under two names": (
-        [piece({"reasoning": "Sea", "reasoning_details": [{"type": "reasoning.text", "text": "Sea"}]}),
-         piece({"reasoning_content": "."}), piece({"content": "Hi"}), piece(reason="stop")],
-        [START, chunk("Sea", "thinking"), chunk(".", "thinking"), done("Sea.", "thinking"), chunk("Hi"),
-         done("Hi", stopReason="stop"), END],
+        [
+            piece({"reasoning": "Sea", "reasoning_details": [{"type": "reasoning.text", "text": "Sea"}]}),
+            piece({"reasoning_content": "."}),
+            piece({"content": "Hi"}),
+            piece(reason="stop"),
+        ],
+        [
+            START,
+            chunk("Sea", "thinking"),
+            chunk(".", "thinking"),
+            done("Sea.", "thinking"),
+            chunk("Hi"),
+            done("Hi", stopReason="stop"),
+            END,
+        ],
     ),
     "reasoning in details alone": (
-        [piece({"reasoning": None, "reasoning_details": [{"type": "reasoning.summary", "summary": "Sea"}]}),
-         piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}, "stop")],
+        [
+            piece(
+                {"reasoning": None, "reasoning_details": [{"type": "reasoning.summary", "summary": "Sea"}]}
+            ),
+            piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}, "stop"),
+        ],
         [START, chunk("Sea", "thinking"), done("Sea", "thinking"), END],
     ),
     "reasoning that is withheld": (
-        [piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}),
-         piece({"content": "Hi"}, "stop")],
+        [
+            piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}),
+            piece({"content": "Hi"}, "stop"),
+        ],
         [START, done("", "thinking", redacted=True), chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
     "reasoning that goes on after a text began": (
-        [piece({"reasoning": "Sea"}), piece({"content": "Hi"}), piece({"reasoning": "Moon"}),
-         piece({"content": "gh"}, "stop")],
-        [START, chunk("Sea", "thinking"), done("Sea", "thinking"), chunk("Hi"), chunk("Moon", "thinking"),
-         done("Moon", "thinking"), chunk("gh"), done("High", stopReason="stop"), END],
+        [
+            piece({"reasoning": "Sea"}),
+            piece({"content": "Hi"}),
+            piece({"reasoning": "Moon"}),
+            piece({"content": "gh"}, "stop"),
+        ],
+        [
+            START,
+            chunk("Sea", "thinking"),
+            done("Sea", "thinking"),
+            chunk("Hi"),
+            chunk("Moon", "thinking"),
+            done("Moon", "thinking"),
+            chunk("gh"),
+            done("High", stopReason="stop"),
+            END,
+        ],
     ),
     "content as a list of parts": (
-        [piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Se"}]}]}),
-         piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}),
-         piece({"content": [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]}),
-         piece({"content": "gh"}),
-         piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, "!"]}, "stop")],
-        [START, chunk("Se", "thinking"), chunk("a", "thinking"), done("Sea", "thinking"), chunk("Hi"), done("Hi"),
-         chunk("gh"), done("gh"), chunk("So.", "thinking"), done("So.", "thinking"), chunk("!"),
-         done("!", stopReason="stop"), END],
+        [
+            piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Se"}]}]}),
+            piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}),
+            piece({"content": [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]}),
+            piece({"content": "gh"}),
+            piece(
+                {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, "!"]},
+                "stop",
+            ),
+        ],
+        [
+            START,
+            chunk("Se", "thinking"),
+            chunk("a", "thinking"),
+            done("Sea", "thinking"),
+            chunk("Hi"),
+            done("Hi"),
+            chunk("gh"),
+            done("gh"),
+            chunk("So.", "thinking"),
+            done("So.", "thinking"),
+            chunk("!"),
+            done("!", stopReason="stop"),
+            END,
+        ],
     ),
     "a refusal": (
         [piece({"refusal": "I"}), piece({"refusal": " won't"}), piece(reason="stop")],
-        [START, chunk("I", variant="refusal"), chunk(" won't", variant="refusal"),
-         done("I won't", variant="refusal", stopReason="stop"), END],
+        [
+            START,
+            chunk("I", variant="refusal"),
+            chunk(" won't", variant="refusal"),
+            done("I won't", variant="refusal", stopReason="stop"),
+            END,
+        ],
     ),
     "speech": (
-        [piece({"audio": {"id": "a1"}}), piece({"audio": {"data": "QQ=="}}),
-         piece({"audio": {"transcript": "Hi"}}, "stop")],
+        [
+            piece({"audio": {"id": "a1"}}),
+            piece({"audio": {"data": "QQ=="}}),
+            piece({"audio": {"transcript": "Hi"}}, "stop"),
+        ],
         [START, chunk("Hi", variant="transcript"), done("Hi", variant="transcript", stopReason="stop"), END],
     ),
     "sources": (
-        [piece({"content": "Hi"}), piece({"annotations": [{"url": "u"}]}), piece({"annotations": [{"url": "w"}]}),
-         piece(reason="stop")],
+        [
+            piece({"content": "Hi"}),
+            piece({"annotations": [{"url": "u"}]}),
+            piece({"annotations": [{"url": "w"}]}),
+            piece(reason="stop"),
+        ],
         [START, chunk("Hi"), done("Hi", citations=[{"url": "u"}, {"url": "w"}], stopReason="stop"), END],
     ),
     "a picture": (
-        [piece({"content": "Look"}), piece({"images": [{"type": "image_url", "image_url": "http://x"}]}),
-         piece(reason="stop")],
-        [START, chunk("Look"), done("Look"),
-         done("", content=[{"type": "image", "source": {"type": "url", "url": "http://x"},
-                            "source_type": "image_url"}]), END],
+        [
+            piece({"content": "Look"}),
+            piece({"images": [{"type": "image_url", "image_url": "http://x"}]}),
+            piece(reason="stop"),
+        ],
+        [
+            START,
+            chunk("Look"),
+            done("Look"),
+            done(
+                "",
+                content=[
+                    {
+                        "type": "image",
+                        "source": {"type": "url", "url": "http://x"},
+                        "source_type": "image_url",
+                    }
+                ],
+            ),
+            END,
+        ],
     ),
     "calls side by side, continued without id or with an empty name": (
-        [piece({"content": "Wait."}), piece(calls(call(0, "", "k0", "tide"), call(1, "", "k1", "wind"))),
-         piece(calls(call(1, '{"b":'), call(0, '{"a":', None, ""))), piece(calls(call(0, "1}"), call(1, "2}"))),
-         piece(reason="tool_calls"), beside(usage=USAGE), DONE],
-        [START, chunk("Wait."), written("k1", '{"b":', name="wind"), written("k0", '{"a":'),
-         written("k0", "1}", 5), written("k1", "2}", 5, "wind"), done("Wait.", stopReason="tool_calls"),
-         called("k0", {"a": 1}), called("k1", {"b": 2}, "wind"), ended(partial=True)],
+        [
+            piece({"content": "Wait."}),
+            piece(calls(call(0, "", "k0", "tide"), call(1, "", "k1", "wind"))),
+            piece(calls(call(1, '{"b":'), call(0, '{"a":', None, ""))),
+            piece(calls(call(0, "1}"), call(1, "2}"))),
+            piece(reason="tool_calls"),
+            beside(usage=USAGE),
+            DONE,
+        ],
+        [
+            START,
+            chunk("Wait."),
+            written("k1", '{"b":', name="wind"),
+            written("k0", '{"a":'),
+            written("k0", "1}", 5),
+            written("k1", "2}", 5, "wind"),
+            done("Wait.", stopReason="tool_calls"),
+            called("k0", {"a": 1}),
+            called("k1", {"b": 2}, "wind"),
+            ended(partial=True),
+        ],
     ),
     "whole calls in one chunk, without indices": (
         [piece(calls(call(None, "{}", "k0", "tide"), call(None, "{}", "k1", "tide"))), piece(reason="stop")],
-        [START, written("k0", "{}"), written("k1", "{}"), called("k0", {}), called("k1", {}),
-         ("turn_end", {"partial": True})],
+        [
+            START,
+            written("k0", "{}"),
+            written("k1", "{}"),
+            called("k0", {}),
+            called("k1", {}),
+            ("turn_end", {"partial": True}),
+        ],
     ),
     "calls without index or id": (
-        [piece(calls(call(None, "{}", "", "tide"), call(None, "{}", "", "tide"))), piece(reason="tool_calls")],
-        [START, written("1/1", "{}"), called("1/1", {}), written("1/4", "{}"), called("1/4", {}),
-         ("turn_end", {"partial": True})],
+        [
+            piece(calls(call(None, "{}", "", "tide"), call(None, "{}", "", "tide"))),
+            piece(reason="tool_calls"),
+        ],
+        [
+            START,
+            written("1/1", "{}"),
+            called("1/1", {}),
+            written("1/4", "{}"),
+            called("1/4", {}),
+            ("turn_end", {"partial": True}),
+        ],
     ),
     "all calls at one index": (
-        [piece(calls(call(0, "{}", "k0", "tide"))), piece(calls(call(0, '{"a":1}', "k1", "tide"))),
-         piece(reason="tool_calls")],
-        [START, written("k0", "{}"), called("k0", {}), written("k1", '{"a":1}'), called("k1", {"a": 1}),
-         ("turn_end", {"partial": True})],
+        [
+            piece(calls(call(0, "{}", "k0", "tide"))),
+            piece(calls(call(0, '{"a":1}', "k1", "tide"))),
+            piece(reason="tool_calls"),
+        ],
+        [
+            START,
+            written("k0", "{}"),
+            called("k0", {}),
+            written("k1", '{"a":1}'),
+            called("k1", {"a": 1}),
+            ("turn_end", {"partial": True}),
+        ],
     ),
     "arguments that are no JSON, none, or an object": (
-        [piece(calls(call(0, "high?", "k0", "tide"), call(1, "", "k1", "tide"), call(2, {"a": 1}, "k2", "tide"))),
-         piece(reason="tool_calls")],
-        [START, written("k0", "high?"), called("k0", "high?"), called("k1", ""), called("k2", {"a": 1}),
-         ("turn_end", {"partial": True})],
+        [
+            piece(
+                calls(
+                    call(0, "high?", "k0", "tide"), call(1, "", "k1", "tide"), call(2, {"a": 1}, "k2", "tide")
+                )
+            ),
+            piece(reason="tool_calls"),
+        ],
+        [
+            START,
+            written("k0", "high?"),
+            called("k0", "high?"),
+            called("k1", ""),
+            called("k2", {"a": 1}),
+            ("turn_end", {"partial": True}),
+        ],
     ),
     "the one call of old, and its result": (
-        [piece({"function_call": {"name": "tide", "arguments": ""}}), piece({"function_call": {"arguments": "{}"}}),
-         piece(reason="function_call"), {"role": "function", "name": "tide", "content": "high"}],
-        [START, written("1/1", "{}"), called("1/1", {}), ("tool_result", {"toolCallId": "1/1", "result": "high"}),
-         END],
+        [
+            piece({"function_call": {"name": "tide", "arguments": ""}}),
+            piece({"function_call": {"arguments": "{}"}}),
+            piece(reason="function_call"),
+            {"role": "function", "name": "tide", "content": "high"},
+        ],
+        [
+            START,
+            written("1/1", "{}"),
+            called("1/1", {}),
+            ("tool_result", {"toolCallId": "1/1", "result": "high"}),
+            END,
+        ],
     ),
     "a filter": (
         [piece({"content": "Hi"}), piece(reason="content_filter")],
-        [START, chunk("Hi"), done("Hi", stopReason="content_filter"),
-         ("error", {"code": "content_filter", "message": "content_filter"}), END],
+        [
+            START,
+            chunk("Hi"),
+            done("Hi", stopReason="content_filter"),
+            ("error", {"code": "content_filter", "message": "content_filter"}),
+            END,
+        ],
     ),
     "an error in a chunk after the end": (
-        [piece({"content": "Hi"}), piece(reason="length"),
-         piece({"content": ""}, error={"code": 400, "message": "Full"}, usage=USAGE)],
-        [START, chunk("Hi"), done("Hi", stopReason="length"),
-         ("error", {"code": "400", "message": "Full", "details": {"code": 400, "message": "Full"}}), ended()],
+        [
+            piece({"content": "Hi"}),
+            piece(reason="length"),
+            piece({"content": ""}, error={"code": 400, "message": "Full"}, usage=USAGE),
+        ],
+        [
+            START,
+            chunk("Hi"),
+            done("Hi", stopReason="length"),
+            ("error", {"code": "400", "message": "Full", "details": {"code": 400, "message": "Full"}}),
+            ended(),
+        ],
     ),
     "an error instead of the rest": (
         [piece({"content": "Hi"}), {"error": {"code": "server_error", "message": "Down"}}],
-        [START, chunk("Hi"),
-         ("error", {"code": "server_error", "message": "Down",
-                    "details": {"code": "server_error", "message": "Down"}}),
-         done("Hi", partial=True), *CUT],
+        [
+            START,
+            chunk("Hi"),
+            (
+                "error",
+                {
+                    "code": "server_error",
+                    "message": "Down",
+                    "details": {"code": "server_error", "message": "Down"},
+                },
+            ),
+            done("Hi", partial=True),
+            *CUT,
+        ],
     ),
-    "a stream that is cut": ([piece({"content": "Hi"})], [START, chunk("Hi"), done("Hi", partial=True), *CUT]),
+    "a stream that is cut": (
+        [piece({"content": "Hi"})],
+        [START, chunk("Hi"), done("Hi", partial=True), *CUT],
+    ),
     "a call that is cut": (
         [piece(calls(call(0, '{"a":', "k0", "tide")))],
         [START, written("k0", '{"a":'), called("k0", '{"a":', partial=True), *CUT],
     ),
     "a stream that is cut and made anew": (
-        [piece({"role": "assistant", "content": "H"}, id="c0"), piece({"role": "assistant", "content": "Hi"}),
-         piece(reason="stop")],
-        [START, (*chunk("H")[:2], "c0"), (*done("H", partial=True)[:2], "c0"), chunk("Hi"),
-         done("Hi", stopReason="stop"), END],
+        [
+            piece({"role": "assistant", "content": "H"}, id="c0"),
+            piece({"role": "assistant", "content": "Hi"}),
+            piece(reason="stop"),
+        ],
+        [
+            START,
+            (*chunk("H")[:2], "c0"),
+            (*done("H", partial=True)[:2], "c0"),
+            chunk("Hi"),
+            done("Hi", stopReason="stop"),
+            END,
+        ],
     ),
     "choices that take turns": (
-        [piece({"content": "Hi"}), piece({"content": "Lo"}, index=1), piece(reason="stop"),
-         piece({"content": "w"}, index=1), piece(reason="stop", index=1), beside(usage=USAGE)],
-        [START, chunk("Hi"), chunk("Lo", choiceIndex=1), done("Hi", stopReason="stop"), chunk("w", choiceIndex=1),
-         done("Low", choiceIndex=1, stopReason="stop"), ended()],
+        [
+            piece({"content": "Hi"}),
+            piece({"content": "Lo"}, index=1),
+            piece(reason="stop"),
+            piece({"content": "w"}, index=1),
+            piece(reason="stop", index=1),
+            beside(usage=USAGE),
+        ],
+        [
+            START,
+            chunk("Hi"),
+            chunk("Lo", choiceIndex=1),
+            done("Hi", stopReason="stop"),
+            chunk("w", choiceIndex=1),
+            done("Low", choiceIndex=1, stopReason="stop"),
+            ended(),
+        ],
     ),
     "choices one after the other": (
-        [piece({"content": "Hi"}), piece(reason="stop"), piece({"content": "Low"}, "stop", index=1),
-         beside(usage=USAGE), DONE],
-        [START, chunk("Hi"), done("Hi", stopReason="stop"), chunk("Low", choiceIndex=1),
-         done("Low", choiceIndex=1, stopReason="stop"), ended()],
+        [
+            piece({"content": "Hi"}),
+            piece(reason="stop"),
+            piece({"content": "Low"}, "stop", index=1),
+            beside(usage=USAGE),
+            DONE,
+        ],
+        [
+            START,
+            chunk("Hi"),
+            done("Hi", stopReason="stop"),
+            chunk("Low", choiceIndex=1),
+            done("Low", choiceIndex=1, stopReason="stop"),
+            ended(),
+        ],
     ),
     "an agent at work": (
-        [{"role": "user", "content": "Tides?"}, piece(calls(call(0, "{}", "k0", "tide"))),
-         piece(reason="tool_calls"), beside(usage=USAGE), DONE,
-         {"role": "tool", "tool_call_id": "k0", "content": "high"}, piece({"content": "High"}, id="c2"),
-         piece(reason="stop", id="c2"), {**beside(usage=USAGE), "id": "c2"}, DONE,
-         {"role": "user", "content": "Thanks"}, piece({"content": "!"}, "stop", id="c3"), DONE],
-        [USER_START, ("user_message", {"text": "Tides?"}), written("k0", "{}"), called("k0", {}),
-         ("tool_result", {"toolCallId": "k0", "result": "high"}), (*chunk("High")[:2], "c2"),
-         (*done("High", stopReason="stop")[:2], "c2"),
-         ("turn_end", {"usage": {"input_tokens": 10, "output_tokens": 6, "total_tokens": 16}}),
-         USER_START, ("user_message", {"text": "Thanks"}), (*chunk("!")[:2], "c3"),
-         (*done("!", stopReason="stop")[:2], "c3"), END],
+        [
+            {"role": "user", "content": "Tides?"},
+            piece(calls(call(0, "{}", "k0", "tide"))),
+            piece(reason="tool_calls"),
+            beside(usage=USAGE),
+            DONE,
+            {"role": "tool", "tool_call_id": "k0", "content": "high"},
+            piece({"content": "High"}, id="c2"),
+            piece(reason="stop", id="c2"),
+            {**beside(usage=USAGE), "id": "c2"},
+            DONE,
+            {"role": "user", "content": "Thanks"},
+            piece({"content": "!"}, "stop", id="c3"),
+            DONE,
+        ],
+        [
+            USER_START,
+            ("user_message", {"text": "Tides?"}),
+            written("k0", "{}"),
+            called("k0", {}),
+            ("tool_result", {"toolCallId": "k0", "result": "high"}),
+            (*chunk("High")[:2], "c2"),
+            (*done("High", stopReason="stop")[:2], "c2"),
+            ("turn_end", {"usage": {"input_tokens": 10, "output_tokens": 6, "total_tokens": 16}}),
+            USER_START,
+            ("user_message", {"text": "Thanks"}),
+            (*chunk("!")[:2], "c3"),
+            (*done("!", stopReason="stop")[:2], "c3"),
+            END,
+        ],
     ),
     "a stream that is cut, and the next prompt": (
-        [piece({"content": "Hi"}), {"role": "user", "content": [{"type": "text", "text": "Go on"}, {
-            "type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}]}],
-        [START, chunk("Hi"), done("Hi", partial=True), *CUT, USER_START,
-         ("user_message", {"text": "Go on", "content": [
-             {"type": "text", "text": "Go on"},
-             {"type": "file", "source": {"type": "base64", "data": "QQ=="}, "mediaClass": "audio",
-              "source_type": "input_audio", "extra": {"format": "wav"}}]}), END],
+        [
+            piece({"content": "Hi"}),
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Go on"},
+                    {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}},
+                ],
+            },
+        ],
+        [
+            START,
+            chunk("Hi"),
+            done("Hi", partial=True),
+            *CUT,
+            USER_START,
+            (
+                "user_message",
+                {
+                    "text": "Go on",
+                    "content": [
+                        {"type": "text", "text": "Go on"},
+                        {
+                            "type": "file",
+                            "source": {"type": "base64", "data": "QQ=="},
+                            "mediaClass": "audio",
+                            "source_type": "input_audio",
+                            "extra": {"format": "wav"},
+                        },
+                    ],
+                },
+            ),
+            END,
+        ],
     ),
 }
 
@@ -260,6 +522,26 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
 def test_a_stream(records: list[Any], events: list[Told]) -> None:
     assert short(follow(records, "openai_chat", is_whole=True)) == events
+
+
+@pytest.mark.parametrize(
+    ("texts", "events"),
+    [
+        (["High"], [done("High", stopReason="stop")]),
+        (["Hi", "gh"], [chunk("Hi"), chunk("gh"), done("High", stopReason="stop")]),
+        (["Hi", "gh", ""], [chunk("Hi"), chunk("gh"), done("High", stopReason="stop")]),
+    ],
+)
+def test_text_completions(texts: list[str], events: list[Told]) -> None:
+    pieces = [
+        {
+            "id": "c1",
+            "object": "text_completion",
+            "choices": [{"text": text, "index": 0, "finish_reason": reason}],
+        }
+        for text, reason in zip(texts, [*[None] * (len(texts) - 1), "stop"], strict=True)
+    ]
+    assert short(follow([*pieces, DONE])) == [START, *events, END]
 
 
 def test_an_empty_answer_tells_what_it_cost() -> None:
@@ -297,21 +579,35 @@ def completion(*choices: tuple[Record, str | None], **more: Any) -> Record:
 
 def streamed(body: Record) -> list[Record]:
     """The same answer in pieces: each text in two, each call opened before its arguments come."""
-    chunks = [{**body, "object": "chat.completion.chunk", "usage": None, "choices": [choice]}
-              for each in body["choices"] for choice in _choices(each)]
+    chunks = [
+        {**body, "object": "chat.completion.chunk", "usage": None, "choices": [choice]}
+        for each in body["choices"]
+        for choice in _choices(each)
+    ]
     return [*chunks, {**body, "object": "chat.completion.chunk", "choices": []}]
 
 
 def _choices(choice: Record) -> list[Record]:
     message = choice["message"]
+    if any(message.get(name) for name in ("reasoning", "reasoning_content")):
+        message = {key: value for key, value in message.items() if key != "reasoning_details"}
     deltas = [delta for key in _ORDER if message.get(key) for delta in _deltas(key, message[key])]
     shared = {"index": choice.get("index", 0)}
     ends = {**shared, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
     return [*({**shared, "delta": delta, "finish_reason": None} for delta in deltas), ends]
 
 
-_ORDER = ("reasoning_content", "reasoning", "reasoning_details", "content", "annotations", "images", "refusal",
-          "tool_calls", "function_call")
+_ORDER = (
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "content",
+    "annotations",
+    "images",
+    "refusal",
+    "tool_calls",
+    "function_call",
+)
 
 
 def _deltas(key: str, value: Any) -> list[Record]:
@@ -328,22 +624,17 @@ def _call_deltas(index: int, call: Record) -> list[Record]:
     return [calls(opened), calls({"index": index, "function": {"arguments": arguments}})]
 
 
-def solid(records: list[Any]) -> list[Any]:
-    """What is said, in order; calls that the wire does not name are called by their place."""
-    return said(follow(records, is_whole=True), without=lambda name: name in _LEFT_OUT)
-
-
-_LEFT_OUT: set[str] = set()
-
-
-def agrees(body: Record) -> bool:
-    """Whether the stream of an answer says the same as the answer, turns and all."""
+def check_agreement(body: Record) -> None:
+    """The stream of an answer says the same as the answer, turns and all."""
     at_rest, stream = (
-        [event for event in follow(records, "openai_chat", is_whole=True) if not event["type"].endswith("_chunk")]
+        [
+            event
+            for event in follow(records, "openai_chat", is_whole=True)
+            if not event["type"].endswith("_chunk")
+        ]
         for records in ([body], streamed(body))
     )
     assert [told(event) for event in at_rest] == [told(event) for event in stream]
-    return bool(at_rest)
 
 
 def told(event: Record) -> Any:
@@ -356,8 +647,8 @@ def told(event: Record) -> Any:
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_an_answer_at_rest_says_the_same(message: tuple[Record, str]) -> None:
-    agrees(completion(message, usage=USAGE))
-    agrees(completion(message, MESSAGES["a text"], usage={**USAGE, "cost": 0.5}))
+    check_agreement(completion(message, usage=USAGE))
+    check_agreement(completion(message, MESSAGES["a text"], usage={**USAGE, "cost": 0.5}))
 
 
 def test_an_answer_at_rest() -> None:
@@ -397,26 +688,34 @@ def is_plain(body: Any) -> bool:
     """A completion whose messages a stream can hold as they are, under an id."""
     if not isinstance(body, dict) or not body.get("id") or "choices" not in body or "error" in body:
         return False
-    return all("message" in choice and not isinstance(choice["message"].get("content"), list)
-               for choice in body["choices"])
+    return all(
+        "message" in choice and not isinstance(choice["message"].get("content"), list)
+        for choice in body["choices"]
+    )
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
 @pytest.mark.parametrize("body", bodies())
 def test_real_answers_and_their_streams_say_the_same(body: Record) -> None:
-    agrees(body)
+    check_agreement(body)
 
 
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("openai_chat_stream/*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(CORPUS.glob("openai_chat_stream/*.jsonl")), ids=lambda path: path.stem
+)
 def test_real_streams_are_told_whole(path: Path) -> None:
     records = _lines(path)
     events = follow(records, "openai_chat")
     deltas = [choice.get("delta") or {} for record in records for choice in record.get("choices") or []]
     pieces = {
         "assistant_chunk": "".join(delta.get("content") or "" for delta in deltas),
-        "thinking_chunk": "".join(delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas),
+        "thinking_chunk": "".join(
+            delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas
+        ),
         "tool_input_chunk": "".join(
-            call["function"].get("arguments") or "" for delta in deltas for call in delta.get("tool_calls") or []
+            call["function"].get("arguments") or ""
+            for delta in deltas
+            for call in delta.get("tool_calls") or []
         ),
     }
     assert texts(events) == {name: text for name, text in pieces.items() if text}

@@ -6,13 +6,12 @@ is finished. Choices after the first say which they are.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ash_shared.blocks import Block
 from ash_shared.providers import Part, Record, RecordReading
 from ash_shared.providers.openai_chat.content import read_block
-from ash_shared.providers.openai_chat.messages import completion_part, cost_of, error_of, usage_of
+from ash_shared.providers.openai_chat.messages import cost_of, error_of, usage_of
 from ash_shared.providers.openai_chat.records import choice_blocks
 from ash_shared.steps import Counted, Fragment, ResponseEnds, ResponseStarts, Says, Settled, Step, Whole
 from ash_shared.wire import error, first_text, items_of, text_at, value_at
@@ -23,22 +22,31 @@ _ASKS = frozenset({"function_call", "tool_calls"})
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Pieces and whole answers; what else there is says all in its parts."""
-    if reading.kind == "chunk":
-        return _of_chunk(record)
-    return _of_completion(record) if "choices" in record else None
+    if "choices" not in record:
+        return None
+    is_piece = reading.kind == "chunk" or any(_is_text(choice) for choice in items_of(record["choices"]))
+    return _of_chunk(record) if is_piece else _of_completion(record)
+
+
+def _is_text(choice: Any) -> bool:
+    """Whether it is one of the text completions of old, whose pieces look like an answer at rest."""
+    return "text" in choice and "message" not in choice
 
 
 def _of_chunk(record: Record) -> list[Step]:
-    name = text_at(record, "id")
-    told = [step for choice in items_of(record["choices"]) for step in _of_piece(choice, name)]
-    failure = error_of(record.get("error"))
-    if failure:
-        told.append(Says("error", failure))
-    return told + _spent(record, name)
+    name, choices = text_at(record, "id"), items_of(record["choices"])
+    told = [step for choice in choices for step in _of_piece(choice, name)]
+    is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
+    return [*told, *_failed(record), *(_spent(record, name) if name or is_last else ())]
 
 
 def _of_piece(choice: Record, name: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
+    if _is_text(choice):
+        text = Fragment(
+            "text", choice["text"], f"{_place(choice)}text", more=_beside(choice), is_last=bool(reason)
+        )
+        return [ResponseStarts(name, is_explicit=False), text, *(_finished(choice, reason) if reason else ())]
     written = _written(delta, _place(choice), _beside(choice))
     if not (written or reason or "role" in delta):
         return []
@@ -59,21 +67,24 @@ def _beside(choice: Any) -> Block:
     return {"choiceIndex": index} if (index := _index(choice)) else {}
 
 
-def _finished(choice: Record, reason: str | None) -> list[Step]:
+def _finished(choice: Record, reason: str) -> list[Step]:
     """The end of a choice; that of the turn, unless the caller has to answer a call, whatever the reason says."""
     ends = ResponseEnds(reason, is_final=reason not in _ASKS, prefix=_place(choice), unless_called=True)
-    failure = error_of(choice.get("error"))
+    return [ends, *_failed(choice, reason)]
+
+
+def _failed(told: Record, reason: str | None = None) -> list[Step]:
+    failure = error_of(told.get("error"))
     if failure is None and reason == "content_filter":
         failure = error(reason, None)
-    return [ends, Says("error", failure)] if failure else [ends]
+    return [Says("error", failure)] if failure else []
 
 
 def _spent(record: Record, name: str | None) -> list[Step]:
     """Some vendors repeat with each piece what was spent so far: the last one counts, which without an id is that of
     the end."""
     usage = usage_of(record)
-    is_last = not record["choices"] or any(text_at(choice, "finish_reason") for choice in record["choices"])
-    if usage is None or not (name or is_last):
+    if usage is None:
         return []
     spent = Part(role=None, usage=usage, key=name, metadata={"costUsd": cost_of(record)})
     return [Whole(spent), Counted(None)]
@@ -201,18 +212,17 @@ _WRITTEN: Mapping[str, _Write] = {
 
 def _of_completion(record: Record) -> list[Step]:
     """The same as its pieces would give."""
-    first = completion_part(record)
-    if not record["choices"]:
-        return [Whole(first)]
-    told: list[Step] = [ResponseStarts(first.key)]
-    for number, choice in enumerate(record["choices"]):
-        blocks = _ended(choice_blocks(choice), text_at(choice, "finish_reason"))
-        part = (
-            Part(role="assistant", blocks=blocks, key=first.key) if number else replace(first, blocks=blocks)
-        )
-        told.append(Whole(part, more=_beside(choice)))
-    ends = _finished(record["choices"][0], text_at(record["choices"][0], "finish_reason"))
-    return [*told, *ends, Counted(None)]
+    name, choices = text_at(record, "id"), items_of(record["choices"])
+    told = [step for choice in choices for step in _at_rest(choice, name)]
+    asks = any(text_at(choice, "finish_reason") in _ASKS for choice in choices[:1])
+    ends = ResponseEnds(is_final=not asks, unless_called=True)
+    return [ResponseStarts(name), *told, ends, *_failed(record), *_spent(record, name), Counted(None)]
+
+
+def _at_rest(choice: Any, name: str | None) -> list[Step]:
+    reason = text_at(choice, "finish_reason")
+    part = Part(role="assistant", blocks=_ended(choice_blocks(choice), reason), key=name)
+    return [Whole(part, more=_beside(choice)), *_failed(choice, reason)]
 
 
 def _ended(blocks: list[Block], reason: str | None) -> list[Block]:

@@ -1,0 +1,130 @@
+"""The promises of the log of events, over every file of the samples, whole and cut anywhere."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ash_shared.events import CHUNKS, read_event
+from ash_shared.normalize import Event, Line, Normalizer, read_line
+from ash_shared.standard import texts_of
+from tests.shared.logs import SAID, context
+
+LARGEST_STATE = 256 * 1024
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
+    """Each file of a folder as a session."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".jsonl"):
+            text = path.read_bytes().decode(errors="replace")
+            yield path.name, [read_line(raw) for raw in texts_of(text) if raw.strip()]
+
+
+def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list[Event]:
+    """The events of a session. Behind the lines of these numbers another normaliser goes on; None: behind each."""
+    normalizer, events = Normalizer(), list[Event]()
+    for number, line in enumerate(lines):
+        events += normalizer.follow(line, context(number))
+        if cuts is None or number in cuts:
+            state = normalizer.state()
+            assert len(state or "") < LARGEST_STATE
+            normalizer = Normalizer(state=state)
+    return events + normalizer.close(context("end"))
+
+
+def test_wherever_a_stream_is_cut_its_events_are_the_same(corpus_folder: Path) -> None:
+    choose = random.Random(4)
+    for name, lines in files_of(corpus_folder):
+        whole = follow(lines)
+
+        assert follow(lines, None) == whole, name
+        for _ in range(3):
+            cuts = frozenset(choose.sample(range(len(lines)), min(len(lines), 3)))
+            assert follow(lines, cuts) == whole, (name, cuts)
+
+
+def test_events_are_what_their_types_promise(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        events = follow(lines)
+
+        for event in events:
+            assert read_event(event).model_dump(mode="json") == json.loads(json.dumps(event)), name
+        assert len({event["id"] for event in events}) == len(events), name
+
+
+def test_every_event_of_a_turn_belongs_to_it(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        turn = None
+        for event in follow(lines):
+            if event["type"] == "turn_start":
+                assert turn is None, name
+                turn = event["turnId"]
+            elif event["type"] == "turn_end":
+                assert event["turnId"] == turn is not None, name
+                turn = None
+            elif is_said(event):
+                assert event["turnId"] == turn is not None, (name, event)
+        assert turn is None, name
+
+
+def is_said(event: Event) -> bool:
+    """Whether it is of the conversation, and so of a turn."""
+    return event["type"] in SAID | CHUNKS and not event["payload"].get("synthetic")
+
+
+def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        calls = set()
+        for event in follow(lines):
+            payload = event["payload"]
+            if event["type"] == "tool_call":
+                calls.add(payload["toolCallId"])
+            elif event["type"] == "tool_result":
+                assert ("orphan" in payload) == (payload["toolCallId"] not in calls), (name, event)
+
+
+def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
+    """What came in pieces of an answer is in what it said in the end, and in no place twice."""
+    for name, lines in files_of(corpus_folder):
+        pieces, wholes = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+        for event in follow(lines):
+            kind, _, form = event["type"].rpartition("_")
+            if kind in ("assistant", "thinking"):
+                place = (kind, event["turnId"], event["payload"].get("parentToolCallId"))
+                (pieces if form == "chunk" else wholes)[place] += len(event["payload"]["text"])
+            elif event["type"] == "tool_input_chunk":
+                offset = pieces[event["payload"]["toolCallId"],]
+                assert event["payload"]["offset"] == offset, (name, event)
+                pieces[event["payload"]["toolCallId"],] += len(event["payload"]["chunk"])
+        for place, length in pieces.items():
+            if len(place) > 1:
+                assert length <= wholes[place], (name, place)
+
+
+def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
+    """A broken line in the midst is told as it is, and all else as if it were not there."""
+    broken = read_line('{"type":"assi', "claude")
+    for name, lines in files_of(corpus_folder):
+        if not any(line.source != "unknown" for line in lines):
+            continue
+        middle = len(lines) // 2
+        events = follow([*lines[:middle], broken, *lines[middle:]])
+
+        told = [(event["type"], event["payload"]) for event in events]
+        raw = ("raw", {"source": "claude", "raw": '{"type":"assi'})
+        assert raw in told, name
+        assert [kind for kind, _ in told if kind in SAID] == [
+            event["type"] for event in follow(lines) if event["type"] in SAID
+        ], name
+
+
+@pytest.mark.parametrize("state", ["", "null", "[]", "{", '{"turn": 5}', '{"slots": [1]}', "x" * 100])
+def test_a_state_that_cannot_be_read_is_forgotten(state: str) -> None:
+    line = read_line('{"type":"user","message":{"role":"user","content":"hi"}}')
+
+    assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
