@@ -121,6 +121,10 @@ class NulByte(AshError):
     status, code, title = 422, "nul_byte", "PostgreSQL cannot keep a text that holds a NUL character."
 
 
+class UpgradeRequired(AshError):
+    status, code, title = 426, "upgrade_required", "This address speaks WebSocket alone."
+
+
 class DatabaseUnavailable(AshError):
     status, code, title = 503, "database_unavailable", "The database does not answer."
 

@@ -26,7 +26,7 @@ def new_message(
         described=described._replace(role=role) if role else described,
         role_given=role is not None,
         source_given=source is not None,
-        line=line_of(read, source, role),
+        line=line_of(read, source, role, facts=described.facts),
     )
 
 

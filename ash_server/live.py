@@ -1,44 +1,73 @@
 """Following sessions: every entry once and in order, from a cursor on, and then whatever comes.
 
 Rows are the truth, notifications a hint. A follower reads what lies behind its cursor, waits to be woken, and reads
-again; it also looks by itself now and then, so that a lost hint is only a late one. It keeps nothing but its cursor:
-a slow reader holds neither memory nor a connection, and followers at the same place share what they read.
+again. Now and then one query for all sessions that are followed finds out what hints were lost, so that a lost hint is
+only a late one. A follower keeps nothing but its cursor and the page that it is telling: a slow reader holds neither
+memory nor a connection, and followers at the same place share what they read and how it is written.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
+import psycopg
 from psycopg import AsyncConnection, OperationalError
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from ash_server.db.engine import connect
 from ash_server.db.events import StoredEvent, get_events_since
-from ash_server.db.wake import CHANNEL, notify, told
+from ash_server.db.wake import CHANNEL, last_sequences, notify, told
+
+BEAT = 15.0
+"""Seconds after which a follower is told that there is nothing to tell."""
 
 _COALESCED = 0.02
 """Seconds in which wakes of other processes are gathered."""
-_LOOKS = 5.0
-"""Seconds after which a follower looks by itself."""
+_LOOKS = 2.0
+"""Seconds between two looks for what no hint told."""
 _AGAIN = 0.2
 """Seconds before a database that did not answer is asked again."""
-_PAGE, _PAGE_BYTES = 500, 1024 * 1024
+_PAGE, _PAGE_BYTES = 500, 256 * 1024
 
 Pool = AsyncConnectionPool[AsyncConnection]
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
-class News(NamedTuple):
-    """What a follower is told."""
+class News:
+    """What followers at one place are told."""
 
-    events: list[StoredEvent]
-    caught_up: bool
-    """Whether nothing lay behind these when they were read."""
+    def __init__(self, events: Sequence[StoredEvent], *, caught_up: bool) -> None:
+        self.events = events
+        self.caught_up = caught_up
+        """Whether nothing lay behind these when they were read."""
+        self._forms: dict[Callable[[Sequence[StoredEvent]], Any], Any] = {}
+
+    def form(self, write: Callable[[Sequence[StoredEvent]], T]) -> T:
+        """The events as they are written, once for all who are told."""
+        if write not in self._forms:
+            self._forms[write] = write(self.events)
+        written: T = self._forms[write]
+        return written
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A session that somebody follows."""
+
+    version: int = 0
+    """Another one after each wake, and for each who begins to follow: what was asked before may have missed it."""
+    followers: set[asyncio.Event] = field(default_factory=set)
+    last: int = 0
+    """The last sequence, when it was looked at."""
+    is_gone: bool = False
+    """Whether the session was deleted."""
 
 
 class Hub:
@@ -48,16 +77,16 @@ class Hub:
         self._url = url
         self._pool = pool
         self._name = uuid4().hex
-        self._followers: dict[UUID, set[asyncio.Event]] = defaultdict(set)
-        self._versions: dict[UUID, int] = defaultdict(int)
-        self._reads: dict[tuple[UUID, int, int], asyncio.Task[list[StoredEvent]]] = {}
+        self._numbers = count()
+        self._followed: dict[UUID, _Followed] = {}
+        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
         self._to_tell: set[UUID] = set()
         self._has_news = asyncio.Event()
-        self._stopped = asyncio.Event()
+        self._is_stopped = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Hub":
-        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._tell())]
+        self._tasks = [asyncio.create_task(work()) for work in (self._listen, self._tell, self._look)]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -68,11 +97,11 @@ class Hub:
 
     def stop(self) -> None:
         """Ends every follower: the server is going, and they come back to the next one."""
-        self._stopped.set()
+        self._is_stopped = True
         self._wake_all()
 
     def is_stopped(self) -> bool:
-        return self._stopped.is_set()
+        return self._is_stopped
 
     def wake(self, session_id: UUID) -> None:
         """Something was committed to this session, by this process."""
@@ -80,61 +109,77 @@ class Hub:
         self._to_tell.add(session_id)
         self._has_news.set()
 
-    async def follow(self, session_id: UUID, after: int) -> AsyncGenerator[News, None]:
-        """What lies behind the cursor, and what comes, until the hub stops. Also where the database is away for a
-        while. Yields news without events where it has caught up with nothing, once, and when it has looked in vain."""
-        async with self._following(session_id) as woken:
-            while not self.is_stopped():
+    async def follow(
+        self, session_id: UUID, after: int, *, collapse: bool = False
+    ) -> AsyncGenerator[News, None]:
+        """What lies behind the cursor, and what comes, until the hub stops or the session is deleted.
+
+        Goes on where the database is away for a while. The first news come at once, and some at least every `BEAT`
+        seconds, if need be without events. To collapse is to leave out the pieces of what is whole when it is read.
+        """
+        time = asyncio.get_running_loop().time
+        due = time()
+        with self._following(session_id) as (followed, woken):
+            while not self._is_stopped and not followed.is_gone:
                 woken.clear()
-                events = await self._read(session_id, after)
-                if events is None:
-                    await asyncio.sleep(_AGAIN)
-                    continue
-                after = events[-1].sequence if events else after
-                goes_on = _goes_on(events)
-                yield News(events, caught_up=not goes_on)
-                if not goes_on:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(woken.wait(), _LOOKS)
+                news = await self._read(session_id, after, followed.version, collapse)
+                if news.events or time() >= due:
+                    after = news.events[-1].sequence if news.events else after
+                    yield news
+                    due = time() + BEAT
+                if news.caught_up:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(woken.wait(), due - time())
 
-    @contextlib.asynccontextmanager
-    async def _following(self, session_id: UUID) -> AsyncIterator[asyncio.Event]:
-        woken = asyncio.Event()
-        self._followers[session_id].add(woken)
-        try:
-            yield woken
-        finally:
-            self._followers[session_id].discard(woken)
-            if not self._followers[session_id]:
-                del self._followers[session_id]
-                self._versions.pop(session_id, None)
+    async def ask(self, question: Hashable, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+        """What the database answers, shared by those who ask the same meanwhile. None where it does not answer, which
+        takes a moment to tell."""
+        if question not in self._asked:
+            task = asyncio.create_task(self._answer(answer))
+            self._asked[question] = task
+            task.add_done_callback(lambda _: self._asked.pop(question, None))
+        answered: T | None = await asyncio.shield(self._asked[question])
+        return answered
 
-    async def _read(self, session_id: UUID, after: int) -> list[StoredEvent] | None:
-        """Shared by those who ask the same after the same wake: an earlier reading may have missed what woke them.
-        None where the database does not answer."""
-        key = (session_id, after, self._versions[session_id])
-        if key not in self._reads:
-            task = asyncio.create_task(self._ask(session_id, after))
-            self._reads[key] = task
-            task.add_done_callback(lambda _: self._reads.pop(key, None))
+    async def _answer(self, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
         try:
-            return await asyncio.shield(self._reads[key])
-        except (OperationalError, PoolTimeout) as error:
+            async with self._pool.connection() as conn:
+                return await answer(conn)
+        except OperationalError as error:
             _log.warning("the database does not answer: %s", type(error).__name__)
+            await asyncio.sleep(_AGAIN)
             return None
 
-    async def _ask(self, session_id: UUID, after: int) -> list[StoredEvent]:
-        async with self._pool.connection() as conn:
-            return await get_events_since(conn, session_id, after, limit=_PAGE, most_bytes=_PAGE_BYTES)
+    async def _read(self, session_id: UUID, after: int, version: int, collapse: bool) -> News:
+        async def read(conn: AsyncConnection) -> News:
+            events = await get_events_since(
+                conn, session_id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=collapse
+            )
+            return News(events, caught_up=not _goes_on(events))
+
+        return await self.ask((session_id, after, version, collapse), read) or _AWAY
+
+    @contextmanager
+    def _following(self, session_id: UUID) -> Iterator[tuple[_Followed, asyncio.Event]]:
+        woken = asyncio.Event()
+        followed = self._followed.setdefault(session_id, _Followed())
+        followed.version = next(self._numbers)
+        followed.followers.add(woken)
+        try:
+            yield followed, woken
+        finally:
+            followed.followers.discard(woken)
+            if not followed.followers and self._followed.get(session_id) is followed:
+                del self._followed[session_id]
 
     def _wake(self, session_id: UUID) -> None:
-        if session_id in self._followers:
-            self._versions[session_id] += 1
-            for woken in self._followers[session_id]:
+        if followed := self._followed.get(session_id):
+            followed.version = next(self._numbers)
+            for woken in followed.followers:
                 woken.set()
 
     def _wake_all(self) -> None:
-        for session_id in list(self._followers):
+        for session_id in self._followed:
             self._wake(session_id)
 
     async def _tell(self) -> None:
@@ -144,14 +189,14 @@ class Hub:
             await asyncio.sleep(_COALESCED)
             self._has_news.clear()
             written, self._to_tell = self._to_tell, set()
-            with contextlib.suppress(OperationalError, PoolTimeout):
+            with suppress(psycopg.Error):
                 async with self._pool.connection() as conn:
                     await notify(conn, written, self._name)
 
     async def _listen(self) -> None:
         """On a connection of its own; when it is lost, everything may have happened meanwhile."""
         while True:
-            with contextlib.suppress(OperationalError):
+            with suppress(psycopg.Error):
                 async with await connect(self._url) as conn:
                     await conn.execute(f"LISTEN {CHANNEL}")
                     self._wake_all()
@@ -160,12 +205,35 @@ class Hub:
             await asyncio.sleep(_AGAIN)
 
     def _hear(self, payload: str) -> None:
-        with contextlib.suppress(ValueError):  # not of Ash
+        with suppress(ValueError):  # not of Ash
             sender, session_ids = told(payload)
             if sender != self._name:
                 for session_id in session_ids:
                     self._wake(session_id)
 
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOKS)
+            asked = dict(self._followed)
+            with suppress(psycopg.Error):
+                async with self._pool.connection() as conn:
+                    lasts = await last_sequences(conn, asked)
+                for session_id, followed in asked.items():
+                    self._compare(session_id, followed, lasts.get(session_id))
 
-def _goes_on(events: list[StoredEvent]) -> bool:
+    def _compare(self, session_id: UUID, followed: _Followed, last: int | None) -> None:
+        """A log only grows: one that is shorter is of a session that was made anew under the same id."""
+        followed.is_gone = last is None or last < followed.last
+        if followed.is_gone and self._followed.get(session_id) is followed:
+            self._wake(session_id)
+            del self._followed[session_id]  # who comes from now on follows the new one
+        elif last != followed.last:
+            followed.last = last or 0
+            self._wake(session_id)
+
+
+_AWAY = News((), caught_up=False)
+
+
+def _goes_on(events: Sequence[StoredEvent]) -> bool:
     return len(events) == _PAGE or sum(len(event.content) for event in events) * 4 >= _PAGE_BYTES

@@ -7,7 +7,7 @@ shows the types it does not know.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypeAliasType
 
@@ -476,3 +476,12 @@ def read_event(event: Any) -> ChatEvent:
     wire = event.get("type") if isinstance(event, dict) else None
     is_known = isinstance(wire, str) and wire in EVENT_TYPES
     return _known.validate_python(event) if is_known else OtherEvent.model_validate(event)
+
+
+def is_payload(wire: str, payload: Any) -> bool:
+    """Whether an event of this type may have this payload."""
+    try:
+        read_event({"id": "-", "timestamp": 0, "sessionId": "-", "type": wire, "payload": payload})
+    except ValidationError:
+        return False
+    return True

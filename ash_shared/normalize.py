@@ -70,9 +70,11 @@ def read_line(raw: str | bytes, source: str | None = None, role: Role | None = N
     return line_of(read_raw(raw, source), source, role)
 
 
-def line_of(read: Read, source: str | None = None, role: Role | None = None) -> Line:
-    """As `read_line`, for what was read already."""
-    return Line(read.steps(source, role), read.facts(), read.source(source))
+def line_of(
+    read: Read, source: str | None = None, role: Role | None = None, *, facts: Facts | None = None
+) -> Line:
+    """As `read_line`, for what was read already; `facts` are those of it, where they are at hand."""
+    return Line(read.steps(source, role), read.facts() if facts is None else facts, read.source(source))
 
 
 class _Slot(msgspec.Struct, omit_defaults=True):
@@ -116,6 +118,8 @@ class _Call(msgspec.Struct, omit_defaults=True):
     is_left: bool = False
     """Whether another answer began without its result, or it was never written to its end."""
     is_answered: bool = False
+    is_unseen: bool = False
+    """Whether only what it wrote was seen, and not the call."""
     is_copy: bool = False
     """Whether a copy was told, and the original may still come."""
 
@@ -237,7 +241,7 @@ class Normalizer:
         self._close_all()
         self._release(state.held)
         if state.turn is not None:
-            waits = any(not call.is_answered for call in state.calls.values())
+            waits = any(not (call.is_answered or call.is_left) for call in state.calls.values())
             if (state.turn.is_told and not state.turn.is_over) or is_cut:
                 self._emit("interrupt", {"reason": "error"})
                 self._end_turn(partial=True)
@@ -377,6 +381,8 @@ class Normalizer:
         state.turn = None
         state.responses, state.slots, state.results = {}, [], {}
         state.calls = {id: call for id, call in state.calls.items() if not call.is_answered}
+        for call in state.calls.values():
+            call.is_left = True
 
     def _interrupts(self, step: Interrupts) -> None:
         is_open = self._state.turn is not None and not self._state.turn.is_over
@@ -533,7 +539,10 @@ class Normalizer:
         id = outputs.setdefault(piece.slot, id) if id else outputs.get(piece.slot, "")
         if not id:
             return
-        call = self._state.calls.get(id) or self._note_call(id, piece.name or "")
+        call = self._state.calls.get(id)
+        if call is None:
+            call = self._note_call(id, piece.name or "")
+            call.is_unseen = True
         added = piece.text[call.written :] if piece.is_whole else piece.text
         if added and not call.is_answered:
             payload = {"toolCallId": id, "chunk": added, "offset": call.written, **piece.more}
@@ -642,10 +651,10 @@ class Normalizer:
         if block.get("is_error"):
             payload["error"] = {"code": "error", "message": _text_of(block.get("content"))}
         payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
+        if id not in calls or calls[id].is_unseen:
+            payload["orphan"] = True
         if id in calls:
             self._answered(id)
-        else:
-            payload["orphan"] = True
         self._emit("tool_result", payload, lane, id=own)
 
     def _is_settled(self, step: Whole, id: str | None, block: Block) -> bool:
@@ -682,7 +691,8 @@ class Normalizer:
         if part.blocks:
             _TELL[speaker](self, step)
         self._beside(part)
-        self._line = line._replace(facts=self._line.facts._replace(uuid=line.facts.uuid))
+        if self._line is not line:
+            self._line = line._replace(facts=self._line.facts._replace(uuid=line.facts.uuid))
 
     def _speaker(self, part: Part) -> Speaker | None:
         """Where a message and its parts are written apart, the message tells whose they are."""
@@ -816,6 +826,8 @@ class Normalizer:
         if wire == "text":
             if block["text"]:
                 told = {"text": block["text"], **_beside(block, _OF_TEXT), **step.more}
+                if told.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
+                    told.pop("phase", None)
                 self._speak("assistant_done", told, lane, response)
         elif wire == "thinking":
             told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}

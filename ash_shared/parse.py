@@ -32,10 +32,10 @@ from ash_shared.blocks import (
 from ash_shared.content import MessageContent
 from ash_shared.message import Description, Drift, Facts, Kind, ParsedLine, Reading, Role
 from ash_shared.providers import Part, Provider, Record, RecordReading, discover, message_of, speaker
-from ash_shared.steps import Counted, Step, Stray, Whole
+from ash_shared.steps import Counted, Step, Stray, Whole, is_sound
 from ash_shared.visibility import is_system_message, visible_text
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Raised whenever describing a stored text gives something else than it gave before."""
 
 _PROVIDERS = discover()
@@ -319,12 +319,18 @@ class Read(Struct, frozen=True):
         return [Whole(Part(role="system", blocks=self.reading.blocks))]
 
     def _told_steps(self) -> list[Step] | None:
+        """Those of the provider; a piece of a stream that is not what its type promises is told as it is."""
         if self.provider is None or self.record is None:
             return None
         try:
-            return self.provider.steps(self.record, self.reading)
+            steps = self.provider.steps(self.record, self.reading)
+            if steps is None or all(map(is_sound, steps)):
+                return steps
         except (AttributeError, LookupError, TypeError, ValueError):
-            return None
+            if self.reading.kind != "chunk":
+                return None
+        malformed = raw_block("malformed", self.record, wire_name(self.record))
+        return [Whole(Part(role="system", blocks=[malformed]))]
 
 
 def _beside_records(text: str, declared: str | None) -> list[Step]:

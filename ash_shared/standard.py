@@ -8,7 +8,7 @@ what a format writes twice is kept and marked, so that it counts once.
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, count, takewhile
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from ash_shared.blocks import Block

@@ -5,17 +5,18 @@ state anywhere else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ash_shared.blocks import Block
+from msgspec import Struct
+
+from ash_shared.blocks import Block, is_valid
+from ash_shared.events import is_payload
 
 Speaker = Literal["user", "assistant", "system"]
 """In whose name a standard message stands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """What a record adds to the standard messages of its session; most records add one, a request one per message.
 
     `standard.transform_messages` puts the parts of all records together. A part that has no role is not a message of
@@ -23,7 +24,7 @@ class Part:
     """
 
     role: Speaker | None
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[Block] = []
     key: str | None = None
     """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
     keeps_key: bool = False
@@ -48,7 +49,7 @@ class Part:
     of them told its own."""
     usage_key: str | None = None
     """Usage with a key that was there before is a repetition, and counts nothing."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     """Keys of `MessageMetadata` by their wire names; those whose value is None are left out."""
     total_cost: float | None = None
     """In US dollars, of the whole session so far; told where a turn ends."""
@@ -56,7 +57,7 @@ class Part:
     """The keys of `MessageError`."""
     original: Any = None
     """The piece of the record that is this message, where the record holds several."""
-    results: Mapping[str, Block] = field(default_factory=dict)
+    results: Mapping[str, Block] = {}
     """By call id: keys to add to a tool result that another record holds."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this one revokes."""
@@ -251,3 +252,54 @@ Step: TypeAlias = (
     | Stray
     | Passes
 )
+
+_TEXT, _NAME, _KEYS = (str,), (str, type(None)), (dict,)
+
+_FIELDS: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
+    Fragment: (
+        ("text", _TEXT),
+        ("slot", _TEXT),
+        ("call", _NAME),
+        ("name", _NAME),
+        ("more", _KEYS),
+        ("lane", _TEXT),
+        ("path", _TEXT),
+        ("response", _NAME),
+    ),
+    Closed: (("slot", _TEXT), ("text", _NAME), ("more", _KEYS), ("lane", _TEXT)),
+    Settled: (("lane", _TEXT), ("prefix", _TEXT)),
+    Whole: (("slot", _NAME), ("more", _KEYS)),
+    ResponseStarts: (("id", _NAME), ("lane", _TEXT)),
+    ResponseEnds: (("stop_reason", _NAME), ("lane", _TEXT), ("prefix", _TEXT)),
+    Counted: (("key", _TEXT),),
+    TurnStarts: (("id", _NAME),),
+    Says: (("type", _TEXT), ("payload", _KEYS), ("once", _TEXT)),
+}
+"""What a wrong type in a record could have put into a step."""
+
+_MORE: Mapping[str, tuple[type, ...]] = {
+    "executor": _NAME,
+    "phase": _TEXT,
+    "redacted": (bool, type(None)),
+    "signature": _NAME,
+    "stopReason": _TEXT,
+    "stream": _TEXT,
+    "variant": _TEXT,
+}
+
+
+def is_sound(step: Step) -> bool:
+    """Whether what it holds is of the types that it promises, and can become events."""
+    for name, allowed in _FIELDS.get(step.__class__, ()):
+        if getattr(step, name).__class__ not in allowed:
+            return False
+    if isinstance(step, Says):
+        return is_payload(step.type, step.payload)
+    if isinstance(step, Whole) and not _is_sound_part(step.part):
+        return False
+    more = step.more if isinstance(step, Fragment | Closed | Whole) else {}
+    return all(value.__class__ in _MORE.get(name, (value.__class__,)) for name, value in more.items())
+
+
+def _is_sound_part(part: Part) -> bool:
+    return all(map(is_valid, part.blocks)) and all(call.__class__ is str for call in part.results)

@@ -215,17 +215,17 @@ def _progress(size: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: progress.advance(task, done)
 
 
-async def export_one(conn: AsyncConnection, reference: str, target: Path | None) -> None:
+async def export_one(conn: AsyncConnection, reference: str, target: Path | None, form: str) -> None:
     """To a file, or to standard output."""
     session = await one_session(conn, reference)
-    await _export(conn, session.id, target)
+    await _export(conn, session.id, target, FORMS[form])
 
 
-async def export_all(conn: AsyncConnection, folder: Path) -> int:
+async def export_all(conn: AsyncConnection, folder: Path, form: str) -> int:
     """Each to a file that has its id for a name; answers how many."""
     count = 0
     async for session in _all_sessions(conn):
-        await _export(conn, session.id, folder / f"{session.id}.jsonl")
+        await _export(conn, session.id, folder / f"{session.id}{FORMS[form].suffix}", FORMS[form])
         count += 1
     return count
 
@@ -241,9 +241,9 @@ async def _all_sessions(conn: AsyncConnection) -> AsyncIterator[Session]:
         after = page.next_after
 
 
-async def _export(conn: AsyncConnection, session_id: UUID, target: Path | None) -> None:
+async def _export(conn: AsyncConnection, session_id: UUID, target: Path | None, form: Form) -> None:
     with _open_target(target) as file:
-        async with aclosing(export_session(conn, session_id)) as pieces:
+        async with aclosing(form.pieces(conn, session_id)) as pieces:
             async for piece in pieces:
                 file.write(piece)
 

@@ -15,9 +15,14 @@ _AT_ONCE = 200
 
 _NOTIFY = "SELECT pg_notify(%s, %s)"
 
+_LASTS = "SELECT session_id, event_sequence FROM session_counters WHERE session_id = ANY(%b)"
+
 
 async def notify(conn: AsyncConnection, session_ids: Collection[UUID], sender: str = "") -> None:
-    """`sender` names the process, which has woken its own readers by itself."""
+    """`sender` names the process, which has woken its own readers by itself.
+
+    A transaction of its own, with all that a commit costs: worth one after several writes, not one after each.
+    """
     names = list(map(str, session_ids))
     for start in range(0, len(names), _AT_ONCE):
         await conn.execute(_NOTIFY, [CHANNEL, " ".join([sender or "-", *names[start : start + _AT_ONCE]])])
@@ -27,3 +32,9 @@ def told(payload: str) -> tuple[str, list[UUID]]:
     """The sender and the sessions of a notification. Raises ValueError for what Ash did not send."""
     sender, *names = payload.split(" ")
     return sender, list(map(UUID, names))
+
+
+async def last_sequences(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, int]:
+    """Of the log of each session that there is: what a lost hint would have told."""
+    found = await conn.execute(_LASTS, [list(session_ids)], binary=True)
+    return {row[0]: row[1] for row in await found.fetchall()}

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.events import stream_events
 from ash_server.db.messages import NewMessage, append, get_contents, stream_messages
 from ash_server.db.sessions import (
     Session,
@@ -41,6 +42,9 @@ _LOOKED_BEHIND = 200
 
 _STILL_WRITTEN = 600
 """Seconds: a file that was modified within them may be in the middle of being written."""
+
+
+Export = Callable[[AsyncConnection, UUID], AsyncGenerator[bytes, None]]
 
 
 class Imported(NamedTuple):
@@ -89,6 +93,27 @@ async def export_session(conn: AsyncConnection, session_id: UUID) -> AsyncGenera
             newline = b"\n"
     if newline and not unterminated:
         yield newline
+
+
+async def export_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[bytes, None]:
+    """One event on each line, without its sequences. Raises SessionNotFound."""
+    await get_session(conn, session_id)
+    async with aclosing(stream_events(conn, session_id)) as events:
+        async for event in events:
+            yield f"{event.content}\n".encode()
+
+
+class Form(NamedTuple):
+    """What a session can be written as."""
+
+    suffix: str
+    pieces: Export
+
+
+FORMS: Mapping[str, Form] = {
+    "jsonl": Form(".jsonl", export_session),
+    "events": Form(".events.jsonl", export_events),
+}
 
 
 class _Import:

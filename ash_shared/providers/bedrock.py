@@ -5,8 +5,9 @@ and inside it, `type` may stand, too. Bodies of InvokeModel are in the model mak
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,
@@ -477,7 +478,9 @@ def _result_starts(result: Record, place: str) -> list[Step]:
 
 def _block_goes_on(told: Record) -> list[Step]:
     place, delta = _place(told), told["delta"]
-    return [step for kind, piece in delta.items() for step in _PIECES.get(kind, _unknown_piece)(piece, place)]
+    known = [step for kind in delta if kind in _PIECES for step in _PIECES[kind](delta[kind], place)]
+    unknown = without(delta, *_PIECES)
+    return known + ([_shown(unknown)] if unknown else [])
 
 
 def _reasons(piece: Record, place: str) -> list[Step]:
@@ -492,8 +495,8 @@ def _answers(content: list[Any], place: str) -> list[Step]:
     return [Whole(Part(role="user", blocks=[result]), slot=place)]
 
 
-def _unknown_piece(piece: Any, place: str) -> list[Step]:
-    return [Whole(Part(role="system", blocks=[raw_block("unknown_type", piece)]))]
+def _shown(delta: Record) -> Step:
+    return Whole(Part(role="system", blocks=[raw_block("unknown_type", delta)]))
 
 
 _PIECES: Mapping[str, Callable[[Any, str], list[Step]]] = {

@@ -10,8 +10,9 @@ said in the turn. Where nothing comes in pieces, the last line is an answer like
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,

@@ -7,8 +7,9 @@ and all behind it are gone). The results of tools stand in the record of the ans
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,

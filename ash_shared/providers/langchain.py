@@ -566,7 +566,7 @@ def _piece(block: Block, index: Any) -> list[Step]:
     if wire == "text":
         text = Fragment("text", block["text"], f"text/{index}", more=pick(block, "variant"), reopens=True)
         return [Settled(("thinking",)), text]
-    return [Whole(Part(role="assistant", blocks=[block]))]
+    return [Settled(), Whole(Part(role="assistant", blocks=[block]))]
 
 
 def _calls(fields: Record) -> list[Step]:

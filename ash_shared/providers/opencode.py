@@ -9,8 +9,9 @@ as `{"path": …, "json": …}`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,

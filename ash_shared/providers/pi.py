@@ -10,8 +10,9 @@ as another one, in which nobody asks.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,

@@ -6,9 +6,10 @@ output: it is read as a `tool_use` and, once there is an output, a `tool_result`
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import (
     Block,

@@ -77,7 +77,7 @@ HOSTED: list[Any] = [
 HOSTED_CALL: list[Told] = [
     (
         "tool_input_chunk",
-        {"toolCallId": "k0", "toolName": "tide", "chunk": "{}", "offset": 0, "executor": "server"},
+        {"toolCallId": "k0", "toolName": "tide", "chunk": "{}", "offset": 0},
     ),
     called("k0", {}, executor="server"),
 ]

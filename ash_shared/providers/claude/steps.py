@@ -8,8 +8,9 @@ A run says when its turns begin (`init`) and end (`result`); a session file says
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick, raw_block, read_content
 from ash_shared.providers import Part, Record, RecordReading

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick
 from ash_shared.providers import Part, Record, RecordReading, Speaker, speaker

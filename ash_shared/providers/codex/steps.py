@@ -10,9 +10,10 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick, text_block
 from ash_shared.providers import Part, Record, RecordReading

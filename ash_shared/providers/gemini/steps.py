@@ -6,8 +6,9 @@ stays open, for the next chunk may go on with it. Parts have no places: what is 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick, with_extra
 from ash_shared.providers import Part, Record

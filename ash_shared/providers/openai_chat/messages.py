@@ -1,7 +1,8 @@
 """What records of this form add to the standard messages of their session."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block
 from ash_shared.message import Facts

@@ -1,8 +1,9 @@
 """What a record adds to the standard messages of its session."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block
 from ash_shared.message import Facts, Role

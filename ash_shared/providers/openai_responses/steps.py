@@ -7,8 +7,9 @@ told where the stream left it out.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick
 from ash_shared.providers import Part, Record, RecordReading

@@ -1,0 +1,466 @@
+r"""`ash ingest`: a stream on its way from one program to another, stored as it passes.
+
+Two threads. The one that reads passes every byte on at once, whatever becomes of it otherwise, and adds it to the
+backlog. The one that sends takes whole lines from the front of the backlog, and takes them out once the server has
+acknowledged them. Every line has an id that follows from the run and its number, so that it may be sent again after an
+answer that was lost, and even by another process, and is stored once.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from tempfile import SpooledTemporaryFile
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from ash_server.commands.remote import AWAY, LATER, NotAsh, Refused, Server, as_uuid
+from ash_server.commands.terminal import complain, visible
+from ash_server.errors import AshError
+from ash_server.settings import Settings
+from ash_shared.parse import read_raw
+
+_PIECE = 64 * 1024
+_IN_MEMORY = 64 * 1024 * 1024
+"""Bytes of a backlog; what is beyond lies in a temporary file."""
+_LINGER, _ENOUGH = 0.075, 100
+"""Seconds, or lines, that are gathered into a batch."""
+_MOST, _MOST_BYTES = 500, 1024 * 1024
+"""Lines, and bytes of them, in a batch: those that lie there when a server comes back."""
+_HEAD_LINES = 100
+"""So many lines may tell the format, as of a file."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_AFTER_INTERRUPT = 2.0
+"""Seconds that the program ahead, which was interrupted too, has for its last lines."""
+_RARELY = 30.0
+_SHOWN = 5
+
+USELESS = frozenset({401, 403, 405, 421})
+"""Statuses that every other batch would get, too."""
+
+
+class Wishes(NamedTuple):
+    name: str
+    source: str | None
+    prompt: str | None
+    ends: bool
+    """Whether to close what is open when the input ends."""
+    wait: float
+    """Seconds that a server may be away when the input has ended."""
+    run: str
+    first: int
+    """The number of the first line."""
+
+
+class Line(NamedTuple):
+    number: int
+    data: bytes | None
+    """Without its newline; None where it is longer than is taken."""
+    size: int
+    """In the backlog."""
+
+
+class Backlog:
+    """What was read and is not acknowledged, in order: the reading thread adds, the sending one takes."""
+
+    def __init__(self, first: int, longest: int) -> None:
+        self.has_ended = False
+        self.read = 0
+        """Lines that were added."""
+        self._number = first
+        self._longest = longest
+        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # closed with the process
+        self._start = self._end = self._whole = 0
+        self._is_cut = False
+        self._changed = threading.Condition()
+
+    def add(self, data: bytes) -> None:
+        with self._changed:
+            self._file.seek(self._end)
+            self._file.write(data)
+            self._end += len(data)
+            self.read += data.count(b"\n")
+            if (newline := data.rfind(b"\n")) >= 0:
+                self._whole = self._end - len(data) + newline + 1
+            self._is_cut = self._whole < self._end
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        with self._changed:
+            self.has_ended = True
+            self.read += self._is_cut
+            self._whole = self._end
+            self._changed.notify_all()
+
+    def lines(self) -> list[Line]:
+        """The next batch, once there is one; empty where nothing follows."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._start < self._whole or self.has_ended)
+            already = self.read
+            self._changed.wait_for(lambda: self.read - already >= _ENOUGH or self.has_ended, _LINGER)
+            return list(self._front())
+
+    def forget(self, lines: Sequence[Line]) -> None:
+        """They are done with."""
+        with self._changed:
+            self._start += sum(line.size for line in lines)
+            self._number += len(lines)
+            if self._start == self._end:
+                self._start = self._end = self._whole = 0
+                self._file.seek(0)
+                self._file.truncate()
+
+    def is_empty(self) -> bool:
+        with self._changed:
+            return self._start == self._end
+
+    def save(self, path: Path) -> int:
+        """Writes what is left to a file; answers the number of its first line."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._changed, path.open("wb") as file:
+            self._file.seek(self._start)
+            while piece := self._file.read(_PIECE):
+                file.write(piece)
+            return self._number
+
+    def _front(self) -> Iterator[Line]:
+        self._file.seek(self._start)
+        taken = count = 0
+        while self._start + taken < self._whole and count < _MOST and taken < _MOST_BYTES:
+            line = self._next(self._number + count)
+            taken, count = taken + line.size, count + 1
+            yield line
+
+    def _next(self, number: int) -> Line:
+        data = self._file.readline(self._longest + 1)
+        size = len(data)
+        if size <= self._longest or data.endswith(b"\n"):
+            return Line(number, data.removesuffix(b"\n"), size)
+        while not data.endswith(b"\n") and (data := self._file.readline(_PIECE)):
+            size += len(data)
+        return Line(number, None, size)
+
+
+class Progress:
+    """What a person is told meanwhile, on standard error."""
+
+    def __init__(self) -> None:
+        # Where both are the same terminal, a line that is written anew would run into what passes.
+        self._is_live = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._shown = ""
+        self._at = time.monotonic()
+        self._complaints = 0
+
+    def say(self, text: str) -> None:
+        self._clear()
+        complain(text)
+
+    def refuse(self, line: int, reason: str) -> None:
+        self._complaints += 1
+        if self._complaints <= _SHOWN:
+            self.say(f"line {line} was passed on and not stored: {reason}")
+
+    def count(self, stored: int, waiting: int) -> None:
+        text = f"{stored:,} lines stored, {waiting:,} waiting"
+        if self._is_live:
+            self._clear()
+            self._shown = f"ash: {text}"
+            sys.stderr.write(self._shown)
+            sys.stderr.flush()
+        elif time.monotonic() - self._at > _RARELY:
+            self._at = time.monotonic()
+            complain(text)
+
+    def end(self) -> None:
+        self._clear()
+        if self._complaints > _SHOWN:
+            complain(f"and {self._complaints - _SHOWN} lines more that were not stored")
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+            self._shown = ""
+
+
+class Sender:
+    """Brings the backlog into a session of the server."""
+
+    def __init__(self, server: Server, wishes: Wishes, backlog: Backlog, progress: Progress) -> None:
+        self.stored = self.refused = 0
+        self.session: str | None = None
+        self.source = wishes.source
+        self.failure: str | None = None
+        """Why nothing more is sent."""
+        self.last_answer = time.monotonic()
+        self._server = server
+        self._wishes = wishes
+        self._backlog = backlog
+        self._progress = progress
+        self._is_away = False
+        self._prompted_at = time.time_ns() // 1_000_000
+
+    def run(self) -> None:
+        try:
+            self._reach("GET", "/health/live")
+            while (lines := self._next()) is not None:
+                self._bring(lines)
+                self._backlog.forget(lines)
+                self._progress.count(self.stored, self._backlog.read - self.stored - self.refused)
+            if self.session and self._wishes.ends:
+                self._reach("POST", f"/api/sessions/{self.session}/end")
+        except AshError as error:
+            self.failure = error.detail
+            self._progress.say(f"nothing more is sent, all is passed on: {error.detail}")
+
+    def _next(self) -> list[Line] | None:
+        """The next lines, of a session that is known; None where nothing follows."""
+        while lines := self._backlog.lines():
+            if self.session is not None or self._open(lines):
+                return lines
+        return None
+
+    def _open(self, lines: Sequence[Line]) -> bool:
+        """Whether the session is known; it is not yet while no line has told the format."""
+        self.source = self.source or next(filter(None, map(_source_of, lines[:_HEAD_LINES])), None)
+        if self.source is None and len(lines) < _HEAD_LINES and not self._backlog.has_ended:
+            return False
+        self.session = self._session()
+        if self._wishes.prompt is not None:
+            self._tell_prompt(self._wishes.prompt)
+        return True
+
+    def _session(self) -> str:
+        if (id := as_uuid(self._wishes.name)) is not None:
+            return str(self._reach("GET", f"/api/sessions/{id}")["id"])
+        new = {"source": self.source or "unknown", "externalId": self._wishes.name}
+        return str(self._reach("POST", "/api/sessions", new)["id"])
+
+    def _tell_prompt(self, text: str) -> None:
+        """A turn of the user's begins; that of a stream that was left before is closed."""
+        turn = f"{self._wishes.run}/turn"
+        told = {"timestamp": self._prompted_at, "turnId": turn}
+        start = {"id": turn, **told, "type": "turn_start", "payload": {"trigger": "user"}}
+        said = {"id": f"{self._wishes.run}/prompt", **told, "type": "user_message", "payload": {"text": text}}
+        self._reach("POST", f"/api/sessions/{self.session}/end")
+        self._reach("POST", f"/api/sessions/{self.session}/events", [start, said])
+
+    def _bring(self, lines: Sequence[Line]) -> None:
+        """Each line is stored, or refused for what it is."""
+        messages = []
+        for line in lines:
+            if line.data is None:
+                self._refuse(line.number, "it is longer than a message may be")
+            else:
+                try:
+                    messages.append(self._message(line.number, line.data.decode()))
+                except UnicodeDecodeError as error:
+                    self._refuse(line.number, f"byte {error.start + 1} of it is not UTF-8")
+        self._send(messages)
+
+    def _message(self, number: int, text: str) -> dict[str, str]:
+        """Its source is the stream's: a line that shows none belongs to it, too."""
+        source = {"source": self.source} if self.source else {}
+        return {"id": f"{self._wishes.run}/{number}", "content": text, **source}
+
+    def _send(self, messages: list[dict[str, str]]) -> None:
+        """All of them, without those that the server refuses for what they are."""
+        while messages:
+            try:
+                self._reach("POST", f"/api/sessions/{self.session}/messages", messages)
+            except Refused as refused:
+                if refused.status in USELESS or refused.status == 404:
+                    raise
+                if refused.index is None and len(messages) > 1:
+                    half = len(messages) // 2
+                    self._send(messages[:half])
+                    messages = messages[half:]
+                    continue
+                offender = messages.pop(refused.index or 0)
+                self._refuse(int(offender["id"].rpartition("/")[2]), refused.detail)
+            else:
+                self.stored += len(messages)
+                return
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self.refused += 1
+        self._progress.refuse(number, reason)
+
+    def _reach(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer, however long the server is away. Raises Refused, NotAsh."""
+        pause = _FIRST_PAUSE
+        data = None if body is None else json.dumps(body).encode()
+        while True:
+            try:
+                answer = self._server.ask(method, path, data)
+            except Refused as refused:
+                if refused.status not in LATER:
+                    raise
+                self._miss(refused.detail)
+            except AWAY as error:
+                self._miss(str(error) or type(error).__name__)
+            else:
+                self._meet()
+                return answer
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _miss(self, reason: str) -> None:
+        if not self._is_away:
+            self._is_away = True
+            self._progress.say(
+                f"no server answers at {self._server.url} ({reason}); `ash serve` starts one. All is passed on, and "
+                "kept to be sent when it is there"
+            )
+
+    def _meet(self) -> None:
+        self.last_answer = time.monotonic()
+        if self._is_away:
+            self._is_away = False
+            self._progress.say(f"the server at {self._server.url} answers")
+
+
+def ingest(server: Server, wishes: Wishes) -> int:
+    """Standard input to standard output, and to the server. The exit code: 0 where all of it is stored."""
+    settings = Settings.from_environment(os.environ)
+    backlog, progress = Backlog(wishes.first, settings.max_message_bytes), Progress()
+    sender = Sender(server, wishes, backlog, progress)
+    thread = threading.Thread(target=sender.run, daemon=True)
+    with _signals() as interrupts:
+        thread.start()
+        _pass_through(backlog, interrupts, progress)
+        backlog.end()
+        _wait(thread, sender, wishes.wait, interrupts)
+    progress.end()
+    if not thread.is_alive() and sender.failure is None:
+        _sum_up(server, sender, wishes)
+        return 1 if sender.refused else 0
+    _save(sender, wishes, backlog, settings)
+    return 1
+
+
+def new_run() -> str:
+    return uuid4().hex[:16]
+
+
+class _Interrupts:
+    """How often the process was asked to end, and until when it reads on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.reads_until = float("inf")
+
+    def note(self, *_: object) -> None:
+        self.count += 1
+        self.reads_until = 0.0 if self.count > 1 else time.monotonic() + _AFTER_INTERRUPT
+
+
+@contextmanager
+def _signals() -> Iterator[_Interrupts]:
+    interrupts = _Interrupts()
+    before = {each: signal.signal(each, interrupts.note) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupts
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _pass_through(backlog: Backlog, interrupts: _Interrupts, progress: Progress) -> None:
+    source, target = sys.stdin.fileno(), _Target(progress)
+    keep: Callable[[bytes], None] = backlog.add
+    while time.monotonic() < interrupts.reads_until:
+        if not select.select([source], [], [], 0.2)[0]:
+            continue
+        data = os.read(source, _PIECE)
+        if not data:
+            return
+        target.write(data)
+        try:
+            keep(data)
+        except OSError as error:  # nowhere to keep it
+            progress.say(f"what follows is passed on and not stored: {error.strerror}")
+            keep = _drop
+
+
+def _drop(_: bytes) -> None:
+    pass
+
+
+class _Target:
+    """Standard output, as long as somebody reads it: what is stored does not depend on that."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._file = sys.stdout.fileno()
+        self._is_open = True
+        self._progress = progress
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest and self._is_open:
+            try:
+                rest = rest[os.write(self._file, rest) :]
+            except BlockingIOError:
+                select.select([], [self._file], [], 1)
+            except OSError as error:
+                self._is_open = False
+                if not isinstance(error, BrokenPipeError):
+                    self._progress.say(f"nothing more is passed on: {error.strerror}")
+
+
+def _wait(thread: threading.Thread, sender: Sender, seconds: float, interrupts: _Interrupts) -> None:
+    """Until all is sent, or the server was away for so long, or a person does not want to wait."""
+    begun, asked = time.monotonic(), interrupts.count
+    while thread.is_alive() and interrupts.count == asked:
+        thread.join(0.05)
+        if time.monotonic() - max(begun, sender.last_answer) > seconds:
+            return
+
+
+def _sum_up(server: Server, sender: Sender, wishes: Wishes) -> None:
+    if sender.session is None:
+        complain("no line came, so nothing is stored")
+        return
+    refused = f", {sender.refused} refused" if sender.refused else ""
+    complain(
+        f"{_lines(sender.stored)} stored{refused} in session {sender.session}{_events(server, sender.session)}; "
+        f"see it with `ash tail {quote(visible(wishes.name))}`"
+    )
+
+
+def _events(server: Server, session: str) -> str:
+    try:
+        return f", which has {server.ask('GET', f'/api/sessions/{session}')['eventCount']:,} events"
+    except (*AWAY, Refused, NotAsh):
+        return ""
+
+
+def _save(sender: Sender, wishes: Wishes, backlog: Backlog, settings: Settings) -> None:
+    """What is left, with the ids that its lines would have had: some of it may be stored already."""
+    stored = f"{_lines(sender.stored)} stored"
+    if backlog.is_empty():
+        complain(f"{stored}, and the server did not learn that the stream has ended")
+        return
+    path = settings.home / "unsent" / f"{wishes.run}.jsonl"
+    number = backlog.save(path)
+    source = f" --source {quote(sender.source)}" if sender.source else ""
+    complain(
+        f"{stored}, {_lines(backlog.read - sender.stored - sender.refused)} not. They are kept; to send them: "
+        f"ash ingest --session {quote(visible(wishes.name))}{source} --resume {wishes.run}/{number} "
+        f"< {quote(str(path))} > {os.devnull}"
+    )
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _source_of(line: Line) -> str | None:
+    source = read_raw(line.data or b"").source(None)
+    return None if source == "unknown" else source

@@ -1,0 +1,149 @@
+"""What the two topics of a session tell: standard messages of what is new, and of each turn that has ended.
+
+They are made of the stored lines, as all standard messages are. Where those do not hold all that was said (the answer
+came in pieces alone, or a writer posted events), they are made of the events, which do: so all of a span is in one
+order and nothing is in it twice.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+from psycopg import AsyncConnection
+from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+
+from ash_server.db.messages import StoredMessage
+from ash_server.db.spans import Place, Span, SpannedEvent, get_span, start_of_turn
+from ash_shared.blocks import Block, text_block
+from ash_shared.message import StandardMessage
+from ash_shared.standard import transform_page
+
+Event = Mapping[str, Any]
+
+
+class TopicMessages(BaseModel):
+    """Standard messages of a stretch of the session."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True)
+
+    messages: list[StandardMessage]
+    next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
+    """Where the stretch is too long for one frame: the sequence of the last stored message that is told of. The rest
+    is behind it in the standard messages of the session."""
+
+
+async def messages_between(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
+    return await get_span(conn, session_id, start, end)
+
+
+async def turn_that_ends(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
+    return await get_span(conn, session_id, await start_of_turn(conn, session_id, end.event), end)
+
+
+def told(span: Span) -> str:
+    """As JSON. It takes time: not for the event loop."""
+    messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
+    events = [_Told(each, msgspec.json.decode(each.content)) for each in span.events]
+    if not _holds_all(messages, events):
+        messages = [message for each in _answers(events) if (message := _message(each)) is not None]
+    next_after = MISSING if span.next_after is None else span.next_after
+    return TopicMessages(messages=messages, next_after=next_after).model_dump_json()
+
+
+class _Told(NamedTuple):
+    stored: SpannedEvent
+    event: Event
+
+
+def _texts(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+    return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
+
+
+def _holds_all(messages: Sequence[StandardMessage], events: Iterable[_Told]) -> bool:
+    answers = {message.metadata.message_id for message in messages}
+    results = {
+        block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
+    }
+    return all(
+        each.event["type"] not in _BLOCKS
+        or (each.stored.origin == "line" and each.stored.kind != "chunk")
+        or each.event.get("responseId", MISSING) in answers
+        or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in results)
+        for each in events
+    )
+
+
+def _answers(events: Iterable[_Told]) -> Iterator[list[_Told]]:
+    """The events of each message."""
+    said = (each for each in events if each.event["type"] in _BLOCKS)
+    for _, together in groupby(said, lambda each: (_ROLES.get(each.event["type"], "assistant"), _part(each.event))):
+        yield list(together)
+
+
+def _part(event: Event) -> Any:
+    own = event["id"] if event["type"] == "user_message" else None
+    return own or event.get("responseId")
+
+
+def _message(together: Sequence[_Told]) -> StandardMessage | None:
+    """None where a posted payload is not what its type promises."""
+    first = together[0].event
+    content = [block for each in together for block in _BLOCKS[each.event["type"]](each.event["payload"])]
+    named = {"messageId": first["responseId"]} if "responseId" in first else {}
+    wire = {
+        "id": first.get("recordId") or first["id"],
+        "role": _ROLES.get(first["type"], "assistant"),
+        "timestamp": first["timestamp"],
+        "content": content,
+        "metadata": {"source": "ash", **named},
+        "_original": [each.event for each in together],
+    }
+    try:
+        return StandardMessage.model_validate(wire)
+    except ValidationError:
+        return None
+
+
+def _text(payload: Event) -> list[Block]:
+    blocks: list[Block] | None = payload.get("content")
+    return blocks or [text_block(payload["text"])]
+
+
+def _thinking(payload: Event) -> list[Block]:
+    signed = {"signature": payload["signature"]} if payload.get("signature") else {}
+    return [{"type": "thinking", "thinking": payload["text"], **signed}]
+
+
+def _call(payload: Event) -> list[Block]:
+    return [
+        {
+            "type": "tool_use",
+            "id": payload["toolCallId"],
+            "name": payload["toolName"],
+            "input": payload["args"],
+        }
+    ]
+
+
+def _result(payload: Event) -> list[Block]:
+    failed = {"is_error": True} if "error" in payload else {}
+    return [
+        {
+            "type": "tool_result",
+            "tool_use_id": payload["toolCallId"],
+            "content": payload["result"],
+            **failed,
+        }
+    ]
+
+
+_BLOCKS = {
+    "user_message": _text,
+    "assistant_done": _text,
+    "thinking_done": _thinking,
+    "tool_call": _call,
+    "tool_result": _result,
+}
+_ROLES = {"user_message": "user", "tool_result": "user"}
