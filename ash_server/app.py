@@ -13,7 +13,7 @@ from ash_server.api.addresses import check_address
 from ash_server.api.admission import admission
 from ash_server.api.documents import DocumentController
 from ash_server.api.drift import DriftController
-from ash_server.api.events import Ended, EventController, EventPage, PostedEvents
+from ash_server.api.events import Ended, EventController, EventPage, NewEvent, PostedEvents
 from ash_server.api.export import ExportController
 from ash_server.api.headers import add_headers
 from ash_server.api.health import Health, HealthController
@@ -21,8 +21,10 @@ from ash_server.api.messages import AppendedMessages, MessageController, Message
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.pool import provide_pool
 from ash_server.api.problems import HANDLERS, Problem
+from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.standard import StandardMessageController, StandardMessagePage
+from ash_server.api.stream import Frame, StreamController
 from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
 from ash_server.db.sessions import Session, SessionPage
@@ -31,12 +33,15 @@ from ash_server.openapi import DocumentConfig, ModelNames
 from ash_server.settings import Settings
 from ash_shared.execution import ExecutionResponse
 from ash_shared.message import Message, Reading
+from ash_shared.projections import SessionSummary
 
 _ROUTES = (
     SessionController,
     MessageController,
     StandardMessageController,
     EventController,
+    StreamController,
+    ProjectionController,
     ExportController,
     DriftController,
     ParseController,
@@ -50,18 +55,22 @@ _MODELS = (
     Ended,
     EventPage,
     ExecutionResponse,
+    Frame,
     Health,
     Message,
     MessagePage,
+    NewEvent,
     NewMessage,
     NewSession,
     ParseRequest,
     PostedEvents,
     Problem,
+    ProjectedMessages,
     Reading,
     Session,
     SessionPage,
     SessionPatch,
+    SessionSummary,
     StandardMessagePage,
 )
 

@@ -34,6 +34,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 source_option = click.option(
     "--source", metavar="NAME", help="The format, for example claude. Left out, it is recognised."
 )
+url_option = click.option(
+    "--url", metavar="URL", help="The server; ASH_URL, else the one that listens on this machine."
+)
 host_option = click.option("--host", help="Where to listen; ASH_HOST, else 127.0.0.1.")
 port_option = click.option(
     "--port", type=click.IntRange(0, 65535), help="ASH_PORT, else 4100; 0: any free one."
@@ -157,15 +160,22 @@ def _import(paths: tuple[Path, ...], wishes: tuple[str | None, str | None, bool]
     "-o", "--output", "target", type=click.Path(path_type=Path), help="A file, or a folder with --all."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl"]), default="jsonl", help="The lines as they came."
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "events"]),
+    default="jsonl",
+    show_default=True,
+    help="The lines as they came; or the session's events, one on a line.",
 )
 def export(session: str | None, everything: bool, target: Path | None, form: str) -> None:
-    """Give back the bytes of an imported file.
+    """Give back the bytes of an imported file, or its events.
 
-    SESSION is an id, the beginning of one, or the name the session has where it comes from.
+    SESSION is an id, the beginning of one, or the name the session has where it comes from. A file of events can be
+    imported as it is.
 
     \b
     ash export 0d5c0a1e > session.jsonl
+    ash export 0d5c0a1e --format events > session.events.jsonl
     ash export --all -o sessions/
     """
     if everything == bool(session) or (everything and target is None):
@@ -174,10 +184,111 @@ def export(session: str | None, everything: bool, target: Path | None, form: str
     from ash_server.commands.store import with_store
 
     if session:
-        with_store(partial(transfer.export_one, reference=session, target=target))
+        with_store(partial(transfer.export_one, reference=session, target=target, form=form))
     elif target:
-        count = with_store(partial(transfer.export_all, folder=target))
+        count = with_store(partial(transfer.export_all, folder=target, form=form))
         click.echo(f"{count} sessions in {target}")
+
+
+@ash.command()
+@click.option("--session", "name", metavar="NAME", help="What to call it, or the id of one that is there.")
+@source_option
+@url_option
+@click.option("--prompt", metavar="TEXT", help="What the user said, where the stream does not hold it.")
+@click.option("--no-end", "ends", flag_value=False, default=True, help="The stream will go on later.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a server may be away after the last line, before what it lacks is kept in a file.",
+)
+@click.option("--resume", metavar="RUN/LINE", help="What such a file continues, as it was told then.")
+def ingest(
+    name: str | None,
+    source: str | None,
+    url: str | None,
+    *,
+    prompt: str | None,
+    ends: bool,
+    wait: float,
+    resume: str | None,
+) -> int:
+    """Store a stream while it passes.
+
+    Reads lines from standard input, passes every byte on to standard output at once, and sends the lines to the server,
+    each once, also where the server is away for a while. When the input ends, what is open in the session is closed.
+
+    \b
+    claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix
+    codex exec --json "Fix the test" | ash ingest --session fix --prompt "Fix the test"
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError(
+            "It reads a stream from standard input: claude -p … --output-format stream-json --verbose | ash ingest"
+        )
+    from ash_server.commands import ingest as command
+    from ash_server.commands.remote import server_at
+
+    run, first = _resumed(resume) if resume else (command.new_run(), 1)
+    wishes = command.Wishes(name or f"stream-{run[:8]}", source, prompt, ends, wait, run, first)
+    return command.ingest(server_at(url), wishes)
+
+
+def _resumed(place: str) -> tuple[str, int]:
+    run, _, number = place.rpartition("/")
+    if not run or not number.isdecimal() or number == "0":
+        raise click.UsageError("--resume takes RUN/LINE, as `ash ingest` told it, for example 3f0c9a7e55d1b2c4/12.")
+    return run, int(number)
+
+
+@ash.command()
+@click.argument("session")
+@click.option("--after", type=click.IntRange(0, 2**53 - 1), help="Only what comes behind this sequence.")
+@click.option("-n", "--last", type=click.IntRange(0, 1000), help="Begin with the last so many events.")
+@click.option("--until-end", is_flag=True, help="Stop when no turn is open, or the one that is has ended.")
+@click.option("--no-follow", "follows", flag_value=False, default=True, help="Stop behind what is there.")
+@click.option("--json", "as_json", is_flag=True, help="One event on each line, as the API sends it.")
+@url_option
+def tail(
+    session: str,
+    url: str | None,
+    *,
+    after: int | None,
+    last: int | None,
+    until_end: bool,
+    follows: bool,
+    as_json: bool,
+) -> int:
+    """Follow a session, until Ctrl-C.
+
+    SESSION is an id, the beginning of one, or the name the session has where it comes from; it need not be there yet.
+    Goes on where it was when the server comes back.
+
+    \b
+    ash tail fix
+    ash tail fix -n 20 --until-end
+    ash tail fix --json | jq -r 'select(.type == "tool_call").payload.toolName'
+    """
+    if after is not None and last is not None:
+        raise click.UsageError("--after and --last exclude each other.")
+    from ash_server.commands import tail as command
+    from ash_server.commands.remote import server_at
+
+    start = command.Start(after, last)
+    show = command.show_json() if as_json else command.View().show
+    return command.tail(server_at(url), session, start, command.Until(follows, until_end), show)
+
+
+@ash.command(hidden=True)
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option("--speed", type=click.FloatRange(0, min_open=True), default=1, show_default=True)
+def replay(file: BinaryIO | None, speed: float) -> None:
+    """Write the lines of a recorded stream as fast as they came: the one that is shipped, where no FILE is named."""
+    from ash_server.commands import replay as command
+
+    command.replay(file, speed)
 
 
 @ash.command()
@@ -317,6 +428,66 @@ def reindex(sessions: tuple[str, ...]) -> None:
 
     renewed = with_store(partial(command.reindex, references=sessions))
     click.echo(f"{renewed.read} messages read, {renewed.written} derived anew")
+
+
+class _EventsGroup(click.RichGroup):
+    """`ash events SESSION`, beside what is done to events."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().resolve_command(ctx, args)
+
+
+@ash.group(cls=_EventsGroup)
+def events() -> None:
+    """The log of events of a session: `ash events SESSION` lists it.
+
+    \b
+    ash events 0d5c0a1e --collapse
+    ash events rebuild
+    """
+
+
+@events.command("show")
+@click.argument("session")
+@click.option(
+    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes behind this sequence."
+)
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--collapse", is_flag=True, help="Without the pieces of what has become whole.")
+@json_option
+def show_events(session: str, *, after: int, limit: int, collapse: bool, as_json: bool) -> None:
+    """List the events of a session, one on a line.
+
+    SESSION is an id, the beginning of one, or the name the session has where it comes from.
+    """
+    from ash_server.commands import events as command
+    from ash_server.commands.store import with_store
+
+    show = command.show_json if as_json else command.show_view
+    page = {"after": after, "limit": limit, "collapse": collapse}
+    with_store(partial(command.print_events, reference=session, show=show, page=page))
+
+
+@events.command()
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every session, also those that this version derived.")
+def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
+    """Derive events anew from the stored lines, with this version's normaliser.
+
+    Of the sessions that are named; else of those whose events another version of Ash derived, or nobody. Stored lines
+    and posted events stay as they are. Whoever follows a session is told to begin anew, and never sees half.
+    """
+    if sessions and everything:
+        raise click.UsageError("A SESSION and --all exclude each other.")
+    from ash_server.commands import events as command
+    from ash_server.commands.store import with_store
+
+    rebuilt = with_store(partial(command.rebuild, references=sessions, everything=everything))
+    click.echo(f"{rebuilt.sessions} sessions, {rebuilt.messages} messages read, {rebuilt.events} events derived")
 
 
 @ash.group()

@@ -117,6 +117,10 @@ class DuplicateInBatch(AshError):
     status, code, title = 422, "duplicate_in_batch", "The batch names the same id twice."
 
 
+class SessionTooLarge(AshError):
+    status, code, title = 422, "session_too_large", "The session is too large to be put together as one answer."
+
+
 class NulByte(AshError):
     status, code, title = 422, "nul_byte", "PostgreSQL cannot keep a text that holds a NUL character."
 

@@ -8,7 +8,7 @@ memory nor a connection, and followers at the same place share what they read an
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,6 +22,10 @@ from psycopg_pool import AsyncConnectionPool
 from ash_server.db.engine import connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.wake import CHANNEL, last_sequences, notify, told
+
+FOLLOWS = "ash.follows"
+"""Marks the scope of a connection on which somebody follows: who does not take what it is sent can be hung up on, since
+it comes back with its cursor."""
 
 BEAT = 15.0
 """Seconds after which a follower is told that there is nothing to tell."""
@@ -79,7 +83,7 @@ class Hub:
         self._name = uuid4().hex
         self._numbers = count()
         self._followed: dict[UUID, _Followed] = {}
-        self._asked: dict[Hashable, asyncio.Task[Any]] = {}
+        self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         self._to_tell: set[UUID] = set()
         self._has_news = asyncio.Event()
         self._is_stopped = False
@@ -131,17 +135,8 @@ class Hub:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(woken.wait(), due - time())
 
-    async def ask(self, question: Hashable, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
-        """What the database answers, shared by those who ask the same meanwhile. None where it does not answer, which
-        takes a moment to tell."""
-        if question not in self._asked:
-            task = asyncio.create_task(self._answer(answer))
-            self._asked[question] = task
-            task.add_done_callback(lambda _: self._asked.pop(question, None))
-        answered: T | None = await asyncio.shield(self._asked[question])
-        return answered
-
-    async def _answer(self, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+    async def ask(self, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+        """What the database answers. None where it does not, which takes a moment to tell."""
         try:
             async with self._pool.connection() as conn:
                 return await answer(conn)
@@ -150,6 +145,15 @@ class Hub:
             await asyncio.sleep(_AGAIN)
             return None
 
+    async def share(self, work: Hashable, do: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Done once for all who want the same done meanwhile."""
+        if work not in self._shared:
+            task = asyncio.create_task(do())
+            self._shared[work] = task
+            task.add_done_callback(lambda _: self._shared.pop(work, None))
+        done: T = await asyncio.shield(self._shared[work])
+        return done
+
     async def _read(self, session_id: UUID, after: int, version: int, collapse: bool) -> News:
         async def read(conn: AsyncConnection) -> News:
             events = await get_events_since(
@@ -157,7 +161,8 @@ class Hub:
             )
             return News(events, caught_up=not _goes_on(events))
 
-        return await self.ask((session_id, after, version, collapse), read) or _AWAY
+        place = (session_id, after, version, collapse)
+        return await self.share(place, lambda: self.ask(read)) or _AWAY
 
     @contextmanager
     def _following(self, session_id: UUID) -> Iterator[tuple[_Followed, asyncio.Event]]:

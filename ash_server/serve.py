@@ -4,16 +4,23 @@ import asyncio
 import errno
 import json
 import socket
+import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from types import FrameType
+from typing import Any, NamedTuple
 
 import uvicorn
 from litestar import Litestar
 
 from ash_server.errors import AshError
+from ash_server.live import BEAT, FOLLOWS
 
-_GRACE_SECONDS = 2
+_GRACE_SECONDS = 1
+_STALLED_SECONDS = 10
+"""A follower that takes nothing of what it is sent for so long has its connection ended."""
+_LARGEST_FRAME = 64 * 1024
+"""Bytes of what a WebSocket client may send; it has nothing to say."""
 
 
 class AddressUnavailable(AshError):
@@ -43,14 +50,28 @@ def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) 
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2 * _GRACE_SECONDS,  # what then still runs waits for no client
+        ws_max_size=_LARGEST_FRAME,
+        ws_ping_interval=BEAT,
+        ws_per_message_deflate=False,  # a window of memory for each client, and time for each of them
     )
-    _Server(config, on_ready).run(sockets=[listener])
+    _Server(config, on_ready, lambda: app.state.hub.stop()).run(sockets=[listener])
+
+
+class _Untaken(NamedTuple):
+    """What waits for a client that does not take it."""
+
+    size: int
+    since: float
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._on_stop = on_stop
+        self._untaken: dict[Any, _Untaken] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -58,8 +79,27 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Clients that take their answer too slowly lose it, as if they had gone: handlers know how to end then."""
+        self._on_stop()
         asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._hang_up)
         await super().shutdown(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        if counter % 10 == 0:
+            self._drop_stalled(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _drop_stalled(self, now: float) -> None:
+        """Followers alone: they come back with their cursor, whereas a download that is cut is lost."""
+        untaken = {}
+        for connection in filter(_is_followed_on, self.server_state.connections):
+            known = self._untaken.get(connection)
+            size = connection.transport.get_write_buffer_size()
+            untaken[connection] = known if known and known.size == size else _Untaken(size, now)
+        self._untaken = {each: waits for each, waits in untaken.items() if waits.size}
+        for connection, waits in self._untaken.items():
+            if now - waits.since >= _STALLED_SECONDS:
+                connection.transport.abort()
 
     def _hang_up(self) -> None:
         for connection in list(self.server_state.connections):
@@ -73,6 +113,10 @@ class _Server(uvicorn.Server):
         """
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+def _is_followed_on(connection: Any) -> bool:
+    return FOLLOWS in (getattr(connection, "scope", None) or ())
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -8,14 +8,12 @@ order and nothing is in it twice.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import msgspec
-from psycopg import AsyncConnection
 from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 
 from ash_server.db.messages import StoredMessage
-from ash_server.db.spans import Place, Span, SpannedEvent, get_span, start_of_turn
+from ash_server.db.spans import Span, SpannedEvent
 from ash_shared.blocks import Block, text_block
 from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_page
@@ -34,15 +32,10 @@ class TopicMessages(BaseModel):
     is behind it in the standard messages of the session."""
 
 
-async def messages_between(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
-    return await get_span(conn, session_id, start, end)
+NOTHING = '{"messages":[]}'
 
 
-async def turn_that_ends(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
-    return await get_span(conn, session_id, await start_of_turn(conn, session_id, end.event), end)
-
-
-def told(span: Span) -> str:
+def told_of(span: Span) -> str:
     """As JSON. It takes time: not for the event loop."""
     messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
     events = [_Told(each, msgspec.json.decode(each.content)) for each in span.events]
@@ -78,7 +71,9 @@ def _holds_all(messages: Sequence[StandardMessage], events: Iterable[_Told]) -> 
 def _answers(events: Iterable[_Told]) -> Iterator[list[_Told]]:
     """The events of each message."""
     said = (each for each in events if each.event["type"] in _BLOCKS)
-    for _, together in groupby(said, lambda each: (_ROLES.get(each.event["type"], "assistant"), _part(each.event))):
+    for _, together in groupby(
+        said, lambda each: (_ROLES.get(each.event["type"], "assistant"), _part(each.event))
+    ):
         yield list(together)
 
 

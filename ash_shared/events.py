@@ -385,10 +385,14 @@ class ResetEvent(_Event):
     payload: Empty
 
 
+def _without_known(schema: dict[str, Any]) -> None:
+    schema["not"] = {"enum": sorted(EVENT_TYPES)}
+
+
 class OtherEvent(_Event):
     """An event of a type that this version does not know, kept as it came."""
 
-    type: str = Field(min_length=1, max_length=100)
+    type: str = Field(min_length=1, max_length=100, json_schema_extra=_without_known)
     payload: dict[str, Any]
 
     @field_validator("type")
@@ -468,14 +472,16 @@ CHUNKS = frozenset(
 """The types of pieces of a stream: the whole follows, and a replay needs none of them."""
 
 _known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent)
+_other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)
 
 
 def read_event(event: Any) -> ChatEvent:
     """The typed event of a decoded JSON object. Raises pydantic.ValidationError where it is none, also for a known type
-    whose payload is not what it promises."""
+    whose payload is not what it promises. Keys have their wire names."""
     wire = event.get("type") if isinstance(event, dict) else None
     is_known = isinstance(wire, str) and wire in EVENT_TYPES
-    return _known.validate_python(event) if is_known else OtherEvent.model_validate(event)
+    read = _known if is_known else _other
+    return read.validate_python(event, strict=True, by_alias=True, by_name=False)
 
 
 def is_payload(wire: str, payload: Any) -> bool:

@@ -118,6 +118,8 @@ class _Call(msgspec.Struct, omit_defaults=True):
     is_left: bool = False
     """Whether another answer began without its result, or it was never written to its end."""
     is_answered: bool = False
+    is_old: bool = False
+    """Whether it is of a turn that is over."""
     is_unseen: bool = False
     """Whether only what it wrote was seen, and not the call."""
     is_copy: bool = False
@@ -241,7 +243,7 @@ class Normalizer:
         self._close_all()
         self._release(state.held)
         if state.turn is not None:
-            waits = any(not (call.is_answered or call.is_left) for call in state.calls.values())
+            waits = any(not (call.is_answered or call.is_old) for call in state.calls.values())
             if (state.turn.is_told and not state.turn.is_over) or is_cut:
                 self._emit("interrupt", {"reason": "error"})
                 self._end_turn(partial=True)
@@ -382,7 +384,7 @@ class Normalizer:
         state.responses, state.slots, state.results = {}, [], {}
         state.calls = {id: call for id, call in state.calls.items() if not call.is_answered}
         for call in state.calls.values():
-            call.is_left = True
+            call.is_old = True
 
     def _interrupts(self, step: Interrupts) -> None:
         is_open = self._state.turn is not None and not self._state.turn.is_over

@@ -1,20 +1,23 @@
 """The log of events of a session: read from a cursor, posted, and derived from what a stream brings."""
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from itertools import islice
+from typing import Annotated, Any, NamedTuple, get_args
 from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
+from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
-from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import MISSING, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails
 
 from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.messages import AppendedMessages, read_lines, report
-from ash_server.api.operations import json_list_of, json_of, operation, text
+from ash_server.api.messages import AppendedMessage, AppendedMessages, read_lines
+from ash_server.api.operations import WITHOUT_NUL, json_list_of, json_of, operation, text
 from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
@@ -22,26 +25,30 @@ from ash_server.api.turns import aside, in_turns
 from ash_server.db import events, messages
 from ash_server.db.sessions import uuid7
 from ash_server.errors import (
+    AshError,
     BatchTooLarge,
     DuplicateInBatch,
     EmptyBatch,
     IdConflict,
     InvalidBody,
+    InvalidJson,
+    InvalidParameter,
     MessageTooLarge,
     NulByte,
     SessionNotFound,
     TooDeep,
 )
 from ash_server.ingest import new_message
+from ash_server.settings import Settings
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
-from ash_shared.events import ChatEvent, read_event
+from ash_shared.events import EVENT_TYPES, ChatEvent, KnownEvent, read_event
 from ash_shared.message import LAST_SEQUENCE
 from ash_shared.normalize import Event
 
 _MOST_IN_BATCH = 1000
 
-_decoder = msgspec.json.Decoder(dict[str, Any] | list[dict[str, Any]])
-_line_decoder = msgspec.json.Decoder(dict[str, Any])
+_several = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
 
 
 class EventPage(BaseModel):
@@ -54,6 +61,49 @@ class EventPage(BaseModel):
     """The `after` of the next page; absent where nothing more can be there."""
     prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
     """The `before` of the page ahead of this one, where there may be one."""
+
+
+class NewEvent(BaseModel):
+    """An event to append: as a ChatEvent, of which nothing but `type` and `payload` is needed.
+
+    A payload of a type that Ash knows has to be what that type promises. Other types and other keys are kept.
+    """
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    id: str | MISSING = Field(
+        default=MISSING, min_length=1, max_length=255, json_schema_extra=dict(WITHOUT_NUL)
+    )
+    """Makes the append repeatable: the same id with the same event is stored once. Left out, it is random."""
+    timestamp: int | MISSING = Field(default=MISSING, ge=0, le=LAST_SEQUENCE)
+    """In milliseconds since 1970. Left out, it is the time of storing."""
+    type: str = Field(min_length=1, max_length=100, json_schema_extra=dict(WITHOUT_NUL))
+    turn_id: str | MISSING = Field(default=MISSING, alias="turnId")
+    response_id: str | MISSING = Field(default=MISSING, alias="responseId")
+    record_id: str | MISSING = Field(default=MISSING, alias="recordId")
+    payload: dict[str, Any]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The payload by the type, as in ChatEvent, whose envelope is another."""
+        written = handler(schema)
+        models = get_args(get_args(KnownEvent.__value__)[0])
+        known = [_typed(model, handler) for model in models]
+        other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
+        handler.resolve_ref_schema(written)["anyOf"] = [*known, other]
+        return written
+
+
+def _typed(model: type[BaseModel], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    fields = model.model_fields
+    payload: Any = fields["payload"].annotation
+    properties = {
+        "type": {"const": get_args(fields["type"].annotation)[0], "type": "string"},
+        "payload": handler(payload.__pydantic_core_schema__),
+    }
+    return {"type": "object", "properties": properties, "required": ["type", "payload"]}
 
 
 class PostedEvent(BaseModel):
@@ -92,9 +142,23 @@ EXAMPLE: Mapping[str, Any] = {
     "payload": {"text": "Done."},
 }
 _STORED = {"sequence": 7, "messageSequence": 12, **EXAMPLE}
+_NEW: Mapping[str, Any] = {
+    "id": "run-7/1",
+    "type": "user_message",
+    "turnId": "run-7",
+    "payload": {"text": "Which tests fail?"},
+}
+_CALL: Mapping[str, Any] = {
+    "id": "run-7/2",
+    "type": "tool_call",
+    "turnId": "run-7",
+    "payload": {"toolCallId": "call_1", "toolName": "shell", "args": {"command": "pytest -q"}},
+}
+_OF_THE_HOUSE: Mapping[str, Any] = {"type": "build_finished", "payload": {"status": "red"}}
 _LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
 
 _SEQUENCE = {"ge": 1, "le": LAST_SEQUENCE}
+_LINES_REFUSALS = tuple(error for error in BODY_REFUSALS if error not in (InvalidBody, InvalidJson, TooDeep))
 
 
 class EventController(Controller):
@@ -105,8 +169,10 @@ class EventController(Controller):
         "/events",
         operation_id="listEvents",
         summary="List events",
-        description="In ascending order. Go forwards with `after`, backwards with `before`, or begin `at` an event "
-        "with what is around it. `collapse` leaves out the pieces of what has become whole: a replay needs none.\n\n"
+        description="In ascending order. Go forwards with `after` (begin at 0, go on with `nextAfter`), backwards with "
+        "`before` (begin with the largest number, go on with `prevBefore`), or ask for the event `at` a sequence with "
+        "what is around it, half of the page ahead of it, and go on from there both ways. `collapse` leaves out the "
+        "pieces of what has become whole: a replay needs none.\n\n"
         "The sequences have no gap. Where a session was rebuilt by a newer version, they begin with a `reset`: what a "
         "reader has from before it is the older reading.",
         response_description="A page of events.",
@@ -131,13 +197,18 @@ class EventController(Controller):
         ] = None,
         at: Annotated[
             int | None,
-            QueryParameter(**_SEQUENCE, description="The event of this sequence, and what is around it."),
+            QueryParameter(
+                **_SEQUENCE,
+                description="The event of this sequence, and what is around it; without `after` and `before`.",
+            ),
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="The most events to answer.")] = 100,
         collapse: Annotated[
             bool, QueryParameter(description="Whether to leave out the pieces of what has become whole.")
         ] = False,
     ) -> Response[EventPage]:
+        if at is not None and (after or before is not None):
+            raise _contradiction()
         async with pool.connection() as conn:
             found = await events.get_events(
                 conn, session_id, after=after, before=before, at=at, limit=limit, collapse=collapse
@@ -154,24 +225,33 @@ class EventController(Controller):
         "/events",
         operation_id="appendEvents",
         summary="Append events",
-        description="One event, a list of them, or NDJSON. All are stored or none. `id`, `timestamp` and `sessionId` "
-        "may be left out; an `id` makes the append repeatable. Types and keys that Ash does not know are kept.",
+        description="One event, a list of them, or NDJSON. All are stored or none. `id` and `timestamp` "
+        "may be left out; an `id` makes the append repeatable. Types and keys that Ash does not know are kept. The "
+        "session and the sequences of an event are given by where it is appended, whatever it says of them.",
         response_description="They are stored.",
-        responses=refusals(
-            *WRITES,
-            *BODY_REFUSALS,
-            SessionNotFound,
-            MessageTooLarge,
-            BatchTooLarge,
-            EmptyBatch,
-            IdConflict,
-            DuplicateInBatch,
-            NulByte,
-        ),
+        responses={
+            200: ResponseSpec(
+                PostedEvents, description="All of them were stored before.", generate_examples=False
+            ),
+            **refusals(
+                *WRITES,
+                *BODY_REFUSALS,
+                SessionNotFound,
+                MessageTooLarge,
+                BatchTooLarge,
+                EmptyBatch,
+                IdConflict,
+                DuplicateInBatch,
+                NulByte,
+            ),
+        },
         operation_class=operation(
             body={
-                JSON: json_list_of(ChatEvent, one=EXAMPLE),
-                NDJSON: text("One event per line.", line=msgspec.json.encode(EXAMPLE).decode() + "\n"),
+                JSON: json_list_of(NewEvent, one=_NEW, several=[_NEW, _CALL], of_another_type=_OF_THE_HOUSE),
+                NDJSON: text(
+                    "One event per line; blank lines are passed over.",
+                    lines="".join(f"{msgspec.json.encode(each).decode()}\n" for each in (_NEW, _CALL)),
+                ),
             }
         ),
     )
@@ -181,14 +261,14 @@ class EventController(Controller):
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         if not sent:
             raise EmptyBatch("The batch holds no event.")
-        if len(sent) > _MOST_IN_BATCH:
-            raise BatchTooLarge(f"At most {_MOST_IN_BATCH} events are taken at once.")
-        new = [_checked(event, index, session_id, state) async for index, event in in_turns(enumerate(sent))]
+        _check_count(sent)
+        read = partial(_read, state.settings)
+        new = [await aside(read, each) async for each in in_turns(sent)]
         async with pool.connection() as conn:
             stored = await events.append_events(conn, session_id, new)
         state.hub.wake(session_id)
         made = PostedEvents(events=[PostedEvent(**each._asdict()) for each in stored])
-        return Response(made, status_code=201 if any(each.created for each in stored) else 200)
+        return Response(made, status_code=_status(stored))
 
     @post(
         "/chunks",
@@ -196,12 +276,29 @@ class EventController(Controller):
         summary="Append pieces of a stream",
         description="NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message "
         "of kind `chunk`, `record` or `message`, and becomes events in the same transaction. What is no record of the "
-        "format becomes a `raw` event: no line ends a stream.",
-        response_description="They are stored.",
-        responses=refusals(
-            *WRITES, *BODY_REFUSALS, SessionNotFound, MessageTooLarge, BatchTooLarge, EmptyBatch, NulByte
+        "format becomes a `raw` event: no line ends a stream. A line that carries the provider's own `uuid` is stored "
+        "once, however often it is sent. With `end` the body may be empty.",
+        response_description="They are stored: what each line is now, in their order.",
+        responses={
+            200: ResponseSpec(
+                AppendedMessages,
+                description="Nothing is new: there was no line, or each was stored before.",
+                generate_examples=False,
+            ),
+            **refusals(
+                *WRITES,
+                *_LINES_REFUSALS,
+                SessionNotFound,
+                MessageTooLarge,
+                BatchTooLarge,
+                EmptyBatch,
+                IdConflict,
+                NulByte,
+            ),
+        },
+        operation_class=operation(
+            body={NDJSON: text("The lines of the stream; blank ones are passed over.", line=_LINE)}
         ),
-        operation_class=operation(body={NDJSON: text("The lines of the stream.", line=_LINE)}),
     )
     async def append_chunks(
         self,
@@ -219,9 +316,8 @@ class EventController(Controller):
     ) -> Response[AppendedMessages]:
         lines = read_lines(await read_body(request, NDJSON))
         if not lines and not end:
-            raise EmptyBatch
-        if len(lines) > _MOST_IN_BATCH:
-            raise BatchTooLarge(f"At most {_MOST_IN_BATCH} lines are taken at once.")
+            raise EmptyBatch("The body holds no line.")
+        _check_count(lines)
         for index, line in enumerate(lines):
             check_size(line.content, state.settings, index)
         describe = partial(_describe, session_id, source)
@@ -229,7 +325,8 @@ class EventController(Controller):
         async with pool.connection() as conn:
             stored = await messages.append(conn, session_id, new, ends=end)
         state.hub.wake(session_id)
-        return report(stored)
+        made = AppendedMessages(messages=[AppendedMessage(**each._asdict()) for each in stored])
+        return Response(made, status_code=_status(stored))
 
     @post(
         "/end",
@@ -257,35 +354,103 @@ def _describe(session_id: UUID, source: str | None, line: Any) -> messages.NewMe
     return new_message(session_id, line.content, source=source)
 
 
-def _read_json(body: Body) -> list[Event]:
-    sent = decode_body(body.text, _decoder)
-    return sent if isinstance(sent, list) else [sent]
+class _Sent(NamedTuple):
+    """An event as it came."""
+
+    content: str
+    number: int
+    """Of it in the batch, counted from 0."""
+    path: str
+    """Where in the body it is; of a line it is the body's own."""
 
 
-def _read_lines(body: Body) -> list[Event]:
-    return [decode_body(line.content, _line_decoder) for line in read_lines(body)]
+def _read_json(body: Body) -> list[_Sent]:
+    """The events are not decoded yet: each has to be of the size of one, and they take their time."""
+    if not body.text.lstrip().startswith("["):
+        return [_Sent(body.text, 0, "$")]
+    pieces = decode_body(body.text, _several)
+    first = enumerate(islice(pieces, _MOST_IN_BATCH + 1))
+    return [_Sent(bytes(piece).decode(), number, f"$[{number}]") for number, piece in first]
+
+
+def _read_lines(body: Body) -> list[_Sent]:
+    return [_Sent(line.content, number, "$") for number, line in enumerate(read_lines(body))]
 
 
 _READERS = {JSON: _read_json, NDJSON: _read_lines}
 
 
-def _checked(sent: Event, index: int, session_id: UUID, state: State) -> Event:
-    """The event with what a writer may leave out. Raises InvalidBody, TooDeep or MessageTooLarge."""
-    filled = {
-        "id": str(uuid7()),
-        "timestamp": time.time_ns() // 1_000_000,
-        **sent,
-        "sessionId": str(session_id),
-    }
-    if nests_deeper(filled, MAX_DEPTH):
-        raise TooDeep(f"At most {MAX_DEPTH} levels are read.", index=index)
-    check_size(msgspec.json.encode(filled).decode(), state.settings, index)
+def _read(settings: Settings, sent: _Sent) -> Event:
+    """The event, with an id where it has none. Raises InvalidJson, InvalidBody, TooDeep or MessageTooLarge."""
+    check_size(sent.content, settings, sent.number)
     try:
-        read_event(filled)
+        event = decode_body(sent.content, _anything)
+    except AshError as error:
+        error.index = sent.number
+        raise
+    if not isinstance(event, dict):
+        raise _invalid(sent, sent.path, "Expected an object")
+    if nests_deeper(event, MAX_DEPTH):
+        raise TooDeep(f"At most {MAX_DEPTH} levels are read.", index=sent.number)
+    event = {"id": str(uuid7()), **{name: event[name] for name in event if name not in _OF_ITS_PLACE}}
+    _check(event, sent)
+    return event
+
+
+_OF_ITS_PLACE = frozenset({"sessionId", "sequence", "messageSequence"})
+"""What the log says of an event, and not its writer."""
+
+
+def _check(event: Event, sent: _Sent) -> None:
+    try:
+        read_event({"timestamp": 0, "sessionId": "", **event})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        path = ".".join(["$", *(str(part) for part in first["loc"] if part != filled.get("type"))])
-        raise InvalidBody(
-            f"{first['msg']} at {path}.", index=index, errors=[{"path": path, "message": first["msg"]}]
-        ) from None
-    return filled
+        place = first["loc"][1:] if event.get("type") in EVENT_TYPES else first["loc"]
+        raise _invalid(sent, sent.path + _path(place), _message(first)) from None
+
+
+def _path(place: Sequence[int | str]) -> str:
+    """What follows a number is the type of the block there, which is no part of the path."""
+    followed = zip(place, ("", *place), strict=False)
+    return "".join(_step(part) for part, before in followed if not isinstance(before, int))
+
+
+def _step(part: int | str) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def _message(error: ErrorDetails) -> str:
+    """What is wrong, without the value, which some messages quote."""
+    return _WORDS.get(error["type"], error["msg"])
+
+
+_WORDS: Mapping[str, str] = {
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+    "union_tag_invalid": "Input should be a block of a known type",
+    "union_tag_not_found": "Input should be a block, which has a type",
+}
+
+
+def _invalid(sent: _Sent, path: str, message: str) -> InvalidBody:
+    return InvalidBody(
+        f"{message} at {path}.", index=sent.number, errors=[{"path": path, "message": message}]
+    )
+
+
+def _contradiction() -> InvalidParameter:
+    message = "It stands alone, without after and before."
+    return InvalidParameter(
+        "'at' is the middle of a page, 'after' and 'before' are its ends.",
+        errors=[{"path": "at", "message": message}],
+    )
+
+
+def _check_count(sent: Sequence[object]) -> None:
+    if len(sent) > _MOST_IN_BATCH:
+        raise BatchTooLarge(f"At most {_MOST_IN_BATCH} lines or events are taken at once.")
+
+
+def _status(stored: Iterable[events.PostedEvent | messages.Appended]) -> int:
+    return 201 if any(each.created for each in stored) else 200

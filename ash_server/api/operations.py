@@ -38,6 +38,10 @@ def json_of(model: type, **examples: Any) -> OpenAPIMediaType:
     return OpenAPIMediaType(schema=reference(model), examples=_examples(examples))
 
 
+def json_of_any(*models: type, **examples: Any) -> OpenAPIMediaType:
+    return OpenAPIMediaType(schema=Schema(any_of=list(map(reference, models))), examples=_examples(examples))
+
+
 def json_list_of(model: Any, **examples: Any) -> OpenAPIMediaType:
     """One, or a list of them."""
     several = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=1000)

@@ -9,9 +9,10 @@ import asyncio
 import re
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Sequence
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from litestar import Controller, Request, Response, WebSocket, get, websocket
@@ -23,7 +24,6 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
-from litestar.utils.exceptions import get_exception_handler  # type: ignore[attr-defined]
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ash_server.api.admission import admit_own_origin
@@ -33,7 +33,7 @@ from ash_server.api.operations import json_of, operation, text
 from ash_server.api.pool import Pool
 from ash_server.api.problems import HANDLERS, READS, refusals
 from ash_server.db.events import StoredEvent, check_cursor
-from ash_server.db.spans import Place, place_of
+from ash_server.db.spans import Place, Span, get_span, get_turn, place_of
 from ash_server.errors import (
     CursorAhead,
     InvalidParameter,
@@ -41,14 +41,10 @@ from ash_server.errors import (
     SessionNotFound,
     UpgradeRequired,
 )
-from ash_server.live import Hub
-from ash_server.topics import TopicMessages, messages_between, told, turn_that_ends
-from ash_shared.events import ChatEvent
+from ash_server.live import FOLLOWS, Hub, News
+from ash_server.topics import NOTHING, TopicMessages, told_of
+from ash_shared.events import CHUNKS, ChatEvent
 from ash_shared.message import LAST_SEQUENCE
-
-FOLLOWS = "ash.follows"
-"""Marks the scope of a connection that is followed on: who does not take what it is sent can be hung up on, since it
-comes back with its cursor."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -60,12 +56,16 @@ _FRAMES, _SECONDS = 20, 1.0
 """So many frames a client may send in so many seconds: it has nothing to say."""
 _TOO_MANY, _TOO_LARGE, _BINARY, _RESTARTS, _DELETED = 1008, 1009, 1003, 1012, 4404
 
+_CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
 _OWN_NAMES = frozenset({"caught_up", "closed"})
 _NOT_IN_A_LINE = re.compile(r"[\x00-\x1f\x7f]")
 _CURSOR = re.compile(r"[0-9]{1,16}")
 
+T = TypeVar("T")
+
 After = Annotated[
-    int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Begin behind this sequence: what comes after it.")
+    int,
+    QueryParameter(ge=0, le=LAST_SEQUENCE, description="Begin behind this sequence: what comes after it."),
 ]
 
 
@@ -113,7 +113,9 @@ class Frame(RootModel[EventFrame | CaughtUpFrame | StreamOutputFrame | MessageCo
 
 
 _EVENT = '{"sequence":8,"id":"e8","timestamp":1793611915002,"sessionId":"0199…","type":"assistant_chunk","payload":{…}}'
-_EXAMPLE = f'id: 8\nevent: assistant_chunk\ndata: {_EVENT}\n\nevent: caught_up\ndata: {{"sequence":8}}\n\n:\n\n'
+_EXAMPLE = (
+    f'id: 8\nevent: assistant_chunk\ndata: {_EVENT}\n\nevent: caught_up\ndata: {{"sequence":8}}\n\n:\n\n'
+)
 _FRAME = {"type": "caught_up", "data": {"sequence": 8}}
 
 
@@ -129,12 +131,12 @@ class Refusals(ASGIMiddleware):
         async def answer(message: Message) -> None:
             nonlocal begun
             error = sys.exc_info()[1]  # the framework closes while it handles what was raised
-            if message["type"] == "websocket.close" and not begun and isinstance(error, Exception):
-                if "websocket.http.response" in (scope.get("extensions") or {}):
-                    await _refuse(error, scope, receive, send)
-                    return
-            begun = begun or message["type"] == "websocket.accept"
-            await send(message)
+            can_answer = not begun and "websocket.http.response" in (scope.get("extensions") or {})
+            if message["type"] == "websocket.close" and can_answer and isinstance(error, Exception):
+                await _refuse(error, scope, receive, send)
+            else:
+                begun = begun or message["type"] == "websocket.accept"
+                await send(message)
 
         await next_app(scope, receive, answer)
 
@@ -161,7 +163,7 @@ class StreamController(Controller):
             answers={200: {EVENT_STREAM: text("Events, each ended by a blank line.", example=_EXAMPLE)}}
         ),
     )
-    async def stream(
+    async def stream(  # noqa: PLR0913  # one argument per parameter
         self,
         request: Request[Any, Any, Any],
         state: State,
@@ -236,14 +238,14 @@ def _cursor(last_event_id: str | None, after: int) -> int:
     if not _CURSOR.fullmatch(last_event_id) or int(last_event_id) > LAST_SEQUENCE:
         raise InvalidParameter(
             "Last-Event-ID is the id of an event of this stream.",
-            errors=[{"path": "Last-Event-ID", "message": "It must be a whole number, written in digits alone."}],
+            errors=[
+                {"path": "Last-Event-ID", "message": "It must be a whole number, written in digits alone."}
+            ],
         )
     return int(last_event_id)
 
 
-async def _written(
-    hub: Hub, session_id: UUID, after: int, *, collapse: bool
-) -> AsyncGenerator[bytes, None]:
+async def _written(hub: Hub, session_id: UUID, after: int, *, collapse: bool) -> AsyncGenerator[bytes, None]:
     yield f"retry: {_RETRY}\n\n".encode()
     has_caught_up = False
     async with aclosing(hub.follow(session_id, after, collapse=collapse)) as following:
@@ -288,8 +290,6 @@ class _Telling:
         self._hub = hub
         self._session_id = session_id
         self._after = after
-        self._line = 0
-        """The last stored message ahead of the cursor."""
         self._told: Place | None = None
         """Up to where `stream_output` has told; None until all that was stored has been sent."""
 
@@ -297,37 +297,55 @@ class _Telling:
         """The code to close with, since the log is over or the server ends."""
         async with aclosing(self._hub.follow(self._session_id, self._after)) as following:
             async for news in following:
-                for event, frame in zip(news.events, news.form(_frames), strict=True):
-                    await self._socket.send_text(frame)
-                    self._after = event.sequence
-                    self._line = max(self._line, event.message_sequence or 0)
-                    if event.type == "turn_end":
-                        await self._tell_turn()
-                if self._told is not None:
-                    await self._tell_new()
-                elif news.caught_up:
-                    await self._catch_up()
+                await self._tell_events(news)
+                if self._told is not None and any(event.type not in CHUNKS for event in news.events):
+                    await self._tell_new(await self._place())
+                elif self._told is None and news.caught_up:
+                    self._told = await self._place()
+                    await self._send(_CAUGHT_UP % self._after)
         return _RESTARTS if self._hub.is_stopped() else _DELETED
 
-    async def _catch_up(self) -> None:
-        self._told = await self._place()
-        await self._socket.send_text(f'{{"type":"caught_up","data":{{"sequence":{self._after}}}}}')
+    async def _tell_events(self, news: News) -> None:
+        for event, frame in zip(news.events, news.form(_frames), strict=True):
+            await self._send(frame)
+            self._after = event.sequence
+            if event.type == "turn_end":
+                end = await self._place()
+                await self._tell_new(end)
+                await self._tell("message_complete", partial(get_turn, session_id=self._session_id, end=end))
 
-    async def _tell_turn(self) -> None:
-        if self._told is not None:
-            await self._tell_new()
-        end = await self._place()
-        await self._tell("message_complete", turn_that_ends, end)
+    async def _tell_new(self, end: Place) -> None:
+        start, self._told = self._told, end if self._told else None
+        if start and start.event < end.event:
+            span = partial(get_span, session_id=self._session_id, start=start, end=end)
+            await self._tell("stream_output", span)
 
-    async def _tell_new(self) -> None: ...
+    async def _tell(self, topic: str, span: partial[Coroutine[Any, Any, Span]]) -> None:
+        async def told() -> str | None:
+            read = await self._hub.ask(span)
+            return None if read is None else await asyncio.to_thread(told_of, read)
 
-    async def _place(self) -> Place: ...
+        data = await self._insist(told, topic, *span.keywords.values())
+        if data != NOTHING or topic == "message_complete":
+            await self._send(f'{{"type":"session.{self._session_id}.{topic}","data":{data}}}')
+
+    async def _place(self) -> Place:
+        place = partial(place_of, session_id=self._session_id, sequence=self._after)
+        return await self._insist(lambda: self._hub.ask(place), self._session_id, self._after)
+
+    async def _insist(self, do: Callable[[], Coroutine[Any, Any, T | None]], *work: Hashable) -> T:
+        while (done := await self._hub.share(work, do)) is None:
+            pass  # the database is away, which takes a moment to tell
+        return done
+
+    async def _send(self, frame: str) -> None:
+        await self._socket.send_text(frame)
 
 
 async def _hear(socket: WebSocket[Any, Any, Any]) -> int | None:
     """The code to close with, since the client says what it should not. None where it is gone."""
     time = asyncio.get_running_loop().time
-    times: deque[float] = deque([-_SECONDS], maxlen=_FRAMES)
+    times: deque[float] = deque(maxlen=_FRAMES)
     while (message := await socket.receive())["type"] == "websocket.receive":
         if message.get("bytes") is not None:
             return _BINARY
@@ -356,11 +374,11 @@ async def _refuse(error: Exception, scope: Scope, receive: Receive, send: Send) 
     """With the problem that a request would be answered with."""
     asked: Any = {**scope, "type": "http", "method": "GET"}
     request: Request[Any, Any, Any] = Request(asked)
-    handler = get_exception_handler(HANDLERS, error)
+    handler: Any = next(HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS)
     response: Response[Any] = handler(request, error)
 
     async def as_websocket(message: Message) -> None:
         await add_headers(message, asked)
-        await send({**message, "type": f"websocket.{message['type']}"})  # type: ignore[typeddict-item, arg-type, misc]
+        await send({**message, "type": f"websocket.{message['type']}"})  # type: ignore[arg-type]
 
     await response.to_asgi_response(app=None, request=request)(asked, receive, as_websocket)

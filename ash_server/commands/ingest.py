@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from tempfile import SpooledTemporaryFile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 from uuid import uuid4
 
 from ash_server.commands.remote import AWAY, LATER, NotAsh, Refused, Server, as_uuid
@@ -39,6 +39,8 @@ _HEAD_LINES = 100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _AFTER_INTERRUPT = 2.0
 """Seconds that the program ahead, which was interrupted too, has for its last lines."""
+_HARD = 2
+"""Who interrupts so often wants the end now."""
 _RARELY = 30.0
 _SHOWN = 5
 
@@ -153,7 +155,7 @@ class Progress:
 
     def __init__(self) -> None:
         # Where both are the same terminal, a line that is written anew would run into what passes.
-        self._is_live = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._is_live = _is_terminal(sys.stderr) and not _is_terminal(sys.stdout)
         self._shown = ""
         self._at = time.monotonic()
         self._complaints = 0
@@ -196,8 +198,8 @@ class Sender:
         self.stored = self.refused = 0
         self.session: str | None = None
         self.source = wishes.source
-        self.failure: str | None = None
-        """Why nothing more is sent."""
+        self.is_done = False
+        """Whether all is stored, or refused for what it is."""
         self.last_answer = time.monotonic()
         self._server = server
         self._wishes = wishes
@@ -215,8 +217,8 @@ class Sender:
                 self._progress.count(self.stored, self._backlog.read - self.stored - self.refused)
             if self.session and self._wishes.ends:
                 self._reach("POST", f"/api/sessions/{self.session}/end")
+            self.is_done = True
         except AshError as error:
-            self.failure = error.detail
             self._progress.say(f"nothing more is sent, all is passed on: {error.detail}")
 
     def _next(self) -> list[Line] | None:
@@ -229,7 +231,8 @@ class Sender:
     def _open(self, lines: Sequence[Line]) -> bool:
         """Whether the session is known; it is not yet while no line has told the format."""
         self.source = self.source or next(filter(None, map(_source_of, lines[:_HEAD_LINES])), None)
-        if self.source is None and len(lines) < _HEAD_LINES and not self._backlog.has_ended:
+        may_come = len(lines) < _HEAD_LINES and sum(line.size for line in lines) < _MOST_BYTES
+        if self.source is None and may_come and not self._backlog.has_ended:
             return False
         self.session = self._session()
         if self._wishes.prompt is not None:
@@ -295,7 +298,7 @@ class Sender:
     def _reach(self, method: str, path: str, body: Any = None) -> Any:
         """The answer, however long the server is away. Raises Refused, NotAsh."""
         pause = _FIRST_PAUSE
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         while True:
             try:
                 answer = self._server.ask(method, path, data)
@@ -338,7 +341,7 @@ def ingest(server: Server, wishes: Wishes) -> int:
         backlog.end()
         _wait(thread, sender, wishes.wait, interrupts)
     progress.end()
-    if not thread.is_alive() and sender.failure is None:
+    if sender.is_done:
         _sum_up(server, sender, wishes)
         return 1 if sender.refused else 0
     _save(sender, wishes, backlog, settings)
@@ -358,7 +361,7 @@ class _Interrupts:
 
     def note(self, *_: object) -> None:
         self.count += 1
-        self.reads_until = 0.0 if self.count > 1 else time.monotonic() + _AFTER_INTERRUPT
+        self.reads_until = 0.0 if self.count >= _HARD else time.monotonic() + _AFTER_INTERRUPT
 
 
 @contextmanager
@@ -373,7 +376,7 @@ def _signals() -> Iterator[_Interrupts]:
 
 
 def _pass_through(backlog: Backlog, interrupts: _Interrupts, progress: Progress) -> None:
-    source, target = sys.stdin.fileno(), _Target(progress)
+    source, target = sys.stdin.fileno(), _Target(interrupts, progress)
     keep: Callable[[bytes], None] = backlog.add
     while time.monotonic() < interrupts.reads_until:
         if not select.select([source], [], [], 0.2)[0]:
@@ -396,20 +399,23 @@ def _drop(_: bytes) -> None:
 class _Target:
     """Standard output, as long as somebody reads it: what is stored does not depend on that."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._file = sys.stdout.fileno()
-        self._is_open = True
+    def __init__(self, interrupts: _Interrupts, progress: Progress) -> None:
+        self._file = sys.stdout.fileno() if sys.stdout else None
+        self._interrupts = interrupts
         self._progress = progress
 
     def write(self, data: bytes) -> None:
+        """In pieces that never block, so that who does not read keeps nobody from ending this."""
         rest = memoryview(data)
-        while rest and self._is_open:
+        while rest and self._file is not None and self._interrupts.count < _HARD:
+            if not select.select([], [self._file], [], 0.2)[1]:
+                continue
             try:
-                rest = rest[os.write(self._file, rest) :]
+                rest = rest[os.write(self._file, rest[: select.PIPE_BUF]) :]
             except BlockingIOError:
-                select.select([], [self._file], [], 1)
+                continue
             except OSError as error:
-                self._is_open = False
+                self._file = None
                 if not isinstance(error, BrokenPipeError):
                     self._progress.say(f"nothing more is passed on: {error.strerror}")
 
@@ -461,6 +467,10 @@ def _lines(count: int) -> str:
     return "1 line" if count == 1 else f"{count:,} lines"
 
 
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
 def _source_of(line: Line) -> str | None:
-    source = read_raw(line.data or b"").source(None)
+    source = read_raw(line.data or b"", None).source(None)
     return None if source == "unknown" else source

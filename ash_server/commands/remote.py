@@ -71,7 +71,7 @@ class Server(NamedTuple):
             connection.request(method, address.path + path, data, headers)
             response = connection.getresponse()
             if response.status >= 400:
-                raise Refused(response.status, _problem(response))
+                raise _refusal(response)
             yield response
 
 
@@ -130,9 +130,12 @@ def _decoded(response: HTTPResponse) -> Any:
         raise NotAsh from error
 
 
-def _problem(response: HTTPResponse) -> Mapping[str, Any]:
+def _refusal(response: HTTPResponse) -> AshError:
+    """Without a problem of Ash it is the word of somebody else, who may stand in front of it for a while."""
     try:
         problem = json.loads(response.read())
     except ValueError:
-        return {}
-    return problem if isinstance(problem, dict) else {}
+        problem = None
+    if isinstance(problem, dict) and "code" in problem:
+        return Refused(response.status, problem)
+    return Refused(response.status, {}) if response.status in LATER else NotAsh()

@@ -176,24 +176,27 @@ class Counters(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 async def append_events(
     conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
 ) -> list[PostedEvent]:
-    """Stores all of them or none. Their envelopes have been checked; their session is this one, whatever they name.
+    """Stores all of them or none. Their envelopes have been checked; their session is this one, whatever they name,
+    and their time that of storing, where they name none.
 
     An event whose id is stored already is answered with the sequence it has, if it is the same. Raises IdConflict,
     DuplicateInBatch, SessionNotFound, NulByte.
     """
-    events = [_own(event, session_id) for event in events]
+    sent, now = events, milliseconds()
+    events = [_own(event, session_id, now) for event in sent]
     _check(events)
     if all(event["type"] not in _TURNING for event in events):
         try:
             return await _post(conn, session_id, events)
         except UniqueViolation:
             pass
-    return await _post_new(conn, session_id, events)
+    return await _post_new(conn, session_id, events, sent)
 
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
@@ -364,9 +367,9 @@ _TURNING = frozenset({"turn_start", "turn_end", "user_message", "tool_call", "to
 """Events that derived ones have to know of."""
 
 
-def _own(event: Event, session_id: UUID) -> Event:
+def _own(event: Event, session_id: UUID, now: int) -> Event:
     own = {name: value for name, value in event.items() if name not in ("sequence", "messageSequence")}
-    return {**own, "sessionId": str(session_id)}
+    return {"timestamp": now, **own, "sessionId": str(session_id)}
 
 
 def _check(events: Sequence[Event]) -> None:
@@ -390,7 +393,9 @@ async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
     return [PostedEvent(event["id"], each, True) for event, each in zip(events, sequences, strict=True)]
 
 
-async def _post_new(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[PostedEvent]:
+async def _post_new(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
+) -> list[PostedEvent]:
     """Those that are not stored yet, under the lock."""
     async with conn.transaction():
         counters = await lock(conn, session_id)
@@ -400,7 +405,7 @@ async def _post_new(conn: AsyncConnection, session_id: UUID, events: Sequence[Ev
         normalizer = Normalizer(state=counters.normalizer_state)
         for index, event in enumerate(events):
             known = stored.get(event["id"])
-            if known is not None and known[1] != _encode(event).decode():
+            if known is not None and not _is_same(known[1], event, timed="timestamp" in sent[index]):
                 raise IdConflict("Another event of the session has this id.", index=index)
             if known is None:
                 last += 1
@@ -411,6 +416,13 @@ async def _post_new(conn: AsyncConnection, session_id: UUID, events: Sequence[Ev
             await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
             await conn.execute(_TOUCH, [session_id])
     return places
+
+
+def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
+    """Whether it is the event that is stored; one without a time of its own has that of its first storing."""
+    known = msgspec.json.decode(stored)
+    told = event if timed else {**event, "timestamp": known["timestamp"]}
+    return _encode_sorted(known) == _encode_sorted(told)
 
 
 # --- Reading

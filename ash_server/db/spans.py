@@ -19,9 +19,8 @@ _MOST_BYTES = 512 * 1024
 _HEAD = 20
 """So many first lines tell which session it is, and which client wrote it."""
 
-# The line of an event, and where the line lies that comes after all lines ahead of the event.
 _TURN = """
-    SELECT sequence, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
+    SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
     FROM events WHERE session_id = %b AND sequence <= %b AND type = 'turn_start'
     ORDER BY sequence DESC LIMIT 1
 """
@@ -89,10 +88,11 @@ async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Pl
     return Place(*found) if found else Place(0, 0)
 
 
-async def start_of_turn(conn: AsyncConnection, session_id: UUID, end: int) -> Place:
-    """The place ahead of the turn that this event ends."""
-    found = await (await conn.execute(_TURN, [session_id, end])).fetchone()
-    return Place(found[0] - 1, found[1]) if found else Place(end - 1, 0)
+async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
+    """The turn whose last event is the last one ahead of this place."""
+    found = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
+    start = Place(*found) if found else Place(end.event - 1, end.line)
+    return await get_span(conn, session_id, start, end)
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
@@ -113,4 +113,3 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
 
 async def _lines(conn: AsyncConnection, session_id: UUID, after: int, limit: int) -> list[StoredMessage]:
     return await list_lines(conn, session_id, after=after, limit=limit, most_bytes=_MOST_BYTES)
-

