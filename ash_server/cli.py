@@ -239,7 +239,9 @@ def ingest(
 def _resumed(place: str) -> tuple[str, int]:
     run, _, number = place.rpartition("/")
     if not run or not number.isdecimal() or number == "0":
-        raise click.UsageError("--resume takes RUN/LINE, as `ash ingest` told it, for example 3f0c9a7e55d1b2c4/12.")
+        raise click.UsageError(
+            "--resume takes RUN/LINE, as `ash ingest` told it, for example 3f0c9a7e55d1b2c4/12."
+        )
     return run, int(number)
 
 
@@ -276,9 +278,8 @@ def tail(
     from ash_server.commands import tail as command
     from ash_server.commands.remote import server_at
 
-    start = command.Start(after, last)
-    show = command.show_json() if as_json else command.View().show
-    return command.tail(server_at(url), session, start, command.Until(follows, until_end), show)
+    wishes = command.Wishes(after, last, follows, until_end, as_json)
+    return command.tail(server_at(url), session, wishes)
 
 
 @ash.command(hidden=True)
@@ -468,13 +469,16 @@ def show_events(session: str, *, after: int, limit: int, collapse: bool, as_json
     from ash_server.commands.store import with_store
 
     show = command.show_json if as_json else command.show_view
-    page = {"after": after, "limit": limit, "collapse": collapse}
-    with_store(partial(command.print_events, reference=session, show=show, page=page))
+    with_store(
+        lambda conn: command.print_events(conn, session, show, after=after, limit=limit, collapse=collapse)
+    )
 
 
 @events.command()
 @click.argument("sessions", metavar="[SESSION...]", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every session, also those that this version derived.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every session, also those that this version derived."
+)
 def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
     """Derive events anew from the stored lines, with this version's normaliser.
 
@@ -487,7 +491,9 @@ def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
     from ash_server.commands.store import with_store
 
     rebuilt = with_store(partial(command.rebuild, references=sessions, everything=everything))
-    click.echo(f"{rebuilt.sessions} sessions, {rebuilt.messages} messages read, {rebuilt.events} events derived")
+    click.echo(
+        f"{rebuilt.sessions} sessions, {rebuilt.messages} messages read, {rebuilt.events} events derived"
+    )
 
 
 @ash.group()

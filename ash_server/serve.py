@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -54,6 +55,7 @@ def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) 
         ws_ping_interval=BEAT,
         ws_per_message_deflate=False,  # a window of memory for each client, and time for each of them
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_refused_upgrade)
     _Server(config, on_ready, lambda: app.state.hub.stop()).run(sockets=[listener])
 
 
@@ -113,6 +115,11 @@ class _Server(uvicorn.Server):
         """
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+def _is_no_refused_upgrade(record: logging.LogRecord) -> bool:
+    """uvicorn takes an upgrade that was refused with an answer for one that was not answered."""
+    return record.msg != "ASGI callable returned without completing handshake."
 
 
 def _is_followed_on(connection: Any) -> bool:

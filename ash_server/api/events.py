@@ -11,9 +11,8 @@ from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
-from pydantic import MISSING, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails
+from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
 from ash_server.api.messages import AppendedMessage, AppendedMessages, read_lines
@@ -63,13 +62,30 @@ class EventPage(BaseModel):
     """The `before` of the page ahead of this one, where there may be one."""
 
 
+def _by_type() -> list[dict[str, Any]]:
+    """The payload by the type, as in ChatEvent, whose envelope is another."""
+    other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
+    return [*map(_typed, get_args(get_args(KnownEvent.__value__)[0])), other]
+
+
+def _typed(model: type[BaseModel]) -> dict[str, Any]:
+    type, payload = (model.model_fields[name].annotation for name in ("type", "payload"))
+    properties = {
+        "type": {"const": get_args(type)[0], "type": "string"},
+        "payload": {"$ref": f"#/components/schemas/{getattr(payload, '__name__', '')}"},
+    }
+    return {"type": "object", "properties": properties, "required": ["type", "payload"]}
+
+
 class NewEvent(BaseModel):
     """An event to append: as a ChatEvent, of which nothing but `type` and `payload` is needed.
 
     A payload of a type that Ash knows has to be what that type promises. Other types and other keys are kept.
     """
 
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="allow", use_attribute_docstrings=True, json_schema_extra={"anyOf": _by_type()}
+    )
 
     id: str | MISSING = Field(
         default=MISSING, min_length=1, max_length=255, json_schema_extra=dict(WITHOUT_NUL)
@@ -82,28 +98,6 @@ class NewEvent(BaseModel):
     response_id: str | MISSING = Field(default=MISSING, alias="responseId")
     record_id: str | MISSING = Field(default=MISSING, alias="recordId")
     payload: dict[str, Any]
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """The payload by the type, as in ChatEvent, whose envelope is another."""
-        written = handler(schema)
-        models = get_args(get_args(KnownEvent.__value__)[0])
-        known = [_typed(model, handler) for model in models]
-        other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
-        handler.resolve_ref_schema(written)["anyOf"] = [*known, other]
-        return written
-
-
-def _typed(model: type[BaseModel], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    fields = model.model_fields
-    payload: Any = fields["payload"].annotation
-    properties = {
-        "type": {"const": get_args(fields["type"].annotation)[0], "type": "string"},
-        "payload": handler(payload.__pydantic_core_schema__),
-    }
-    return {"type": "object", "properties": properties, "required": ["type", "payload"]}
 
 
 class PostedEvent(BaseModel):
@@ -132,16 +126,30 @@ class Ended(BaseModel):
     """How many events closed what was open: 0 where nothing was."""
 
 
-EXAMPLE: Mapping[str, Any] = {
+_PLACE = {
+    "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+    "turnId": "5b0c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
+}
+_CALLED = {
+    "sequence": 7,
+    "messageSequence": 12,
     "id": "0b1c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
     "timestamp": 1793611915002,
-    "sessionId": "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
-    "type": "assistant_done",
-    "turnId": "t1",
+    **_PLACE,
+    "type": "tool_call",
     "responseId": "msg_01",
-    "payload": {"text": "Done."},
+    "recordId": "5b0c",
+    "payload": {"toolCallId": "toolu_01", "toolName": "Bash", "args": {"command": "pytest -q"}},
 }
-_STORED = {"sequence": 7, "messageSequence": 12, **EXAMPLE}
+_ANSWERED = {
+    "sequence": 8,
+    "messageSequence": 13,
+    "id": "c2f1a0d3-3f7e-5a0b-8f0e-6f0f3a6c1b52",
+    "timestamp": 1793611921877,
+    **_PLACE,
+    "type": "tool_result",
+    "payload": {"toolCallId": "toolu_01", "result": "1 failed: test_paths", "exitCode": 1},
+}
 _NEW: Mapping[str, Any] = {
     "id": "run-7/1",
     "type": "user_message",
@@ -178,7 +186,7 @@ class EventController(Controller):
         response_description="A page of events.",
         responses=refusals(*READS, SessionNotFound),
         operation_class=operation(
-            answers={200: {JSON: json_of(EventPage, page={"events": [_STORED], "nextAfter": 7})}}
+            answers={200: {JSON: json_of(EventPage, page={"events": [_CALLED, _ANSWERED], "nextAfter": 8})}}
         ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query

@@ -34,7 +34,9 @@ class ExportController(Controller):
         "instead, one on a line, without their sequences: a file that can be imported as it is.",
         response_description="The file.",
         responses=refusals(*READS, SessionNotFound),
-        operation_class=operation(answers={200: {NDJSON: text("The stored texts, or the events, one after the other.")}}),
+        operation_class=operation(
+            answers={200: {NDJSON: text("The stored texts, or the events, one after the other.")}}
+        ),
     )
     async def export(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
 import click
@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from rich.text import Text
 
 from ash_server.commands.store import one_session
-from ash_server.commands.tail import headline
+from ash_server.commands.story import headline
 from ash_server.commands.terminal import errors, output, visible, visible_json
 from ash_server.db.events import EventPage, StoredEvent, get_events, may_go_on
 from ash_server.db.rebuild import outdated_sessions, rebuild_events
@@ -29,7 +29,9 @@ class Derived(NamedTuple):
     events: int
 
 
-async def print_events(conn: AsyncConnection, reference: str, show: ShowEvents, page: EventPage) -> None:
+async def print_events(
+    conn: AsyncConnection, reference: str, show: ShowEvents, **page: Unpack[EventPage]
+) -> None:
     session = await one_session(conn, reference)
     found = await get_events(conn, session.id, **page)
     show(found, found[-1].sequence if may_go_on(found, page["limit"]) else None)
@@ -44,7 +46,9 @@ def show_json(found: list[StoredEvent], next_after: int | None) -> None:
 def show_view(found: list[StoredEvent], next_after: int | None) -> None:
     console = output()
     for stored in found:
-        console.print(_line(stored.sequence, msgspec.json.decode(stored.content)), no_wrap=True, overflow="ellipsis")
+        console.print(
+            _line(stored.sequence, msgspec.json.decode(stored.content)), no_wrap=True, overflow="ellipsis"
+        )
     if next_after is not None:
         errors().print(f"more: --after {next_after}", style="dim")
 
@@ -76,5 +80,5 @@ def _line(sequence: int, event: dict[str, Any]) -> Text:
     return Text.assemble(
         (f"#{sequence:<5} {moment}  ", "dim"),
         (f"{visible(event['type']):<17} ", "bold"),
-        indent + headline(event),
+        indent + visible(headline(event)),
     )

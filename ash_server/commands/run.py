@@ -13,8 +13,10 @@ from uuid import UUID
 import click
 
 from ash_server.app import create_app
+from ash_server.commands.terminal import complain
 from ash_server.database import open_database
 from ash_server.db.engine import connect
+from ash_server.db.rebuild import outdated_sessions, rebuild_events
 from ash_server.serve import address, listen, serve
 from ash_server.settings import Settings, check_exposure
 from ash_server.transfer.jsonl import import_file
@@ -42,6 +44,7 @@ def settings_with(host: str | None, port: int | None) -> Settings:
 def run_server(settings: Settings) -> None:
     with listen(settings.host, settings.port) as listener, open_database(settings) as url:
         where = address(listener)
+        asyncio.run(_tell_outdated(url))
         app = create_app(settings, database_url=url)
         serve(
             app,
@@ -57,12 +60,22 @@ def run_demo(settings: Settings) -> None:
         serve(app, listener, lambda: click.echo(_welcome(settings, address(listener), samples)))
 
 
+async def _tell_outdated(url: str) -> None:
+    async with await connect(url) as conn:
+        if outdated := len(await outdated_sessions(conn)):
+            complain(
+                f"{outdated} sessions have events of an older Ash, or none: `ash events rebuild` derives them"
+            )
+
+
 async def _import_samples(url: str) -> Samples:
     with as_file(files("ash_server") / "samples") as folder:
         async with await connect(url) as conn:
             imported = {
                 path.name: await import_file(conn, path, f"samples/{path.name}") for path in _samples(folder)
             }
+            for session_id in await outdated_sessions(conn):
+                await rebuild_events(conn, session_id)
     messages = sum(each.tally.counts.total() for each in imported.values())
     return Samples(len(imported), messages, imported[TOUR].session_id)
 

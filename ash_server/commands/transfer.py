@@ -32,7 +32,7 @@ from ash_server.transfer.files import (
     source_at,
     uncompressed,
 )
-from ash_server.transfer.jsonl import Imported, export_session, import_file
+from ash_server.transfer.jsonl import FORMS, Form, Imported, import_file
 from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import parent_of
 from ash_server.transfer.tally import Outcome, Problem, Tally

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import UUID, uuid5
 
 import msgspec
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
@@ -63,6 +63,8 @@ _POST = """
         UPDATE session_counters SET event_sequence = event_sequence + %(count)b
         WHERE session_id = %(session_id)b
         RETURNING event_sequence - %(count)b AS last, message_sequence
+    ), touched AS (
+        UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
     )
     INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
     SELECT %(session_id)b, last + place, type, message_sequence, 'posted', given_id, piece_of, content
@@ -201,7 +203,7 @@ async def append_events(
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
     """Closes what is open: the stream has ended. How many events that took. Raises SessionNotFound."""
-    async with conn.transaction():
+    async with conn.pipeline():
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
         new = ending(normalizer, session_id, counters.message_sequence)
@@ -275,7 +277,11 @@ def may_go_on(found: Sequence[StoredEvent], limit: int) -> bool:
 
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
-    found = await (await conn.execute(LOCK, [session_id])).fetchone()
+    return await _counters(await conn.execute(LOCK, [session_id]))
+
+
+async def _counters(locked: AsyncCursor) -> Counters:
+    found = await locked.fetchone()
     if not found:
         raise SessionNotFound
     return Counters(*found)
@@ -383,13 +389,13 @@ def _check(events: Sequence[Event]) -> None:
 
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[PostedEvent]:
+    touches = any(event["type"] not in CHUNKS for event in events)
     values = columns([NewEvent(event) for event in events])
-    posted = await conn.execute(_POST, {"session_id": session_id, "count": len(events), **values})
+    counted = {"session_id": session_id, "count": len(events), "touches": touches}
+    posted = await conn.execute(_POST, {**counted, **values})
     sequences = sorted(row[0] for row in await posted.fetchall())
     if not sequences:
         raise SessionNotFound
-    if any(event["type"] not in CHUNKS for event in events):
-        await conn.execute(_TOUCH, [session_id])
     return [PostedEvent(event["id"], each, True) for event, each in zip(events, sequences, strict=True)]
 
 
@@ -397,9 +403,10 @@ async def _post_new(
     conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
 ) -> list[PostedEvent]:
     """Those that are not stored yet, under the lock."""
-    async with conn.transaction():
-        counters = await lock(conn, session_id)
+    async with conn.pipeline():  # one transaction, as for messages
+        locked = await conn.execute(LOCK, [session_id])
         found = await conn.execute(_GIVEN, [session_id, [event["id"] for event in events]])
+        counters = await _counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await found.fetchall()}
         places, new, last = [], [], counters.event_sequence
         normalizer = Normalizer(state=counters.normalizer_state)

@@ -1,0 +1,195 @@
+"""`ash tail`: the log of a session as it grows, for a person or for a program.
+
+It keeps nothing but its cursor: when the server goes away it comes back with it, and what it shows has neither a gap
+nor anything twice.
+"""
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import closing, suppress
+from http.client import HTTPResponse
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from ash_server.commands.remote import AWAY, LATER, Refused, Server, find_session
+from ash_server.commands.story import Story
+from ash_server.commands.terminal import complain, output, visible_json
+from ash_server.errors import SessionNotFound
+from ash_shared.message import LAST_SEQUENCE
+
+_SILENCE = 45
+"""Seconds without even a heartbeat, after which the connection is taken for lost."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_LOOKS = 0.5
+"""Seconds until a session that is not there yet is looked for again."""
+
+
+class Wishes(NamedTuple):
+    after: int | None
+    last: int | None
+    """Begin with so many events from the end."""
+    follows: bool
+    until_end: bool
+    as_json: bool
+
+
+class Told(NamedTuple):
+    """One message of the stream."""
+
+    sequence: int | None
+    """None of what is not an event of the log, but tells of the stream."""
+    name: str
+    data: str
+
+
+class Lines:
+    """Each event on a line of standard output, as it came."""
+
+    def show(self, data: str) -> None:
+        print(visible_json(data) if sys.stdout.isatty() else data, flush=True)  # noqa: T201
+
+    def pause(self) -> None:
+        """Nothing is ever half written."""
+
+    def restart(self) -> None:
+        """A program sees it by the sequences."""
+
+
+def tail(server: Server, reference: str, wishes: Wishes) -> int:
+    """Until it is interrupted, which is how it ends, or until what the wishes say."""
+    show = Lines() if wishes.as_json else Story(output())
+    with suppress(KeyboardInterrupt):
+        return _Follower(server, wishes, show).run(reference)
+    show.pause()
+    return 0
+
+
+class _Follower:
+    def __init__(self, server: Server, wishes: Wishes, show: Lines | Story) -> None:
+        self._server = server
+        self._wishes = wishes
+        self._show = show
+        self._address = ""
+        self._cursor = 0
+        self._has_caught_up = False
+        self._is_open = self._is_begun = False
+        """Whether a turn is, and whether there was anything."""
+        self._said: str | None = None
+
+    def run(self, reference: str) -> int:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if not self._address and not self._find(reference):
+                    continue
+                with closing(self._stream()) as stream:
+                    for told in stream:
+                        pause = _FIRST_PAUSE
+                        self._take(told)
+                        if self._is_over():
+                            self._show.pause()
+                            return 0
+            except Refused as refused:
+                if refused.code == "session_not_found":
+                    self._say("the session was deleted")
+                    return 1
+                self._recover(refused)
+            except AWAY as error:
+                self._lose(str(error) or type(error).__name__)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _find(self, reference: str) -> bool:
+        session = find_session(self._server, reference)
+        if session is not None:
+            self._address = f"/api/sessions/{session['id']}/events"
+            self._cursor = self._start()
+            return True
+        if not self._wishes.follows:
+            raise SessionNotFound(f"no session goes by {reference!r}")
+        self._say(f"no session goes by {reference!r} yet; this waits for it, until Ctrl-C")
+        time.sleep(_LOOKS)
+        return False
+
+    def _start(self) -> int:
+        if self._wishes.last is None:
+            return self._wishes.after or 0
+        query = {"before": LAST_SEQUENCE, "limit": max(1, self._wishes.last), **self._form()}
+        found = self._server.ask("GET", f"{self._address}?{urlencode(query)}")["events"]
+        if not found:
+            return 0
+        return int(found[0]["sequence"]) - 1 if self._wishes.last else int(found[-1]["sequence"])
+
+    def _form(self) -> dict[str, str]:
+        """A person needs no pieces of what is whole already; a program gets the log."""
+        return {"collapse": "false" if self._wishes.as_json else "true"}
+
+    def _stream(self) -> Generator[Told, None, None]:
+        query = urlencode({"after": self._cursor, **self._form()})
+        path = f"{self._address}/stream?{query}"
+        with self._server.open("GET", path, accept="text/event-stream", seconds=_SILENCE) as response:
+            if self._said is not None:
+                self._said = None
+                self._complain(f"{self._server.url} answers")
+            yield from _messages(response)
+        self._lose("the connection has ended")
+
+    def _take(self, told: Told) -> None:
+        if told.sequence is None:
+            self._has_caught_up = self._has_caught_up or told.name == "caught_up"
+            return
+        if told.sequence <= self._cursor:
+            return
+        self._cursor, self._is_begun = told.sequence, True
+        if told.name in _TURNS:
+            self._is_open = _TURNS[told.name]
+        self._show.show(told.data)
+
+    def _is_over(self) -> bool:
+        if not self._has_caught_up:
+            return False
+        return not self._wishes.follows or (self._wishes.until_end and self._is_begun and not self._is_open)
+
+    def _recover(self, refused: Refused) -> None:
+        if refused.code == "cursor_ahead":
+            self._say("the log is shorter than what was seen of it: it begins anew")
+            self._show.restart()
+            self._cursor = 0
+        elif refused.status in LATER:
+            self._lose(refused.detail)
+        else:
+            raise refused
+
+    def _lose(self, reason: str) -> None:
+        self._say(f"{self._server.url} does not answer ({reason}); this goes on when it does")
+
+    def _say(self, text: str) -> None:
+        """Once, until something else is the matter."""
+        if self._said is None:
+            self._complain(text)
+        self._said = text
+
+    def _complain(self, text: str) -> None:
+        self._show.pause()
+        complain(text)
+
+
+_TURNS = {"turn_start": True, "turn_end": False, "reset": False}
+
+
+def _messages(response: HTTPResponse) -> Generator[Told, None, None]:
+    """Of a stream of server-sent events. One that is cut off is none."""
+    fields: dict[str, str] = {}
+    for line in response:
+        if line == b"\n":
+            if "data" in fields:
+                id = fields.get("id")
+                name = fields.get("event", "message")
+                if name == "closed" and id is None:
+                    return
+                yield Told(int(id) if id else None, name, fields["data"])
+            fields = {}
+        elif line.endswith(b"\n"):
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            fields[name] = value

@@ -1,0 +1,129 @@
+"""Clients that follow a session, come back whenever they lose their connection, and remember what they were told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from ash_server.db.engine import connect as connect_to_database
+from ash_server.db.events import get_events_since
+
+Told = list[tuple[int, str]]
+"""Sequences and ids."""
+
+
+class Follower:
+    """Follows until it is cancelled."""
+
+    def __init__(self, address: str, session_id: UUID) -> None:
+        self.told: Told = []
+        self.own: list[tuple[str, Any]] = []
+        """What the server said of itself, and the topics, with the sequence of the last event ahead of each."""
+        self.connections = 0
+        self._url = f"{address}/api/sessions/{session_id}/events"
+        self._connection: asyncio.Task[None] | None = None
+
+    @property
+    def after(self) -> int:
+        return self.told[-1][0] if self.told else 0
+
+    async def run(self) -> None:
+        try:
+            while True:
+                self._connection = asyncio.create_task(self._try())
+                await asyncio.wait([self._connection])
+                await asyncio.sleep(0.02)
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """The connection is lost."""
+        if self._connection:
+            self._connection.cancel()
+
+    async def reaches(self, sequence: int) -> None:
+        while self.after < sequence:
+            await asyncio.sleep(0.01)
+
+    async def hears(self, name: str) -> Any:
+        while not (heard := [data for told, data in self.own if told == name]):
+            await asyncio.sleep(0.01)
+        return heard[-1]
+
+    async def _try(self) -> None:
+        try:
+            await self._read()
+        except (httpx.HTTPError, WebSocketException, OSError, ConnectionError):
+            await asyncio.sleep(0.05)
+
+    async def _read(self) -> None:
+        raise NotImplementedError
+
+
+class Browser(Follower):
+    """Over server-sent events."""
+
+    async def _read(self) -> None:
+        headers = {"Last-Event-ID": str(self.after)}
+        async with (
+            httpx.AsyncClient(timeout=httpx.Timeout(5, read=None)) as client,
+            client.stream("GET", f"{self._url}/stream", headers=headers) as answer,
+        ):
+            answer.raise_for_status()
+            self.connections += 1
+            fields: dict[str, str] = {}
+            async for line in answer.aiter_lines():
+                name, _, value = line.partition(": ")
+                fields[name] = value
+                if not line:
+                    self._hear(fields)
+                    fields = {}
+
+    def _hear(self, fields: dict[str, str]) -> None:
+        if "id" in fields:
+            event = json.loads(fields["data"])
+            assert (int(fields["id"]), fields["event"]) == (event["sequence"], event["type"])
+            self.told.append((event["sequence"], event["id"]))
+        elif "event" in fields:
+            self.own.append((fields["event"], json.loads(fields["data"])))
+
+
+class Socket(Follower):
+    """Over a WebSocket."""
+
+    async def _read(self) -> None:
+        url = f"ws{self._url.removeprefix('http')}/ws?after={self.after}"
+        async with connect(url, max_size=None, close_timeout=0.1) as socket:
+            self.connections += 1
+            async for frame in socket:
+                told = json.loads(frame)
+                if told["type"] == "event":
+                    self.told.append((told["data"]["sequence"], told["data"]["id"]))
+                else:
+                    self.own.append((told["type"].rpartition(".")[2], told.get("data")))
+
+
+@asynccontextmanager
+async def following(*followers: Follower) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each.run()) for each in followers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def stored(url: str, session_id: UUID) -> Told:
+    """What a reader from the beginning has to have been told."""
+    found: Told = []
+    async with await connect_to_database(url) as conn:
+        while events := await get_events_since(conn, session_id, found[-1][0] if found else 0):
+            found += [(each.sequence, json.loads(each.content)["id"]) for each in events]
+    return found

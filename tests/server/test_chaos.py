@@ -1,0 +1,160 @@
+"""Readers that miss nothing and see nothing twice, whatever ends: their connections, the listener, the server.
+
+ASH_CHAOS_EVENTS makes it longer, ASH_CHAOS_SEED repeats a run.
+"""
+
+import asyncio
+import os
+import random
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+import pytest
+
+from ash_server.db.engine import connect
+from ash_server.db.events import append_events
+from ash_server.db.sessions import create_session
+from ash_server.db.wake import notify
+from tests.server.followers import Browser, Follower, Socket, following, stored
+from tests.server.test_cli_serve import Running, running
+
+EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
+READERS = 12
+RECONNECTS = EVENTS // 50
+LISTENER_KILLS = 10
+SERVER_KILLS = 2
+
+KILL_LISTENER = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND query LIKE 'LISTEN%'
+"""
+
+
+class Chaos:
+    """One run: writers, and everything that goes wrong meanwhile."""
+
+    def __init__(self, url: str, session_id: UUID, other_id: UUID, seed: int) -> None:
+        self.url, self.session_id, self.other_id = url, session_id, other_id
+        self.random = random.Random(seed)
+        self.server: Running | None = None
+        self.written = 0
+        self.listener_kills = 0
+
+    def batch(self) -> list[dict[str, object]]:
+        """Chunks and whole texts, under ids that make it repeatable."""
+        size = min(self.random.choice([1, 1, 2, 5, 40]), EVENTS - self.written)
+        numbers = range(self.written, self.written + size)
+        self.written += size
+        return [
+            {
+                "id": f"event-{number}",
+                "timestamp": 1,
+                "sessionId": str(self.session_id),
+                "type": "assistant_done" if number % 7 == 0 else "assistant_chunk",
+                "turnId": "t",
+                "responseId": "r",
+                "payload": {"text": "x" * self.random.choice([3, 30, 3000])},
+            }
+            for number in numbers
+        ]
+
+    async def write_to_server(self) -> None:
+        async with httpx.AsyncClient(timeout=10) as client:
+            while self.written < EVENTS:
+                await self._post(client, self.batch())
+                await asyncio.sleep(self.random.uniform(0, 0.06))
+
+    async def _post(self, client: httpx.AsyncClient, batch: list[dict[str, object]]) -> None:
+        while True:
+            try:
+                assert self.server
+                url = f"{self.server.address}/api/sessions/{self.session_id}/events"
+                answer = await client.post(url, json=batch)
+                if answer.is_success:
+                    return
+            except httpx.HTTPError:
+                await asyncio.sleep(0.05)
+
+    async def write_to_database(self) -> None:
+        """As another process does; every fifth hint is lost."""
+        async with await connect(self.url) as conn:
+            while self.written < EVENTS:
+                await append_events(conn, self.session_id, self.batch())
+                if self.random.random() < 0.8:
+                    await notify(conn, [self.session_id])
+                await asyncio.sleep(self.random.uniform(0, 0.06))
+
+    async def hold_locks(self) -> None:
+        """Of another session all the time, of this one now and then."""
+        lock = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
+        async with await connect(self.url) as other, other.transaction():
+            await other.execute(lock, [self.other_id])
+            await append_events(other, self.other_id, [_event("held")])
+            async with await connect(self.url) as conn:
+                while self.written < EVENTS:
+                    async with conn.transaction():
+                        await conn.execute(lock, [self.session_id])
+                        await asyncio.sleep(self.random.uniform(0, 0.2))
+                    await asyncio.sleep(self.random.uniform(0, 0.5))
+
+    async def kill_listeners(self) -> None:
+        async with await connect(self.url) as conn:
+            while self.listener_kills < LISTENER_KILLS:
+                killed = await (await conn.execute(KILL_LISTENER)).fetchone()
+                self.listener_kills += killed[0] if killed else 0
+                await asyncio.sleep(self.random.uniform(0.1, 0.4))
+
+    async def kill_servers(self, lives: ExitStack, home: Path) -> None:
+        assert self.server
+        port = str(urlsplit(self.server.address).port)
+        for life in range(1, SERVER_KILLS + 1):
+            while self.written < EVENTS * life / (SERVER_KILLS + 1):
+                await asyncio.sleep(0.01)
+            self.server.process.kill()
+            self.server.process.wait()
+            await self.start(lives, home, port)
+
+    async def start(self, lives: ExitStack, home: Path, port: str = "0") -> None:
+        serve = running("serve", "--port", port, home=home, ASH_DATABASE_URL=self.url)
+        self.server = await asyncio.to_thread(lives.enter_context, serve)
+
+    async def drop_connections(self, readers: list[Follower]) -> None:
+        while sum(each.connections for each in readers) < RECONNECTS + READERS:
+            self.random.choice(readers).drop()
+            await asyncio.sleep(self.random.uniform(0, 0.1))
+
+
+def _event(id: str) -> dict[str, object]:
+    return {"id": id, "timestamp": 1, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
+
+
+async def test_every_reader_sees_every_event_once_and_in_order(database_url: str, tmp_path: Path) -> None:
+    seed = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))
+    print(f"ASH_CHAOS_SEED={seed}")
+    async with await connect(database_url) as conn:
+        session_id, other_id = [(await create_session(conn)).session.id for _ in range(2)]
+    chaos = Chaos(database_url, session_id, other_id, seed)
+    with ExitStack() as lives:
+        await chaos.start(lives, tmp_path)
+        assert chaos.server
+        kinds = [Browser, Socket] * (READERS // 2)
+        readers = [kind(chaos.server.address, session_id) for kind in kinds]
+        async with following(*readers), asyncio.timeout(60 + EVENTS / 100):
+            async with asyncio.TaskGroup() as work:
+                for write in (chaos.write_to_server, chaos.write_to_server, chaos.write_to_database):
+                    work.create_task(write())
+                work.create_task(chaos.hold_locks())
+                work.create_task(chaos.kill_listeners())
+                work.create_task(chaos.kill_servers(lives, tmp_path))
+                work.create_task(chaos.drop_connections(readers))
+            await asyncio.gather(*(each.reaches(EVENTS) for each in readers))
+
+    whole = await stored(database_url, session_id)
+    assert [sequence for sequence, _ in whole] == list(range(1, EVENTS + 1))
+    assert {id for _, id in whole} == {f"event-{number}" for number in range(EVENTS)}
+    assert [each.told for each in readers] == [whole] * READERS
+    print(f"{sum(each.connections for each in readers)} connections, {chaos.listener_kills} listeners killed")
