@@ -232,8 +232,8 @@ def ingest(
     from ash_server.commands.remote import server_at
 
     run, first = _resumed(resume) if resume else (command.new_run(), 1)
-    wishes = command.Wishes(name or f"stream-{run[:8]}", source, prompt, ends, wait, run, first)
-    return command.ingest(server_at(url), wishes)
+    server, name = server_at(url), name or command.made_up_name(run)
+    return command.ingest(server, command.Wishes(name, source, prompt, ends, wait, run, first))
 
 
 def _resumed(place: str) -> tuple[str, int]:
@@ -491,9 +491,8 @@ def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
     from ash_server.commands.store import with_store
 
     rebuilt = with_store(partial(command.rebuild, references=sessions, everything=everything))
-    click.echo(
-        f"{rebuilt.sessions} sessions, {rebuilt.messages} messages read, {rebuilt.events} events derived"
-    )
+    sessions_told = "1 session" if rebuilt.sessions == 1 else f"{rebuilt.sessions} sessions"
+    click.echo(f"{sessions_told}, {rebuilt.messages} messages read, {rebuilt.events} events written")
 
 
 @ash.group()

@@ -118,19 +118,20 @@ class Hub:
     ) -> AsyncGenerator[News, None]:
         """What lies behind the cursor, and what comes, until the hub stops or the session is deleted.
 
-        Goes on where the database is away for a while. The first news come at once, and some at least every `BEAT`
-        seconds, if need be without events. To collapse is to leave out the pieces of what is whole when it is read.
+        Goes on where the database is away for a while. That nothing more lies behind is told at once, and then
+        something at least every `BEAT` seconds, if need be without events. To collapse is to leave out the pieces of
+        what is whole when it is read.
         """
         time = asyncio.get_running_loop().time
-        due = time()
+        due, behind = time(), True
         with self._following(session_id) as (followed, woken):
             while not self._is_stopped and not followed.is_gone:
                 woken.clear()
                 news = await self._read(session_id, after, followed.version, collapse)
-                if news.events or time() >= due:
+                if news.events or time() >= due or (behind and news.caught_up):
                     after = news.events[-1].sequence if news.events else after
                     yield news
-                    due = time() + BEAT
+                    due, behind = time() + BEAT, not news.caught_up
                 if news.caught_up:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(woken.wait(), due - time())

@@ -15,6 +15,7 @@ from ash_shared.content import (
     ToolResultContent,
     ToolUseContent,
 )
+from ash_shared.events import CHUNKS, EVENT_TYPES, ChatEvent, KnownEvent, OtherEvent, read_event
 from ash_shared.execution import ExecutionResponse, parse_cli_output
 from ash_shared.message import (
     Description,
@@ -30,6 +31,7 @@ from ash_shared.message import (
     StandardMessage,
     StandardTokenUsage,
 )
+from ash_shared.normalize import NORMALIZER_VERSION, Context, Normalizer
 from ash_shared.parse import (
     PARSER_VERSION,
     describe_message,
@@ -39,12 +41,25 @@ from ash_shared.parse import (
     read_message,
     split_lines,
 )
+from ash_shared.projections import (
+    SessionSummary,
+    to_anthropic_messages,
+    to_claude_prompt,
+    to_codex_prompt,
+    to_openai_messages,
+    to_session_summary,
+)
 from ash_shared.standard import transform_messages
 from ash_shared.visibility import filter_system_messages, is_system_message, visible_text
 
 __all__ = [
+    "CHUNKS",
+    "EVENT_TYPES",
+    "NORMALIZER_VERSION",
     "PARSER_VERSION",
     "BlockSource",
+    "ChatEvent",
+    "Context",
     "Description",
     "Drift",
     "ExecutionResponse",
@@ -52,15 +67,19 @@ __all__ = [
     "FileContent",
     "ImageContent",
     "Kind",
+    "KnownEvent",
     "Message",
     "MessageContent",
     "MessageError",
     "MessageMetadata",
+    "Normalizer",
+    "OtherEvent",
     "ParsedLine",
     "RawContent",
     "RawReason",
     "Reading",
     "Role",
+    "SessionSummary",
     "StandardMessage",
     "StandardTokenUsage",
     "TextContent",
@@ -74,8 +93,14 @@ __all__ = [
     "parse_jsonl",
     "parse_message_content",
     "parse_message_content_json",
+    "read_event",
     "read_message",
     "split_lines",
+    "to_anthropic_messages",
+    "to_claude_prompt",
+    "to_codex_prompt",
+    "to_openai_messages",
+    "to_session_summary",
     "transform_messages",
     "visible_text",
 ]

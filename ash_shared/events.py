@@ -50,11 +50,15 @@ class Empty(_Wire):
 
 
 class TurnStarted(_Wire):
+    """Who began the turn."""
+
     trigger: Literal["user", "callback", "system"]
     """Whose doing it was: `system` where nobody was seen to ask."""
 
 
 class TurnEnded(_Wire):
+    """What the turn cost, and whether it came to its end."""
+
     usage: StandardTokenUsage | MISSING = MISSING
     """Of all answers of the turn."""
     cost_usd: float | MISSING = MISSING
@@ -64,6 +68,8 @@ class TurnEnded(_Wire):
 
 
 class UserText(_Wire):
+    """What was said, as text and, where it was more, as blocks."""
+
     text: str
     """Its text blocks, joined by blank lines."""
     content: list[MessageContent] | MISSING = MISSING
@@ -75,11 +81,15 @@ class UserText(_Wire):
 
 
 class UserAudio(_Wire):
+    """What was said, as it was understood."""
+
     transcription: str
     duration_ms: float
 
 
 class AssistantText(_Wire):
+    """A text of the assistant, or a piece of one."""
+
     text: str
     """Of a chunk: what is added. Of a done: the whole text, whatever chunks came before."""
     phase: str | MISSING = MISSING
@@ -96,6 +106,8 @@ class AssistantText(_Wire):
 
 
 class Thinking(_Wire):
+    """Reasoning, or a piece of it; the text is empty where the provider withheld it."""
+
     text: str
     signature: str | None | MISSING = MISSING
     redacted: bool | None | MISSING = MISSING
@@ -104,6 +116,8 @@ class Thinking(_Wire):
 
 
 class ToolCall(_Wire):
+    """Which tool is called, and with what."""
+
     tool_call_id: str
     tool_name: str
     args: Any
@@ -116,6 +130,8 @@ class ToolCall(_Wire):
 
 
 class ToolInputChunk(_Wire):
+    """What is added to the text of a call's arguments."""
+
     tool_call_id: str
     tool_name: str
     chunk: str
@@ -124,6 +140,8 @@ class ToolInputChunk(_Wire):
 
 
 class ToolOutputChunk(_Wire):
+    """What is added to the output of a call."""
+
     tool_call_id: str
     chunk: str
     offset: int
@@ -132,11 +150,15 @@ class ToolOutputChunk(_Wire):
 
 
 class ToolFailure(_Wire):
+    """How a tool failed."""
+
     code: str
     message: str
 
 
 class ToolResult(_Wire):
+    """What a call gave."""
+
     tool_call_id: str
     result: Any
     """What the model was given: a text, or blocks; null where the record has none."""
@@ -150,6 +172,8 @@ class ToolResult(_Wire):
 
 
 class AgentMessage(_Wire):
+    """What another agent is told; its callback has the same `messageId`."""
+
     message_id: str
     target_agent_id: str | MISSING = MISSING
     target_session_id: str | MISSING = MISSING
@@ -158,6 +182,8 @@ class AgentMessage(_Wire):
 
 
 class AgentCallback(_Wire):
+    """What the other agent answered to the message of this `messageId`."""
+
     message_id: str
     from_agent_id: str | MISSING = MISSING
     from_session_id: str | MISSING = MISSING
@@ -165,15 +191,21 @@ class AgentCallback(_Wire):
 
 
 class AgentSwitch(_Wire):
+    """Which agent hands over to which."""
+
     from_agent_id: str
     to_agent_id: str
 
 
 class Interrupted(_Wire):
+    """Why the turn was stopped."""
+
     reason: Literal["user_cancel", "timeout", "error"]
 
 
 class Failed(_Wire):
+    """What failed, by its code where the provider gives one."""
+
     code: str
     message: str
     details: Any | MISSING = MISSING
@@ -181,26 +213,36 @@ class Failed(_Wire):
 
 
 class AudioChunk(_Wire):
+    """What is added to the speech."""
+
     data: str
     """Base64."""
     seq: int
 
 
 class AudioDone(_Wire):
+    """How long the speech is."""
+
     duration_ms: float
 
 
 class Summary(_Wire):
+    """The text that takes the place of what was said before it."""
+
     text: str
     trigger: str | MISSING = MISSING
 
 
 class SystemText(_Wire):
+    """What was said, and what kind of notice it is."""
+
     text: str
     variant: str | MISSING = MISSING
 
 
 class Retracted(_Wire):
+    """What is revoked: named by one of these keys or by several."""
+
     event_ids: list[str] | MISSING = MISSING
     message_ids: list[str] | MISSING = MISSING
     """Records: the `recordId` or `responseId` of their events."""
@@ -212,6 +254,8 @@ class Retracted(_Wire):
 
 
 class RawRecord(_Wire):
+    """The record, and the format it came in."""
+
     source: str
     raw: Any
     """The record, or the piece of it, that no table knows."""

@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
 from ash_shared.blocks import Block, pick
-from ash_shared.events import ChatEvent, read_event
+from ash_shared.events import CHUNKS, ChatEvent, read_event
 from ash_shared.message import Facts, Role
 from ash_shared.parse import Read, read_raw
 from ash_shared.steps import (
@@ -190,12 +191,16 @@ class _State(msgspec.Struct, omit_defaults=True):
     costs: float = 0.0
     is_interrupted: bool = False
     """Whether the last turn was, and no other has begun."""
+    sent: dict[str, int] | None = None
+    """How often each thing was told, by digest, since a record held several messages: such a one may be followed by
+    others that hold them again, as requests do."""
     speakers: dict[str, Speaker] = {}
     """By key of a message that is written apart from its parts."""
     has_records: bool = False
     """Whether a line of a known format has come."""
 
 
+_MOST_SENT = 2000
 _MOST_HELD, _MOST_SAID, _MOST_TOLD, _MOST_CALLS, _MOST_ANSWERED, _MOST_USAGES = 50, 16, 32, 1000, 100, 8
 
 _encode_state = msgspec.json.Encoder().encode
@@ -213,6 +218,8 @@ class Normalizer:
         self._context = Context("", str, int)
         self._line = Line((), Facts(), "unknown")
         self._events: list[Event] = []
+        self._again: dict[str, int] = {}
+        """What this line may hold once more, and how often."""
 
     def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
         """The events of the next line, or piece of a stream. Never raises."""
@@ -229,6 +236,7 @@ class Normalizer:
     def follow(self, line: Line, context: Context) -> list[Event]:
         """As `normalize`, for what was read already, in wire form."""
         self._context, self._line, self._events = context, line, []
+        self._again = dict(self._state.sent or ())
         for step in line.steps:
             _FOLLOW[step.__class__](self, step)
         if line.source != "unknown":
@@ -249,7 +257,9 @@ class Normalizer:
                 self._end_turn(partial=True)
             else:
                 self._end_turn(partial=waits and not state.turn.is_over)
-        self._state = _State(turns=state.turns, costs=state.costs, has_records=state.has_records)
+        self._state = _State(
+            turns=state.turns, costs=state.costs, has_records=state.has_records, sent=state.sent
+        )
         return self._events
 
     def observe(self, event: Event) -> None:
@@ -582,6 +592,8 @@ class Normalizer:
     def _tell(self, slot: _Slot, more: Block | None = None) -> None:
         self._state.slots.remove(slot)
         self._response(slot.lane).told.append(slot.name)
+        if self._state.sent is not None:
+            self._note_sent(_sent_as("assistant", _block_of(slot)))
         beside = {**slot.more, **(more or {})}
         if slot.text:
             beside.pop("redacted", None)
@@ -691,10 +703,36 @@ class Normalizer:
             self._line = line._replace(facts=line.facts._replace(uuid=uuid, timestamp=time))
         speaker = self._speaker(part)
         if part.blocks:
-            _TELL[speaker](self, step)
+            new = self._unsent(part)
+            if not new.blocks:
+                return
+            _TELL[speaker](self, step if new is part else step._replace(part=new))
         self._beside(part)
         if self._line is not line:
             self._line = line._replace(facts=self._line.facts._replace(uuid=line.facts.uuid))
+
+    def _unsent(self, part: Part) -> Part:
+        """The part without what an earlier record held, where this one holds a whole conversation."""
+        if part.original is not None and self._state.sent is None:
+            self._state.sent = {}
+        if self._state.sent is None or part.role is None:
+            return part
+        new = list[Block]()
+        for block in part.blocks:
+            digest = _sent_as(part.role, block)
+            if part.original is not None and not part.replaces and self._again.get(digest):
+                self._again[digest] -= 1
+            else:
+                new.append(block)
+                self._note_sent(digest)
+        return part if len(new) == len(part.blocks) else replace(part, blocks=new)
+
+    def _note_sent(self, digest: str) -> None:
+        sent = self._state.sent
+        if sent is not None:
+            sent[digest] = sent.get(digest, 0) + 1
+            if len(sent) > _MOST_SENT:
+                del sent[next(iter(sent))]
 
     def _speaker(self, part: Part) -> Speaker | None:
         """Where a message and its parts are written apart, the message tells whose they are."""
@@ -1118,6 +1156,10 @@ _NOTES: Mapping[str, Callable[[Normalizer, Event, Block], None]] = {
     "turn_end": Normalizer._note_end,
 }
 
+NOTED = frozenset(_NOTES) - CHUNKS
+"""The types of events that derived ones have to know of, where somebody else puts them into the log; of the pieces of a
+stream, which come by the thousand, they need not."""
+
 _TELL: Mapping[Speaker | None, Callable[[Normalizer, Whole], None]] = {
     "assistant": Normalizer._answer,
     "system": Normalizer._system,
@@ -1154,6 +1196,25 @@ def _built(slot: _Slot, piece: Fragment) -> str:
 def _is_told(slot: str, response: _Response) -> bool:
     """Whether it was told, or what it is a part of."""
     return any(slot == told or slot.startswith(f"{told}/") for told in response.told)
+
+
+def _block_of(slot: _Slot) -> Block:
+    """What it is at rest, as far as it takes to know it again."""
+    if slot.kind == "input":
+        return {"type": "tool_use", "id": slot.call, "name": slot.tool, "input": slot.given}
+    return {"type": slot.kind, slot.kind: slot.text}
+
+
+def _sent_as(role: Speaker, block: Block) -> str:
+    """A digest of what is said, however it is written: of calls and results, by their ids where they have any."""
+    wire = block["type"]
+    told = block.get(_SENT_BY.get(wire, "type"))
+    if wire not in _SENT_BY or told is None:
+        told = {name: block[name] for name in block if name not in _BESIDE}
+    return _digest(_encode([role, wire, told]))
+
+
+_SENT_BY = {"text": "text", "thinking": "thinking", "tool_use": "id", "tool_result": "tool_use_id"}
 
 
 def _checksum(text: str, before: int = 0) -> int:

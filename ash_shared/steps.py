@@ -253,6 +253,7 @@ Step: TypeAlias = (
     | Passes
 )
 
+_WITH_MORE = (Fragment, Closed, Whole)  # a union of them would be made anew at each step
 _TEXT, _NAME, _KEYS = (str,), (str, type(None)), (dict,)
 
 _FIELDS: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
@@ -297,9 +298,12 @@ def is_sound(step: Step) -> bool:
         return is_payload(step.type, step.payload)
     if isinstance(step, Whole) and not _is_sound_part(step.part):
         return False
-    more = step.more if isinstance(step, Fragment | Closed | Whole) else {}
-    return all(value.__class__ in _MORE.get(name, (value.__class__,)) for name, value in more.items())
+    if not isinstance(step, _WITH_MORE) or not step.more:
+        return True
+    return all(value.__class__ in _MORE.get(name, (value.__class__,)) for name, value in step.more.items())
 
 
 def _is_sound_part(part: Part) -> bool:
-    return all(map(is_valid, part.blocks)) and all(call.__class__ is str for call in part.results)
+    if part.results and not all(call.__class__ is str for call in part.results):
+        return False
+    return all(map(is_valid, part.blocks))

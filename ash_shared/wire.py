@@ -162,7 +162,11 @@ def first_text(record: Any, keys: Iterable[str]) -> str | None:
 
 def count_at(record: Any, *path: str) -> int | None:
     """The whole number at this place, which is not negative; None for anything else."""
-    value = value_at(record, *path)
+    value = record
+    for key in path:  # as `text_at`
+        if value.__class__ is not dict:
+            return None
+        value = value.get(key)
     return value if value.__class__ is int and 0 <= value < 2**53 else None
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import psycopg
 
 import benchmarks
-from benchmarks import appending, http, listing, parsing, reading, report
+from benchmarks import appending, following, http, listing, parsing, reading, report
 from benchmarks.database import database
 from benchmarks.samples import Samples, load
 from benchmarks.table import Details, Row
@@ -43,12 +43,17 @@ def _listing(_samples: Samples, url: str, smoke: bool) -> Found:
     return asyncio.run(listing.measure(url, listing.SMOKE if smoke else listing.FULL)), []
 
 
+def _following(_samples: Samples, url: str, smoke: bool) -> Found:
+    return asyncio.run(following.measure(url, following.SMOKE if smoke else following.FULL)), []
+
+
 _BENCHES = (
     Bench(frozenset({"P1", "P2", "P3"}), _parsing),
     Bench(frozenset({"P4"}), _reading),
     Bench(frozenset({"P5"}), _http),
     Bench(frozenset({"P6"}), _appending),
     Bench(frozenset({"P7", "P8"}), _listing),
+    Bench(frozenset({"P9"}), _following),
 )
 _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sorted(bench.goals)}
 

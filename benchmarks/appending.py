@@ -1,11 +1,11 @@
-"""P6: appending messages, against inserting the same rows without an order of their own, and against other stores."""
+"""P6: appending, against inserting the same rows without an order of their own, and against other stores."""
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from itertools import cycle, islice
 from statistics import median
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,44 +13,57 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
+from ash_server.db.events import NewEvent, append_events, columns, derive
 from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import uuid7
 from ash_server.ingest import new_message
 from ash_shared import PARSER_VERSION
-from benchmarks.database import agent_message, new_session, settle
+from ash_shared.normalize import Normalizer
+from benchmarks.database import new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores
-from benchmarks.samples import agent_line
+from benchmarks.samples import agent_line, chunk_event, stream_line
 from benchmarks.table import Details, Row, factor
 
 _ASH = "Ash"
-_FROM_TEXT = "Ash, described on the way"
-_TRANSACTION = "plain INSERT in a transaction"
+_READ = "Ash, read before"
 _PLAIN = "plain INSERT"
+_ROWS = "plain INSERTs of the same rows in a transaction"
 _COPY = "binary COPY"
 
-_PLAIN_TABLE = """
+_PLAIN_TABLES = """
     CREATE TABLE plain_messages (LIKE messages INCLUDING COMPRESSION);
     ALTER TABLE plain_messages ALTER created_at SET DEFAULT statement_timestamp();
     ALTER TABLE plain_messages ALTER sequence ADD GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (sequence);
-    CREATE INDEX ON plain_messages (session_id, sequence)
+    CREATE INDEX ON plain_messages (session_id, sequence);
+    CREATE TABLE plain_events (LIKE events INCLUDING COMPRESSION);
+    ALTER TABLE plain_events ALTER sequence ADD GENERATED ALWAYS AS IDENTITY, ADD PRIMARY KEY (sequence);
+    CREATE INDEX ON plain_events (session_id, sequence)
 """
-_COLUMNS = "session_id, id, content, role, kind, source, block_types, parser_version, created_at"
-_INSERT = f"""
-    INSERT INTO plain_messages ({_COLUMNS})
-    SELECT %b, id, content, role, kind, source, string_to_array(block_types, ','), %b, statement_timestamp()
-    FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-        AS new (id, content, role, kind, source, block_types)
+_INSERT_MESSAGES = """
+    INSERT INTO plain_messages
+        (session_id, id, content, role, kind, source, block_types, parser_version, created_at, digest)
+    SELECT %b, id, content, role, kind, source, string_to_array(block_types, ','), %b, statement_timestamp(), digest
+    FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[])
+        AS new (id, content, role, kind, source, block_types, digest)
 """
-_COPY_IN = f"COPY plain_messages ({_COLUMNS.removesuffix(', created_at')}) FROM STDIN (FORMAT BINARY)"
-_COPY_TYPES = ("uuid", "text", "text", "text", "text", "text", "text[]", "int4")
+_EVENT_COLUMNS = "session_id, type, message_sequence, origin, given_id, piece_of, content"
+_INSERT_EVENTS = f"""
+    INSERT INTO plain_events ({_EVENT_COLUMNS})
+    SELECT %b, type, message_sequence, origin, given_id, piece_of, content
+    FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])
+        AS new (type, message_sequence, origin, given_id, piece_of, content)
+"""
+_COPY_EVENTS = f"COPY plain_events ({_EVENT_COLUMNS}) FROM STDIN (FORMAT BINARY)"
+_COPY_TYPES = ("uuid", "text", "int8", "text", "text", "text", "text")
 
 _TABLES = """
     SELECT string_agg(tablename, ', ') FROM pg_tables
     WHERE schemaname = 'public' AND tablename <> 'alembic_version'
 """
 
-_TEXTS = [agent_line(number, 2500) for number in range(1000)]
+Prepare = Callable[[UUID, list[str]], list[Any]]
+"""What a writer is given of the texts of a session, one thing for each: made before the time runs."""
 
 
 class Size(NamedTuple):
@@ -64,48 +77,70 @@ FULL = Size(rows={1: 400, 10: 1500, 100: 3000, 1000: 6000}, writers=(1, 8), roun
 SMOKE = Size(rows={1: 4, 100: 200}, writers=(2,), rounds=1)
 
 
+class _Goal(NamedTuple):
+    case: str
+    against: str
+    floor: float | None
+    least_batch: int = 1
+
+
+class _Work(NamedTuple):
+    """Something that is appended, by Ash and by others."""
+
+    what: str
+    text: Callable[[int], str]
+    """The nth one of a session."""
+    cases: Callable[[list[AsyncConnection]], Mapping[str, tuple[Prepare, Append]]]
+    goals: Sequence[_Goal]
+    floor: float | None
+    """Of the speed against the stores beside."""
+
+
 async def measure(url: str, size: Size) -> tuple[list[Row], list[Details]]:
     stores = list(installed_stores())
-    cells: dict[tuple[int, int], Times] = {}
+    rows, tables = list[Row](), list[Details]()
     async with await connect(url) as conn:
-        await conn.execute(_PLAIN_TABLE)
-        for batch, rows in size.rows.items():
-            for writers in size.writers:
-                await _empty(conn)
-                async with _cases(url, batch, writers, rows, stores) as cases:
-                    cells[batch, writers] = await take_turns_async(cases, size.rounds)
-    large = {cell: times for cell, times in cells.items() if cell[0] >= 100}
-    rows_of = [
-        _row(cells, _ASH, _TRANSACTION, 0.6),
-        _row(cells, _ASH, _PLAIN, None),
-        _row(large, _ASH, _COPY, 0.7),
-        *(_row(cells, _FROM_TEXT, store.name, 1.3) for store in stores),
-    ]
-    return rows_of, [_every_cell(cells, stores)]
+        await conn.execute(_PLAIN_TABLES)
+        for work in _WORKS:
+            cells: dict[tuple[int, int], Times] = {}
+            for batch in size.rows:
+                for writers in size.writers:
+                    await _empty(conn)
+                    async with _cases(url, work, batch, writers, size.rows[batch], stores) as cases:
+                        cells[batch, writers] = await take_turns_async(cases, size.rounds)
+            goals = [*work.goals, *(_Goal(_ASH, store.name, work.floor) for store in _fit(stores, work))]
+            rows += [_row(work, cells, goal) for goal in goals]
+            tables.append(_every_cell(work, cells, goals))
+    return rows, tables
 
 
-def _row(cells: Mapping[tuple[int, int], Times], case: str, against: str, floor: float | None) -> Row:
-    speeds = {cell: times.typical_speed(case, against) for cell, times in cells.items()}
+def _row(work: _Work, cells: Mapping[tuple[int, int], Times], goal: _Goal) -> Row:
+    speeds = {
+        cell: times.typical_speed(goal.case, goal.against)
+        for cell, times in cells.items()
+        if cell[0] >= goal.least_batch
+    }
     slowest = min(speeds, key=speeds.__getitem__)
     note = f"median of {len(speeds)} cells; slowest {factor(speeds[slowest])} at {slowest[0]} x {slowest[1]}"
-    return Row("P6", f"append, against {against}", median(speeds.values()), floor, note=note)
+    given = ", read before" if goal.case == _READ else ""
+    what = f"{work.what}{given}, against {goal.against}"
+    return Row("P6", what, median(speeds.values()), goal.floor, note=note)
 
 
-def _every_cell(cells: Mapping[tuple[int, int], Times], stores: Iterable[Store]) -> Details:
-    pairs = [(_ASH, _TRANSACTION), (_ASH, _PLAIN), (_ASH, _COPY)]
-    pairs += [(_FROM_TEXT, store.name) for store in stores]
+def _every_cell(work: _Work, cells: Mapping[tuple[int, int], Times], goals: Sequence[_Goal]) -> Details:
     rows = [
         (
             f"{batch} x {writers}",
             *(
-                factor(times.typical_speed(case, against)) if against in times.names else ""
-                for case, against in pairs
+                factor(times.typical_speed(goal.case, goal.against)) if batch >= goal.least_batch else ""
+                for goal in goals
             ),
         )
         for (batch, writers), times in cells.items()
     ]
-    title = "Appending messages of 2.5 KB, by the size of a batch and the number of writers, against"
-    return Details(title, ("batch x writers", *(against for _, against in pairs)), rows)
+    headings = [f"{goal.against}{' (read before)' * (goal.case == _READ)}" for goal in goals]
+    title = f"Appending {work.what}, by the size of a batch and the number of writers, against"
+    return Details(title, ("batch x writers", *headings), rows)
 
 
 async def _empty(conn: AsyncConnection) -> None:
@@ -114,90 +149,170 @@ async def _empty(conn: AsyncConnection) -> None:
     await settle(conn)
 
 
+def _fit(stores: Iterable[Store], work: _Work) -> list[Store]:
+    """Those that keep such things: all keep messages, some keep whatever is JSON."""
+    return [store for store in stores if work is _MESSAGES or store.item is json.loads]
+
+
 @asynccontextmanager
 async def _cases(
-    url: str, batch: int, writers: int, rows: int, stores: Iterable[Store]
+    url: str, work: _Work, batch: int, writers: int, rows: int, stores: Iterable[Store]
 ) -> AsyncIterator[dict[str, AsyncRun]]:
     async with AsyncExitStack() as stack:
         conns = [await stack.enter_async_context(await connect(url)) for _ in range(writers)]
-        run = partial(_run, conns, batch, max(1, rows // batch // writers))
+        run = partial(_run, conns, work.text, batch, max(1, rows // batch // writers))
         cases: dict[str, AsyncRun] = {
-            _ASH: partial(run, agent_message, partial(_append, conns)),
-            _FROM_TEXT: partial(run, str, partial(_append_texts, conns)),
-            _TRANSACTION: partial(run, agent_message, partial(_insert_in_transaction, conns)),
-            _PLAIN: partial(run, agent_message, partial(_insert, conns)),
+            name: partial(run, prepare, appending)
+            for name, (prepare, appending) in work.cases(conns).items()
+            if name != _COPY or batch >= _LARGE
         }
-        if batch >= 100:
-            cases[_COPY] = partial(run, agent_message, partial(_copy, conns))
-        for store in stores:
-            cases[store.name] = partial(
-                run, store.item, await stack.enter_async_context(store.open(url, writers))
-            )
+        for store in _fit(stores, work):
+            appending = await stack.enter_async_context(store.open(url, writers))
+            cases[store.name] = partial(run, _each(store.item), appending)
         yield cases
 
 
-async def _run(
-    conns: list[AsyncConnection], batch: int, batches: int, item: Callable[[str], Any], append: Append
+def _each(item: Callable[[str], Any]) -> Prepare:
+    return lambda session_id, texts: list(map(item, texts))
+
+
+async def _run(  # what is appended, how much of it, and by whom
+    conns: list[AsyncConnection],
+    text: Callable[[int], str],
+    batch: int,
+    batches: int,
+    prepare: Prepare,
+    append: Append,
 ) -> float:
     """The seconds that the writers take, each with a session and rows of its own, which are made before."""
     sessions = [await new_session(conns[0]) for _ in conns]
-    texts = cycle(_TEXTS)
-    work = [[[item(text) for text in islice(texts, batch)] for _ in range(batches)] for _ in conns]
+    texts = list(map(text, range(batch * batches)))
+    work = [prepare(session_id, texts) for session_id in sessions]
     began = time.perf_counter()
     await asyncio.gather(
-        *(_write(append, *each) for each in zip(range(len(conns)), sessions, work, strict=True))
+        *(_write(append, *each, batch) for each in zip(range(len(conns)), sessions, work, strict=True))
     )
     return time.perf_counter() - began
 
 
-async def _write(append: Append, writer: int, session_id: UUID, batches: list[list[Any]]) -> None:
-    for batch in batches:
-        await append(writer, session_id, batch)
+async def _write(append: Append, writer: int, session_id: UUID, items: list[Any], batch: int) -> None:
+    for start in range(0, len(items), batch):
+        await append(writer, session_id, items[start : start + batch])
 
 
-async def _append(
-    conns: list[AsyncConnection], writer: int, session_id: UUID, messages: list[NewMessage]
-) -> None:
-    await append(conns[writer], session_id, messages)
+# --- Messages, with the events that they give
 
 
-async def _append_texts(
-    conns: list[AsyncConnection], writer: int, session_id: UUID, texts: list[str]
-) -> None:
-    await append(
-        conns[writer],
-        session_id,
-        [new_message(session_id, text, id=str(uuid7())) for text in texts],
-    )
+def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
+    async def append_texts(writer: int, session_id: UUID, texts: list[str]) -> None:
+        await append(conns[writer], session_id, [_message(session_id, text) for text in texts])
+
+    async def append_read(writer: int, session_id: UUID, messages: list[NewMessage]) -> None:
+        await append(conns[writer], session_id, messages)
+
+    async def insert(writer: int, session_id: UUID, rows: list[_Rows]) -> None:
+        async with conns[writer].transaction():
+            await _insert_messages(conns[writer], session_id, [row.message for row in rows])
+            await _insert_events(conns[writer], session_id, [event for row in rows for event in row.events])
+
+    return {
+        _ASH: (_each(str), append_texts),
+        _READ: (lambda session_id, texts: [_message(session_id, text) for text in texts], append_read),
+        _ROWS: (_rows, insert),
+    }
 
 
-async def _insert_in_transaction(
-    conns: list[AsyncConnection], writer: int, session_id: UUID, messages: list[NewMessage]
-) -> None:
-    async with conns[writer].transaction():
-        await _insert(conns, writer, session_id, messages)
+class _Rows(NamedTuple):
+    """What one text becomes."""
+
+    message: NewMessage
+    events: list[tuple[Any, ...]]
 
 
-async def _insert(
-    conns: list[AsyncConnection], writer: int, session_id: UUID, messages: list[NewMessage]
-) -> None:
-    columns: list[list[str]] = [
+def _rows(session_id: UUID, texts: list[str]) -> list[_Rows]:
+    normalizer = Normalizer()
+    messages = [_message(session_id, text) for text in texts]
+    return [
+        _Rows(message, _event_rows(derive(normalizer, session_id, sequence, message.line, 0)))
+        for sequence, message in enumerate(messages, 1)
+    ]
+
+
+def _message(session_id: UUID, text: str) -> NewMessage:
+    return new_message(session_id, text, id=str(uuid7()))
+
+
+def _event_rows(events: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
+    """The values of their columns, by row."""
+    return list(zip(*columns(list(events)).values(), strict=True))
+
+
+async def _insert_messages(conn: AsyncConnection, session_id: UUID, messages: list[NewMessage]) -> None:
+    values: list[list[Any]] = [
         [message.id for message in messages],
         [message.content for message in messages],
         [message.described.role for message in messages],
         [message.described.kind for message in messages],
         [message.described.source for message in messages],
         [",".join(message.described.block_types) for message in messages],
+        [message.described.digest for message in messages],
     ]
-    await conns[writer].execute(_INSERT, [session_id, PARSER_VERSION, *columns])
+    await conn.execute(_INSERT_MESSAGES, [session_id, PARSER_VERSION, *values])
 
 
-async def _copy(
-    conns: list[AsyncConnection], writer: int, session_id: UUID, messages: list[NewMessage]
-) -> None:
-    async with conns[writer].cursor() as cursor, cursor.copy(_COPY_IN) as copy:
-        copy.set_types(_COPY_TYPES)
-        for message in messages:
-            of = message.described
-            told = (of.role, of.kind, of.source, list(of.block_types))
-            await copy.write_row((session_id, message.id, message.content, *told, PARSER_VERSION))
+async def _insert_events(conn: AsyncConnection, session_id: UUID, rows: list[tuple[Any, ...]]) -> None:
+    if rows:
+        await conn.execute(_INSERT_EVENTS, [session_id, *map(list, zip(*rows, strict=True))])
+
+
+# --- Events that are posted
+
+
+def _events(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
+    async def post(writer: int, session_id: UUID, events: list[Any]) -> None:
+        await append_events(conns[writer], session_id, events)
+
+    async def insert(writer: int, session_id: UUID, rows: list[tuple[Any, ...]]) -> None:
+        await _insert_events(conns[writer], session_id, rows)
+
+    async def copy(writer: int, session_id: UUID, rows: list[tuple[Any, ...]]) -> None:
+        async with conns[writer].cursor() as cursor, cursor.copy(_COPY_EVENTS) as copying:
+            copying.set_types(_COPY_TYPES)
+            for row in rows:
+                await copying.write_row((session_id, *row))
+
+    return {
+        _ASH: (_each(json.loads), post),
+        _PLAIN: (_posted_rows, insert),
+        _COPY: (_posted_rows, copy),
+    }
+
+
+def _posted_rows(session_id: UUID, texts: list[str]) -> list[tuple[Any, ...]]:
+    return _event_rows(NewEvent(json.loads(text)) for text in texts)
+
+
+_LARGE = 100
+
+_AGENT_LINES = [agent_line(number, 2500) for number in range(1000)]
+
+_OF_MESSAGES = (_Goal(_ASH, _ROWS, None), _Goal(_READ, _ROWS, 0.6))
+
+_MESSAGES = _Work(
+    "messages of 2.5 KB with their events",
+    lambda number: _AGENT_LINES[number % len(_AGENT_LINES)],
+    _messages,
+    _OF_MESSAGES,
+    None,
+)
+_WORKS = (
+    _MESSAGES,
+    _Work("pieces of a stream with their events", stream_line, _messages, _OF_MESSAGES, None),
+    _Work(
+        "posted events of 300 B",
+        chunk_event,
+        _events,
+        (_Goal(_ASH, _PLAIN, 0.9), _Goal(_ASH, _COPY, 0.7, least_batch=_LARGE)),
+        1.3,
+    ),
+)

@@ -41,7 +41,7 @@ async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
 
 async def settle(conn: AsyncConnection) -> None:
     """Does what would otherwise happen at some moment while something is measured."""
-    await conn.execute("VACUUM (ANALYZE) messages")
+    await conn.execute("VACUUM (ANALYZE) messages, events")
     await conn.execute("CHECKPOINT")
 
 

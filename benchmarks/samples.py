@@ -109,6 +109,44 @@ def agent_line(number: int, size: int) -> str:
     return dump(record).decode()
 
 
+def stream_line(number: int) -> str:
+    """The nth event of the stream of an answer, as the Messages API sends it."""
+    if number < len(_STREAM_BEGINS):
+        return dump(_STREAM_BEGINS[number]).decode()
+    delta = {"type": "text_delta", "text": " ".join(Random(number).choices(_WORDS, k=4)) + " "}
+    return dump({"type": "content_block_delta", "index": 0, "delta": delta}).decode()
+
+
+_STREAM_BEGINS: tuple[dict[str, Any], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-5",
+            "content": [],
+            "usage": {"input_tokens": 12, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+)
+
+
+def chunk_event(number: int) -> str:
+    """An event of the log, as a proxy of an agent posts it: a piece of an answer, of about 300 bytes."""
+    event = {
+        "id": f"5b0c2e60-8f7e-4a53-9d55-{number:012x}",
+        "timestamp": 1793611915002 + number,
+        "sessionId": "0b8f1f2e-60aa-4a53-9d55-7c1e0d9c8f7e",
+        "type": "assistant_chunk",
+        "turnId": "7c1e0d9c-8f7e-4a53-9d55-60aa0b8f1f2e",
+        "responseId": "msg_1",
+        "payload": {"text": " ".join(Random(number).choices(_WORDS, k=10)) + " "},
+    }
+    return dump(event).decode()
+
+
 def _conversation() -> Iterator[dict[str, Any]]:
     """Question, call and result, over and over."""
     random = Random(7)

@@ -8,15 +8,16 @@ class Row(NamedTuple):
     """One thing that was measured, and the goal that it has."""
 
     goal: str
-    """P1 to P8."""
+    """P1 to P12."""
     what: str
     ratio: float | None
-    """None where nothing could be measured; the note says why."""
+    """None where nothing could be measured; the note says why. Or what has another unit than a ratio."""
     floor: float | None = None
     aim: float | None = None
     bound: Literal[">=", "<="] = ">="
     """Whether the ratio is a speed, which has to be high, or a time, which has to be low."""
     note: str = ""
+    unit: str = "x"
 
 
 class Details(NamedTuple):
@@ -54,9 +55,9 @@ def share(part: float) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    floor = "" if row.floor is None else f"{_SIGNS[row.bound]} {row.floor:g}x"
+    floor = "" if row.floor is None else f"{_SIGNS[row.bound]} {row.floor:g}{row.unit}"
     aim = f" (aim {row.aim:g}x)" if row.aim else ""
-    ratio = "" if row.ratio is None else factor(row.ratio)
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f}{row.unit}"
     return (row.goal, row.what, floor + aim, ratio, _result(row), row.note)
 
 

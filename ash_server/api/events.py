@@ -15,9 +15,8 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.messages import AppendedMessage, AppendedMessages, read_lines
-from ash_server.api.operations import WITHOUT_NUL, json_list_of, json_of, operation, text
-from ash_server.api.parse import Source
+from ash_server.api.messages import AppendedMessage, AppendedMessages, ExpectedSequence, read_lines
+from ash_server.api.operations import ONE_LINE, WITHOUT_NUL, json_list_of, json_of, operation, text
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.api.turns import aside, in_turns
@@ -34,6 +33,7 @@ from ash_server.errors import (
     InvalidParameter,
     MessageTooLarge,
     NulByte,
+    SequenceMismatch,
     SessionNotFound,
     TooDeep,
 )
@@ -45,6 +45,8 @@ from ash_shared.message import LAST_SEQUENCE
 from ash_shared.normalize import Event
 
 _MOST_IN_BATCH = 1000
+_MOST_DEPTH = MAX_DEPTH + 2
+"""A record of any depth that is read lies in the payload of its event."""
 
 _several = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
@@ -62,7 +64,7 @@ class EventPage(BaseModel):
     """The `before` of the page ahead of this one, where there may be one."""
 
 
-def _by_type() -> list[dict[str, Any]]:
+def _by_type() -> list[Any]:
     """The payload by the type, as in ChatEvent, whose envelope is another."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
     return [*map(_typed, get_args(get_args(KnownEvent.__value__)[0])), other]
@@ -285,7 +287,8 @@ class EventController(Controller):
         description="NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message "
         "of kind `chunk`, `record` or `message`, and becomes events in the same transaction. What is no record of the "
         "format becomes a `raw` event: no line ends a stream. A line that carries the provider's own `uuid` is stored "
-        "once, however often it is sent. With `end` the body may be empty.",
+        "once, however often it is sent; others are appended each time, and `expectedSequence` tells whether a request "
+        "whose answer was lost had arrived. With `end` the body may be empty.",
         response_description="They are stored: what each line is now, in their order.",
         responses={
             200: ResponseSpec(
@@ -301,6 +304,7 @@ class EventController(Controller):
                 BatchTooLarge,
                 EmptyBatch,
                 IdConflict,
+                SequenceMismatch,
                 NulByte,
             ),
         },
@@ -308,7 +312,7 @@ class EventController(Controller):
             body={NDJSON: text("The lines of the stream; blank ones are passed over.", line=_LINE)}
         ),
     )
-    async def append_chunks(
+    async def append_chunks(  # noqa: PLR0913  # likewise
         self,
         request: Request[Any, Any, Any],
         state: State,
@@ -316,11 +320,17 @@ class EventController(Controller):
         session_id: FromPath[UUID],
         *,
         source: Annotated[
-            Source | None, QueryParameter(description="The format of the lines. Left out, it is recognised.")
+            str | None,
+            QueryParameter(
+                max_length=100,
+                pattern=ONE_LINE,
+                description="The format of the lines. Left out, it is recognised.",
+            ),
         ] = None,
         end: Annotated[
             bool, QueryParameter(description="Whether the stream ends with them: what is open is closed.")
         ] = False,
+        expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
         lines = read_lines(await read_body(request, NDJSON))
         if not lines and not end:
@@ -331,7 +341,9 @@ class EventController(Controller):
         describe = partial(_describe, session_id, source)
         new = [await aside(describe, each) async for each in in_turns(lines)]
         async with pool.connection() as conn:
-            stored = await messages.append(conn, session_id, new, ends=end)
+            stored = await messages.append(
+                conn, session_id, new, ends=end, expected_sequence=expected_sequence
+            )
         state.hub.wake(session_id)
         made = AppendedMessages(messages=[AppendedMessage(**each._asdict()) for each in stored])
         return Response(made, status_code=_status(stored))
@@ -398,8 +410,8 @@ def _read(settings: Settings, sent: _Sent) -> Event:
         raise
     if not isinstance(event, dict):
         raise _invalid(sent, sent.path, "Expected an object")
-    if nests_deeper(event, MAX_DEPTH):
-        raise TooDeep(f"At most {MAX_DEPTH} levels are read.", index=sent.number)
+    if nests_deeper(event, _MOST_DEPTH):
+        raise TooDeep(f"At most {_MOST_DEPTH} levels are read.", index=sent.number)
     event = {"id": str(uuid7()), **{name: event[name] for name in event if name not in _OF_ITS_PLACE}}
     _check(event, sent)
     return event
@@ -414,7 +426,8 @@ def _check(event: Event, sent: _Sent) -> None:
         read_event({"timestamp": 0, "sessionId": "", **event})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = first["loc"][1:] if event.get("type") in EVENT_TYPES else first["loc"]
+        is_known = isinstance(event.get("type"), str) and event["type"] in EVENT_TYPES
+        place = first["loc"][1:] if is_known else first["loc"]
         raise _invalid(sent, sent.path + _path(place), _message(first)) from None
 
 

@@ -126,6 +126,18 @@ class _Page(Struct, rename="camel"):
     prev_before: int | UnsetType
 
 
+ExpectedSequence = Annotated[
+    int | None,
+    QueryParameter(
+        name="expectedSequence",
+        ge=0,
+        le=LAST_SEQUENCE,
+        schema_extra={"minimum": 0},  # which the framework drops of a parameter that may be left out
+        description="The last sequence the writer knows of (0: none). Where the session has gone on since, "
+        "nothing is stored.",
+    ),
+]
+
 _decoder = msgspec.json.Decoder(NewMessage | list[NewMessage])
 _encode = msgspec.json.Encoder().encode
 
@@ -195,17 +207,7 @@ class MessageController(Controller):
         state: State,
         pool: Pool,
         session_id: FromPath[UUID],
-        expected_sequence: Annotated[
-            int | None,
-            QueryParameter(
-                name="expectedSequence",
-                ge=0,
-                le=LAST_SEQUENCE,
-                schema_extra={"minimum": 0},  # which the framework drops of a parameter that may be left out
-                description="The last sequence the writer knows of (0: none). Where the session has gone on since, "
-                "nothing is stored.",
-            ),
-        ] = None,
+        expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         _check_batch(sent)

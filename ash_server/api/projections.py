@@ -60,7 +60,7 @@ _SUMMARISED = _MARKS | {
     "usage",
 }
 _UNSAID = frozenset({"raw", "thinking_done"})
-"""Types of which no conversation shows the payload."""
+"""Types of which no projection shows the payload."""
 
 
 class ProjectedMessages(BaseModel):
@@ -85,7 +85,7 @@ def _of_conversation(event: Event) -> Event:
 
 
 def _of_summary(event: Event) -> Event:
-    return _with_keys(event, _SUMMARISED)
+    return _with_keys(event, _MARKS if event["type"] in _UNSAID else _SUMMARISED)
 
 
 def _with_keys(event: Event, keys: frozenset[str]) -> Event:

@@ -78,7 +78,7 @@ class Backlog:
         """Lines that were added."""
         self._number = first
         self._longest = longest
-        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # closed with the process
+        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # `close` closes it
         self._start = self._end = self._whole = 0
         self._is_cut = False
         self._changed = threading.Condition()
@@ -131,6 +131,9 @@ class Backlog:
             while piece := self._file.read(_PIECE):
                 file.write(piece)
             return self._number
+
+    def close(self) -> None:
+        self._file.close()
 
     def _front(self) -> Iterator[Line]:
         self._file.seek(self._start)
@@ -342,6 +345,7 @@ def ingest(server: Server, wishes: Wishes) -> int:
         _wait(thread, sender, wishes.wait, interrupts)
     progress.end()
     if sender.is_done:
+        backlog.close()
         _sum_up(server, sender, wishes)
         return 1 if sender.refused else 0
     _save(sender, wishes, backlog, settings)
@@ -350,6 +354,13 @@ def ingest(server: Server, wishes: Wishes) -> int:
 
 def new_run() -> str:
     return uuid4().hex[:16]
+
+
+def made_up_name(run: str) -> str:
+    """And says it: somebody may want to follow."""
+    name = f"stream-{run[:8]}"
+    complain(f"the session is called {name}")
+    return name
 
 
 class _Interrupts:

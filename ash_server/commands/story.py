@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -20,11 +21,11 @@ _MOST_LINES = 4
 _MAIN = (
     "command",
     "cmd",
+    "pattern",
+    "query",
     "file_path",
     "filePath",
     "path",
-    "pattern",
-    "query",
     "url",
     "description",
     "prompt",
@@ -147,7 +148,8 @@ class Story:
 
 def headline(event: Event) -> str:
     """What an event says, in one line; it may hold what steers a terminal."""
-    return _one_line(_HEADLINES.get(event["type"], _compact)(event["payload"]))
+    say = _HEADLINES.get(event["type"]) or _compact
+    return _one_line(say(event["payload"]))
 
 
 def _key(event: Event) -> _Key:
@@ -223,16 +225,16 @@ _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
             *("user_message", "assistant_chunk", "assistant_done", "thinking_chunk", "thinking_done"),
             *("summary", "system_message"),
         ),
-        lambda payload: payload["text"],
+        itemgetter("text"),
     ),
-    "turn_start": lambda payload: payload["trigger"],
+    "turn_start": itemgetter("trigger"),
     "turn_end": _end_of,
     "tool_call": lambda payload: f"{payload['toolName']} {_argument(payload['args'])}",
-    "tool_input_chunk": lambda payload: payload["chunk"],
-    "tool_output_chunk": lambda payload: payload["chunk"],
+    "tool_input_chunk": itemgetter("chunk"),
+    "tool_output_chunk": itemgetter("chunk"),
     "tool_result": lambda payload: ("✗ " if "error" in payload else "") + _result_text(payload),
-    "agent_message": lambda payload: payload["message"],
-    "agent_callback": lambda payload: payload["result"],
+    "agent_message": itemgetter("message"),
+    "agent_callback": itemgetter("result"),
     "interrupt": lambda payload: f"interrupted: {payload['reason']}",
     "error": _failure,
     "raw": _raw,

@@ -7,15 +7,15 @@ nor anything twice.
 import sys
 import time
 from collections.abc import Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from http.client import HTTPResponse
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 from ash_server.commands.remote import AWAY, LATER, Refused, Server, find_session
 from ash_server.commands.story import Story
 from ash_server.commands.terminal import complain, output, visible_json
-from ash_server.errors import SessionNotFound
+from ash_server.errors import AshError, SessionNotFound
 from ash_shared.message import LAST_SEQUENCE
 
 _SILENCE = 45
@@ -43,6 +43,10 @@ class Told(NamedTuple):
     data: str
 
 
+class Away(AshError):
+    status, code, title = 503, "away", "The server does not answer."
+
+
 class Lines:
     """Each event on a line of standard output, as it came."""
 
@@ -59,10 +63,21 @@ class Lines:
 def tail(server: Server, reference: str, wishes: Wishes) -> int:
     """Until it is interrupted, which is how it ends, or until what the wishes say."""
     show = Lines() if wishes.as_json else Story(output())
-    with suppress(KeyboardInterrupt):
+    try:
         return _Follower(server, wishes, show).run(reference)
+    except _Unread as unread:
+        raise unread.error from None
+    except KeyboardInterrupt:
+        pass
     show.pause()
     return 0
+
+
+class _Unread(Exception):
+    """Standard output takes nothing: not to be mixed up with a server that is away."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
 
 
 class _Follower:
@@ -75,7 +90,8 @@ class _Follower:
         self._has_caught_up = False
         self._is_open = self._is_begun = False
         """Whether a turn is, and whether there was anything."""
-        self._said: str | None = None
+        self._matter: Literal["away", "missing"] | None = None
+        """What was said to be the matter, once."""
 
     def run(self, reference: str) -> int:
         pause = _FIRST_PAUSE
@@ -92,7 +108,7 @@ class _Follower:
                             return 0
             except Refused as refused:
                 if refused.code == "session_not_found":
-                    self._say("the session was deleted")
+                    self._complain("the session was deleted")
                     return 1
                 self._recover(refused)
             except AWAY as error:
@@ -102,13 +118,14 @@ class _Follower:
 
     def _find(self, reference: str) -> bool:
         session = find_session(self._server, reference)
+        self._meet()
         if session is not None:
             self._address = f"/api/sessions/{session['id']}/events"
             self._cursor = self._start()
             return True
         if not self._wishes.follows:
             raise SessionNotFound(f"no session goes by {reference!r}")
-        self._say(f"no session goes by {reference!r} yet; this waits for it, until Ctrl-C")
+        self._say("missing", f"no session goes by {reference!r} yet; this waits for it, until Ctrl-C")
         time.sleep(_LOOKS)
         return False
 
@@ -129,9 +146,7 @@ class _Follower:
         query = urlencode({"after": self._cursor, **self._form()})
         path = f"{self._address}/stream?{query}"
         with self._server.open("GET", path, accept="text/event-stream", seconds=_SILENCE) as response:
-            if self._said is not None:
-                self._said = None
-                self._complain(f"{self._server.url} answers")
+            self._meet()
             yield from _messages(response)
         self._lose("the connection has ended")
 
@@ -144,7 +159,10 @@ class _Follower:
         self._cursor, self._is_begun = told.sequence, True
         if told.name in _TURNS:
             self._is_open = _TURNS[told.name]
-        self._show.show(told.data)
+        try:
+            self._show.show(told.data)
+        except OSError as error:
+            raise _Unread(error) from error
 
     def _is_over(self) -> bool:
         if not self._has_caught_up:
@@ -153,7 +171,7 @@ class _Follower:
 
     def _recover(self, refused: Refused) -> None:
         if refused.code == "cursor_ahead":
-            self._say("the log is shorter than what was seen of it: it begins anew")
+            self._complain("the log is shorter than what was seen of it: it begins anew")
             self._show.restart()
             self._cursor = 0
         elif refused.status in LATER:
@@ -161,14 +179,20 @@ class _Follower:
         else:
             raise refused
 
-    def _lose(self, reason: str) -> None:
-        self._say(f"{self._server.url} does not answer ({reason}); this goes on when it does")
+    def _meet(self) -> None:
+        if self._matter == "away":
+            self._matter = None
+            self._complain(f"{self._server.url} answers")
 
-    def _say(self, text: str) -> None:
-        """Once, until something else is the matter."""
-        if self._said is None:
+    def _lose(self, reason: str) -> None:
+        if not self._wishes.follows:
+            raise Away(f"{self._server.url} does not answer: {reason}")
+        self._say("away", f"{self._server.url} does not answer ({reason}); this goes on when it does")
+
+    def _say(self, matter: Literal["away", "missing"], text: str) -> None:
+        if self._matter != matter:
             self._complain(text)
-        self._said = text
+        self._matter = matter
 
     def _complain(self, text: str) -> None:
         self._show.pause()

@@ -25,7 +25,7 @@ from ash_server.db.text import check_text, storable
 from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
 from ash_shared.events import CHUNKS
 from ash_shared.message import LAST_SEQUENCE
-from ash_shared.normalize import NORMALIZER_VERSION, Context, Event, Line, Normalizer
+from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Context, Event, Line, Normalizer
 from ash_shared.steps import Passes
 
 Origin = Literal["line", "posted", "end"]
@@ -65,12 +65,13 @@ _POST = """
         RETURNING event_sequence - %(count)b AS last, message_sequence
     ), touched AS (
         UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %(session_id)b AND %(touches)b
+    ), posted AS (
+        INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
+        SELECT %(session_id)b, last + place, type, message_sequence, 'posted', given_id, piece_of, content
+        FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(contents)b::text[])
+            WITH ORDINALITY AS new (type, given_id, piece_of, content, place)
     )
-    INSERT INTO events (session_id, sequence, type, message_sequence, origin, given_id, piece_of, content)
-    SELECT %(session_id)b, last + place, type, message_sequence, 'posted', given_id, piece_of, content
-    FROM counted, unnest(%(types)b::text[], %(given_ids)b::text[], %(pieces)b::text[], %(contents)b::text[])
-        WITH ORDINALITY AS new (type, given_id, piece_of, content, place)
-    RETURNING sequence
+    SELECT last FROM counted
 """
 
 _TOUCH = "UPDATE sessions SET updated_at = statement_timestamp() WHERE id = %b"
@@ -193,7 +194,7 @@ async def append_events(
     sent, now = events, milliseconds()
     events = [_own(event, session_id, now) for event in sent]
     _check(events)
-    if all(event["type"] not in _TURNING for event in events):
+    if all(event["type"] not in NOTED for event in events):
         try:
             return await _post(conn, session_id, events)
         except UniqueViolation:
@@ -336,8 +337,9 @@ async def write_events(
 
 def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
     events = [each.event for each in new]
+    types = {each: storable(each) for each in {event["type"] for event in events}}
     return {
-        "types": [storable(event["type"]) for event in events],
+        "types": [types[event["type"]] for event in events],
         "message_sequences": [each.message_sequence for each in new],
         "origins": [each.origin for each in new],
         "given_ids": [each.event["id"] if each.is_given else None for each in new],
@@ -369,13 +371,11 @@ async def unique(conn: AsyncConnection, session_id: UUID, new: Iterable[NewEvent
 # --- Posting
 
 
-_TURNING = frozenset({"turn_start", "turn_end", "user_message", "tool_call", "tool_result"})
-"""Events that derived ones have to know of."""
-
-
 def _own(event: Event, session_id: UUID, now: int) -> Event:
-    own = {name: value for name, value in event.items() if name not in ("sequence", "messageSequence")}
-    return {"timestamp": now, **own, "sessionId": str(session_id)}
+    own = {"timestamp": now, **event, "sessionId": _name(session_id)}
+    own.pop("sequence", None)
+    own.pop("messageSequence", None)
+    return own
 
 
 def _check(events: Sequence[Event]) -> None:
@@ -393,10 +393,10 @@ async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
     values = columns([NewEvent(event) for event in events])
     counted = {"session_id": session_id, "count": len(events), "touches": touches}
     posted = await conn.execute(_POST, {**counted, **values})
-    sequences = sorted(row[0] for row in await posted.fetchall())
-    if not sequences:
+    last = await posted.fetchone()
+    if last is None:
         raise SessionNotFound
-    return [PostedEvent(event["id"], each, True) for event, each in zip(events, sequences, strict=True)]
+    return [PostedEvent(event["id"], sequence, True) for sequence, event in enumerate(events, last[0] + 1)]
 
 
 async def _post_new(
@@ -417,7 +417,8 @@ async def _post_new(
             if known is None:
                 last += 1
                 new.append(NewEvent(event, counters.message_sequence))
-                normalizer.observe(event)
+                if event["type"] in NOTED:
+                    normalizer.observe(event)
             places.append(PostedEvent(event["id"], known[0] if known else last, known is None))
         if new:
             await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
@@ -464,8 +465,14 @@ def _piece_of(event: Event) -> str | None:
         return None
     kind, names = told
     payload = event["payload"]
-    whole = [kind, *(str(event.get(name) or payload.get(name) or "") for name in names)]
-    return blake2b("\0".join(whole).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return _piece_digest(
+        "\0".join([kind, *[str(event.get(name) or payload.get(name) or "") for name in names]])
+    )
+
+
+@lru_cache(maxsize=1024)
+def _piece_digest(whole: str) -> str:
+    return blake2b(whole.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 _PIECES: Mapping[str, tuple[str, tuple[str, ...]]] = {

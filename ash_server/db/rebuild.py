@@ -17,7 +17,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.events import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, unique
 from ash_shared.message import Role
-from ash_shared.normalize import NORMALIZER_VERSION, Normalizer, read_line
+from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Normalizer, read_line
 
 _FETCHED = 100
 _AT_ONCE = 500
@@ -29,7 +29,8 @@ _MESSAGES = """
 """
 
 _OTHERS = """
-    SELECT sequence, message_sequence, origin, CASE origin WHEN 'posted' THEN content END AS content
+    SELECT sequence, message_sequence, origin,
+        CASE WHEN origin = 'posted' AND type = ANY(%b) THEN content END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
 """
@@ -141,7 +142,8 @@ class _Rebuild:
         """A posted event in its new place; or what closes all that is open here, however many events that was."""
         if other.origin == "posted":
             await self._flush()
-            self.normalizer.observe(msgspec.json.decode(other.content or "{}"))
+            if other.content is not None:
+                self.normalizer.observe(msgspec.json.decode(other.content))
             self.written += 1
             await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
             return await anext(others, None)
@@ -175,6 +177,6 @@ class _Rebuild:
         cursor = AsyncServerCursor[_Other](self._conn, "others", row_factory=args_row(_Other))
         cursor.itersize = _FETCHED
         async with cursor:
-            await cursor.execute(_OTHERS, [self._session_id, self._last], binary=True)
+            await cursor.execute(_OTHERS, [list(NOTED), self._session_id, self._last], binary=True)
             async for other in cursor:
                 yield other

@@ -24,8 +24,9 @@ class Follower:
     def __init__(self, address: str, session_id: UUID) -> None:
         self.told: Told = []
         self.own: list[tuple[str, Any]] = []
-        """What the server said of itself, and the topics, with the sequence of the last event ahead of each."""
+        """What the server said of itself, and the topics."""
         self.connections = 0
+        self._news = asyncio.Condition()
         self._url = f"{address}/api/sessions/{session_id}/events"
         self._connection: asyncio.Task[None] | None = None
 
@@ -48,19 +49,25 @@ class Follower:
             self._connection.cancel()
 
     async def reaches(self, sequence: int) -> None:
-        while self.after < sequence:
-            await asyncio.sleep(0.01)
+        async with self._news:
+            await self._news.wait_for(lambda: self.after >= sequence)
 
     async def hears(self, name: str) -> Any:
-        while not (heard := [data for told, data in self.own if told == name]):
-            await asyncio.sleep(0.01)
-        return heard[-1]
+        """The data of the last that has this name."""
+        async with self._news:
+            await self._news.wait_for(lambda: name in dict(self.own))
+        return dict(self.own)[name]
 
     async def _try(self) -> None:
         try:
             await self._read()
         except (httpx.HTTPError, WebSocketException, OSError, ConnectionError):
             await asyncio.sleep(0.05)
+
+    async def _tell(self, log: list[Any], entry: Any) -> None:
+        log.append(entry)
+        async with self._news:
+            self._news.notify_all()
 
     async def _read(self) -> None:
         raise NotImplementedError
@@ -82,16 +89,16 @@ class Browser(Follower):
                 name, _, value = line.partition(": ")
                 fields[name] = value
                 if not line:
-                    self._hear(fields)
+                    await self._hear(fields)
                     fields = {}
 
-    def _hear(self, fields: dict[str, str]) -> None:
+    async def _hear(self, fields: dict[str, str]) -> None:
         if "id" in fields:
             event = json.loads(fields["data"])
             assert (int(fields["id"]), fields["event"]) == (event["sequence"], event["type"])
-            self.told.append((event["sequence"], event["id"]))
+            await self._tell(self.told, (event["sequence"], event["id"]))
         elif "event" in fields:
-            self.own.append((fields["event"], json.loads(fields["data"])))
+            await self._tell(self.own, (fields["event"], json.loads(fields["data"])))
 
 
 class Socket(Follower):
@@ -104,9 +111,9 @@ class Socket(Follower):
             async for frame in socket:
                 told = json.loads(frame)
                 if told["type"] == "event":
-                    self.told.append((told["data"]["sequence"], told["data"]["id"]))
+                    await self._tell(self.told, (told["data"]["sequence"], told["data"]["id"]))
                 else:
-                    self.own.append((told["type"].rpartition(".")[2], told.get("data")))
+                    await self._tell(self.own, (told["type"].rpartition(".")[2], told["data"]))
 
 
 @asynccontextmanager

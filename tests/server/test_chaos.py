@@ -1,6 +1,6 @@
 """Readers that miss nothing and see nothing twice, whatever ends: their connections, the listener, the server.
 
-ASH_CHAOS_EVENTS makes it longer, ASH_CHAOS_SEED repeats a run.
+ASH_CHAOS_EVENTS makes it longer, ASH_CHAOS_SEED repeats a run: the seed is in the name of the test.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from tests.server.followers import Browser, Follower, Socket, following, stored
 from tests.server.test_cli_serve import Running, running
 
 EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
+SEED = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))
 READERS = 12
 RECONNECTS = EVENTS // 50
 LISTENER_KILLS = 10
@@ -112,7 +113,7 @@ class Chaos:
         assert self.server
         port = str(urlsplit(self.server.address).port)
         for life in range(1, SERVER_KILLS + 1):
-            while self.written < EVENTS * life / (SERVER_KILLS + 1):
+            while self.written < EVENTS * life / (SERVER_KILLS + 1):  # noqa: ASYNC110  # nobody else waits for it
                 await asyncio.sleep(0.01)
             self.server.process.kill()
             self.server.process.wait()
@@ -132,9 +133,10 @@ def _event(id: str) -> dict[str, object]:
     return {"id": id, "timestamp": 1, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
 
 
-async def test_every_reader_sees_every_event_once_and_in_order(database_url: str, tmp_path: Path) -> None:
-    seed = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))
-    print(f"ASH_CHAOS_SEED={seed}")
+@pytest.mark.parametrize("seed", [SEED])
+async def test_every_reader_sees_every_event_once_and_in_order(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
     async with await connect(database_url) as conn:
         session_id, other_id = [(await create_session(conn)).session.id for _ in range(2)]
     chaos = Chaos(database_url, session_id, other_id, seed)
@@ -157,4 +159,3 @@ async def test_every_reader_sees_every_event_once_and_in_order(database_url: str
     assert [sequence for sequence, _ in whole] == list(range(1, EVENTS + 1))
     assert {id for _, id in whole} == {f"event-{number}" for number in range(EVENTS)}
     assert [each.told for each in readers] == [whole] * READERS
-    print(f"{sum(each.connections for each in readers)} connections, {chaos.listener_kills} listeners killed")

@@ -487,7 +487,7 @@ REFUSED = {
         2,
         "ash: Invalid value for '[PATH...]': Path 'none' does not exist (`ash drift --help` tells more)",
     ),
-    ("sing",): (2, "ash: No such command 'sing' (`ash --help` tells more)"),
+    ("whistle",): (2, "ash: No such command 'whistle' (`ash --help` tells more)"),
     ("serve", "--host", "0.0.0.0"): (
         1,
         "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, and Ash does not ask them for a key. "

@@ -726,3 +726,47 @@ def test_real_streams_are_told_whole(path: Path) -> None:
     assert wholes == {name: pieces[f"{name}_chunk"] for name in wholes}
     asks = bool(pieces["tool_input_chunk"])
     assert [event["type"] for event in events].count("turn_end") == (0 if asks else 1)
+
+
+def test_a_request_tells_only_what_it_does_not_hold_once_more() -> None:
+    """An agent's loop: each request holds the whole conversation so far."""
+
+    def piece(id: str, delta: Any, finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return {"id": id, "object": "chat.completion.chunk", "choices": [choice]}
+
+    call = {"id": "t1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "High tide?"}]
+    called = [
+        *asked,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t1", "content": "06:12"},
+    ]
+    answered = [
+        *called,
+        {"role": "assistant", "content": "At 06:12."},
+        {"role": "user", "content": "High tide?"},
+    ]
+    events = follow(
+        [
+            {"model": "m", "messages": asked},
+            piece("r1", {"role": "assistant", "tool_calls": [{"index": 0, **call}]}, "tool_calls"),
+            {"model": "m", "messages": called},
+            piece("r2", {"role": "assistant", "content": "At 06:12."}, "stop"),
+            {"model": "m", "messages": answered},
+        ],
+        is_whole=True,
+    )
+
+    assert [event["type"] for event in events if not event["type"].endswith("chunk")] == [
+        "system_message",
+        "turn_start",
+        "user_message",
+        "tool_call",
+        "tool_result",
+        "assistant_done",
+        "turn_end",
+        "turn_start",
+        "user_message",
+        "turn_end",
+    ]

@@ -79,8 +79,12 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
 
 
 def _is_synthetic(record: Record, message: Record) -> bool:
-    marks = (record.get(name) is True for name in ("isMeta", "isSynthetic", "isCompactSummary"))
-    return message.get("model") == "<synthetic>" or any(marks)
+    return (  # spelled out, as on every line
+        message.get("model") == "<synthetic>"
+        or record.get("isMeta") is True
+        or record.get("isSynthetic") is True
+        or record.get("isCompactSummary") is True
+    )
 
 
 def line_error(record: Record, message: Record) -> Block | None:

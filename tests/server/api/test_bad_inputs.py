@@ -8,6 +8,7 @@ import pytest
 from httpx import AsyncClient
 
 from ash_server.settings import Settings
+from ash_shared.events import read_event
 from ash_shared.parse import parse_message_content
 
 JSON = {"Content-Type": "application/json"}
@@ -201,6 +202,231 @@ async def test_41_an_id_with_another_text_keeps_the_original(client: AsyncClient
     assert [message["content"] for message in page["messages"]] == ["original"]
 
 
+EVENT = b'{"type":"note","payload":{}}'
+
+
+def event(type: str, payload: Any, **more: Any) -> bytes:
+    return json.dumps([{"type": "note", "payload": {}}, {**more, "type": type, "payload": payload}]).encode()
+
+
+def misfit(path: str, message: str, index: int = 1) -> dict[str, Any]:
+    return {"code": "invalid_body", "index": index, "errors": [(path, message)]}
+
+
+TEXT, OBJECT, MISSING = "Input should be a valid string", "Input should be an object", "Field required"
+REFUSED_EVENTS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
+    "4 cut": (b'{"type":"note","pay', JSON, 400, {"code": "invalid_json"}),
+    "4 cut line": (EVENT + b'\n{"type":\n' + EVENT, NDJSON, 400, {"code": "invalid_json", "index": 1}),
+    "5 trailing comma": (b'[{"type":"note","payload":{}},]', JSON, 400, {"code": "invalid_json"}),
+    "6 BOM": (b"\xef\xbb\xbf" + EVENT, JSON, 400, {"code": "invalid_json"}),
+    "6 BOM before a list": (b"\xef\xbb\xbf[" + EVENT + b"]", JSON, 400, {"code": "invalid_json"}),
+    "7 null": (b"null", JSON, 400, misfit("$", "Expected an object", 0)),
+    "9 string": (b'"note"', JSON, 400, misfit("$", "Expected an object", 0)),
+    "11 mixed": (b"[" + EVENT + b",5]", JSON, 400, misfit("$[1]", "Expected an object")),
+    "11 a list in a list": (b"[" + EVENT + b",[]]", JSON, 400, misfit("$[1]", "Expected an object")),
+    "11 a list in a line": (EVENT + b"\n[]", NDJSON, 400, misfit("$", "Expected an object")),
+    "12 NaN": (b'{"type":"note","payload":{"a":NaN}}', JSON, 400, {"code": "invalid_json"}),
+    "13 beyond a float": (b'{"type":"note","payload":{"a":1e400}}', JSON, 400, {}),
+    "15 5,000 digits": (b'{"type":"note","payload":{"a":%s}}' % (b"1" * 5000), JSON, 400, {}),
+    "20 NUL in an id": (event("note", {}, id="a\0"), JSON, 422, {"code": "nul_byte", "index": 1}),
+    "20 NUL in a type": (event("a\0", {}), JSON, 422, {"code": "nul_byte", "index": 1}),
+    "23 surrogate": (rb'{"type":"note","payload":{"a":"\ud83d"}}', JSON, 400, {"code": "invalid_json"}),
+    "23 surrogate in a key": (rb'{"type":"note","payload":{"\ud83d":1}}', JSON, 400, {"code": "invalid_json"}),
+    "24 bytes": (b'{"type":"note","payload":{"a":"\xff"}}', JSON, 400, {"code": "invalid_utf8"}),
+    "25 latin-1": (EVENT, {"Content-Type": "application/json; charset=latin-1"}, 415, {}),
+    "29 nested 300 deep": (
+        b'{"type":"note","payload":{"a":' + b"[" * 300 + b"]" * 300 + b"}}",
+        JSON,
+        400,
+        {"code": "too_deep", "index": 0},
+    ),
+    "32 nested": (b'{"a":' + b"[" * 100_000, JSON, 400, {"code": "too_deep", "index": 0}),
+    "32 nested lists": (b"[" * 100_000, JSON, 400, {"code": "too_deep"}),
+    "34 large": (event("note", {"a": "a" * 2**20}), JSON, 413, {"code": "message_too_large", "index": 1}),
+    "34 large line": (
+        EVENT + b'\n{"type":"note","payload":{"a":"%s"}}' % (b"a" * 2**20),
+        NDJSON,
+        413,
+        {"code": "message_too_large", "index": 1},
+    ),
+    "35 large body": (b" " * (2**23 + 1) + EVENT, JSON, 413, {"code": "body_too_large"}),
+    "36 bomb": (
+        b'[{"type":"note","payload":{"a":[' + b"[]," * 2**21 + b"[]]}}]",
+        JSON,
+        413,
+        {"code": "message_too_large", "index": 0},
+    ),
+    "36 many empty ones": (b"[" + b"{}," * 2**21 + b"{}]", JSON, 413, {"code": "batch_too_large"}),
+    "37 many": (b"[" + b",".join([EVENT] * MANY) + b"]", JSON, 413, {"code": "batch_too_large"}),
+    "37 many lines": (b"\n".join([EVENT] * MANY), NDJSON, 413, {"code": "batch_too_large"}),
+    "38 none": (b" [ ] ", JSON, 400, {"code": "empty_batch"}),
+    "38 no line": (b"\n \r\n", NDJSON, 400, {"code": "empty_batch"}),
+    "38 nothing": (b"", JSON, 400, {"code": "invalid_json"}),
+    "39 id twice": (
+        b'[{"id":"a","type":"note","payload":{}},{"id":"a","type":"note","payload":{}}]',
+        JSON,
+        422,
+        {"code": "duplicate_in_batch", "index": 1},
+    ),
+    "54 text": (EVENT, {"Content-Type": "text/plain"}, 415, {}),
+    "54 none": (EVENT, {}, 415, {}),
+    "55 gzip": (b"\x1f\x8b", {**JSON, "Content-Encoding": "gzip"}, 415, {}),
+    "no type": (b'{"payload":{}}', JSON, 400, misfit("$.type", MISSING, 0)),
+    "no type in a line": (EVENT + b'\n{"payload":{}}', NDJSON, 400, misfit("$.type", MISSING)),
+    "no payload": (b'{"type":"note"}', JSON, 400, misfit("$.payload", MISSING, 0)),
+    "no payload of a known type": (b'{"type":"reset"}', JSON, 400, misfit("$.payload", MISSING, 0)),
+    "null as payload": (event("note", None), JSON, 400, misfit("$[1].payload", OBJECT)),
+    "list as payload": (event("reset", []), JSON, 400, misfit("$[1].payload", OBJECT)),
+    "44 type of none": (event(None, {}), JSON, 400, misfit("$[1].type", TEXT)),  # type: ignore[arg-type]
+    "44 list as type": (b'{"type":["a"],"payload":{}}', JSON, 400, misfit("$.type", TEXT, 0)),
+    "44 empty type": (event("", {}), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "44 long type": (event("t" * 101, {}), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "part missing": (event("tool_call", {"toolName": "a", "args": 1}), JSON, 400,
+                     misfit("$[1].payload.toolCallId", MISSING)),
+    "name of another spelling": (
+        event("tool_call", {"tool_call_id": "a", "toolName": "a", "args": 1}),
+        JSON,
+        400,
+        misfit("$[1].payload.toolCallId", MISSING),
+    ),
+    "part called like the type": (
+        event("raw", {"source": "claude"}), JSON, 400, misfit("$[1].payload.raw", MISSING)
+    ),
+    "part of a wrong type": (event("user_message", {"text": 5}), JSON, 400, misfit("$[1].payload.text", TEXT)),
+    "part that is no choice": (
+        event("turn_start", {"trigger": "boredom"}),
+        JSON,
+        400,
+        misfit("$[1].payload.trigger", "Input should be 'user', 'callback' or 'system'"),
+    ),
+    "part of a part": (
+        event("tool_result", {"toolCallId": "a", "result": None, "error": {"code": "a"}}),
+        JSON,
+        400,
+        misfit("$[1].payload.error.message", MISSING),
+    ),
+    "count as a text": (
+        event("turn_end", {"usage": {"input_tokens": "5", "output_tokens": 1, "total_tokens": 6}}),
+        JSON,
+        400,
+        misfit("$[1].payload.usage.input_tokens", "Input should be a valid integer"),
+    ),
+    "block of no type": (
+        event("user_message", {"text": "a", "content": [{"type": "text", "text": "a"}, {"type": "canary"}]}),
+        JSON,
+        400,
+        misfit("$[1].payload.content[1]", "Input should be a block of a known type"),
+    ),
+    "part of a block": (
+        event("user_message", {"text": "a", "content": [{"type": "text", "text": 5}]}),
+        JSON,
+        400,
+        misfit("$[1].payload.content[0].text", TEXT),
+    ),
+    "no id of an event": (
+        event("retraction", {"eventIds": ["a", 5]}), JSON, 400, misfit("$[1].payload.eventIds[1]", TEXT)
+    ),
+    "time in parts": (event("note", {}, timestamp=1.5), JSON, 400,
+                      misfit("$[1].timestamp", "Input should be a valid integer")),
+    "time as a text": (event("note", {}, timestamp="1"), JSON, 400,
+                       misfit("$[1].timestamp", "Input should be a valid integer")),
+    "time before all": (event("note", {}, timestamp=-1), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "time beyond all": (event("note", {}, timestamp=2**53), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "no time": (event("note", {}, timestamp=None), JSON, 400,
+                misfit("$[1].timestamp", "Input should be a valid integer")),
+    "long id": (event("note", {}, id="i" * 256), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "empty id": (event("note", {}, id=""), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "number as id": (event("note", {}, id=5), JSON, 400, misfit("$[1].id", TEXT)),
+    "null as turn": (event("note", {}, turnId=None), JSON, 400, misfit("$[1].turnId", TEXT)),
+}  # fmt: skip
+REFUSED_CHUNKS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
+    "19 NUL": (b"a\nb\0\n", NDJSON, 422, {"code": "nul_byte", "index": 1}),
+    "24 bytes": (b"a\n\xff\n", NDJSON, 400, {"code": "invalid_utf8"}),
+    "34 large line": (b"a\n" + b"a" * (2**20 + 1), NDJSON, 413, {"code": "message_too_large", "index": 1}),
+    "35 large body": (b"a\n" * (2**22 + 1), NDJSON, 413, {"code": "body_too_large"}),
+    "37 many": (b"a\n" * MANY, NDJSON, 413, {"code": "batch_too_large"}),
+    "38 none": (b"\n \r\n", NDJSON, 400, {"code": "empty_batch"}),
+    "38 nothing": (b"", NDJSON, 400, {"code": "empty_batch"}),
+    "54 JSON": (b"{}", JSON, 415, {}),
+    "54 events": (b"data: {}\n\n", {"Content-Type": "text/event-stream"}, 415, {}),
+    "54 none": (b"{}", {}, 415, {}),
+    "55 gzip": (b"\x1f\x8b", {**NDJSON, "Content-Encoding": "gzip"}, 415, {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "headers", "status", "expected"),
+    [
+        pytest.param(route, *row, id=f"{route} {name}")
+        for route, rows in (("events", REFUSED_EVENTS), ("chunks", REFUSED_CHUNKS))
+        for name, row in rows.items()
+    ],
+)
+async def test_an_event_is_refused_and_nothing_is_stored(  # noqa: PLR0917  # one per column
+    client: AsyncClient,
+    session: str,
+    route: str,
+    body: bytes,
+    headers: dict[str, str],
+    status: int,
+    expected: dict[str, Any],
+) -> None:
+    refused = await client.post(f"{session}/{route}", content=body, headers=headers)
+
+    problem = refused.json()
+    problem["errors"] = [(each["path"], each["message"]) for each in problem.get("errors", ())]
+    assert (refused.status_code, refused.headers["content-type"]) == (status, "application/problem+json")
+    assert {name: problem[name] for name in expected} == expected
+    assert status != 415 or problem["code"] == "unsupported_media_type"
+    found = (await client.get(session)).json()
+    assert (found["messageCount"], found["eventCount"]) == (0, 0)
+
+
+KEPT_EVENTS: dict[str, Any] = {
+    "14 beyond a double": {"a": [9007199254740993, 18446744073709551616, 10**39]},
+    "18 NUL in a payload": {"a\0": "\0"},
+    "26 control character": {"a": "\x01"},
+    "27 odd characters": {"a": "a\u2028b\uffffc\u202ed\x1b[31m"},
+    "28 nested 199 deep": {"a": json.loads("[" * 199 + "]" * 199)},
+    "53 markup": {"<script>": "</script>"},
+    "a type within": {"type": "turn_start", "sequence": -1, "sessionId": 5},
+}
+
+
+@pytest.mark.parametrize("payload", KEPT_EVENTS.values(), ids=KEPT_EVENTS.keys())
+@pytest.mark.parametrize("type", ["note", "raw", "turn_starts", "\u2028", "TURN_START", "t" * 100])
+async def test_events_that_are_kept_and_break_no_page(
+    client: AsyncClient, session: str, type: str, payload: dict[str, Any]
+) -> None:
+    payload = {"source": "a", "raw": payload.get("a", payload)} if type == "raw" else payload
+
+    posted = await client.post(f"{session}/events", json={"id": "i" * 255, "type": type, "payload": payload})
+
+    page = await client.get(f"{session}/events")
+    assert (posted.status_code, page.status_code) == (201, 200)
+    (stored,) = page.json()["events"]
+    assert (stored["id"], stored["type"], stored["payload"]) == ("i" * 255, type, payload)
+
+
+@pytest.mark.parametrize("raw", STORED.values(), ids=STORED.keys())
+async def test_any_line_is_a_chunk_and_breaks_no_log(client: AsyncClient, session: str, raw: str) -> None:
+    is_blank = not raw.strip()
+
+    posted = await client.post(
+        f"{session}/chunks?source=claude", content=raw.encode() + b"\nbeside it", headers=NDJSON
+    )
+
+    events = await client.get(f"{session}/events")
+    exported = await client.get(f"{session}/export")
+    assert (posted.status_code, events.status_code) == (201, 200)
+    assert exported.content == (b"" if is_blank else raw.encode() + b"\n") + b"beside it\n"
+    assert [read_event(each).model_dump(mode="json") for each in events.json()["events"]] == events.json()[
+        "events"
+    ]
+    for name in ("openai-messages", "anthropic-messages", "claude-prompt", "codex-prompt", "session-summary"):
+        assert (await client.get(f"{session}/projections/{name}")).status_code == 200
+
+
 ACCEPTED_TYPES = (
     "application/json",
     "Application/JSON",
@@ -284,6 +510,17 @@ ELSEWHERE = [
     ("GET", "/api/sessions/{id}/export?format=jsonl&format=jsonl"),
     ("POST", "/api/sessions/{id}/messages?expectedSequence=-1"),
     ("POST", "/api/sessions/{id}/messages?expected_sequence=1"),
+    ("POST", "/api/sessions/{id}/events?source=claude"),
+    ("POST", "/api/sessions/{id}/chunks?source=%00"),
+    ("POST", "/api/sessions/{id}/chunks?source=a%0Ab"),
+    ("POST", "/api/sessions/{id}/chunks?source="),
+    ("POST", f"/api/sessions/{{id}}/chunks?source={'x' * 101}"),
+    ("POST", "/api/sessions/{id}/chunks?end=1"),
+    ("POST", "/api/sessions/{id}/chunks?end=true&end=true"),
+    ("POST", "/api/sessions/{id}/chunks?expectedSequence=-1"),
+    ("POST", "/api/sessions/{id}/chunks?role=user"),
+    ("POST", "/api/sessions/{id}/end?a=1"),
+    ("GET", "/api/sessions/{id}/projections/openai-messages?limit=1"),
     ("POST", "/api/sessions?a=1"),
     ("POST", "/api/parse?a=1"),
     ("DELETE", "/api/sessions/{id}?force=true"),
@@ -306,11 +543,19 @@ OF_STANDARD = [
     "kind=message",
     "parsed=true",
 ]
+OF_EVENTS = [
+    *(f"after={value}" for value in ("-1", "abc", "1.5", "", "1_000", 2**53)),
+    *(f"{name}={value}" for name in ("before", "at") for value in ("0", "-1", "", "null", 2**53)),
+    *(f"limit={value}" for value in ("0", "-5", "1001", "")),
+    *(f"collapse={value}" for value in ("1", "yes", "True", "")),
+    *("at=1&after=1", "at=1&before=2", "at=1&at=1", "type=raw", "Collapse=true", "kind=message"),
+]
 ADDRESSES = [
     *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in OF_LIST),
     *(("GET", f"/api/sessions?{query}") for query in OF_SESSIONS),
     *(("GET", f"/api/drift?{query}") for query in OF_DRIFT),
     *(("GET", f"/api/sessions/{{id}}/standard-messages?{query}") for query in OF_STANDARD),
+    *(("GET", f"/api/sessions/{{id}}/events?{query}") for query in OF_EVENTS),
     *ELSEWHERE,
 ]
 

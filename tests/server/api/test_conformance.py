@@ -18,11 +18,20 @@ SESSION_ID = session_id_for(NAMED["source"], NAMED["externalId"])
 
 IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
-# That an id comes twice in a list (422) is another thing that a schema cannot forbid.
+# That an id comes twice in a list (422) is another thing that a schema cannot forbid; a list that is too long (413) is
+# one that it can.
 config = schemathesis.Config.from_dict(
-    {"checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", 401, 403, 404, 409, 422]}}}
+    {
+        "checks": {
+            "positive_data_acceptance": {"expected-statuses": ["2xx", 401, 403, 404, 409, 422]},
+            "negative_data_rejection": {"expected-statuses": [400, 403, 404, 405, 409, 413, 415, 422]},
+        }
+    }
 )
-schema = schemathesis.openapi.from_dict(json.loads(openapi_json()), config=config)
+# What goes on until the client leaves has tests of its own.
+schema = schemathesis.openapi.from_dict(json.loads(openapi_json()), config=config).exclude(
+    path_regex="/events/(stream|ws)$"
+)
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -57,4 +66,22 @@ def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
     # Only what a page gave is a cursor, which a schema cannot say.
     if case.path == "/api/sessions":
         (case.query or {}).pop("after", None)
+    # A page has a middle or ends, which neither a schema can say of two parameters.
+    if case.path.endswith("/events") and "at" in (case.query or {}):
+        for end in ("after", "before"):
+            case.query.pop(end, None)
+    # No line at all is refused, but where the stream ends; and which lines are events no schema of a text says.
+    assume(not case.path.endswith("/chunks") or not isinstance(case.body, str) or case.body.strip())
+    assume(not case.path.endswith("/events") or case.media_type != "application/x-ndjson")
+    if case.path.endswith("/events"):
+        case.body = in_digits(case.body)
     case.call_and_validate(base_url=base_url)
+
+
+def in_digits(value: Any) -> Any:
+    """1.0 as 1: a schema takes either for an integer, and Ash the one that is written so."""
+    if isinstance(value, dict):
+        return {name: in_digits(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(in_digits, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value

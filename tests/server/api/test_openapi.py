@@ -16,6 +16,7 @@ from httpx import AsyncClient
 
 from ash_server.app import openapi_json
 from ash_shared.content import MessageContent
+from ash_shared.events import EVENT_TYPES, KnownEvent, read_event
 from ash_shared.message import Message
 
 FOLDER = Path(__file__).parents[3] / "openapi"
@@ -104,6 +105,52 @@ def test_standard_messages_are_of_that_union_too() -> None:
     assert {"MessageError", "MessageMetadata", "StandardTokenUsage", "ExecutionResponse"} <= SCHEMAS.keys()
 
 
+EVENTS = get_args(get_args(KnownEvent.__value__)[0])
+OF_EVENTS = {get_args(model.model_fields["type"].annotation)[0]: model for model in EVENTS}
+
+
+def test_events_are_a_tagged_union_and_whatever_comes() -> None:
+    union, other = SCHEMAS["KnownEvent"], SCHEMAS["OtherEvent"]
+
+    assert OF_EVENTS.keys() == EVENT_TYPES
+    assert [choice["$ref"] for choice in SCHEMAS["ChatEvent"]["anyOf"]] == [
+        "#/components/schemas/KnownEvent",
+        "#/components/schemas/OtherEvent",
+    ]
+    assert union["discriminator"] == {
+        "propertyName": "type",
+        "mapping": {type: f"#/components/schemas/{model.__name__}" for type, model in OF_EVENTS.items()},
+    }
+    assert len(union["oneOf"]) == len(EVENTS)
+    assert set(other["properties"]["type"]["not"]["enum"]) == EVENT_TYPES
+    for type, model in OF_EVENTS.items():
+        schema = SCHEMAS[model.__name__]
+        payload = SCHEMAS[model.model_fields["payload"].annotation.__name__]
+        assert schema["properties"]["type"] == {"const": type, "type": "string"}
+        assert {"id", "timestamp", "sessionId", "type", "payload"} == set(schema["required"])
+        assert schema["properties"]["payload"]["$ref"].rpartition("/")[2] in SCHEMAS
+        assert schema["additionalProperties"] is payload["additionalProperties"] is True
+        assert schema["description"]
+        assert payload["description"]
+
+
+def test_a_new_event_has_the_payload_of_its_type() -> None:
+    *known, other = SCHEMAS["NewEvent"]["anyOf"]
+
+    assert SCHEMAS["NewEvent"]["required"] == ["type", "payload"]
+    assert {choice["properties"]["type"]["const"]: choice["properties"]["payload"] for choice in known} == {
+        type: {"$ref": SCHEMAS[model.__name__]["properties"]["payload"]["$ref"]}
+        for type, model in OF_EVENTS.items()
+    }
+    assert other["properties"]["type"] == {"not": {"enum": sorted(EVENT_TYPES)}}
+
+
+def test_the_examples_of_events_are_events() -> None:
+    content = OPERATIONS["listEvents"]["responses"]["200"]["content"]["application/json"]
+    for example in content["examples"]["page"]["value"]["events"]:
+        assert read_event(example).model_dump() == example
+
+
 def test_docstrings_arrive() -> None:
     assert SCHEMAS["Message"]["description"] == Message.__doc__
     assert SCHEMAS["Message"]["properties"]["sequence"]["description"].startswith("Place in the session")
@@ -150,6 +197,8 @@ def test_bodies_that_are_read_by_hand_are_documented() -> None:
         "createSession": ["application/json"],
         "updateSession": ["application/json"],
         "appendMessages": ["application/json", "application/x-ndjson"],
+        "appendEvents": ["application/json", "application/x-ndjson"],
+        "appendChunks": ["application/x-ndjson"],
         "parse": ["application/json"],
     }
     for name in ("NewMessage", "NewSession", "SessionPatch", "ParseRequest"):

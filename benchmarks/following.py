@@ -1,0 +1,193 @@
+"""P9: from the append of an event to every one of many who follow its session, in one process and through a server."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+from uuid import UUID
+
+from ash_server.db.engine import connect, open_pool
+from ash_server.db.events import append_events
+from ash_server.live import Hub, Pool
+from benchmarks.database import new_session
+from benchmarks.samples import chunk_event
+from benchmarks.table import Row
+
+_COMMAND = Path(sys.executable).with_name("ash")
+_ADDRESS = re.compile(rb"http://([\w.]+):(\d+)")
+_SEQUENCE = re.compile(rb"^id: (\d+)$", re.MULTILINE)
+
+
+class Size(NamedTuple):
+    followers: int
+    events: int
+    pause: float
+    """Seconds between two of them: a model writes about so many pieces."""
+
+
+FULL = Size(followers=100, events=500, pause=0.02)
+SMOKE = Size(followers=5, events=20, pause=0.002)
+
+Post = Callable[[int], Awaitable[None]]
+"""Appends the nth event of the session."""
+
+
+class Heard(NamedTuple):
+    """What a follower was told, and when."""
+
+    sequence: int
+    time: float
+
+
+Follow = Callable[[], AsyncIterator[Heard]]
+
+
+async def measure(url: str, size: Size) -> list[Row]:
+    async with _in_process(url) as (post, follow):
+        rows = _rows("in one process", await _deliver(post, follow, size), size)
+    async with _through_server(url) as (post, follow):
+        return rows + _rows("through a server, over SSE", await _deliver(post, follow, size), size)
+
+
+def _rows(how: str, seconds: list[float], size: Size) -> list[Row]:
+    percentiles = quantiles(seconds, n=100)
+    note = f"{len(seconds):,} deliveries of {size.events} events, none missed or out of order"
+    what = f"append to subscriber, {size.followers} of them on one session, {how}"
+    return [
+        Row("P9", f"{what}: p50", percentiles[49] * 1000, 30, bound="<=", unit=" ms", note=note),
+        Row("P9", f"{what}: p99", percentiles[98] * 1000, 250, bound="<=", unit=" ms"),
+    ]
+
+
+async def _deliver(post: Post, follow: Follow, size: Size) -> list[float]:
+    """The seconds from before an event is appended until a follower has it, of each event and follower."""
+    ready = asyncio.Semaphore(0)
+    following = [asyncio.create_task(_listen(follow, size.events, ready)) for _ in range(size.followers)]
+    for _ in following:
+        await ready.acquire()
+    begun = []
+    for number in range(1, size.events + 1):
+        await asyncio.sleep(size.pause)
+        begun.append(time.perf_counter())
+        await post(number)
+    heard = await asyncio.wait_for(asyncio.gather(*following), timeout=60)
+    expected = list(range(size.events + 1))
+    for each in heard:
+        assert [one.sequence for one in each] == expected, "a follower missed something"
+    return [one.time - begun[one.sequence - 1] for each in heard for one in each[1:]]
+
+
+async def _listen(follow: Follow, last: int, ready: asyncio.Semaphore) -> list[Heard]:
+    """Until the last event; the first thing a follower hears is that it has caught up with nothing."""
+    heard = list[Heard]()
+    async for each in follow():
+        if not heard:
+            ready.release()
+        heard.append(each)
+        if each.sequence == last:
+            break
+    return heard
+
+
+@asynccontextmanager
+async def _in_process(url: str) -> AsyncIterator[tuple[Post, Follow]]:
+    async with open_pool(url) as pool, Hub(url, pool) as hub:
+        session_id = await _new_session(url)
+        yield _poster(pool, hub, session_id), lambda: _hear(hub, session_id)
+
+
+def _poster(pool: Pool, hub: Hub, session_id: UUID) -> Post:
+    async def post(number: int) -> None:
+        async with pool.connection() as conn:
+            await append_events(conn, session_id, [json.loads(chunk_event(number))])
+        hub.wake(session_id)
+
+    return post
+
+
+async def _hear(hub: Hub, session_id: UUID) -> AsyncIterator[Heard]:
+    yield Heard(0, 0)
+    async with aclosing(hub.follow(session_id, 0)) as following:
+        async for news in following:
+            now = time.perf_counter()
+            for event in news.events:
+                yield Heard(event.sequence, now)
+
+
+@asynccontextmanager
+async def _through_server(url: str) -> AsyncIterator[tuple[Post, Follow]]:
+    """In a process of its own; this one posts to it, and is all of its followers."""
+    with _server(url) as (host, port):
+        path = f"/api/sessions/{await _new_session(url)}/events"
+        async with AsyncExitStack() as stack:
+            conversation = await stack.enter_async_context(_connection(host, port))
+
+            async def post(number: int) -> None:
+                body = chunk_event(number).encode()
+                head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+                status = await _ask(conversation, f"POST {path}", host, head, body)
+                assert status == 201, status
+
+            yield post, lambda: _hear_server(host, port, path)
+
+
+async def _hear_server(host: str, port: int, path: str) -> AsyncIterator[Heard]:
+    async with _connection(host, port) as (reader, writer):
+        writer.write(f"GET {path}/stream HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await reader.readuntil(b"caught_up")
+        yield Heard(0, 0)
+        while piece := await reader.readuntil(b"\n\n"):
+            now = time.perf_counter()
+            for told in _SEQUENCE.finditer(piece):
+                yield Heard(int(told[1]), now)
+
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def _connection(host: str, port: int) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def _ask(connection: Connection, asked: str, host: str, head: str, body: bytes) -> int:
+    """The status of the answer, whose body is taken and forgotten."""
+    reader, writer = connection
+    writer.write(f"{asked} HTTP/1.1\r\nHost: {host}\r\n{head}\r\n".encode() + body)
+    answered = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = re.search(rb"content-length: (\d+)", answered)
+    await reader.readexactly(int(length[1]) if length else 0)
+    return int(answered.split()[1])
+
+
+@contextmanager
+def _server(url: str) -> Iterator[tuple[str, int]]:
+    with tempfile.TemporaryDirectory(prefix="ash-bench-") as home:
+        environment = {**os.environ, "ASH_HOME": home, "ASH_DATABASE_URL": url}
+        command = [str(_COMMAND), "serve", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+            try:
+                assert process.stdout
+                found = next(filter(None, map(_ADDRESS.search, process.stdout)))
+                yield found[1].decode(), int(found[2])
+            finally:
+                process.terminate()
+                process.wait(30)
+
+
+async def _new_session(url: str) -> UUID:
+    async with await connect(url) as conn:
+        return await new_session(conn)

@@ -1,0 +1,356 @@
+"""The log of events over HTTP: derived from what is appended, posted, read in pages."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from httpx import AsyncClient
+
+from ash_server.db.engine import connect
+from ash_server.db.rebuild import rebuild_events
+from ash_shared.events import read_event
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+PROMPT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Look around."}}'
+CALL = (
+    '{"type":"assistant","uuid":"u-2","message":{"id":"msg_1","role":"assistant","content":'
+    '[{"type":"tool_use","id":"t-1","name":"Bash","input":{"command":"ls"}}]}}'
+)
+RESULT = (
+    '{"type":"user","uuid":"u-3","message":{"role":"user","content":'
+    '[{"type":"tool_result","tool_use_id":"t-1","content":"a.txt"}]}}'
+)
+ANSWER = (
+    '{"type":"assistant","uuid":"u-4","message":{"id":"msg_2","role":"assistant","content":'
+    '[{"type":"text","text":"One file."}]}}'
+)
+TOLD = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
+
+
+def piece(text: str, **choice: Any) -> str:
+    """A piece of an answer of Chat Completions."""
+    delta = {"content": text} if text else {}
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "gpt-5"}
+    return json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]})
+
+
+STREAM = [piece("One "), piece("file."), piece("", finish_reason="stop")]
+
+
+def event(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
+    return {"id": id, "timestamp": 1, "type": type, "payload": {"text": id}, **more}
+
+
+async def listed(client: AsyncClient, session: str, **query: Any) -> list[dict[str, Any]]:
+    answer = await client.get(f"{session}/events", params=query)
+    assert answer.status_code == 200
+    events: list[dict[str, Any]] = answer.json()["events"]
+    return events
+
+
+async def types(client: AsyncClient, session: str, **query: Any) -> list[str]:
+    return [each["type"] for each in await listed(client, session, **query)]
+
+
+def lines(*texts: str) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+async def chunks(client: AsyncClient, session: str, *texts: str, **query: Any) -> Any:
+    return await client.post(f"{session}/chunks", content=lines(*texts), headers=NDJSON, params=query)
+
+
+async def test_messages_are_events_as_well(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", content=lines(PROMPT, CALL, RESULT, ANSWER), headers=NDJSON)
+
+    events = await listed(client, session)
+
+    assert [each["type"] for each in events] == TOLD
+    assert [each["sequence"] for each in events] == [1, 2, 3, 4, 5]
+    assert [each["messageSequence"] for each in events] == [1, 1, 2, 3, 4]
+    assert {each["sessionId"] for each in events} == {session.rpartition("/")[2]}
+    assert [read_event(each).model_dump() for each in events] == events
+
+
+async def test_an_event_is_answered_as_it_was_posted(client: AsyncClient, session: str) -> None:
+    sent = event("e-1", "house_event", mood="calm", payload={"größe": [1.5, None, 10**40, "\0"]})
+
+    posted = await client.post(f"{session}/events", json=sent)
+
+    assert (posted.status_code, posted.json()) == (
+        201,
+        {"events": [{"id": "e-1", "sequence": 1, "created": True}]},
+    )
+    own = {"sequence": 1, "sessionId": session.rpartition("/")[2]}
+    assert await listed(client, session) == [{**sent, **own}]
+
+
+async def test_what_the_log_says_of_an_event_is_not_the_writers(client: AsyncClient, session: str) -> None:
+    elsewhere: dict[str, Any] = {"sequence": -1, "messageSequence": "x", "sessionId": 5}
+
+    posted = await client.post(f"{session}/events", json=event("e-1", **elsewhere))
+
+    assert posted.status_code == 201
+    assert await listed(client, session) == [
+        {**event("e-1"), "sequence": 1, "sessionId": session.rpartition("/")[2]}
+    ]
+
+
+async def test_id_and_time_may_be_left_out(client: AsyncClient, session: str) -> None:
+    posted = await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+
+    (stored,) = await listed(client, session)
+    assert (stored["id"], stored["payload"]) == (posted.json()["events"][0]["id"], {})
+    assert UUID(stored["id"]).version == 7
+    assert stored["timestamp"] > 1_700_000_000_000
+
+
+BATCH = [event("e-1"), {"type": "note", "payload": {}, "id": "e-2"}, event("e-3", "turn_end", payload={})]
+
+
+@pytest.mark.parametrize("as_lines", [False, True])
+async def test_a_request_may_be_repeated(client: AsyncClient, session: str, as_lines: bool) -> None:
+    """Also where Ash gave an event its time, and where the keys come in another order."""
+
+    async def post(events: list[dict[str, Any]]) -> tuple[int, list[tuple[Any, ...]]]:
+        text = "".join(json.dumps(each) + "\r\n\n" for each in events)
+        wanted: dict[str, Any] = {"content": text, "headers": NDJSON} if as_lines else {"json": events}
+        answer = await client.post(f"{session}/events", **wanted)
+        return answer.status_code, [tuple(each.values()) for each in answer.json()["events"]]
+
+    assert await post(BATCH[:2]) == (201, [("e-1", 1, True), ("e-2", 2, True)])
+    assert await post([dict(reversed(each.items())) for each in BATCH[:2]]) == (
+        200,
+        [("e-1", 1, False), ("e-2", 2, False)],
+    )
+    assert await post(BATCH) == (201, [("e-1", 1, False), ("e-2", 2, False), ("e-3", 3, True)])
+    assert await types(client, session) == ["assistant_done", "note", "turn_end"]
+
+
+async def test_another_event_under_a_known_id_is_refused(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/events", json=BATCH)
+
+    for other in (
+        {**BATCH[0], "timestamp": 2},
+        {**BATCH[1], "payload": {"a": 1}},
+        {**BATCH[1], "timestamp": 2},
+    ):
+        refused = await client.post(f"{session}/events", json=[event("new"), other])
+
+        assert (refused.status_code, refused.json()["code"], refused.json()["index"]) == (
+            409,
+            "id_conflict",
+            1,
+        )
+    assert (await client.get(session)).json()["eventCount"] == 3
+
+
+async def test_posted_and_derived_events_are_one_log(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/messages", content=PROMPT, headers=NDJSON)
+    await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+    await client.post(f"{session}/messages", content=ANSWER, headers=NDJSON)
+
+    events = await listed(client, session)
+
+    assert [(each["type"], each.get("messageSequence")) for each in events] == [
+        ("turn_start", 1),
+        ("user_message", 1),
+        ("note", None),
+        ("assistant_done", 2),
+    ]
+
+
+class TestPages:
+    @pytest.fixture
+    async def ten(self, client: AsyncClient, session: str) -> str:
+        await client.post(f"{session}/events", json=[event(f"e-{number}") for number in range(1, 11)])
+        return session
+
+    @pytest.mark.parametrize(
+        ("query", "sequences", "ends"),
+        [
+            ({}, range(1, 11), {}),
+            ({"limit": 3}, range(1, 4), {"nextAfter": 3}),
+            ({"after": 7, "limit": 3}, range(8, 11), {"nextAfter": 10}),
+            ({"after": 10}, (), {}),
+            ({"after": 2**53 - 1}, (), {}),
+            ({"before": 2**53 - 1, "limit": 3}, range(8, 11), {"prevBefore": 8}),
+            ({"before": 3}, range(1, 3), {}),
+            ({"before": 1}, (), {}),
+            ({"after": 4, "before": 9, "limit": 2}, range(7, 9), {"prevBefore": 7}),
+            ({"after": 6, "before": 7}, (), {}),
+            ({"at": 5, "limit": 4}, range(3, 7), {"nextAfter": 6, "prevBefore": 3}),
+            ({"at": 5, "limit": 1}, range(5, 6), {"nextAfter": 5, "prevBefore": 5}),
+            ({"at": 1, "limit": 4}, range(1, 5), {"nextAfter": 4}),
+            ({"at": 10, "limit": 4}, range(8, 11), {"prevBefore": 8}),
+            ({"at": 5}, range(1, 11), {}),
+            ({"at": 99, "limit": 4}, range(9, 11), {"prevBefore": 9}),
+            ({"at": 5, "after": 0, "limit": 2}, range(4, 6), {"nextAfter": 5, "prevBefore": 4}),
+        ],
+    )
+    async def test_which(
+        self, client: AsyncClient, ten: str, query: dict[str, int], sequences: range, ends: dict[str, int]
+    ) -> None:
+        page = (await client.get(f"{ten}/events", params=query)).json()
+
+        assert [each["sequence"] for each in page.pop("events")] == list(sequences)
+        assert page == ends
+
+    @pytest.mark.parametrize("query", ["at=5&after=1", "at=5&before=9", "at=5&after=1&before=9"])
+    async def test_a_middle_has_no_ends(self, client: AsyncClient, ten: str, query: str) -> None:
+        refused = await client.get(f"{ten}/events?{query}")
+
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (400, "invalid_parameter")
+        assert problem["errors"] == [{"path": "at", "message": "It stands alone, without after and before."}]
+
+
+async def test_collapsing_leaves_out_the_pieces_of_what_is_whole(client: AsyncClient, session: str) -> None:
+    await chunks(client, session, *STREAM, piece("More").replace("chatcmpl-1", "chatcmpl-2"))
+
+    whole = ["turn_start", "assistant_done"]
+    assert (await types(client, session))[:4] == [
+        "turn_start",
+        "assistant_chunk",
+        "assistant_chunk",
+        "assistant_done",
+    ]
+    assert (await types(client, session, collapse="true"))[:2] == whole
+    assert (await types(client, session, collapse="true"))[-1] == "assistant_chunk"
+    for query in ({"before": 5, "limit": 2}, {"at": 4, "limit": 2}, {"after": 0, "limit": 2}):
+        page = await types(client, session, collapse="true", **query)
+        assert set(page) <= {*whole, "turn_end"}, query
+
+
+class TestChunks:
+    async def test_they_are_stored_as_they_came(self, client: AsyncClient, session: str) -> None:
+        sent = [STREAM[0] + "\r", "  " + STREAM[1], STREAM[2], '{"cut":', "[INFO] odd", "data: [DONE]"]
+
+        posted = await client.post(f"{session}/chunks", content="\n\r\n".join(sent) + "\n \n", headers=NDJSON)
+
+        messages = (await client.get(f"{session}/messages?kind=message,record,chunk")).json()["messages"]
+        assert posted.status_code == 201
+        assert [each["sequence"] for each in posted.json()["messages"]] == [1, 2, 3, 4, 5, 6]
+        assert [each["content"] for each in messages] == sent
+        assert (await client.get(f"{session}/export")).text == lines(*sent)
+
+    @pytest.mark.parametrize(
+        "line", ['{"cut":', '{"type":"holo_frame","frame":7}', "null", "[[[", "plain words"]
+    )
+    async def test_no_line_ends_a_stream(self, client: AsyncClient, session: str, line: str) -> None:
+        answers = [
+            await chunks(client, session, each, source="openai_chat")
+            for each in (*STREAM[:2], line, STREAM[2])
+        ]
+
+        events = await listed(client, session)
+        assert [answer.status_code for answer in answers] == [201] * 4
+        assert [each["payload"]["text"] for each in events if each["type"] == "assistant_done"] == [
+            "One file."
+        ]
+        assert [each["payload"]["source"] for each in events if each["type"] == "raw"] == ["openai_chat"]
+
+    @pytest.mark.parametrize(
+        ("source", "last"),
+        [("codex", "raw"), ("ash", "raw"), ("of the house", "assistant_done"), ("x" * 100, "assistant_done")],
+    )
+    async def test_a_wrong_source_is_a_name(
+        self, client: AsyncClient, session: str, source: str, last: str
+    ) -> None:
+        """As for messages: which formats there are is no closed list, and lines of a new one are recognised."""
+        posted = await chunks(client, session, *STREAM, source=source)
+
+        messages = (await client.get(f"{session}/messages?kind=message,record,chunk")).json()["messages"]
+        assert posted.status_code == 201
+        assert {each["source"] for each in messages} == {source}
+        assert last in await types(client, session)
+
+    async def test_lines_with_an_id_of_their_own_are_stored_once(
+        self, client: AsyncClient, session: str
+    ) -> None:
+        answers = [await chunks(client, session, *texts) for texts in ([PROMPT], [PROMPT], [PROMPT, ANSWER])]
+
+        assert [answer.status_code for answer in answers] == [201, 200, 201]
+        assert [each["created"] for each in answers[2].json()["messages"]] == [False, True]
+        assert await types(client, session) == ["turn_start", "user_message", "assistant_done"]
+
+    async def test_others_may_say_what_they_expect(self, client: AsyncClient, session: str) -> None:
+        answers = [await chunks(client, session, STREAM[0], expectedSequence=0) for _ in range(2)]
+
+        assert [answer.status_code for answer in answers] == [201, 409]
+        assert answers[1].json()["currentSequence"] == 1
+
+    async def test_the_end_closes_what_is_open(self, client: AsyncClient, session: str) -> None:
+        await chunks(client, session, STREAM[0], end="true")
+
+        events = await listed(client, session)
+        assert [(each["type"], each["payload"]) for each in events[-3:]] == [
+            ("assistant_done", {"text": "One ", "partial": True}),
+            ("interrupt", {"reason": "error"}),
+            ("turn_end", {"partial": True}),
+        ]
+
+    @pytest.mark.parametrize("body", ["", "\n \r\n"])
+    async def test_the_end_may_come_alone(self, client: AsyncClient, session: str, body: str) -> None:
+        await chunks(client, session, STREAM[0])
+
+        ended = [
+            await client.post(f"{session}/chunks?end=true", content=body, headers=NDJSON) for _ in range(2)
+        ]
+
+        assert [(each.status_code, each.json()) for each in ended] == [(200, {"messages": []})] * 2
+        assert (await types(client, session))[-3:] == ["assistant_done", "interrupt", "turn_end"]
+
+
+async def test_an_end_is_told_once(client: AsyncClient, session: str) -> None:
+    await chunks(client, session, STREAM[0])
+
+    ended = [await client.post(f"{session}/end") for _ in range(2)]
+
+    assert [(each.status_code, each.json()) for each in ended] == [(200, {"events": 3}), (200, {"events": 0})]
+
+
+async def test_a_session_counts_the_events_of_its_newest_reading(
+    client: AsyncClient, session: str, shared_database_url: str
+) -> None:
+    await client.post(f"{session}/messages", content=lines(PROMPT, ANSWER), headers=NDJSON)
+    await client.post(f"{session}/events", json={"type": "note", "payload": {}})
+    before = (await client.get(session)).json()["eventCount"]
+
+    async with await connect(shared_database_url) as conn:
+        await rebuild_events(conn, UUID(session.rpartition("/")[2]))
+
+    events = await listed(client, session)
+    assert [(each["sequence"], each["type"]) for each in events] == [
+        (5, "reset"),
+        (6, "turn_start"),
+        (7, "user_message"),
+        (8, "assistant_done"),
+        (9, "note"),
+    ]
+    counts = [(await client.get(session)).json()["eventCount"]]
+    counts += [
+        each["eventCount"]
+        for each in (await client.get("/api/sessions")).json()["sessions"]
+        if each["id"] in session
+    ]
+    assert (before, counts) == (4, [5, 5])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "events"), ("POST", "events"), ("POST", "chunks"), ("POST", "end")]
+)
+async def test_an_unknown_session(client: AsyncClient, method: str, path: str) -> None:
+    answers = [
+        await client.request(
+            method,
+            f"/api/sessions/{UUID(int=number)}/{path}",
+            content=json.dumps({"type": "note", "payload": {}}) if method == "POST" else None,
+            headers=NDJSON if method == "POST" else None,
+        )
+        for number in (0, 7)
+    ]
+
+    assert {(answer.status_code, answer.json()["code"]) for answer in answers} == {(404, "session_not_found")}

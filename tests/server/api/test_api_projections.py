@@ -1,0 +1,210 @@
+"""Projections over HTTP are those of the library, over all of the session's events."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from httpx import AsyncClient
+
+import ash_server
+from ash_server.api import projections
+from ash_server.db.engine import connect
+from ash_server.db.rebuild import rebuild_events
+from ash_shared.projections import (
+    to_anthropic_messages,
+    to_claude_prompt,
+    to_codex_prompt,
+    to_openai_messages,
+    to_session_summary,
+)
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+SAMPLES = Path(ash_server.__file__).parent / "samples"
+
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+PROJECTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "anthropic-messages": (JSON, lambda events: {"messages": to_anthropic_messages(events)}),
+    "claude-prompt": (TEXT, to_claude_prompt),
+    "codex-prompt": (TEXT, to_codex_prompt),
+    "openai-messages": (JSON, lambda events: {"messages": to_openai_messages(events)}),
+    "session-summary": (JSON, lambda events: to_session_summary(events).model_dump()),
+}
+
+CONVERSATION: list[tuple[str, dict[str, Any]]] = [
+    ("user_message", {"text": "Which tests fail?"}),
+    ("thinking_chunk", {"text": "Let"}),
+    ("thinking_done", {"text": "Let me see."}),
+    ("raw", {"source": "claude", "raw": {"type": "holo_frame"}}),
+    ("tool_call", {"toolCallId": "c1", "toolName": "shell", "args": {"command": "pytest -q"}}),
+    (
+        "tool_result",
+        {"toolCallId": "c1", "result": "1 failed", "error": {"code": "1", "message": "1 failed"}},
+    ),
+    ("agent_message", {"messageId": "m1", "targetAgentId": "ada", "message": "Why?", "wait": False}),
+    ("agent_callback", {"messageId": "m1", "fromAgentId": "ada", "result": "A path."}),
+    ("assistant_done", {"text": "Only test_paths."}),
+    ("note", {"of": "the house"}),
+    ("turn_end", {"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}, "costUsd": 0.5}),
+    ("user_audio", {"transcription": "Thank you.", "durationMs": 900}),
+    ("assistant_chunk", {"text": "You are"}),
+    ("retraction", {"turns": 0}),
+    ("error", {"code": "overloaded", "message": "later"}),
+]
+
+
+def conversation() -> list[dict[str, Any]]:
+    return [
+        {"id": f"e-{number}", "timestamp": number, "type": type, "payload": payload}
+        for number, (type, payload) in enumerate(CONVERSATION)
+    ]
+
+
+async def all_events(client: AsyncClient, session: str) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    while page := (await client.get(f"{session}/events", params={"after": len(events)})).json()["events"]:
+        events += page
+    return events
+
+
+async def projected(client: AsyncClient, session: str, name: str) -> Any:
+    answer = await client.get(f"{session}/projections/{name}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, PROJECTIONS[name][0])
+    return answer.json() if PROJECTIONS[name][0] == JSON else answer.text
+
+
+@pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
+def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projections, "_PAGE", request.param)
+
+
+@pytest.mark.usefixtures("pages")
+@pytest.mark.parametrize("sample", [None, *sorted(path.stem for path in SAMPLES.glob("*.jsonl"))])
+async def test_they_are_those_of_the_library(client: AsyncClient, session: str, sample: str | None) -> None:
+    if sample is None:
+        await client.post(f"{session}/events", json=conversation())
+    else:
+        text = (SAMPLES / f"{sample}.jsonl").read_bytes()
+        await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    events = await all_events(client, session)
+
+    for name, (_, project) in PROJECTIONS.items():
+        assert await projected(client, session, name) == project(events), name
+
+
+async def test_of_a_conversation(client: AsyncClient, session: str) -> None:
+    await client.post(f"{session}/events", json=conversation())
+
+    summary = await projected(client, session, "session-summary")
+    shown = {
+        name: summary[name] for name in ("title", "toolErrors", "agents", "errors", "costUsd", "unrecognised")
+    }
+    assert (await projected(client, session, "openai-messages"))["messages"] == [
+        {"role": "user", "content": "Which tests fail?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "1 failed"},
+        {"role": "user", "content": "[Callback from ada]: A path."},
+        {"role": "assistant", "content": "Only test_paths."},
+        {"role": "user", "content": "Thank you."},
+    ]
+    assert shown == {
+        "title": "Which tests fail?",
+        "toolErrors": {"shell": 1},
+        "agents": ["ada"],
+        "errors": {"overloaded": 1},
+        "costUsd": 0.5,
+        "unrecognised": 1,
+    }
+
+
+async def test_of_nothing(client: AsyncClient, session: str) -> None:
+    answers = [await projected(client, session, name) for name in PROJECTIONS]
+
+    assert answers == [project([]) for _, project in PROJECTIONS.values()]
+
+
+async def test_of_a_session_that_was_rebuilt(
+    client: AsyncClient, session: str, shared_database_url: str
+) -> None:
+    text = (SAMPLES / "trail-map.jsonl").read_bytes()
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    before = [await projected(client, session, name) for name in PROJECTIONS]
+
+    async with await connect(shared_database_url) as conn:
+        await rebuild_events(conn, UUID(session.rpartition("/")[2]))
+
+    assert [await projected(client, session, name) for name in PROJECTIONS] == before
+
+
+async def test_a_rebuild_between_two_pages_is_followed(
+    client: AsyncClient, session: str, shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (SAMPLES / "trail-map.jsonl").read_bytes()
+    await client.post(f"{session}/messages", content=text, headers=NDJSON)
+    before = await projected(client, session, "openai-messages")
+    monkeypatch.setattr(projections, "_PAGE", 3)
+    kept, rebuilt = projections._kept, list[Any]()
+
+    def rebuilding(*arguments: Any) -> Any:
+        if not rebuilt:
+
+            async def rebuild() -> None:
+                async with await connect(shared_database_url) as conn:
+                    rebuilt.append(await rebuild_events(conn, UUID(session.rpartition("/")[2])))
+
+            asyncio.run(rebuild())
+        return kept(*arguments)
+
+    monkeypatch.setattr(projections, "_kept", rebuilding)
+
+    assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
+
+
+async def test_what_is_not_read_takes_no_room(
+    client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "MOST_BYTES", 10_000)
+    large = "x" * 20_000
+    unread = [
+        ("raw", {"source": "a", "raw": large}),
+        ("thinking_done", {"text": large}),
+        ("assistant_chunk", {"text": large}),
+    ]
+    events = [{"type": type, "payload": payload} for type, payload in unread]
+    await client.post(f"{session}/events", json=events)
+    fits = [(await client.get(f"{session}/projections/{name}")).status_code for name in PROJECTIONS]
+
+    result = {"toolCallId": "a", "result": large}
+    await client.post(f"{session}/events", json={"type": "tool_result", "payload": result})
+    answers = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
+
+    assert fits == [200] * 5
+    assert {name: answer.status_code for name, answer in answers.items()} == {
+        name: 200 if name == "session-summary" else 422 for name in PROJECTIONS
+    }
+
+
+@pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])
+async def test_others_there_are_none(client: AsyncClient, session: str, name: str) -> None:
+    answer = await client.get(f"{session}/projections/{name}")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+async def test_an_unknown_session(client: AsyncClient, name: str) -> None:
+    answer = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
