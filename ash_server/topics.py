@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import MISSING, BaseModel, ConfigDict, Field
 
 from ash_server.db.messages import StoredMessage
 from ash_server.db.spans import Span, SpannedEvent
-from ash_shared.blocks import Block, text_block
+from ash_shared.blocks import Block, is_valid, raw_block, text_block
 from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_page
 
@@ -40,7 +40,7 @@ def told_of(span: Span) -> str:
     messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
     events = [_Told(each, msgspec.json.decode(each.content)) for each in span.events]
     if not _holds_all(messages, events):
-        messages = [message for each in _answers(events) if (message := _message(each)) is not None]
+        messages = list(map(_message, _answers(events)))
     next_after = MISSING if span.next_after is None else span.next_after
     return TopicMessages(messages=messages, next_after=next_after).model_dump_json()
 
@@ -82,23 +82,24 @@ def _part(event: Event) -> Any:
     return own or event.get("responseId")
 
 
-def _message(together: Sequence[_Told]) -> StandardMessage | None:
-    """None where a posted payload is not what its type promises."""
+def _message(together: Sequence[_Told]) -> StandardMessage:
     first = together[0].event
-    content = [block for each in together for block in _BLOCKS[each.event["type"]](each.event["payload"])]
     named = {"messageId": first["responseId"]} if "responseId" in first else {}
-    wire = {
-        "id": first.get("recordId") or first["id"],
-        "role": _ROLES.get(first["type"], "assistant"),
-        "timestamp": first["timestamp"],
-        "content": content,
-        "metadata": {"source": "ash", **named},
-        "_original": [each.event for each in together],
-    }
-    try:
-        return StandardMessage.model_validate(wire)
-    except ValidationError:
-        return None
+    return StandardMessage.model_validate(
+        {
+            "id": first.get("recordId") or first["id"],
+            "role": _ROLES.get(first["type"], "assistant"),
+            "timestamp": first["timestamp"],
+            "content": [block for each in together for block in _blocks(each.event)],
+            "metadata": {"source": "ash", **named},
+            "_original": [each.event for each in together],
+        }
+    )
+
+
+def _blocks(event: Event) -> list[Block]:
+    blocks = _BLOCKS[event["type"]](event["payload"])
+    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", event, event["type"])]
 
 
 def _text(payload: Event) -> list[Block]:

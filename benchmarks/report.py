@@ -14,9 +14,9 @@ _READING = """\
 Every figure is a ratio of two things measured in this one run, which took turns: each round runs every one of them
 once, beginning with another one each time, after a first round that does not count. The garbage collector is emptied
 before each run and left on while it lasts. P1 to P5 compare the best rounds, since noise can only add to work that
-waits for nothing; P6 to P8, which wait for a disk, give the median of the rounds' ratios. Ratios are speeds (2x is
-twice as fast) but for P7 and P8, where they are times (2x takes twice as long). Absolute times would say more about
-the machine than about Ash, and are left out.
+waits for nothing; P6 to P8 and P12, which wait for a disk, give the median of the rounds' ratios. Ratios are speeds
+(2x is twice as fast) but for P7 and P8, where they are times (2x takes twice as long). Absolute times would say more
+about the machine than about Ash, and are left out, but for P9, whose goal is one.
 
 - P1 to P3: the same bytes, one message after the other, against `orjson.loads`, which builds everything and types
   nothing. The mix is the user and assistant lines of Claude Code sessions in their natural proportion.
@@ -25,11 +25,16 @@ the machine than about Ash, and are left out.
   openai, google-genai and pydantic-ai also model the usage, langchain-core translates into a schema of its own. A peer
   that refuses a message is done with it sooner.
 - P5: in one process, without a network, the query to PostgreSQL included.
-- P6: rows of 2.5 KB on the embedded PostgreSQL with fsync on, each writer with a connection and a session of its own.
-  The plain table has the same columns, an identity as its key and an index by session. Peers are given the objects
-  they store and make their JSON themselves; Ash, beside them, is given the text and describes it. Floors that
-  are meant for events hold for messages until there are events.
-- P7: against `COPY` of the same columns in order, read without asyncio."""
+- P6: on the embedded PostgreSQL with fsync on, each writer with a connection and a session of its own. The plain
+  tables have the same columns, an identity as their key and an index by session; they are given all that is in the
+  rows, ready to be sent. Peers are given the objects they store and make their JSON themselves. Ash is given texts, or
+  events, and reads, checks and encodes them while the time runs; where it says so, the texts were read before. A
+  message is written with its events in one transaction, and so are the plain rows beside it: those of both.
+- P7: against `COPY` of the same columns in order, read without asyncio.
+- P9: from before an event is appended until a follower has it. The process that measures is also the writer and all
+  of the followers; through a server, they are connections to it.
+- P12: lines of the mix, which are read, typed and stored with their events, against the lines alone. To derive events
+  anew is to read every message and to write its events behind those that there are."""
 
 
 def render(rows: Iterable[Row], tables: Iterable[Details], about: str) -> str:

@@ -110,27 +110,34 @@ def agent_line(number: int, size: int) -> str:
 
 
 def stream_line(number: int) -> str:
-    """The nth event of the stream of an answer, as the Messages API sends it."""
-    if number < len(_STREAM_BEGINS):
-        return dump(_STREAM_BEGINS[number]).decode()
+    """The nth event of a stream of answers, one behind the other, as the Messages API sends it."""
+    answer, place = divmod(number, _PIECES)
+    begins, ends = _frame_of_answer(answer)
+    if place < len(begins):
+        return dump(begins[place]).decode()
+    if place >= _PIECES - len(ends):
+        return dump(ends[place - _PIECES]).decode()
     delta = {"type": "text_delta", "text": " ".join(Random(number).choices(_WORDS, k=4)) + " "}
     return dump({"type": "content_block_delta", "index": 0, "delta": delta}).decode()
 
 
-_STREAM_BEGINS: tuple[dict[str, Any], ...] = (
-    {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-sonnet-4-5",
-            "content": [],
-            "usage": {"input_tokens": 12, "output_tokens": 1},
-        },
-    },
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-)
+_PIECES = 300
+"""Events of one answer: some 6 KB of text."""
+
+
+def _frame_of_answer(number: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What comes ahead of the pieces of its text, and behind them."""
+    usage = {"input_tokens": 12, "output_tokens": 1}
+    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
+    ended = {"stop_reason": "end_turn", "stop_sequence": None}
+    return [
+        {"type": "message_start", "message": {**message, "content": [], "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    ], [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 1500}},
+        {"type": "message_stop"},
+    ]
 
 
 def chunk_event(number: int) -> str:

@@ -18,8 +18,8 @@ from uuid import UUID
 
 import pytest
 
-from ash_server.commands import ingest
-from ash_server.commands.ingest import Backlog
+from ash_server.commands import backlog as backlogs
+from ash_server.commands.backlog import Backlog
 from ash_server.db.sessions import session_id_for
 from tests.server.test_cli_serve import COMMAND, answer, running
 
@@ -326,8 +326,8 @@ def test_what_cannot_be_meant(arguments: tuple[str, str], home: Path) -> None:
 @pytest.mark.parametrize("in_memory", [10, 10**6])
 def test_a_backlog_gives_the_lines_however_they_came(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
     """In memory or in a file, taken while more comes, and again where they were not acknowledged."""
-    monkeypatch.setattr(ingest, "_IN_MEMORY", in_memory)
-    monkeypatch.setattr(ingest, "_LINGER", 0.0)
+    monkeypatch.setattr(backlogs, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(backlogs, "_LINGER", 0.0)
     random = Random(7)
     whole = b"".join(random.choice([b"", b"x", b"yy" * 9, b"z" * 40]) + b"\n" for _ in range(500)) + b"end"
     taken, at = [], 0

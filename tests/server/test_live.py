@@ -169,6 +169,19 @@ async def test_an_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: 
     await reader.reaches(last + 1)
 
 
+@pytest.mark.parametrize("count", [1, live._PAGE - 1, live._PAGE, live._PAGE + 1])
+async def test_catching_up_is_told_at_once(
+    hub: Hub, connection: AsyncConnection, session_id: UUID, count: int
+) -> None:
+    """Also where the last page is full, so that more might lie behind it."""
+    await post(connection, session_id, *map(str, range(count)))
+    reader = Reader(hub, session_id)
+    async with asyncio.timeout(live.BEAT / 2):
+        await reader.catches_up()
+
+    assert reader.told == list(range(1, count + 1))
+
+
 # --- What changes below a reader
 
 

@@ -1,0 +1,73 @@
+"""P12: importing a transcript, against copying the same lines into a table of one column."""
+
+import tempfile
+from itertools import count, cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from psycopg import AsyncConnection
+
+from ash_server.db.engine import connect
+from ash_server.db.rebuild import rebuild_events
+from ash_server.transfer.jsonl import import_file
+from benchmarks.database import settle
+from benchmarks.measure import take_turns_async
+from benchmarks.samples import Samples
+from benchmarks.table import Row
+
+_IMPORT = "import"
+_REBUILD = "rebuild"
+_COPY = "binary COPY"
+
+
+class Size(NamedTuple):
+    lines: int
+    rounds: int
+
+
+FULL = Size(lines=6_000, rounds=5)
+SMOKE = Size(lines=60, rounds=1)
+
+
+async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="ash-bench-") as folder:
+        path = Path(folder) / "session.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in islice(cycle(samples.lines), size.lines)))
+        async with await connect(url) as conn:
+            return await _measure(conn, path, size)
+
+
+async def _measure(conn: AsyncConnection, path: Path, size: Size) -> list[Row]:
+    names = map("session-{}".format, count())
+    await conn.execute("CREATE TABLE plain_lines (content text NOT NULL)")
+    first = await import_file(conn, path, next(names))
+    await settle(conn)
+
+    async def imported() -> None:
+        await import_file(conn, path, next(names))
+
+    async def rebuilt() -> None:
+        await rebuild_events(conn, first.session_id)
+
+    async def copy() -> None:
+        async with (
+            conn.cursor() as cursor,
+            cursor.copy("COPY plain_lines FROM STDIN (FORMAT BINARY)") as rows,
+        ):
+            rows.set_types(["text"])
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                for line in lines:
+                    await rows.write_row((line.removesuffix("\n"),))
+
+    times = await take_turns_async({_IMPORT: imported, _COPY: copy, _REBUILD: rebuilt}, size.rounds)
+    what = f"transcript of {size.lines:,} lines"
+    return [
+        Row(
+            "P12", f"import of a {what}, against COPY of its lines", times.typical_speed(_IMPORT, _COPY), 0.5
+        ),
+        Row(
+            "P12",
+            f"events of a {what} derived anew, against COPY of its lines",
+            times.typical_speed(_REBUILD, _COPY),
+        ),
+    ]
