@@ -35,6 +35,7 @@ from ash_shared.steps import (
     Speaker,
     Step,
     Stray,
+    Taken,
     TurnEnds,
     TurnStarts,
     Whole,
@@ -136,6 +137,7 @@ class _Turn(msgspec.Struct, omit_defaults=True):
     has_text: bool = False
     is_over: bool = False
     """Whether nothing but usage may follow."""
+    is_partial: bool = False
     usage: dict[str, Any] = {}
     """By answer; those of long ago are added up under an empty key."""
     cost: float | None = None
@@ -189,6 +191,7 @@ class _State(msgspec.Struct, omit_defaults=True):
     counted: str = ""
     """Digest of the key of the usage that came last."""
     costs: float = 0.0
+    paid_by: str = ""
     is_interrupted: bool = False
     """Whether the last turn was, and no other has begun."""
     sent: dict[str, int] | None = None
@@ -258,7 +261,11 @@ class Normalizer:
             else:
                 self._end_turn(partial=waits and not state.turn.is_over)
         self._state = _State(
-            turns=state.turns, costs=state.costs, has_records=state.has_records, sent=state.sent
+            turns=state.turns,
+            costs=state.costs,
+            paid_by=state.paid_by,
+            has_records=state.has_records,
+            sent=state.sent,
         )
         return self._events
 
@@ -352,7 +359,8 @@ class Normalizer:
         if is_cut:
             self._close_all()
             self._emit("interrupt", {"reason": "error"})
-        self._end_turn(partial=is_cut)
+        waits = any(not (call.is_answered or call.is_old) for call in self._state.calls.values())
+        self._end_turn(partial=is_cut or (waits and not turn.is_over))
 
     def _is_cut(self) -> bool:
         """Whether an answer was left in the midst."""
@@ -364,8 +372,10 @@ class Normalizer:
         turn = self._state.turn
         cost = None
         if step.total_cost is not None:
-            cost = max(0.0, step.total_cost - self._state.costs)
-            self._state.costs = step.total_cost
+            session, before = self._line.facts.session_id or "", self._state.costs
+            told = before if session == self._state.paid_by and before <= step.total_cost else 0.0
+            cost = step.total_cost - told
+            self._state.costs, self._state.paid_by = step.total_cost, session
         if turn is None:
             return
         if step.usage is not None:
@@ -383,7 +393,7 @@ class Normalizer:
             payload["usage"] = _sum(turn.usage.values())
         if turn.cost is not None:
             payload["costUsd"] = turn.cost
-        if partial:
+        if partial or turn.is_partial:
             payload["partial"] = True
         self._emit("turn_end", payload)
         self._forget_turn()
@@ -392,6 +402,8 @@ class Normalizer:
         state = self._state
         state.turn = None
         state.responses, state.slots, state.results = {}, [], {}
+        state.said = [text for text in state.said if not text.startswith("a")]
+        state.copied = [text for text in state.copied if not text.startswith("a")]
         state.calls = {id: call for id, call in state.calls.items() if not call.is_answered}
         for call in state.calls.values():
             call.is_old = True
@@ -406,7 +418,11 @@ class Normalizer:
         if step.error is not None:
             self._emit("error", step.error)
         self._emit("interrupt", {"reason": step.reason})
-        self._ends_turn(step.end or TurnEnds(), partial=True)
+        turn = self._state.turn
+        if step.ends or turn is None or not turn.is_told:
+            self._ends_turn(step.end or TurnEnds(), partial=True)
+        else:
+            turn.is_over = turn.is_partial = True
         self._state.is_interrupted = True
 
     def _ensure_turn(self, trigger: Literal["user", "callback", "system"] = "system") -> _Turn:
@@ -998,7 +1014,7 @@ class Normalizer:
     def _counts(self, role: Speaker, text: str) -> bool:
         """Whether this original is still to be told; copies that wait for it are done with."""
         state = self._state
-        digest = _digest((role + text).encode("utf-8", "replace"))
+        digest = role[0] + _digest(text.encode("utf-8", "replace"))
         if digest in state.copied:
             state.copied.remove(digest)
             return False
@@ -1019,7 +1035,7 @@ class Normalizer:
     def _copies(self, role: Speaker, text: str) -> bool:
         """Whether this copy is still to be told: its original has not come."""
         state = self._state
-        digest = _digest((role + text).encode("utf-8", "replace"))
+        digest = role[0] + _digest(text.encode("utf-8", "replace"))
         if digest in state.said:
             state.said.remove(digest)
             return False
@@ -1029,7 +1045,7 @@ class Normalizer:
     def _copy(self, role: Literal["user", "assistant"], text: str, part: Part) -> None:
         """Keeps a copy until its original has come, or cannot come any more."""
         state, facts = self._state, self._line.facts
-        digest = _digest((role + text).encode("utf-8", "replace"))
+        digest = role[0] + _digest(text.encode("utf-8", "replace"))
         if digest in state.said:
             state.said.remove(digest)
             return
@@ -1082,6 +1098,9 @@ class Normalizer:
         self._state.once += [digest] if digest else []
         self._emit(step.type, payload)
 
+    def _taken(self, step: Taken) -> None:
+        self._release([held for held in self._state.held if held.role == "user"][:1])
+
     def _stray(self, step: Stray) -> None:
         if step.in_stream or self._state.has_records:
             if step.text.strip():
@@ -1132,6 +1151,7 @@ _FOLLOW: Mapping[type, Callable[[Normalizer, Any], None]] = {
     Says: Normalizer._says,
     Settled: Normalizer._settled,
     Stray: Normalizer._stray,
+    Taken: Normalizer._taken,
     TurnEnds: Normalizer._ends_turn,
     TurnStarts: Normalizer._starts_turn,
     Whole: Normalizer._whole,

@@ -208,6 +208,8 @@ class Interrupts(NamedTuple):
     """What went wrong, told before it."""
     if_open: bool = False
     """Whether it is told only where a turn is open: for records that may be told anew."""
+    ends: bool = True
+    """Whether the turn ends here; else a record that says so follows."""
     end: TurnEnds | None = None
     """What else the record says of the end of the turn."""
 
@@ -221,6 +223,10 @@ class Says(NamedTuple):
     """A name under which it is told once until the next turn begins, where records repeat it."""
     scoped: bool = False
     """Whether its `messageId` is unique in the turn only, as of `Whole`."""
+
+
+class Taken(NamedTuple):
+    """What was held of the user first is told now."""
 
 
 class Stray(NamedTuple):
@@ -250,6 +256,7 @@ Step: TypeAlias = (
     | Interrupts
     | Says
     | Stray
+    | Taken
     | Passes
 )
 

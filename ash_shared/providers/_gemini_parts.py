@@ -134,7 +134,11 @@ _STREAMED = frozenset({"partialArgs", "partial_args", "willContinue", "will_cont
 def _is_fragment(kind: str, part: Block) -> bool:
     """Whether this goes on with a call whose name came in an earlier chunk."""
     call = part[kind]
-    return _NAMES.get(kind, kind) == "functionCall" and call.__class__ is dict and call.keys() <= _STREAMED
+    return (
+        _NAMES.get(kind, kind) == "functionCall"
+        and call.__class__ is dict
+        and call.keys() <= _STREAMED | {"id"}
+    )
 
 
 def spelled(record: Block, camel: str, snake: str) -> str:

@@ -26,6 +26,7 @@ class Follower:
         self.own: list[tuple[str, Any]] = []
         """What the server said of itself, and the topics."""
         self.connections = 0
+        self._is_connected = False
         self._news = asyncio.Condition()
         self._url = f"{address}/api/sessions/{session_id}/events"
         self._connection: asyncio.Task[None] | None = None
@@ -39,13 +40,16 @@ class Follower:
             while True:
                 self._connection = asyncio.create_task(self._try())
                 await asyncio.wait([self._connection])
+                self._is_connected = False
                 await asyncio.sleep(0.02)
         finally:
-            self.drop()
+            if self._connection:
+                self._connection.cancel()
+                await asyncio.wait([self._connection])
 
     def drop(self) -> None:
-        """The connection is lost."""
-        if self._connection:
+        """The connection is lost, if there is one: what is cancelled while it connects leaves its socket open."""
+        if self._connection and self._is_connected:
             self._connection.cancel()
 
     async def reaches(self, sequence: int) -> None:
@@ -63,6 +67,10 @@ class Follower:
             await self._read()
         except (httpx.HTTPError, WebSocketException, OSError, ConnectionError):
             await asyncio.sleep(0.05)
+
+    def _connect(self) -> None:
+        self.connections += 1
+        self._is_connected = True
 
     async def _tell(self, log: list[Any], entry: Any) -> None:
         log.append(entry)
@@ -83,7 +91,7 @@ class Browser(Follower):
             client.stream("GET", f"{self._url}/stream", headers=headers) as answer,
         ):
             answer.raise_for_status()
-            self.connections += 1
+            self._connect()
             fields: dict[str, str] = {}
             async for line in answer.aiter_lines():
                 name, _, value = line.partition(": ")
@@ -107,7 +115,7 @@ class Socket(Follower):
     async def _read(self) -> None:
         url = f"ws{self._url.removeprefix('http')}/ws?after={self.after}"
         async with connect(url, max_size=None, close_timeout=0.1) as socket:
-            self.connections += 1
+            self._connect()
             async for frame in socket:
                 told = json.loads(frame)
                 if told["type"] == "event":

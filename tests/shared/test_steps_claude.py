@@ -861,11 +861,25 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a queued prompt that no line sends": (
+    "a queued prompt that is taken in the midst of a turn": (
         [
             user("One?"),
             {"type": "queue-operation", "operation": "enqueue", "content": "Never mind."},
             {"type": "queue-operation", "operation": "remove"},
+            assistant(text("One.")),
+        ],
+        [
+            START,
+            ("user_message", {"text": "One?"}),
+            ("user_message", {"text": "Never mind."}),
+            ("assistant_done", {"text": "One."}),
+            END,
+        ],
+    ),
+    "a queued prompt that nobody takes": (
+        [
+            user("One?"),
+            {"type": "queue-operation", "operation": "enqueue", "content": "Never mind."},
             assistant(text("One.")),
         ],
         [
@@ -992,7 +1006,7 @@ def test_what_each_turn_cost() -> None:
 
     assert [(end.get("costUsd"), end.get("usage", {}).get("total_tokens")) for end in ends] == [
         (0.25, 3),
-        (None, None),
+        (0.25, None),
         (0.75, 7),
         (1.0, 11),
     ]

@@ -26,6 +26,7 @@ from ash_shared.steps import (
     ResponseStarts,
     Says,
     Step,
+    Taken,
     TurnEnds,
     TurnStarts,
     Whole,
@@ -200,7 +201,9 @@ def _user(record: Record, reading: RecordReading) -> list[Step]:
     stopped = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
     blocks = [block for block in part.blocks if block not in stopped]
     part = replace(part, blocks=_with_structure(_with_summary(blocks, part), part))
-    ends = [Interrupts("user_cancel")] if stopped else []
+    ends: list[Step] = [Interrupts("user_cancel", ends="session_id" not in record)] if stopped else []
+    if any(_is_output(block) for block in blocks):
+        ends = [ResponseEnds(is_final=True)]
     if stopped and not blocks:
         return list(ends)
     return [Whole(part, within=record.get("isSidechain") is True), *ends]
@@ -209,6 +212,11 @@ def _user(record: Record, reading: RecordReading) -> list[Step]:
 def _is_interrupt(block: Block) -> bool:
     said: str = block["text"] if block["type"] == "text" else ""
     return said.startswith("[Request interrupted by user")
+
+
+def _is_output(block: Block) -> bool:
+    said: str = block["text"] if block["type"] == "text" else ""
+    return said.startswith(("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>"))
 
 
 def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
@@ -261,6 +269,8 @@ def _error(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _queued(record: Record, reading: RecordReading) -> list[Step]:
+    if record.get("operation") == "remove":
+        return [Taken()]
     return [Whole(part, holds=True) for part in parts(record, reading)]
 
 

@@ -331,7 +331,9 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 def _asked_steps(record: Record, reading: RecordReading) -> list[Step]:
     """What the user's side says: the answer before it is whole."""
-    return [Settled(), *map(Whole, parts(record, reading))]
+    told = parts(record, reading)
+    is_answer = any(block["type"] == "tool_result" for part in told for block in part.blocks)
+    return [*([Settled()] if is_answer else []), *map(Whole, told)]
 
 
 def _answered_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -83,7 +83,7 @@ def _said(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
         yield from _pieces(next(iter(block["raw"].values())), place)
     elif block["type"] == "tool_use" and _is_streamed(extra):
         slot = f"{place}input"
-        yield Settled(prefix=place)
+        yield Settled(("text", "thinking") if block.get("id") else _KINDS, prefix=place)
         yield Fragment("input", "", slot, block.get("id"), block["name"], given=block["input"], reopens=True)
         yield from _pieces(extra, place)
     elif block["type"] != "raw" or block["reason"] not in ("opaque", "control"):

@@ -345,7 +345,7 @@ def test_the_topics_of_posted_events(base: str) -> None:
     ]
 
 
-def test_the_topics_of_events_that_are_no_blocks(base: str) -> None:
+def test_the_topics_of_events_with_odd_values(base: str) -> None:
     call = said("tool_call", toolCallId="c", toolName="n", args="{no json")
     result = said("tool_result", toolCallId="c", result=None, error={"code": "x", "message": "y"})
     said_twice = said("user_message", text="a", content=[{"type": "text", "text": "b"}])
@@ -355,9 +355,11 @@ def test_the_topics_of_events_that_are_no_blocks(base: str) -> None:
         told = frames(connected, "stream_output")[-1]["data"]["messages"]
 
     blocks = [message["content"][0] for message in told]
-    assert [block["type"] for block in blocks] == ["raw", "tool_result", "text"]
-    assert blocks[0]["raw"]["payload"] == call["payload"]
-    assert blocks[1] == {"type": "tool_result", "tool_use_id": "c", "content": None, "is_error": True}
+    assert blocks == [
+        {"type": "tool_use", "id": "c", "name": "n", "input": "{no json"},
+        {"type": "tool_result", "tool_use_id": "c", "content": None, "is_error": True},
+        {"type": "text", "text": "b"},
+    ]
 
 
 def test_the_topics_of_a_stream_in_pieces(base: str) -> None:
