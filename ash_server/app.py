@@ -24,7 +24,7 @@ from ash_server.api.problems import HANDLERS, Problem
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.standard import StandardMessageController, StandardMessagePage
-from ash_server.api.stream import Frame, StreamController
+from ash_server.api.stream import Frame, Refusals, StreamController
 from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
 from ash_server.db.sessions import Session, SessionPage
@@ -79,7 +79,7 @@ _EXPORTS_AT_ONCE = 4
 
 def create_app(settings: Settings, *, database_url: str) -> Litestar:
     """It begins to serve whether the database answers or not, and is ready (`/health/ready`) once it does."""
-    return Litestar(
+    app = Litestar(
         route_handlers=_ROUTES,
         guards=[admission(settings), check_address],
         dependencies={"pool": Provide(provide_pool, sync_to_thread=False)},
@@ -93,6 +93,8 @@ def create_app(settings: Settings, *, database_url: str) -> Litestar:
         logging_config=None,
         debug=False,
     )
+    app.asgi_handler = Refusals()(app.asgi_handler)
+    return app
 
 
 def openapi_json() -> str:

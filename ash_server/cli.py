@@ -30,6 +30,14 @@ BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "image", "file", "
 
 _INTERRUPTED = 128 + signal.SIGINT
 
+
+def _not_empty(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    given = value if isinstance(value, tuple) else (value,)
+    if any(each is not None and not each.strip() for each in given):
+        raise click.BadParameter("it is empty: `ash sessions` lists what could be meant")
+    return value
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
 source_option = click.option(
     "--source", metavar="NAME", help="The format, for example claude. Left out, it is recognised."
@@ -154,7 +162,7 @@ def _import(paths: tuple[Path, ...], wishes: tuple[str | None, str | None, bool]
 
 
 @ash.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, callback=_not_empty)
 @click.option("--all", "everything", is_flag=True, help="Every session, into the folder that -o names.")
 @click.option(
     "-o", "--output", "target", type=click.Path(path_type=Path), help="A file, or a folder with --all."
@@ -182,19 +190,28 @@ def export(session: str | None, everything: bool, target: Path | None, form: str
         raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
     from ash_server.commands import transfer
     from ash_server.commands.store import with_store
+    from ash_server.commands.terminal import counted
 
     if session:
         with_store(partial(transfer.export_one, reference=session, target=target, form=form))
     elif target:
         count = with_store(partial(transfer.export_all, folder=target, form=form))
-        click.echo(f"{count} sessions in {target}")
+        click.echo(f"{counted(count, 'session')} in {target}")
 
 
 @ash.command()
-@click.option("--session", "name", metavar="NAME", help="What to call it, or the id of one that is there.")
+@click.option(
+    "--session",
+    "name",
+    metavar="NAME",
+    callback=_not_empty,
+    help="What to call it; or the id of one that is there, or 8 digits of its beginning and more.",
+)
 @source_option
 @url_option
-@click.option("--prompt", metavar="TEXT", help="What the user said, where the stream does not hold it.")
+@click.option(
+    "--prompt", metavar="TEXT", help="What the user said: the streams of Claude and Codex do not hold it."
+)
 @click.option("--no-end", "ends", flag_value=False, default=True, help="The stream will go on later.")
 @click.option(
     "--wait",
@@ -221,7 +238,7 @@ def ingest(
     each once, also where the server is away for a while. When the input ends, what is open in the session is closed.
 
     \b
-    claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix
+    claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix --prompt "Fix the test"
     codex exec --json "Fix the test" | ash ingest --session fix --prompt "Fix the test"
     """
     if sys.stdin is None or sys.stdin.isatty():
@@ -231,6 +248,10 @@ def ingest(
     from ash_server.commands import ingest as command
     from ash_server.commands.remote import server_at
 
+    if source is not None:
+        from ash_server.commands.transfer import warn_of_source
+
+        warn_of_source(source)
     run, first = _resumed(resume) if resume else (command.new_run(), 1)
     server, name = server_at(url), name or command.made_up_name(run)
     return command.ingest(server, command.Wishes(name, source, prompt, ends, wait, run, first))
@@ -246,8 +267,8 @@ def _resumed(place: str) -> tuple[str, int]:
 
 
 @ash.command()
-@click.argument("session")
-@click.option("--after", type=click.IntRange(0, 2**53 - 1), help="Only what comes behind this sequence.")
+@click.argument("session", callback=_not_empty)
+@click.option("--after", type=click.IntRange(0, 2**53 - 1), help="Only what comes after this sequence.")
 @click.option("-n", "--last", type=click.IntRange(0, 1000), help="Begin with the last so many events.")
 @click.option("--until-end", is_flag=True, help="Stop when no turn is open, or the one that is has ended.")
 @click.option("--no-follow", "follows", flag_value=False, default=True, help="Stop behind what is there.")
@@ -282,11 +303,23 @@ def tail(
     return command.tail(server_at(url), session, wishes)
 
 
-@ash.command(hidden=True)
+@ash.command()
 @click.argument("file", type=click.File("rb"), required=False)
-@click.option("--speed", type=click.FloatRange(0, min_open=True), default=1, show_default=True)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, min_open=True),
+    default=1,
+    show_default=True,
+    help="How many times as fast.",
+)
 def replay(file: BinaryIO | None, speed: float) -> None:
-    """Write the lines of a recorded stream as fast as they came: the one that is shipped, where no FILE is named."""
+    """Write the lines of a recorded stream as fast as they came.
+
+    Without a FILE it is a recording that comes with Ash, of some ten seconds: to see streams without any CLI.
+
+    \b
+    ash replay | ash ingest --session kite
+    """
     from ash_server.commands import replay as command
 
     command.replay(file, speed)
@@ -325,9 +358,9 @@ def sessions(limit: int, as_json: bool) -> None:
 
 
 @ash.command()
-@click.argument("session")
+@click.argument("session", callback=_not_empty)
 @click.option(
-    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes behind this sequence."
+    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes after this sequence."
 )
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @click.option(
@@ -394,7 +427,7 @@ def drift(paths: tuple[Path, ...], as_json: bool) -> int:
 
 
 @ash.command()
-@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1, callback=_not_empty)
 @click.option("--diff", is_flag=True, expose_value=False, help="Show what differs: it does nothing else.")
 @json_option
 def reparse(sessions: tuple[str, ...], as_json: bool) -> None:
@@ -413,7 +446,7 @@ def reparse(sessions: tuple[str, ...], as_json: bool) -> None:
 
 
 @ash.command()
-@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1, callback=_not_empty)
 def reindex(sessions: tuple[str, ...]) -> None:
     """Derive anew what searches, filters and lists need of stored messages, with this version's parser.
 
@@ -434,12 +467,10 @@ def reindex(sessions: tuple[str, ...]) -> None:
 class _EventsGroup(click.RichGroup):
     """`ash events SESSION`, beside what is done to events."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = ["show", *args]
-        return super().resolve_command(ctx, args)
+        return super().parse_args(ctx, args)
 
 
 @ash.group(cls=_EventsGroup)
@@ -453,9 +484,9 @@ def events() -> None:
 
 
 @events.command("show")
-@click.argument("session")
+@click.argument("session", callback=_not_empty)
 @click.option(
-    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes behind this sequence."
+    "--after", type=click.IntRange(0, 2**53 - 1), default=0, help="Only what comes after this sequence."
 )
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @click.option("--collapse", is_flag=True, help="Without the pieces of what has become whole.")
@@ -475,7 +506,7 @@ def show_events(session: str, *, after: int, limit: int, collapse: bool, as_json
 
 
 @events.command()
-@click.argument("sessions", metavar="[SESSION...]", nargs=-1)
+@click.argument("sessions", metavar="[SESSION...]", nargs=-1, callback=_not_empty)
 @click.option(
     "--all", "everything", is_flag=True, help="Every session, also those that this version derived."
 )
@@ -489,10 +520,13 @@ def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
         raise click.UsageError("A SESSION and --all exclude each other.")
     from ash_server.commands import events as command
     from ash_server.commands.store import with_store
+    from ash_server.commands.terminal import counted
 
     rebuilt = with_store(partial(command.rebuild, references=sessions, everything=everything))
-    sessions_told = "1 session" if rebuilt.sessions == 1 else f"{rebuilt.sessions} sessions"
-    click.echo(f"{sessions_told}, {rebuilt.messages} messages read, {rebuilt.events} events written")
+    click.echo(
+        f"{counted(rebuilt.sessions, 'session')}, {counted(rebuilt.messages, 'message')} read, "
+        f"{counted(rebuilt.events, 'event')} written"
+    )
 
 
 @ash.group()
@@ -528,10 +562,11 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
         stream.reconfigure(errors="backslashreplace")
-    sys.exit(_run())
+    sys.exit(run())
 
 
-def _run() -> int:
+def run() -> int:
+    """The exit code; what went wrong is told in one line."""
     try:
         code = ash.main(standalone_mode=False) or 0
         if sys.stdout:

@@ -46,7 +46,7 @@ class InvalidBody(AshError):
 
 
 class EmptyBatch(AshError):
-    status, code, title = 400, "empty_batch", "The batch holds no message."
+    status, code, title = 400, "empty_batch", "The batch is empty."
 
 
 class TooDeep(AshError):
@@ -54,7 +54,7 @@ class TooDeep(AshError):
 
 
 class OriginNotAllowed(AshError):
-    status, code, title = 403, "origin_not_allowed", "A page of another origin may not change anything here."
+    status, code, title = 403, "origin_not_allowed", "A page of another origin may not change or follow anything here."
 
 
 class NotFound(AshError):
@@ -78,7 +78,7 @@ class BodyTimeout(AshError):
 
 
 class IdConflict(AshError):
-    status, code, title = 409, "id_conflict", "Another message of the session has this id."
+    status, code, title = 409, "id_conflict", "Another message or event of the session has this id."
 
 
 class SequenceMismatch(AshError):
@@ -90,7 +90,7 @@ class SequenceMismatch(AshError):
 class CursorAhead(AshError):
     """Carries `currentSequence`."""
 
-    status, code, title = 409, "cursor_ahead", "The cursor lies behind the last entry of the session."
+    status, code, title = 409, "cursor_ahead", "The cursor is past the last entry of the session."
 
 
 class BodyTooLarge(AshError):
@@ -102,7 +102,7 @@ class MessageTooLarge(AshError):
 
 
 class BatchTooLarge(AshError):
-    status, code, title = 413, "batch_too_large", "The batch holds more messages than the server accepts."
+    status, code, title = 413, "batch_too_large", "The batch holds more than the server accepts."
 
 
 class UnsupportedMediaType(AshError):

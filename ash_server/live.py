@@ -21,11 +21,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from ash_server.db.engine import connect
 from ash_server.db.events import StoredEvent, get_events_since
-from ash_server.db.wake import CHANNEL, last_sequences, notify, told
+from ash_server.db.wake import CHANNEL, Last, last_sequences, notify, read_notification
 
 FOLLOWS = "ash.follows"
 """Marks the scope of a connection on which somebody follows: who does not take what it is sent can be hung up on, since
 it comes back with its cursor."""
+
+LARGEST_FRAME = 1024
+"""Bytes of what a follower may send over a WebSocket: it has nothing to say."""
 
 BEAT = 15.0
 """Seconds after which a follower is told that there is nothing to tell."""
@@ -68,8 +71,8 @@ class _Followed:
     version: int = 0
     """Another one after each wake, and for each who begins to follow: what was asked before may have missed it."""
     followers: set[asyncio.Event] = field(default_factory=set)
-    last: int = 0
-    """The last sequence, when it was looked at."""
+    last: Last | None = None
+    """When it was looked at."""
     is_gone: bool = False
     """Whether the session was deleted."""
 
@@ -125,6 +128,7 @@ class Hub:
         time = asyncio.get_running_loop().time
         due, behind = time(), True
         with self._following(session_id) as (followed, woken):
+            await self._identify(session_id, followed)
             while not self._is_stopped and not followed.is_gone:
                 woken.clear()
                 news = await self._read(session_id, after, followed.version, collapse)
@@ -154,6 +158,16 @@ class Hub:
             task.add_done_callback(lambda _: self._shared.pop(work, None))
         done: T = await asyncio.shield(self._shared[work])
         return done
+
+    async def _identify(self, session_id: UUID, followed: _Followed) -> None:
+        """Ahead of all that is read of it: whether it is still the same is told by this."""
+
+        async def look(conn: AsyncConnection) -> dict[UUID, Last]:
+            return await last_sequences(conn, [session_id])
+
+        if followed.last is None:
+            lasts = await self.share((session_id, "last"), lambda: self.ask(look))
+            followed.last = (lasts or {}).get(session_id)
 
     async def _read(self, session_id: UUID, after: int, version: int, collapse: bool) -> News:
         async def read(conn: AsyncConnection) -> News:
@@ -212,7 +226,7 @@ class Hub:
 
     def _hear(self, payload: str) -> None:
         with suppress(ValueError):  # not of Ash
-            sender, session_ids = told(payload)
+            sender, session_ids = read_notification(payload)
             if sender != self._name:
                 for session_id in session_ids:
                     self._wake(session_id)
@@ -227,14 +241,15 @@ class Hub:
                 for session_id, followed in asked.items():
                     self._compare(session_id, followed, lasts.get(session_id))
 
-    def _compare(self, session_id: UUID, followed: _Followed, last: int | None) -> None:
-        """A log only grows: one that is shorter is of a session that was made anew under the same id."""
-        followed.is_gone = last is None or last < followed.last
+    def _compare(self, session_id: UUID, followed: _Followed, last: Last | None) -> None:
+        """A session that was made anew under its id is another one, whose sequences say nothing of the old one's."""
+        known = followed.last
+        followed.is_gone = last is None or (known is not None and last.created_at != known.created_at)
         if followed.is_gone and self._followed.get(session_id) is followed:
             self._wake(session_id)
             del self._followed[session_id]  # who comes from now on follows the new one
         elif last != followed.last:
-            followed.last = last or 0
+            followed.last = last
             self._wake(session_id)
 
 

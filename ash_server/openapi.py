@@ -35,7 +35,20 @@ long ago.
 **Sequences and cursors.** The messages of a session are numbered 1, 2, 3 … without a gap, in the order they were \
 stored. A reader goes on behind the last sequence it saw (`after`), and sees every message exactly once, however \
 many are being written meanwhile. Appends may be repeated safely: give messages an `id`, or append lines that carry \
-the provider's own `uuid`.
+the provider's own `uuid`. An append answers 201 where it stored anything, and 200 where all was stored before; \
+`created` tells which is which.
+
+**One log of events.** What is appended also becomes events: a turn begins, the user says something, an answer grows \
+and is whole, a tool is called and has answered. A session has one log of them, numbered 1, 2, 3 … of its own; \
+`messageSequence` names the message an event was derived from. Writers may post events, too. The same log serves \
+replay and live view: read pages behind a cursor, follow it as server-sent events or over a WebSocket, and come back \
+with the last `sequence`. `caught_up` says that all that was stored has been sent. Pieces of a stream (`…_chunk`) are \
+followed by the whole (`…_done`, `tool_call`, `tool_result`), and `collapse` leaves them out. At a `reset`, clear what \
+you have: the session was read anew, and all of it follows. Ignore keys you do not know, and show types you do not know.
+
+**WebSocket frames** are one JSON text each, `{"type", "data"}`: `event` with an event; `caught_up`, once; and two \
+topics with standard messages, `session.<id>.stream_output` of what is new and `session.<id>.message_complete` of a \
+turn that has ended. The client has nothing to say.
 
 **Refusals** are problem details (RFC 9457) with a stable `code`. Names in a query or body that a route does not \
 know are refused rather than ignored. Problems never repeat the contents of a message.

@@ -15,13 +15,11 @@ import uvicorn
 from litestar import Litestar
 
 from ash_server.errors import AshError
-from ash_server.live import BEAT, FOLLOWS
+from ash_server.live import BEAT, FOLLOWS, LARGEST_FRAME
 
 _GRACE_SECONDS = 1
 _STALLED_SECONDS = 10
 """A follower that takes nothing of what it is sent for so long has its connection ended."""
-_LARGEST_FRAME = 64 * 1024
-"""Bytes of what a WebSocket client may send; it has nothing to say."""
 
 
 class AddressUnavailable(AshError):
@@ -51,7 +49,7 @@ def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) 
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2 * _GRACE_SECONDS,  # what then still runs waits for no client
-        ws_max_size=_LARGEST_FRAME,
+        ws_max_size=LARGEST_FRAME,
         ws_ping_interval=BEAT,
         ws_per_message_deflate=False,  # a window of memory for each client, and time for each of them
     )

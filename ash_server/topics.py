@@ -15,6 +15,7 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field
 from ash_server.db.messages import StoredMessage
 from ash_server.db.spans import Span, SpannedEvent
 from ash_shared.blocks import Block, is_valid, raw_block, text_block
+from ash_shared.events import blocks_of
 from ash_shared.message import StandardMessage
 from ash_shared.standard import transform_page
 
@@ -30,22 +31,31 @@ class TopicMessages(BaseModel):
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
     """Where the stretch is too long for one frame: the sequence of the last stored message that is told of. The rest
     is behind it in the standard messages of the session."""
+    next_event_after: int | MISSING = Field(default=MISSING, alias="nextEventAfter")
+    """The same where it has more events than fit: the sequence of the last one that is told of. The rest is behind it
+    in the events of the session."""
 
 
 NOTHING = '{"messages":[]}'
 
 
-def told_of(span: Span) -> str:
+def to_topic(span: Span) -> str:
     """As JSON. It takes time: not for the event loop."""
     messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
-    events = [_Told(each, msgspec.json.decode(each.content)) for each in span.events]
+    events = [_Said(each, msgspec.json.decode(each.content)) for each in span.events]
+    next_after, next_event_after = span.next_after, span.next_event_after
     if not _holds_all(messages, events):
-        messages = list(map(_message, _answers(events)))
-    next_after = MISSING if span.next_after is None else span.next_after
-    return TopicMessages(messages=messages, next_after=next_after).model_dump_json()
+        messages, next_after = list(map(_message, _answers(events))), None
+    elif next_after is not None:
+        next_event_after = None
+    return TopicMessages(
+        messages=messages,
+        next_after=MISSING if next_after is None else next_after,
+        next_event_after=MISSING if next_event_after is None else next_event_after,
+    ).model_dump_json()
 
 
-class _Told(NamedTuple):
+class _Said(NamedTuple):
     stored: SpannedEvent
     event: Event
 
@@ -54,35 +64,33 @@ def _texts(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 
-def _holds_all(messages: Sequence[StandardMessage], events: Iterable[_Told]) -> bool:
-    answers = {message.metadata.message_id for message in messages}
+def _holds_all(messages: Sequence[StandardMessage], events: Iterable[_Said]) -> bool:
+    answers = {message.metadata.message_id for message in messages} - {MISSING}
     results = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }
     return all(
-        each.event["type"] not in _BLOCKS
-        or (each.stored.origin == "line" and each.stored.kind != "chunk")
-        or each.event.get("responseId", MISSING) in answers
+        each.stored.is_of_line
+        or each.event.get("responseId") in answers
         or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in results)
         for each in events
     )
 
 
-def _answers(events: Iterable[_Told]) -> Iterator[list[_Told]]:
+def _answers(events: Iterable[_Said]) -> Iterator[list[_Said]]:
     """The events of each message."""
-    said = (each for each in events if each.event["type"] in _BLOCKS)
     for _, together in groupby(
-        said, lambda each: (_ROLES.get(each.event["type"], "assistant"), _part(each.event))
+        events, lambda each: (_ROLES.get(each.event["type"], "assistant"), _response_of(each.event))
     ):
         yield list(together)
 
 
-def _part(event: Event) -> Any:
-    own = event["id"] if event["type"] == "user_message" else None
-    return own or event.get("responseId")
+def _response_of(event: Event) -> Any:
+    """What the user says is each time a message of its own."""
+    return event["id"] if event["type"].startswith("user_") else event.get("responseId")
 
 
-def _message(together: Sequence[_Told]) -> StandardMessage:
+def _message(together: Sequence[_Said]) -> StandardMessage:
     first = together[0].event
     named = {"messageId": first["responseId"]} if "responseId" in first else {}
     return StandardMessage.model_validate(
@@ -102,9 +110,8 @@ def _blocks(event: Event) -> list[Block]:
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", event, event["type"])]
 
 
-def _text(payload: Event) -> list[Block]:
-    blocks: list[Block] | None = payload.get("content")
-    return blocks or [text_block(payload["text"])]
+def _audio(payload: Event) -> list[Block]:
+    return [text_block(payload["transcription"])]
 
 
 def _thinking(payload: Event) -> list[Block]:
@@ -136,10 +143,11 @@ def _result(payload: Event) -> list[Block]:
 
 
 _BLOCKS = {
-    "user_message": _text,
-    "assistant_done": _text,
+    "user_message": blocks_of,
+    "user_audio": _audio,
+    "assistant_done": blocks_of,
     "thinking_done": _thinking,
     "tool_call": _call,
     "tool_result": _result,
 }
-_ROLES = {"user_message": "user", "tool_result": "user"}
+_ROLES = {"user_message": "user", "user_audio": "user", "tool_result": "user"}

@@ -5,12 +5,14 @@ holds. Types and keys that are not named here are kept as they came: a reader ig
 shows the types it does not know.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypeAliasType
 
+from ash_shared.blocks import Block, text_block
 from ash_shared.content import MessageContent
 from ash_shared.message import LAST_SEQUENCE, StandardTokenUsage
 
@@ -481,34 +483,13 @@ KnownEvent = TypeAliasType(
 ChatEvent = TypeAliasType("ChatEvent", Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")])
 """Any event: of a type that this version knows, or of another."""
 
-EVENT_TYPES = frozenset(
-    {
-        "turn_start",
-        "turn_end",
-        "user_message",
-        "user_audio",
-        "assistant_chunk",
-        "assistant_done",
-        "thinking_chunk",
-        "thinking_done",
-        "tool_call",
-        "tool_input_chunk",
-        "tool_output_chunk",
-        "tool_result",
-        "agent_message",
-        "agent_callback",
-        "agent_switch",
-        "interrupt",
-        "error",
-        "audio_chunk",
-        "audio_done",
-        "summary",
-        "system_message",
-        "retraction",
-        "raw",
-        "reset",
-    }
-)
+EVENTS: Mapping[str, type[BaseModel]] = {
+    get_args(model.model_fields["type"].annotation)[0]: model
+    for model in get_args(get_args(KnownEvent.__value__)[0])
+}
+"""The model of each type that this version knows."""
+
+EVENT_TYPES = frozenset(EVENTS)
 
 CHUNKS = frozenset(
     {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
@@ -535,3 +516,10 @@ def is_payload(wire: str, payload: Any) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def blocks_of(payload: Mapping[str, Any]) -> list[Block]:
+    """What a text of the user or of the assistant says, as blocks: its text is among them."""
+    blocks: list[Block] = list(payload.get("content") or ())
+    has_text = any(block["type"] == "text" for block in blocks)
+    return blocks if has_text or (blocks and not payload["text"]) else [text_block(payload["text"]), *blocks]

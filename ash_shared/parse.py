@@ -334,8 +334,35 @@ class Read(Struct, frozen=True):
 
 
 def _beside_records(text: str, declared: str | None) -> list[Step]:
-    """A text that is no record. The streams of an API end with `[DONE]`, which says that nothing follows."""
-    return [Counted(None)] if text.strip() == "[DONE]" else [Stray(text, declared is not None)]
+    """A text that is no record, or a line of an API's stream as it is sent, which has one behind `data:`. Such streams
+    end with `[DONE]`, which says that nothing follows."""
+    said = text.strip()
+    data = said.removeprefix("data:").lstrip()
+    if data == "[DONE]":
+        return [Counted(None)]
+    if data is not said and data.startswith("{"):
+        sent = _sent(data, declared)
+        if sent is not None:
+            return sent
+    is_mark = _MARK.match(said) if declared is not None else _MARK_OF_API.fullmatch(said)
+    return [] if is_mark else [Stray(text, declared is not None)]
+
+
+def _sent(data: str, declared: str | None) -> list[Step] | None:
+    """The steps of a record that stands behind `data:`; None where there is none that a provider knows."""
+    try:
+        read = _read_value(decode_json(data), declared)
+    except (ValueError, RecursionError):
+        return None
+    return None if read.provider is None else read.steps(declared)
+
+
+_MARK = re.compile(r":|(?:event|id|retry):")
+"""How the lines begin that are sent beside the records; one that begins with a colon is a comment."""
+_MARK_OF_API = re.compile(
+    r"event: ?(?:error|ping|(?:content_block|message)_(?:delta|start|stop)|(?:interaction|response|step)\.[a-z_.]+)"
+)
+"""Such a line where nobody said that it is one: a person may well begin a text with a colon."""
 
 
 def read_raw(raw: str | bytes, source: str | None) -> Read:

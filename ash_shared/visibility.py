@@ -22,6 +22,7 @@ _CODEX = (
     "skills_instructions",
     "subagent_notification",
     "turn_aborted",
+    "user_action",
     "user_instructions",
     "user_shell_command",
 )

@@ -1,9 +1,9 @@
 """The log of events of a session: read from a cursor, posted, and derived from what a stream brings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -15,8 +15,23 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.messages import AppendedMessage, AppendedMessages, ExpectedSequence, read_lines
-from ash_server.api.operations import ONE_LINE, WITHOUT_NUL, json_list_of, json_of, operation, text
+from ash_server.api.messages import (
+    AppendedMessages,
+    ExpectedSequence,
+    check_count,
+    read_lines,
+    report,
+    status_of,
+)
+from ash_server.api.operations import (
+    MOST_IN_BATCH,
+    ONE_LINE,
+    WITHOUT_NUL,
+    json_list_of,
+    json_of,
+    operation,
+    text,
+)
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.api.turns import aside, in_turns
@@ -40,11 +55,10 @@ from ash_server.errors import (
 from ash_server.ingest import new_message
 from ash_server.settings import Settings
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
-from ash_shared.events import EVENT_TYPES, ChatEvent, KnownEvent, read_event
+from ash_shared.events import EVENT_TYPES, EVENTS, ChatEvent, read_event
 from ash_shared.message import LAST_SEQUENCE
 from ash_shared.normalize import Event
 
-_MOST_IN_BATCH = 1000
 _MOST_DEPTH = MAX_DEPTH + 2
 """A record of any depth that is read lies in the payload of its event."""
 
@@ -67,13 +81,13 @@ class EventPage(BaseModel):
 def _by_type() -> list[Any]:
     """The payload by the type, as in ChatEvent, whose envelope is another."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
-    return [*map(_typed, get_args(get_args(KnownEvent.__value__)[0])), other]
+    return [*(_typed(type, EVENTS[type]) for type in EVENTS), other]
 
 
-def _typed(model: type[BaseModel]) -> dict[str, Any]:
-    type, payload = (model.model_fields[name].annotation for name in ("type", "payload"))
+def _typed(type: str, model: type[BaseModel]) -> dict[str, Any]:
+    payload = model.model_fields["payload"].annotation
     properties = {
-        "type": {"const": get_args(type)[0], "type": "string"},
+        "type": {"const": type, "type": "string"},
         "payload": {"$ref": f"#/components/schemas/{getattr(payload, '__name__', '')}"},
     }
     return {"type": "object", "properties": properties, "required": ["type", "payload"]}
@@ -197,13 +211,11 @@ class EventController(Controller):
         session_id: FromPath[UUID],
         *,
         after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those behind this sequence.")
+            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those after this sequence.")
         ] = 0,
         before: Annotated[
             int | None,
-            QueryParameter(
-                **_SEQUENCE, description="Only those ahead of this sequence, and of them the last."
-            ),
+            QueryParameter(**_SEQUENCE, description="Only those before this sequence, and of them the last."),
         ] = None,
         at: Annotated[
             int | None,
@@ -229,7 +241,7 @@ class EventController(Controller):
             ends["nextAfter"] = found[-1].sequence
         if found and ((goes_on and before is not None) or (at is not None and found[0].sequence > 1)):
             ends["prevBefore"] = found[0].sequence
-        return Response[Any](_page(found, ends), media_type=JSON)
+        return Response[Any](events.page_json(found, ends).encode(), media_type=JSON)
 
     @post(
         "/events",
@@ -238,7 +250,7 @@ class EventController(Controller):
         description="One event, a list of them, or NDJSON. All are stored or none. `id` and `timestamp` "
         "may be left out; an `id` makes the append repeatable. Types and keys that Ash does not know are kept. The "
         "session and the sequences of an event are given by where it is appended, whatever it says of them.",
-        response_description="They are stored.",
+        response_description="They are stored; those that were stored before have `created: false`.",
         responses={
             200: ResponseSpec(
                 PostedEvents, description="All of them were stored before.", generate_examples=False
@@ -269,16 +281,14 @@ class EventController(Controller):
         self, request: Request[Any, Any, Any], state: State, pool: Pool, session_id: FromPath[UUID]
     ) -> Response[PostedEvents]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
-        if not sent:
-            raise EmptyBatch("The batch holds no event.")
-        _check_count(sent)
+        check_count(sent, "event")
         read = partial(_read, state.settings)
         new = [await aside(read, each) async for each in in_turns(sent)]
         async with pool.connection() as conn:
             stored = await events.append_events(conn, session_id, new)
         state.hub.wake(session_id)
         made = PostedEvents(events=[PostedEvent(**each._asdict()) for each in stored])
-        return Response(made, status_code=_status(stored))
+        return Response(made, status_code=status_of(stored))
 
     @post(
         "/chunks",
@@ -289,7 +299,8 @@ class EventController(Controller):
         "format becomes a `raw` event: no line ends a stream. A line that carries the provider's own `uuid` is stored "
         "once, however often it is sent; others are appended each time, and `expectedSequence` tells whether a request "
         "whose answer was lost had arrived. With `end` the body may be empty.",
-        response_description="They are stored: what each line is now, in their order.",
+        response_description="They are stored: what each line is now, in their order; those that were stored before "
+        "have `created: false`.",
         responses={
             200: ResponseSpec(
                 AppendedMessages,
@@ -333,9 +344,8 @@ class EventController(Controller):
         expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
         lines = read_lines(await read_body(request, NDJSON))
-        if not lines and not end:
-            raise EmptyBatch("The body holds no line.")
-        _check_count(lines)
+        if lines or not end:
+            check_count(lines, "line")
         for index, line in enumerate(lines):
             check_size(line.content, state.settings, index)
         describe = partial(_describe, session_id, source)
@@ -345,8 +355,7 @@ class EventController(Controller):
                 conn, session_id, new, ends=end, expected_sequence=expected_sequence
             )
         state.hub.wake(session_id)
-        made = AppendedMessages(messages=[AppendedMessage(**each._asdict()) for each in stored])
-        return Response(made, status_code=_status(stored))
+        return report(stored)
 
     @post(
         "/end",
@@ -363,11 +372,6 @@ class EventController(Controller):
             count = await events.end_session(conn, session_id)
         state.hub.wake(session_id)
         return Ended(events=count)
-
-
-def _page(found: list[events.StoredEvent], ends: Mapping[str, int]) -> bytes:
-    told = "".join(f',"{name}":{sequence}' for name, sequence in ends.items())
-    return f'{{"events":[{",".join(event.wire() for event in found)}]{told}}}'.encode()
 
 
 def _describe(session_id: UUID, source: str | None, line: Any) -> messages.NewMessage:
@@ -389,7 +393,7 @@ def _read_json(body: Body) -> list[_Sent]:
     if not body.text.lstrip().startswith("["):
         return [_Sent(body.text, 0, "$")]
     pieces = decode_body(body.text, _several)
-    first = enumerate(islice(pieces, _MOST_IN_BATCH + 1))
+    first = enumerate(islice(pieces, MOST_IN_BATCH + 1))
     return [_Sent(bytes(piece).decode(), number, f"$[{number}]") for number, piece in first]
 
 
@@ -466,12 +470,3 @@ def _contradiction() -> InvalidParameter:
         "'at' is the middle of a page, 'after' and 'before' are its ends.",
         errors=[{"path": "at", "message": message}],
     )
-
-
-def _check_count(sent: Sequence[object]) -> None:
-    if len(sent) > _MOST_IN_BATCH:
-        raise BatchTooLarge(f"At most {_MOST_IN_BATCH} lines or events are taken at once.")
-
-
-def _status(stored: Iterable[events.PostedEvent | messages.Appended]) -> int:
-    return 201 if any(each.created for each in stored) else 200

@@ -1,6 +1,7 @@
 """The messages of a session: appended as they are, read by their place, each with its typed blocks where asked for."""
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -16,13 +17,14 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
 from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.operations import WITHOUT_NUL, json_list_of, json_of, operation, text
+from ash_server.api.operations import MOST_IN_BATCH, WITHOUT_NUL, json_list_of, json_of, operation, text
 from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.api.turns import aside, in_turns
 from ash_server.db import messages
-from ash_server.db.messages import Appended, StoredMessage
+from ash_server.db.events import Appended
+from ash_server.db.messages import StoredMessage
 from ash_server.errors import (
     BatchTooLarge,
     DuplicateInBatch,
@@ -39,7 +41,6 @@ from ash_server.ingest import new_message
 from ash_shared.message import LAST_SEQUENCE, Message, Role
 from ash_shared.parse import parse_message_content_json
 
-_MOST_IN_BATCH = 1000
 _BLANKS = " \t\r"
 _LINE_OF_TEXT = re.compile(r"[^\n]+")
 _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
@@ -190,11 +191,11 @@ class MessageController(Controller):
         summary="Append messages, verbatim",
         description="One message, a list of them, or NDJSON. All are stored or none. A message that is stored "
         "already is answered with the sequence it has, so a request whose answer was lost may simply be repeated.",
-        response_description="They are stored.",
+        response_description="They are stored; those that were stored before have `created: false`.",
         responses={
             200: ResponseSpec(
                 AppendedMessages,
-                description="The one message was stored before, with this same text.",
+                description="All of them were stored before, each with this same text.",
                 generate_examples=False,
             ),
             **_APPEND_REFUSALS,
@@ -210,7 +211,7 @@ class MessageController(Controller):
         expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
-        _check_batch(sent)
+        check_count(sent, "message")
         for index, message in enumerate(sent):
             check_size(message.content, state.settings, index)
         describe = partial(_describe, session_id)
@@ -238,12 +239,12 @@ class MessageController(Controller):
         session_id: FromPath[UUID],
         *,
         after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those behind this sequence.")
+            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those after this sequence.")
         ] = 0,
         before: Annotated[
             int | None,
             QueryParameter(
-                ge=1, le=LAST_SEQUENCE, description="Only those ahead of this sequence, and of them the last."
+                ge=1, le=LAST_SEQUENCE, description="Only those before this sequence, and of them the last."
             ),
         ] = None,
         limit: Annotated[
@@ -315,7 +316,7 @@ def _read_json(body: Body) -> list[NewMessage]:
 def read_lines(body: Body) -> list[NewMessage]:
     """No more of them than show that they are too many."""
     lines = (match[0] for match in _LINE_OF_TEXT.finditer(body.text))
-    return [NewMessage(line) for line in islice(filter(_is_not_blank, lines), _MOST_IN_BATCH + 1)]
+    return [NewMessage(line) for line in islice(filter(_is_not_blank, lines), MOST_IN_BATCH + 1)]
 
 
 def _is_not_blank(line: str) -> bool:
@@ -329,17 +330,21 @@ def _describe(session_id: UUID, sent: NewMessage) -> messages.NewMessage:
 _READERS = {JSON: _read_json, NDJSON: read_lines}
 
 
-def _check_batch(sent: list[NewMessage]) -> None:
+def check_count(sent: Sequence[object], what: str) -> None:
     if not sent:
-        raise EmptyBatch
-    if len(sent) > _MOST_IN_BATCH:
-        raise BatchTooLarge(f"At most {_MOST_IN_BATCH} messages are taken at once.")
+        raise EmptyBatch(f"It holds no {what}.")
+    if len(sent) > MOST_IN_BATCH:
+        raise BatchTooLarge(f"At most {MOST_IN_BATCH} {what}s are taken at once.")
 
 
-def report(stored: list[Appended]) -> Response[AppendedMessages]:
-    repeated = len(stored) == 1 and not stored[0].created
+def report(stored: Sequence[Appended]) -> Response[AppendedMessages]:
     reports = [AppendedMessage(**each._asdict()) for each in stored]
-    return Response(AppendedMessages(messages=reports), status_code=200 if repeated else 201)
+    return Response(AppendedMessages(messages=reports), status_code=status_of(stored))
+
+
+def status_of(stored: Iterable[Appended]) -> int:
+    """Of every append: whether it has made anything."""
+    return 201 if any(each.created for each in stored) else 200
 
 
 def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: bool) -> _Message:

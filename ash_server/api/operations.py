@@ -9,6 +9,8 @@ from litestar.openapi.spec.enums import OpenAPIType
 
 Content = Mapping[str, OpenAPIMediaType]
 
+MOST_IN_BATCH = 1000
+
 ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
 WITHOUT_NUL = {"pattern": r"^[^\x00]*$"}
 """Of texts that the database keeps: said in the document; the refusal has a code of its own."""
@@ -44,7 +46,7 @@ def json_of_any(*models: type, **examples: Any) -> OpenAPIMediaType:
 
 def json_list_of(model: Any, **examples: Any) -> OpenAPIMediaType:
     """One, or a list of them."""
-    several = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=1000)
+    several = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=MOST_IN_BATCH)
     return OpenAPIMediaType(schema=Schema(one_of=[reference(model), several]), examples=_examples(examples))
 
 

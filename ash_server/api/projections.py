@@ -33,32 +33,12 @@ from ash_shared.projections import (
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
 MOST_BYTES = 64 * 1024 * 1024
-"""Of the events that are kept: twice of what any of the APIs takes in a request."""
+"""Of the events that are kept: twice what any API takes in a request."""
 
-_MARKS = frozenset({"parentToolCallId"})
+_MARKS = frozenset({"parentToolCallId", "sidechain"})
 """What every projection looks for in every payload."""
-_SUMMARISED = _MARKS | {
-    "code",
-    "costUsd",
-    "error",
-    "eventIds",
-    "fromAgentId",
-    "fromMessageId",
-    "fromSessionId",
-    "messageId",
-    "messageIds",
-    "partial",
-    "synthetic",
-    "targetAgentId",
-    "targetSessionId",
-    "text",
-    "toAgentId",
-    "toolCallId",
-    "toolName",
-    "transcription",
-    "turns",
-    "usage",
-}
+_BULKY = frozenset({"args", "content", "details", "raw", "result", "structured"})
+"""What a summary never shows of a payload."""
 _UNSAID = frozenset({"raw", "thinking_done"})
 """Types of which no projection shows the payload."""
 
@@ -81,16 +61,15 @@ class _Projection(NamedTuple):
 
 
 def _of_conversation(event: Event) -> Event:
-    return _with_keys(event, _MARKS) if event["type"] in _UNSAID else event
+    if event["type"] not in _UNSAID:
+        return event
+    payload = event["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name in _MARKS}}
 
 
 def _of_summary(event: Event) -> Event:
-    return _with_keys(event, _MARKS if event["type"] in _UNSAID else _SUMMARISED)
-
-
-def _with_keys(event: Event, keys: frozenset[str]) -> Event:
-    payload = event["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name in keys}}
+    payload = _of_conversation(event)["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name not in _BULKY}}
 
 
 def _messages(project: Callable[[list[Event]], list[dict[str, Any]]]) -> _Projection:

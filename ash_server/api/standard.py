@@ -72,7 +72,7 @@ class StandardMessageController(Controller):
         after: Annotated[
             int,
             QueryParameter(
-                ge=0, le=LAST_SEQUENCE, description="Read only what is stored behind this sequence."
+                ge=0, le=LAST_SEQUENCE, description="Read only what is stored after this sequence."
             ),
         ] = 0,
         limit: Annotated[

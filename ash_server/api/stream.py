@@ -41,8 +41,8 @@ from ash_server.errors import (
     SessionNotFound,
     UpgradeRequired,
 )
-from ash_server.live import FOLLOWS, Hub, News
-from ash_server.topics import NOTHING, TopicMessages, told_of
+from ash_server.live import FOLLOWS, LARGEST_FRAME, Hub, News
+from ash_server.topics import NOTHING, TopicMessages, to_topic
 from ash_shared.events import CHUNKS, ChatEvent
 from ash_shared.message import LAST_SEQUENCE
 
@@ -51,9 +51,8 @@ EVENT_STREAM = "text/event-stream"
 _RETRY = 1000
 """Milliseconds after which a browser comes back."""
 _PIECE = 64 * 1024
-_LARGEST_FRAME = 1024
 _FRAMES, _SECONDS = 20, 1.0
-"""So many frames a client may send in so many seconds: it has nothing to say."""
+"""So many frames a client may send in so many seconds."""
 _TOO_MANY, _TOO_LARGE, _BINARY, _RESTARTS, _DELETED = 1008, 1009, 1003, 1012, 4404
 
 _CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
@@ -65,7 +64,7 @@ T = TypeVar("T")
 
 After = Annotated[
     int,
-    QueryParameter(ge=0, le=LAST_SEQUENCE, description="Begin behind this sequence: what comes after it."),
+    QueryParameter(ge=0, le=LAST_SEQUENCE, description="Begin after this sequence."),
 ]
 
 
@@ -121,7 +120,7 @@ _FRAME = {"type": "caught_up", "data": {"sequence": 8}}
 
 class Refusals(ASGIMiddleware):
     """Answers a WebSocket that is refused before it begins as any request: by itself the framework closes it, which is
-    403 whatever was wrong."""
+    403 whatever was wrong. Lies around the whole application, since an address that there is not is refused as well."""
 
     scopes = (ScopeType.WEBSOCKET,)
 
@@ -151,7 +150,7 @@ class StreamController(Controller):
         guards=[admit_own_origin],
         operation_id="followEvents",
         summary="Follow a session (server-sent events)",
-        description="Every event behind the cursor, once and in order, and then each as it is stored. `id` is its "
+        description="Every event after the cursor, once and in order, and then each as it is stored. `id` is its "
         "sequence: a browser that comes back names the last one in `Last-Event-ID`, which counts more than `after`.\n\n"
         "`caught_up` comes once, when all that was stored has been sent; `closed` ahead of an end that the server "
         "makes, when it stops or the session was deleted. Both hold `{sequence}` and have no `id`. A comment comes "
@@ -180,10 +179,11 @@ class StreamController(Controller):
             HeaderParameter(
                 name="Last-Event-ID",
                 pattern="^[0-9]{0,16}$",
-                description="Begin behind this sequence, whatever `after` says.",
+                description="Begin after this sequence, whatever `after` says.",
             ),
         ] = None,
     ) -> Stream:
+        # `last_event_id` is there for the document: of a header that comes twice it would hold one of them.
         after = _cursor(header(request.headers, "last-event-id"), after)
         async with pool.connection() as conn:
             await check_cursor(conn, session_id, after)
@@ -196,7 +196,7 @@ class StreamController(Controller):
         operation_id="followEventsOverWebSocket",
         summary="Follow a session (WebSocket)",
         description="The same over a WebSocket: ask with `Upgrade: websocket`. Every message of the server is one "
-        "JSON text, a `Frame`: the events behind the cursor and each that comes, `caught_up` once, and the two topics "
+        "JSON text, a `Frame`: the events after the cursor and each that comes, `caught_up` once, and the two topics "
         "of the session: `session.<id>.stream_output` with the standard messages of what is new, from then on, and "
         "`session.<id>.message_complete` with those of a turn, behind the event that ends it.\n\n"
         "The client has nothing to say but pings. Closes with 1012 when the server stops (come back with the last "
@@ -212,7 +212,7 @@ class StreamController(Controller):
     async def without_upgrade(self, session_id: FromPath[UUID], *, after: After = 0) -> None:
         raise UpgradeRequired
 
-    @websocket("/ws", middleware=[Refusals()])
+    @websocket("/ws")
     async def converse(
         self,
         socket: WebSocket[Any, Any, Any],
@@ -323,7 +323,7 @@ class _Telling:
     async def _tell(self, topic: str, span: partial[Coroutine[Any, Any, Span]]) -> None:
         async def told() -> str | None:
             read = await self._hub.ask(span)
-            return None if read is None else await asyncio.to_thread(told_of, read)
+            return None if read is None else await asyncio.to_thread(to_topic, read)
 
         data = await self._insist(told, topic, *span.keywords.values())
         if data != NOTHING or topic == "message_complete":
@@ -349,7 +349,7 @@ async def _hear(socket: WebSocket[Any, Any, Any]) -> int | None:
     while (message := await socket.receive())["type"] == "websocket.receive":
         if message.get("bytes") is not None:
             return _BINARY
-        if len(message.get("text") or "") > _LARGEST_FRAME:
+        if len(message.get("text") or "") > LARGEST_FRAME:
             return _TOO_LARGE
         if len(times) == _FRAMES and time() - times[0] < _SECONDS:
             return _TOO_MANY

@@ -24,6 +24,7 @@ from ash_shared import parse_message_content
 _PAGE = 1000
 _SHORTEST_ID = 8
 _LONGEST_TITLE = 80
+_IN_PATHS = ("/", "\\")
 
 ShowMessages = Callable[[UUID, list[StoredMessage], int | None], None]
 """Given the session, a page of it, and the cursor of the next one if there is one."""
@@ -62,10 +63,13 @@ def _id_length(sessions: list[Session]) -> int:
 
 
 def _name(session: Session) -> str:
-    """Its title, as far as a line takes it, else what it is called where it comes from."""
-    if session.title is not MISSING:
-        return shorten(session.title, _LONGEST_TITLE, placeholder=" …")
-    return "" if session.external_id is MISSING else session.external_id
+    """What somebody called it, and its title, as far as a line takes it; without one also the path it came from."""
+    name = "" if session.external_id is MISSING else session.external_id
+    if session.title is MISSING:
+        return name
+    title = shorten(session.title, _LONGEST_TITLE, placeholder=" …")
+    is_given = name and name != title and not any(each in name for each in _IN_PATHS)
+    return f"{name} · {title}" if is_given else title
 
 
 async def print_messages(

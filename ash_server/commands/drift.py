@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.commands.terminal import complain, output, visible, visible_json
+from ash_server.commands.terminal import complain, counted, output, visible, visible_json
 from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of, report_drift
 from ash_server.db.facts import moment
 from ash_server.transfer.files import find_files, find_homes
@@ -80,7 +80,7 @@ def find_in_files(paths: Iterable[Path]) -> Found:
         complain(f"{unread.filename}: {unread.strerror or unread}")
     groups = [_group(kind, tally) for kind, tally in kinds.items()]
     groups.sort(key=lambda group: (group.get("lastSeen") is not None, group.get("lastSeen")), reverse=True)
-    return Found(groups, f"in {_named(lines, 'line')} of {_named(files, 'file')}", not errors)
+    return Found(groups, f"in {counted(lines, 'line')} of {counted(files, 'file')}", not errors)
 
 
 def show_json(found: Found) -> None:
@@ -93,7 +93,7 @@ def show_view(found: Found) -> None:
         return
     output().print(_table(found.groups))
     count = sum(group["count"] for group in found.groups)
-    click.echo(f"{_named(count, 'block')} of {_named(len(found.groups), 'kind')} {found.looked_at}")
+    click.echo(f"{counted(count, 'block')} of {counted(len(found.groups), 'kind')} {found.looked_at}")
 
 
 def _read(file: Path, kinds: defaultdict[_Kind, _Tally]) -> int:
@@ -159,7 +159,3 @@ def _place(sample: dict[str, Any]) -> str:
     if "path" in sample:
         return f"{sample['path']}:{sample['line']}"
     return f"{sample['sessionId']} #{sample['sequence']}"
-
-
-def _named(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -13,7 +13,7 @@ from rich.text import Text
 from ash_server.commands.store import one_session
 from ash_server.commands.story import headline
 from ash_server.commands.terminal import errors, output, visible, visible_json
-from ash_server.db.events import EventPage, StoredEvent, get_events, may_go_on
+from ash_server.db.events import EventPage, StoredEvent, get_events, may_go_on, page_json
 from ash_server.db.rebuild import outdated_sessions, rebuild_events
 from ash_server.db.renewal import session_ids
 from ash_server.db.wake import notify
@@ -39,8 +39,8 @@ async def print_events(
 
 def show_json(found: list[StoredEvent], next_after: int | None) -> None:
     """As the API answers."""
-    more = "" if next_after is None else f',"nextAfter":{next_after}'
-    click.echo(visible_json(f'{{"events":[{",".join(event.wire() for event in found)}]{more}}}'))
+    ends = {} if next_after is None else {"nextAfter": next_after}
+    click.echo(visible_json(page_json(found, ends)))
 
 
 def show_view(found: list[StoredEvent], next_after: int | None) -> None:

@@ -6,7 +6,6 @@ acknowledged them. Every line has an id that follows from the run and its number
 answer that was lost, and even by another process, and is stored once.
 """
 
-import json
 import os
 import select
 import signal
@@ -15,27 +14,44 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from shlex import quote
-from typing import Any, NamedTuple, TextIO
+from functools import partial
+from shlex import join, quote
+from typing import Any, NamedTuple, TextIO, TypeVar
 from uuid import uuid4
 
 from ash_server.commands.backlog import MOST_BYTES, Backlog, Line
-from ash_server.commands.remote import AWAY, LATER, NotAsh, Refused, Server, as_uuid
-from ash_server.commands.terminal import complain, visible
+from ash_server.commands.remote import (
+    AWAY,
+    LATER,
+    NotAsh,
+    Refused,
+    Server,
+    as_uuid,
+    find_session,
+    may_begin_id,
+    pauses,
+    short_id,
+    url_option,
+)
+from ash_server.commands.terminal import complain, counted, visible
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 from ash_shared.parse import read_raw
+from ash_shared.providers import discover
 
 _PIECE = 64 * 1024
 _HEAD_LINES = 100
 """So many lines may tell the format, as of a file."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_SHORTEST_ID = 8
+"""Digits: so many `ash sessions` shows. What is shorter is rather a name."""
 _AFTER_INTERRUPT = 2.0
 """Seconds that the program ahead, which was interrupted too, has for its last lines."""
 _HARD = 2
 """Who interrupts so often wants the end now."""
 _RARELY = 30.0
 _SHOWN = 5
+
+T = TypeVar("T")
 
 USELESS = frozenset({401, 403, 405, 421})
 """Statuses that every other batch would get, too."""
@@ -74,7 +90,7 @@ class Progress:
             self.say(f"line {line} was passed on and not stored: {reason}")
 
     def count(self, stored: int, waiting: int) -> None:
-        text = f"{stored:,} lines stored, {waiting:,} waiting"
+        text = f"{counted(stored, 'line')} stored, {waiting:,} waiting"
         if self._is_live:
             self._clear()
             self._shown = f"ash: {text}"
@@ -87,7 +103,7 @@ class Progress:
     def end(self) -> None:
         self._clear()
         if self._complaints > _SHOWN:
-            complain(f"and {self._complaints - _SHOWN} lines more that were not stored")
+            complain(f"and {counted(self._complaints - _SHOWN, 'line')} more that were not stored")
 
     def _clear(self) -> None:
         if self._shown:
@@ -98,10 +114,13 @@ class Progress:
 class Sender:
     """Brings the backlog into a session of the server."""
 
-    def __init__(self, server: Server, wishes: Wishes, backlog: Backlog, progress: Progress) -> None:
+    def __init__(
+        self, server: Server, wishes: Wishes, backlog: Backlog, progress: Progress, longest: int
+    ) -> None:
         self.stored = self.refused = 0
         self.session: str | None = None
         self.source = wishes.source
+        self.has_prompted = wishes.prompt is None
         self.is_done = False
         """Whether all is stored, or refused for what it is."""
         self.last_answer = time.monotonic()
@@ -109,6 +128,7 @@ class Sender:
         self._wishes = wishes
         self._backlog = backlog
         self._progress = progress
+        self._longest = longest
         self._is_away = False
         self._prompted_at = time.time_ns() // 1_000_000
 
@@ -139,14 +159,25 @@ class Sender:
         if self.source is None and may_come and not self._backlog.has_ended:
             return False
         self.session = self._session()
+        self._progress.say(
+            f"what comes is stored in session {self.session}; see it with "
+            f"`{follow(self._server, self.session)}`"
+        )
         if self._wishes.prompt is not None:
             self._tell_prompt(self._wishes.prompt)
+            self.has_prompted = True
         return True
 
     def _session(self) -> str:
-        if (id := as_uuid(self._wishes.name)) is not None:
+        """The one with this id, or this beginning of one; else that of this name, which may be a new one."""
+        name = self._wishes.name
+        if (id := as_uuid(name)) is not None:
             return str(self._reach("GET", f"/api/sessions/{id}")["id"])
-        new = {"source": self.source or "unknown", "externalId": self._wishes.name}
+        if len(name) >= _SHORTEST_ID and may_begin_id(name):
+            found = self._insist(partial(find_session, self._server, name))
+            if found is not None and found.get("externalId") != name:
+                return str(found["id"])
+        new = {"source": self.source or "unknown", "externalId": name}
         return str(self._reach("POST", "/api/sessions", new)["id"])
 
     def _tell_prompt(self, text: str) -> None:
@@ -163,7 +194,11 @@ class Sender:
         messages = []
         for line in lines:
             if line.data is None:
-                self._refuse(line.number, "it is longer than a message may be")
+                self._refuse(
+                    line.number,
+                    f"it has {line.size:,} bytes, and a message may have {self._longest:,}; "
+                    "ASH_MAX_MESSAGE_BYTES is the limit, for `ash serve` and for `ash ingest`",
+                )
             else:
                 try:
                     messages.append(self._message(line.number, line.data.decode()))
@@ -200,12 +235,14 @@ class Sender:
         self._progress.refuse(number, reason)
 
     def _reach(self, method: str, path: str, body: Any = None) -> Any:
+        return self._insist(partial(self._server.ask, method, path, body))
+
+    def _insist(self, ask: Callable[[], T]) -> T:
         """The answer, however long the server is away. Raises Refused, NotAsh."""
-        pause = _FIRST_PAUSE
-        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        waits = pauses()
         while True:
             try:
-                answer = self._server.ask(method, path, data)
+                answer = ask()
             except Refused as refused:
                 if refused.status not in LATER:
                     raise
@@ -215,8 +252,7 @@ class Sender:
             else:
                 self._meet()
                 return answer
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(next(waits))
 
     def _miss(self, reason: str) -> None:
         if not self._is_away:
@@ -237,7 +273,7 @@ def ingest(server: Server, wishes: Wishes) -> int:
     """Standard input to standard output, and to the server. The exit code: 0 where all of it is stored."""
     settings = Settings.from_environment(os.environ)
     backlog, progress = Backlog(wishes.first, settings.max_message_bytes), Progress()
-    sender = Sender(server, wishes, backlog, progress)
+    sender = Sender(server, wishes, backlog, progress, settings.max_message_bytes)
     thread = threading.Thread(target=sender.run, daemon=True)
     with _signals() as interrupts:
         thread.start()
@@ -249,8 +285,13 @@ def ingest(server: Server, wishes: Wishes) -> int:
         backlog.close()
         _sum_up(server, sender, wishes)
         return 1 if sender.refused else 0
-    _save(sender, wishes, backlog, settings)
+    _save(server, sender, wishes, backlog, settings)
     return 1
+
+
+def follow(server: Server, session: str) -> str:
+    """The command that does."""
+    return join(["ash", "tail", short_id(session), *url_option(server)])
 
 
 def new_run() -> str:
@@ -258,7 +299,7 @@ def new_run() -> str:
 
 
 def made_up_name(run: str) -> str:
-    """And says it: somebody may want to follow."""
+    """And says it: somebody may want to follow, or to send more."""
     name = f"stream-{run[:8]}"
     complain(f"the session is called {name}")
     return name
@@ -347,36 +388,48 @@ def _sum_up(server: Server, sender: Sender, wishes: Wishes) -> None:
         return
     refused = f", {sender.refused} refused" if sender.refused else ""
     complain(
-        f"{_lines(sender.stored)} stored{refused} in session {sender.session}{_events(server, sender.session)}; "
-        f"see it with `ash tail {quote(visible(wishes.name))}`"
+        f"{counted(sender.stored, 'line')} stored{refused} in session {sender.session}"
+        f"{_events(server, sender.session)}; see it with `{follow(server, sender.session)}`"
     )
+    if sender.source is None:
+        complain(
+            "no line told its format: JSON of it is kept as `raw`, and the rest as text. If it is one that Ash reads, "
+            f"name it with --source, in another session; the known ones are {', '.join(discover())}"
+        )
 
 
 def _events(server: Server, session: str) -> str:
     try:
-        return f", which has {server.ask('GET', f'/api/sessions/{session}')['eventCount']:,} events"
+        count = server.ask("GET", f"/api/sessions/{session}")["eventCount"]
+        return f", which has {counted(count, 'event')}"
     except (*AWAY, Refused, NotAsh):
         return ""
 
 
-def _save(sender: Sender, wishes: Wishes, backlog: Backlog, settings: Settings) -> None:
+def _save(server: Server, sender: Sender, wishes: Wishes, backlog: Backlog, settings: Settings) -> None:
     """What is left, with the ids that its lines would have had: some of it may be stored already."""
-    stored = f"{_lines(sender.stored)} stored"
+    stored = f"{counted(sender.stored, 'line')} stored"
     if backlog.is_empty():
         complain(f"{stored}, and the server did not learn that the stream has ended")
         return
     path = settings.home / "unsent" / f"{wishes.run}.jsonl"
     number = backlog.save(path)
-    source = f" --source {quote(sender.source)}" if sender.source else ""
+    left = counted(backlog.read - sender.stored - sender.refused, "line")
+    command = join(["ash", "ingest", "--session", wishes.name, *_options(server, sender, wishes)])
     complain(
-        f"{stored}, {_lines(backlog.read - sender.stored - sender.refused)} not. They are kept; to send them: "
-        f"ash ingest --session {quote(visible(wishes.name))}{source} --resume {wishes.run}/{number} "
-        f"< {quote(str(path))} > {os.devnull}"
+        f"{stored}, {left} not. They are kept; to send them: {visible(command)} --resume {wishes.run}/{number} "
+        f"< {quote(str(path))} > {os.devnull} (the file is of no use any more when this has told that they are stored)"
     )
 
 
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+def _options(server: Server, sender: Sender, wishes: Wishes) -> list[str]:
+    """Those of this run that matter to what it left."""
+    return [
+        *url_option(server),
+        *(["--source", sender.source] if sender.source else []),
+        *([] if sender.has_prompted or wishes.prompt is None else ["--prompt", wishes.prompt]),
+        *([] if wishes.ends else ["--no-end"]),
+    ]
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

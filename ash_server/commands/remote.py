@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from uuid import UUID
 
 from ash_server.commands.store import AmbiguousSession
+from ash_server.db.sessions import Session
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 
@@ -19,6 +21,7 @@ LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses of a server that cannot answer now."""
 
 _SECONDS = 30
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
 class Refused(AshError):
@@ -67,7 +70,7 @@ class Server(NamedTuple):
             headers = {"Accept": accept, "Connection": "close"}
             if body is not None:
                 headers["Content-Type"] = "application/json"
-            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            data = None if body is None else _encoded(body)
             connection.request(method, address.path + path, data, headers)
             response = connection.getresponse()
             if response.status >= 400:
@@ -77,12 +80,23 @@ class Server(NamedTuple):
 
 def server_at(url: str | None) -> Server:
     """The one that is named, else that of ASH_URL, else of this machine. Raises BadAddress."""
-    named = (
-        url or os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
-    )
+    named = url or _usual_url()
     if urlsplit(named).scheme not in ("http", "https") or not urlsplit(named).hostname:
         raise BadAddress(f"{named!r} is no address of a server: one begins with http:// or https://")
     return Server(named.rstrip("/"))
+
+
+def url_option(server: Server) -> list[str]:
+    """What a command needs to reach the same server from here."""
+    return [] if server.url == _usual_url().rstrip("/") else ["--url", server.url]
+
+
+def pauses() -> Iterator[float]:
+    """Seconds until a server that is away is asked again: longer each time."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def find_session(server: Server, reference: str) -> Mapping[str, Any] | None:
@@ -90,11 +104,19 @@ def find_session(server: Server, reference: str) -> Mapping[str, Any] | None:
     if (id := as_uuid(reference)) is not None:
         return _session_of(server, id)
     named = [each for each in _sessions(server, q=reference) if each.get("externalId") == reference]
-    found = named or [each for each in _sessions(server) if each["id"].startswith(reference.lower())]
+    found = named or list(_beginning(server, reference))
     if len(found) > 1:
-        ids = ", ".join(each["id"] for each in found[:3])
-        raise AmbiguousSession(f"several sessions go by {reference!r}: {ids}{' …' if found[3:] else ''}")
+        raise AmbiguousSession(reference, list(map(Session.model_validate, found)))
     return found[0] if found else None
+
+
+def may_begin_id(reference: str) -> bool:
+    return re.fullmatch("[0-9a-f]{1,32}", _digits(reference)) is not None
+
+
+def short_id(id: str) -> str:
+    """What tells it from others: but for ids that begin with the time, a piece is enough."""
+    return id if UUID(id).version == 7 else id[:8]
 
 
 def as_uuid(text: str) -> str | None:
@@ -102,6 +124,21 @@ def as_uuid(text: str) -> str | None:
         return str(UUID(text)) if len(text) == 36 else None
     except ValueError:
         return None
+
+
+def _usual_url() -> str:
+    return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
+
+
+def _beginning(server: Server, reference: str) -> Iterator[Mapping[str, Any]]:
+    """Looks through all of the sessions, where it may be the beginning of an id."""
+    if may_begin_id(reference):
+        digits = _digits(reference)
+        yield from (each for each in _sessions(server) if _digits(each["id"]).startswith(digits))
+
+
+def _digits(id: str) -> str:
+    return id.replace("-", "").lower()
 
 
 def _session_of(server: Server, id: str) -> Mapping[str, Any] | None:
@@ -121,6 +158,11 @@ def _sessions(server: Server, **wanted: str) -> Iterator[Mapping[str, Any]]:
         if "nextAfter" not in page:
             return
         query["after"] = page["nextAfter"]
+
+
+def _encoded(body: Any) -> bytes:
+    # Bytes of the command line that are no text become what the server refuses.
+    return json.dumps(body, ensure_ascii=False).encode(errors="surrogateescape")
 
 
 def _decoded(response: HTTPResponse) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import click
+from psycopg import AsyncConnection
 
 from ash_server.app import create_app
-from ash_server.commands.terminal import complain
+from ash_server.commands.terminal import complain, counted
 from ash_server.database import open_database
 from ash_server.db.engine import connect
 from ash_server.db.rebuild import outdated_sessions, rebuild_events
+from ash_server.db.wake import notify
 from ash_server.serve import address, listen, serve
 from ash_server.settings import Settings, check_exposure
 from ash_server.transfer.jsonl import import_file
@@ -56,6 +59,7 @@ def run_server(settings: Settings) -> None:
 def run_demo(settings: Settings) -> None:
     with listen(settings.host, settings.port) as listener, open_database(settings, migrate=True) as url:
         samples = asyncio.run(_import_samples(url))
+        asyncio.run(_tell_outdated(url))
         app = create_app(settings, database_url=url)
         serve(app, listener, lambda: click.echo(_welcome(settings, address(listener), samples)))
 
@@ -63,8 +67,10 @@ def run_demo(settings: Settings) -> None:
 async def _tell_outdated(url: str) -> None:
     async with await connect(url) as conn:
         if outdated := len(await outdated_sessions(conn)):
+            have = "has" if outdated == 1 else "have"
             complain(
-                f"{outdated} sessions have events of an older Ash, or none: `ash events rebuild` derives them"
+                f"{counted(outdated, 'session')} {have} events of an older Ash, or none: "
+                "`ash events rebuild` derives them"
             )
 
 
@@ -74,10 +80,17 @@ async def _import_samples(url: str) -> Samples:
             imported = {
                 path.name: await import_file(conn, path, f"samples/{path.name}") for path in _samples(folder)
             }
-            for session_id in await outdated_sessions(conn):
-                await rebuild_events(conn, session_id)
+            await _renew(conn, [each.session_id for each in imported.values()])
     messages = sum(each.tally.counts.total() for each in imported.values())
     return Samples(len(imported), messages, imported[TOUR].session_id)
+
+
+async def _renew(conn: AsyncConnection, sessions: Collection[UUID]) -> None:
+    """Those that an older Ash had imported."""
+    for session_id in await outdated_sessions(conn):
+        if session_id in sessions:
+            await rebuild_events(conn, session_id)
+            await notify(conn, [session_id])
 
 
 def _samples(folder: Path) -> list[Path]:

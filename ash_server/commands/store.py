@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from psycopg import AsyncConnection
 
 from ash_server.database import open_database
 from ash_server.db.engine import connect
-from ash_server.db.sessions import Session, find_sessions
+from ash_server.db.sessions import Session, active_at, find_sessions
 from ash_server.errors import AshError, SessionNotFound
 from ash_server.settings import Settings
 
@@ -18,6 +18,10 @@ Result = TypeVar("Result")
 
 class AmbiguousSession(AshError):
     status, code, title = 409, "ambiguous_session", "Several sessions go by this name."
+
+    def __init__(self, reference: str, found: Sequence[Session]) -> None:
+        shown = ", ".join(map(_told_apart, found[:3]))
+        super().__init__(f"several sessions go by {reference!r}: {shown}{' …' if found[3:] else ''}")
 
 
 def with_store(work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
@@ -32,9 +36,13 @@ async def one_session(conn: AsyncConnection, reference: str) -> Session:
     if not found:
         raise SessionNotFound(f"no session goes by {reference!r}: `ash sessions` lists those that are there")
     if len(found) > 1:
-        ids = ", ".join(str(session.id) for session in found[:3])
-        raise AmbiguousSession(f"several sessions go by {reference!r}: {ids}{' …' if found[3:] else ''}")
+        raise AmbiguousSession(reference, found)
     return found[0]
+
+
+def _told_apart(session: Session) -> str:
+    moment = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{session.id} ({session.source}, {moment})"
 
 
 async def _connected(url: str, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:

@@ -17,6 +17,8 @@ _Key = tuple[str, Any, Any, Any]
 
 _LONGEST_LINE = 160
 _MOST_LINES = 4
+_LONGEST_TURN = 24 * 60 * 60 * 1000
+"""Milliseconds. What seems to take longer began by the recording's clock and ended by the server's."""
 
 _MAIN = (
     "command",
@@ -47,6 +49,7 @@ class Story:
         self._said: dict[_Key, str] = {}
         """What was said in pieces, of what is not whole yet."""
         self._turn_began = 0
+        self._has_shown = False
 
     def show(self, data: str) -> None:
         """An event as the wire has it."""
@@ -60,9 +63,11 @@ class Story:
             self._console.print()
 
     def restart(self) -> None:
-        """What was shown is an older reading."""
+        """What was shown, if anything was, is an older reading."""
         self.pause()
         self._said.clear()
+        if not self._has_shown:
+            return
         if self._console.is_terminal:
             self._console.clear()
         self._print("the log begins anew", "dim", {})
@@ -75,7 +80,8 @@ class Story:
 
     def _turn_end(self, event: Event) -> None:
         began, self._turn_began = self._turn_began, 0
-        seconds = (event["timestamp"] - began) / 1000 if began else None
+        took = event["timestamp"] - began
+        seconds = took / 1000 if began and 0 <= took <= _LONGEST_TURN else None
         self._print(f"─ {_end_of(event['payload'], seconds)}", "dim", event)
         self._said.clear()
 
@@ -114,6 +120,7 @@ class Story:
             (f" {visible(_argument(payload['args']))}", "cyan"),
         )
         self.pause()
+        self._has_shown = True
         self._console.print(call, soft_wrap=True)
 
     def _result(self, event: Event) -> None:
@@ -140,9 +147,11 @@ class Story:
 
     def _print(self, text: str, style: str, event: Event) -> None:
         self.pause()
+        self._has_shown = True
         self._console.print(Text(_indent(event) + visible(text), style), soft_wrap=True)
 
     def _put(self, text: str, style: str) -> None:
+        self._has_shown = True
         self._console.print(Text(text, style), soft_wrap=True, end="")
 
 

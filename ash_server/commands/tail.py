@@ -12,7 +12,15 @@ from http.client import HTTPResponse
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from ash_server.commands.remote import AWAY, LATER, Refused, Server, find_session
+from ash_server.commands.remote import (
+    AWAY,
+    LATER,
+    Refused,
+    Server,
+    find_session,
+    may_begin_id,
+    pauses,
+)
 from ash_server.commands.story import Story
 from ash_server.commands.terminal import complain, output, visible_json
 from ash_server.errors import AshError, SessionNotFound
@@ -20,9 +28,10 @@ from ash_shared.message import LAST_SEQUENCE
 
 _SILENCE = 45
 """Seconds without even a heartbeat, after which the connection is taken for lost."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-_LOOKS = 0.5
-"""Seconds until a session that is not there yet is looked for again."""
+_LOOKS, _LOOKS_THROUGH = 0.5, 3.0
+"""Seconds until a session that is not there yet is looked for again: by its name; and where it may be meant by the
+beginning of its id, which needs the list of all."""
+_PAGE = 1000
 
 
 class Wishes(NamedTuple):
@@ -34,7 +43,7 @@ class Wishes(NamedTuple):
     as_json: bool
 
 
-class Told(NamedTuple):
+class ServerEvent(NamedTuple):
     """One message of the stream."""
 
     sequence: int | None
@@ -88,20 +97,20 @@ class _Follower:
         self._address = ""
         self._cursor = 0
         self._has_caught_up = False
-        self._is_open = self._is_begun = False
-        """Whether a turn is, and whether there was anything."""
+        self._is_open = False
+        """Whether a turn is."""
         self._matter: Literal["away", "missing"] | None = None
         """What was said to be the matter, once."""
 
     def run(self, reference: str) -> int:
-        pause = _FIRST_PAUSE
+        waits = pauses()
         while True:
             try:
                 if not self._address and not self._find(reference):
                     continue
                 with closing(self._stream()) as stream:
                     for told in stream:
-                        pause = _FIRST_PAUSE
+                        waits = pauses()
                         self._take(told)
                         if self._is_over():
                             self._show.pause()
@@ -113,50 +122,63 @@ class _Follower:
                 self._recover(refused)
             except AWAY as error:
                 self._lose(str(error) or type(error).__name__)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(next(waits))
 
     def _find(self, reference: str) -> bool:
         session = find_session(self._server, reference)
         self._meet()
         if session is not None:
-            self._address = f"/api/sessions/{session['id']}/events"
-            self._cursor = self._start()
+            address = f"/api/sessions/{session['id']}/events"
+            self._cursor = self._start(address)
+            self._is_open = self._wishes.until_end and self._is_open_at(address, self._cursor)
+            self._address = address
             return True
         if not self._wishes.follows:
             raise SessionNotFound(f"no session goes by {reference!r}")
         self._say("missing", f"no session goes by {reference!r} yet; this waits for it, until Ctrl-C")
-        time.sleep(_LOOKS)
+        time.sleep(_LOOKS_THROUGH if may_begin_id(reference) else _LOOKS)
         return False
 
-    def _start(self) -> int:
+    def _start(self, address: str) -> int:
         if self._wishes.last is None:
             return self._wishes.after or 0
         query = {"before": LAST_SEQUENCE, "limit": max(1, self._wishes.last), **self._form()}
-        found = self._server.ask("GET", f"{self._address}?{urlencode(query)}")["events"]
+        found = self._server.ask("GET", f"{address}?{urlencode(query)}")["events"]
         if not found:
             return 0
         return int(found[0]["sequence"]) - 1 if self._wishes.last else int(found[-1]["sequence"])
+
+    def _is_open_at(self, address: str, cursor: int) -> bool:
+        """Whether a turn began ahead of it that had not ended."""
+        before = cursor + 1
+        while before > 1:
+            query = {"before": before, "limit": _PAGE, "collapse": "true"}
+            page = self._server.ask("GET", f"{address}?{urlencode(query)}")
+            for event in reversed(page["events"]):
+                if event["type"] in _TURNS:
+                    return _TURNS[event["type"]]
+            before = int(page.get("prevBefore", 0))
+        return False
 
     def _form(self) -> dict[str, str]:
         """A person needs no pieces of what is whole already; a program gets the log."""
         return {"collapse": "false" if self._wishes.as_json else "true"}
 
-    def _stream(self) -> Generator[Told, None, None]:
+    def _stream(self) -> Generator[ServerEvent, None, None]:
         query = urlencode({"after": self._cursor, **self._form()})
         path = f"{self._address}/stream?{query}"
         with self._server.open("GET", path, accept="text/event-stream", seconds=_SILENCE) as response:
             self._meet()
-            yield from _messages(response)
+            yield from _server_events(response)
         self._lose("the connection has ended")
 
-    def _take(self, told: Told) -> None:
+    def _take(self, told: ServerEvent) -> None:
         if told.sequence is None:
             self._has_caught_up = self._has_caught_up or told.name == "caught_up"
             return
         if told.sequence <= self._cursor:
             return
-        self._cursor, self._is_begun = told.sequence, True
+        self._cursor = told.sequence
         if told.name in _TURNS:
             self._is_open = _TURNS[told.name]
         try:
@@ -165,15 +187,16 @@ class _Follower:
             raise _Unread(error) from error
 
     def _is_over(self) -> bool:
+        """An empty log waits for its first turn."""
         if not self._has_caught_up:
             return False
-        return not self._wishes.follows or (self._wishes.until_end and self._is_begun and not self._is_open)
+        return not self._wishes.follows or (self._wishes.until_end and self._cursor > 0 and not self._is_open)
 
     def _recover(self, refused: Refused) -> None:
         if refused.code == "cursor_ahead":
             self._complain("the log is shorter than what was seen of it: it begins anew")
             self._show.restart()
-            self._cursor = 0
+            self._cursor, self._is_open = 0, False
         elif refused.status in LATER:
             self._lose(refused.detail)
         else:
@@ -202,7 +225,7 @@ class _Follower:
 _TURNS = {"turn_start": True, "turn_end": False, "reset": False}
 
 
-def _messages(response: HTTPResponse) -> Generator[Told, None, None]:
+def _server_events(response: HTTPResponse) -> Generator[ServerEvent, None, None]:
     """Of a stream of server-sent events. One that is cut off is none."""
     fields: dict[str, str] = {}
     for line in response:
@@ -212,7 +235,7 @@ def _messages(response: HTTPResponse) -> Generator[Told, None, None]:
                 name = fields.get("event", "message")
                 if name == "closed" and id is None:
                     return
-                yield Told(int(id) if id else None, name, fields["data"])
+                yield ServerEvent(int(id) if id else None, name, fields["data"])
             fields = {}
         elif line.endswith(b"\n"):
             name, _, value = line.decode().rstrip("\n").partition(": ")

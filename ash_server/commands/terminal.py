@@ -1,6 +1,8 @@
 """What is printed: nothing that was stored, or that a file is called, can steer the terminal."""
 
+import re
 import sys
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -28,9 +30,26 @@ def visible_json(document: str) -> str:
     return "".join(f"\\u{ord(each):04x}" if ord(each) in _STEERING else each for each in document)
 
 
+def counted(count: int, what: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def output() -> Console:
-    """Standard output; as wide as it takes where nobody watches."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    """Standard output; as wide as it takes where nobody watches, and then without blanks at the ends of lines."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(file=cast(IO[str], _Trimmed()), highlight=False, width=200)
+
+
+class _Trimmed:
+    """Standard output without the blanks that fill up a column."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(re.sub(r" +(?=\n)", "", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
 
 
 def errors() -> Console:

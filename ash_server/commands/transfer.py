@@ -17,7 +17,7 @@ from pydantic import MISSING
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ash_server.commands.store import one_session
-from ash_server.commands.terminal import complain, errors, visible
+from ash_server.commands.terminal import complain, counted, errors, visible
 from ash_server.db.sessions import Session, list_sessions, set_parent
 from ash_server.errors import AshError
 from ash_server.transfer.compressed import text_size
@@ -129,7 +129,7 @@ async def _import_file(
 
 def print_report(report: Report) -> None:
     counts = report.total.counts
-    sessions = "1 session" if len(report.imported) == 1 else f"{len(report.imported)} sessions"
+    sessions = counted(len(report.imported), "session")
     click.echo(
         f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
         f"{counts['changed']} changed, {counts['refused']} refused"

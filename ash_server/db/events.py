@@ -88,6 +88,13 @@ _GIVEN = """
         ) AS stored
 """
 
+# What a message gave lies ahead of what was posted behind it.
+_LAST_POSTED = """
+    SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN given_id END
+    FROM events WHERE session_id = %b AND origin <> 'end'
+    ORDER BY sequence DESC LIMIT 1
+"""
+
 _IS_CHUNK = "type LIKE '%%chunk'"
 
 _PAGE = f"""
@@ -132,8 +139,8 @@ class NewEvent(NamedTuple):
     """Whether its id is the writer's own."""
 
 
-class PostedEvent(NamedTuple):
-    """Where a posted event is now."""
+class Appended(NamedTuple):
+    """Where a message or a posted event is now."""
 
     id: str
     sequence: int
@@ -155,6 +162,12 @@ class StoredEvent:
         """Its JSON."""
         derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
         return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
+
+
+def page_json(found: Iterable[StoredEvent], ends: Mapping[str, int]) -> str:
+    """The JSON of a page, with the cursors of those beside it."""
+    cursors = "".join(f',"{name}":{sequence}' for name, sequence in ends.items())
+    return f'{{"events":[{",".join(event.wire() for event in found)}]{cursors}}}'
 
 
 class EventPage(TypedDict, total=False):
@@ -182,9 +195,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-async def append_events(
-    conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
-) -> list[PostedEvent]:
+async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
     """Stores all of them or none. Their envelopes have been checked; their session is this one, whatever they name,
     and their time that of storing, where they name none.
 
@@ -207,7 +218,8 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
     async with conn.pipeline():
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
-        new = ending(normalizer, session_id, counters.message_sequence)
+        posted = await last_posted(conn, session_id, counters.message_sequence)
+        new = ending(normalizer, session_id, counters.message_sequence, posted)
         if new or counters.normalizer_state is not None:
             await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
     return len(new)
@@ -236,7 +248,7 @@ async def get_events_since(
     most_bytes: int = MOST_IN_PAGE,
     collapse: bool = False,
 ) -> list[StoredEvent]:
-    """The next events behind a sequence, of which a follower knows that it exists. An unknown session has none."""
+    """The next events after a sequence. An unknown session has none."""
     page = _wanted(session_id, {"after": after, "limit": limit, "collapse": collapse})
     wanted = {**page, "bytes": most_bytes}
     return await _read(conn, _FIRST, wanted)
@@ -259,7 +271,7 @@ async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerat
 
 
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
-    """The last sequence of the log. Raises CursorAhead where the cursor lies behind it, and SessionNotFound."""
+    """The last sequence of the log. Raises CursorAhead where the cursor is past it, and SessionNotFound."""
     found = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
     if not found:
         raise SessionNotFound
@@ -295,11 +307,21 @@ def derive(normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, 
     return [NewEvent(event, sequence, "line", is_given) for event in normalizer.follow(line, context)]
 
 
-def ending(normalizer: Normalizer, session_id: UUID, sequence: int, now: int | None = None) -> list[NewEvent]:
-    """The events that close what is open behind this message."""
+def ending(
+    normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
+) -> list[NewEvent]:
+    """The events that close what is open behind this message, and behind the event of this id that was posted last
+    since. Both stay what they are when the session is rebuilt; between two ends at the same place nothing opens."""
     when = milliseconds() if now is None else now
-    context = Context(_name(session_id), _ids(session_id, f"{sequence}/end/"), lambda: when)
+    place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
+    context = Context(_name(session_id), _ids(session_id, place), lambda: when)
     return [NewEvent(event, sequence, "end", is_given=False) for event in normalizer.close(context)]
+
+
+async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
+    """The id of the last event that was posted behind this message, which is the last one; empty where none was."""
+    found = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
+    return (found[0] if found else None) or ""
 
 
 def _ids(session_id: UUID, place: str) -> Callable[[], str]:
@@ -388,7 +410,7 @@ def _check(events: Sequence[Event]) -> None:
         seen.add(event["id"])
 
 
-async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[PostedEvent]:
+async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
     touches = any(event["type"] not in CHUNKS for event in events)
     values = columns([NewEvent(event) for event in events])
     counted = {"session_id": session_id, "count": len(events), "touches": touches}
@@ -396,12 +418,12 @@ async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
     last = await posted.fetchone()
     if last is None:
         raise SessionNotFound
-    return [PostedEvent(event["id"], sequence, True) for sequence, event in enumerate(events, last[0] + 1)]
+    return [Appended(event["id"], sequence, True) for sequence, event in enumerate(events, last[0] + 1)]
 
 
 async def _post_new(
     conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
-) -> list[PostedEvent]:
+) -> list[Appended]:
     """Those that are not stored yet, under the lock."""
     async with conn.pipeline():  # one transaction, as for messages
         locked = await conn.execute(LOCK, [session_id])
@@ -413,13 +435,13 @@ async def _post_new(
         for index, event in enumerate(events):
             known = stored.get(event["id"])
             if known is not None and not _is_same(known[1], event, timed="timestamp" in sent[index]):
-                raise IdConflict("Another event of the session has this id.", index=index)
+                raise IdConflict(index=index)
             if known is None:
                 last += 1
                 new.append(NewEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
-            places.append(PostedEvent(event["id"], known[0] if known else last, known is None))
+            places.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
             await write_events(conn, session_id, counters.event_sequence, new, normalizer.state())
             await conn.execute(_TOUCH, [session_id])

@@ -20,11 +20,13 @@ from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.events import (
     INSERT,
     LOCK,
+    Appended,
     Counters,
     NewEvent,
     columns,
     derive,
     ending,
+    last_posted,
     milliseconds,
     unique,
 )
@@ -64,7 +66,6 @@ _STORED = """
         ) AS stored
 """
 
-# One statement, so that nothing can come between its parts.
 _WRITE = f"""
     WITH inserted AS (
         INSERT INTO messages
@@ -78,17 +79,22 @@ _WRITE = f"""
             %(sources_given)b::bool[])
             WITH ORDINALITY AS new (id, content, role, kind, source, block_types, digest, role_given,
                 source_given, place)
-    ), counted AS (
-        UPDATE session_counters
-        SET message_sequence = message_sequence + %(count)b, event_sequence = event_sequence + %(events)b,
-            normalizer_state = %(state)b,
-            normalizer_version = CASE message_sequence WHEN 0 THEN %(normalizer_version)b ELSE normalizer_version END
-        WHERE session_id = %(session_id)b
     )
     UPDATE sessions
     SET updated_at = statement_timestamp(), {MERGE}
     WHERE id = %(session_id)b
 """  # noqa: S608  # a constant of Ash
+
+_COUNT = """
+    UPDATE session_counters
+    SET message_sequence = message_sequence + %(count)b, event_sequence = event_sequence + %(events)b,
+        normalizer_state = %(state)b,
+        normalizer_version = CASE message_sequence WHEN 0 THEN %(normalizer_version)b ELSE normalizer_version END
+    WHERE session_id = %(session_id)b
+"""
+
+# In one statement, which is a third faster for a single message.
+_WRITE_EVENTS = f"WITH counted AS ({_COUNT}) {INSERT}"
 
 _READ = "SELECT id, role, kind, source, content, sequence, created_at FROM messages WHERE session_id = "
 
@@ -148,15 +154,6 @@ class NewMessage(NamedTuple):
     """What it adds to the log of events."""
 
 
-class Appended(NamedTuple):
-    """Where a message is now."""
-
-    id: str
-    sequence: int
-    created: bool
-    """False where it was stored before."""
-
-
 @dataclass(slots=True)
 class StoredMessage:
     """A message as it lies in its session."""
@@ -174,9 +171,9 @@ class Page(TypedDict, total=False):
     """Which messages of a session: keyset both ways, always answered in ascending order."""
 
     after: int
-    """Only those behind this sequence; 0 where it is left out."""
+    """Only those after this sequence; 0 where it is left out."""
     before: int | None
-    """Only those ahead of this sequence, and of them the last ones."""
+    """Only those before this sequence, and of them the last ones."""
     limit: int
     """100 where it is left out, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
     kinds: Sequence[Kind]
@@ -230,18 +227,20 @@ async def list_messages(conn: AsyncConnection, session_id: UUID, **page: Unpack[
     return found[::-1] if backwards else found
 
 
-async def list_lines(
+async def list_lines(  # noqa: PLR0913  # one argument per bound
     conn: AsyncConnection,
     session_id: UUID,
     *,
     after: int = 0,
+    before: int = _END,
     limit: int,
     most_bytes: int = MOST_TOGETHER,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
     """The next messages behind a sequence, as many as can be read together. An unknown session yields nothing."""
-    wanted = {"session_id": session_id, "after": after, "limit": limit, "kinds": list(kinds)}
-    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted, "bytes": most_bytes})
+    bounds = {"after": after, "before": before, "limit": limit, "bytes": most_bytes}
+    wanted = {"session_id": session_id, "kinds": list(kinds), **bounds}
+    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted})
 
 
 def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:
@@ -353,24 +352,18 @@ def _check_expected(expected: int | None, last: int) -> None:
 async def _write(
     conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
 ) -> None:
-    last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
-    events, now = list[NewEvent](), milliseconds()
-    for sequence, message in enumerate(new, last + 1):
-        events += derive(normalizer, session_id, sequence, message.line, now)
-    if ends:
-        events += ending(normalizer, session_id, last + len(new))
-    events = await unique(conn, session_id, events)
-    if events:
-        named = {"session_id": session_id, "last_event": counters.event_sequence}
-        await conn.execute(INSERT, {**named, **columns(events)})
+    # The messages first, so that PostgreSQL writes them while their events are derived.
+    await _write_messages(conn, session_id, counters.message_sequence, new)
+    await _write_events(conn, session_id, counters, new, ends=ends)
+
+
+async def _write_messages(
+    conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewMessage]
+) -> None:
     described = [message.described for message in new]
     values = {
         "session_id": session_id,
         "last": last,
-        "count": len(new),
-        "events": len(events),
-        "state": normalizer.state(),
-        "normalizer_version": NORMALIZER_VERSION,
         "parser_version": PARSER_VERSION,
         "ids": [message.id for message in new],
         "contents": [message.content for message in new],
@@ -385,6 +378,31 @@ async def _write(
     }
     await conn.execute(_WRITE, values)
     await insert_drift(conn, session_id, starmap(Placed, enumerate(described, last + 1)))
+
+
+async def _write_events(
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
+) -> None:
+    last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
+    events, now = list[NewEvent](), milliseconds()
+    for sequence, message in enumerate(new, last + 1):
+        events += derive(normalizer, session_id, sequence, message.line, now)
+    if ends:
+        posted = "" if new else await last_posted(conn, session_id, last)
+        events += ending(normalizer, session_id, last + len(new), posted)
+    events = await unique(conn, session_id, events)
+    counted = {
+        "session_id": session_id,
+        "count": len(new),
+        "events": len(events),
+        "state": normalizer.state(),
+        "normalizer_version": NORMALIZER_VERSION,
+    }
+    if events:
+        written = {"last_event": counters.event_sequence, **columns(events)}
+        await conn.execute(_WRITE_EVENTS, {**counted, **written})
+    else:
+        await conn.execute(_COUNT, counted)
 
 
 def _wanted(page: Page) -> dict[str, Any]:

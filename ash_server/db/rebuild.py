@@ -29,7 +29,7 @@ _MESSAGES = """
 """
 
 _OTHERS = """
-    SELECT sequence, message_sequence, origin,
+    SELECT sequence, message_sequence, origin, given_id,
         CASE WHEN origin = 'posted' AND type = ANY(%b) THEN content END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
@@ -71,6 +71,7 @@ class _Other:
     sequence: int
     message_sequence: int
     origin: str
+    given_id: str | None
     content: str | None
 
 
@@ -111,6 +112,8 @@ class _Rebuild:
         self._session_id = session_id
         self._last = last
         self._waiting: list[NewEvent] = []
+        self._posted = (0, "")
+        """The message that the last posted event came behind, and its id."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
@@ -142,12 +145,15 @@ class _Rebuild:
         """A posted event in its new place; or what closes all that is open here, however many events that was."""
         if other.origin == "posted":
             await self._flush()
+            self._posted = (other.message_sequence, other.given_id or "")
             if other.content is not None:
                 self.normalizer.observe(msgspec.json.decode(other.content))
             self.written += 1
             await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
             return await anext(others, None)
-        self._waiting += ending(self.normalizer, self._session_id, other.message_sequence, now)
+        message, posted = self._posted
+        place = (other.message_sequence, posted if message == other.message_sequence else "")
+        self._waiting += ending(self.normalizer, self._session_id, *place, now)
         following = await anext(others, None)
         while (
             following is not None

@@ -68,11 +68,11 @@ _UPDATE = """
 _GIVEN = "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FROM sessions WHERE id = %s"
 
 
-# The lock that appends take is taken first here too: otherwise each could hold what the other waits for.
-_DELETE = """
-    WITH locked AS MATERIALIZED (SELECT session_id FROM session_counters WHERE session_id = %(id)s FOR UPDATE)
-    DELETE FROM sessions USING locked WHERE id = session_id
-"""
+# The lock that appends take is taken first here too: otherwise each could hold what the other waits for. It is a
+# statement of its own, so that the next ones see what was committed while it was waited for.
+_LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
+_DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
+_DELETE = "DELETE FROM sessions WHERE id = %s"
 
 
 class Session(BaseModel):
@@ -199,10 +199,12 @@ async def update_session(
 
 
 async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
-    """Takes its messages along."""
-    deleted = await conn.execute(_DELETE, {"id": session_id})
-    if not deleted.rowcount:
-        raise SessionNotFound
+    """Takes its messages along, and its events, which no foreign key holds to it."""
+    async with conn.transaction():
+        if not (await conn.execute(_LOCK, [session_id])).rowcount:
+            raise SessionNotFound
+        await conn.execute(_DELETE_EVENTS, [session_id])
+        await conn.execute(_DELETE, [session_id])
 
 
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:

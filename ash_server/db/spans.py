@@ -14,10 +14,13 @@ from ash_shared.message import Kind
 
 _MOST_ENTRIES = 1000
 _MOST_BYTES = 512 * 1024
-"""Of the events of a span, and of its lines: what lies behind them is left out."""
+"""Of the events of a span, and of its lines: what lies behind them is left out. The last of them may exceed it."""
 
 _HEAD = 20
 """So many first lines tell which session it is, and which client wrote it."""
+
+SAID = ("assistant_done", "thinking_done", "tool_call", "tool_result", "user_audio", "user_message")
+"""The types of the events that messages are made of."""
 
 _TURN = """
     SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
@@ -33,18 +36,22 @@ _PLACE = """
 _WITHIN = """
     SELECT sequence, message_sequence, origin, kind, content
     FROM (
-        SELECT event.sequence, message_sequence, origin, kind, event.content,
-            sum(octet_length(event.content)) OVER (ORDER BY event.sequence ROWS UNBOUNDED PRECEDING) AS size
+        SELECT *,
+            sum(octet_length(content)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
+                - octet_length(content) AS ahead
         FROM (
-            SELECT * FROM events
-            WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence <= %(last)b
-              AND type NOT LIKE '%%chunk'
-            ORDER BY sequence LIMIT %(limit)b
-        ) AS event
-        LEFT JOIN messages ON origin = 'line'
-          AND messages.session_id = event.session_id AND messages.sequence = message_sequence
+            SELECT event.sequence, message_sequence, origin, kind, event.content
+            FROM events AS event
+            LEFT JOIN messages ON origin = 'line'
+              AND messages.session_id = event.session_id AND messages.sequence = message_sequence
+            WHERE event.session_id = %(session_id)b
+              AND event.sequence > %(after)b AND event.sequence <= %(last)b
+              AND type = ANY(%(types)b)
+              AND NOT (%(loose)b AND origin = 'line' AND kind <> 'chunk')
+            ORDER BY event.sequence LIMIT %(limit)b
+        ) AS within
     ) AS sized
-    WHERE size <= %(bytes)b::bigint
+    WHERE ahead < %(bytes)b::bigint
     ORDER BY sequence
 """
 
@@ -69,17 +76,24 @@ class SpannedEvent:
     """Of the line that gave it, if one did."""
     content: str
 
+    @property
+    def is_of_line(self) -> bool:
+        """Whether a stored line, and no piece of a stream, says the same."""
+        return self.origin == "line" and self.kind != "chunk"
+
 
 class Span(NamedTuple):
     """What lies between two places."""
 
     events: list[SpannedEvent]
-    """Without the pieces of streams."""
+    """Those that say something (`SAID`)."""
     head: Sequence[StoredMessage]
     """The first lines of the session, where they lie ahead of it."""
     lines: list[StoredMessage]
     next_after: int | None
     """The sequence of the last line that is here, where more are behind it."""
+    next_event_after: int | None
+    """Likewise of the last event. Where lines say all that is here, those behind it count that no line says."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Place:
@@ -97,19 +111,54 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
     """As much of it as may be told at once."""
-    bounds = {"after": start.event, "last": end.event, "limit": _MOST_ENTRIES, "bytes": _MOST_BYTES}
+    events = await _events(conn, session_id, start.event, end.event)
+    lines = await _lines(conn, session_id, start.line, end.line)
+    head = await _lines(conn, session_id, 0, start.line, limit=_HEAD) if lines else []
+    has_more_lines = _is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
+    has_more_events = _is_full(events) and await _events(
+        conn,
+        session_id,
+        events[-1].sequence,
+        end.event,
+        limit=1,
+        loose=all(event.is_of_line for event in events),
+    )
+    return Span(
+        events,
+        head,
+        lines,
+        next_after=lines[-1].sequence if has_more_lines else None,
+        next_event_after=events[-1].sequence if has_more_events else None,
+    )
+
+
+def _is_full(found: Sequence[SpannedEvent] | Sequence[StoredMessage]) -> bool:
+    """Whether more may lie behind them."""
+    return len(found) == _MOST_ENTRIES or sum(len(each.content) for each in found) * 4 >= _MOST_BYTES
+
+
+async def _events(  # noqa: PLR0913  # one argument per bound
+    conn: AsyncConnection,
+    session_id: UUID,
+    after: int,
+    last: int,
+    *,
+    limit: int | None = None,
+    loose: bool = False,
+) -> list[SpannedEvent]:
+    """`loose` leaves out those that lines say as well."""
+    bounds = {"after": after, "last": last, "limit": limit or _MOST_ENTRIES, "bytes": _MOST_BYTES}
+    wanted = {"session_id": session_id, "types": list(SAID), "loose": loose, **bounds}
     async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
-        await cursor.execute(_WITHIN, {"session_id": session_id, **bounds})
-        events = await cursor.fetchall()
-    most = min(_MOST_ENTRIES, end.line - start.line)
-    lines = await _lines(conn, session_id, start.line, most) if most > 0 else []
-    within = [each for each in lines if each.sequence <= end.line]
-    first = await _lines(conn, session_id, 0, _HEAD) if within and start.line else []
-    head = [each for each in first if each.sequence <= start.line]
-    is_full = len(within) == _MOST_ENTRIES or sum(len(each.content) for each in within) * 4 >= _MOST_BYTES
-    goes_on = is_full and within[-1].sequence < end.line
-    return Span(events, head, within, within[-1].sequence if goes_on else None)
+        await cursor.execute(_WITHIN, wanted)
+        return await cursor.fetchall()
 
 
-async def _lines(conn: AsyncConnection, session_id: UUID, after: int, limit: int) -> list[StoredMessage]:
-    return await list_lines(conn, session_id, after=after, limit=limit, most_bytes=_MOST_BYTES)
+async def _lines(
+    conn: AsyncConnection, session_id: UUID, after: int, last: int, *, limit: int | None = None
+) -> list[StoredMessage]:
+    if last <= after:
+        return []
+    return await list_lines(
+        conn, session_id, after=after, before=last + 1, limit=limit or _MOST_ENTRIES, most_bytes=_MOST_BYTES
+    )

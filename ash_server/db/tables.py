@@ -117,11 +117,12 @@ messages = Table(
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
 )
 
-# Derived from the messages, or posted; a rebuild writes them anew behind the last one.
+# Derived from the messages, or posted; a rebuild writes them anew behind the last one. There is no foreign key, which
+# would be looked up for each of them: whoever writes some holds the row of the counters, whoever deletes the session too.
 events = Table(
     "events",
     metadata,
-    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("session_id", Uuid, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
     Column(

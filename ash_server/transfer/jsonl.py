@@ -7,6 +7,7 @@ still writing is left for the next time, since what is stored stays as it is. Of
 in many files each file is a line, whose id follows from its path: new ones are added whatever they lie between.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
@@ -41,11 +42,20 @@ from ash_server.transfer.tally import Problem, Tally, text_of
 
 _LOOKED_BEHIND = 200
 
+_READ_AT_ONCE = 16
+"""Lines that are read and described before whoever waits has a turn."""
+
 _STILL_WRITTEN = 600
 """Seconds: a file that was modified within them may be in the middle of being written."""
 
 
 Export = Callable[[AsyncConnection, UUID], AsyncGenerator[bytes, None]]
+
+
+class _Batch(NamedTuple):
+    messages: list[NewMessage]
+    size: int
+    """In bytes of the file."""
 
 
 class Imported(NamedTuple):
@@ -137,17 +147,35 @@ class _Import:
         """Stores the lines of a file behind those that are stored already."""
         start = START if is_new else await self._compare(path)
         if start:
-            for batch in batched(read_file(path, start)):
-                await self._append(self._settled(path, batch))
-                self._advance(sum(line.size for line in batch))
+            await self._read_ahead(path, start)
         await self._keep_ending()
 
     async def add_files(self, files: Iterable[Line]) -> None:
         """Stores those that are not stored; the others are held against what is."""
         for batch in batched(files):
             stored = await self._stored(file.name for file in batch)
-            await self._append(self._unstored(batch, stored))
-            self._advance(sum(file.size for file in batch))
+            new = [message async for message in self._new(self._unstored(batch, stored))]
+            await self._append(_Batch(new, sum(file.size for file in batch)))
+
+    async def _read_ahead(self, path: Path, start: Place) -> None:
+        """Each batch is read and described while PostgreSQL writes the one before, in turns on one thread: the stack
+        of another might be too small for what is nested deep."""
+        batches = batched(read_file(path, start))
+        reading = asyncio.create_task(self._next(path, batches))
+        try:
+            while batch := await reading:
+                reading = asyncio.create_task(self._next(path, batches))
+                await self._append(batch)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _next(self, path: Path, batches: Iterator[list[Line]]) -> _Batch | None:
+        lines = next(batches, None)
+        if lines is None:
+            return None
+        new = [message async for message in self._new(self._settled(path, lines))]
+        return _Batch(new, sum(line.size for line in lines))
 
     async def _compare(self, path: Path) -> Place | None:
         """Holds the file against what is stored of it; answers where the part begins that is not stored.
@@ -178,10 +206,11 @@ class _Import:
             self._last = None
         return start
 
-    async def _append(self, lines: Iterable[Line]) -> None:
-        if new := list(self._new(lines)):
-            places = await append(self._conn, self._session_id, new)
+    async def _append(self, batch: _Batch) -> None:
+        if batch.messages:
+            places = await append(self._conn, self._session_id, batch.messages)
             self.tally.counts.update("new" if place.created else "existing" for place in places)
+        self._advance(batch.size)
 
     async def _keep_ending(self) -> None:
         """Whether the file ends with a newline: not every one does, and an export has to know."""
@@ -220,8 +249,10 @@ class _Import:
             else:
                 yield line
 
-    def _new(self, lines: Iterable[Line]) -> Iterator[NewMessage]:
-        for line in lines:
+    async def _new(self, lines: Iterable[Line]) -> AsyncGenerator[NewMessage, None]:
+        for number, line in enumerate(lines, 1):
+            if not number % _READ_AT_ONCE:
+                await asyncio.sleep(0)
             text = text_of(line)
             if isinstance(text, Problem):
                 self.tally.report(text)

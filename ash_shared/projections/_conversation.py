@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from ash_shared.blocks import Block, text_block
-from ash_shared.projections._log import Event, Events, standing, wire_events
+from ash_shared.events import blocks_of
+from ash_shared.projections._log import Event, Events, is_main, standing, wire_events
 
 MOST_CALLS = 128
 """In one answer: OpenAI's limit."""
@@ -73,7 +74,7 @@ def conversation(events: Events, *, open_calls: bool = False) -> list[Item]:
     fold = _Fold()
     for event in standing(wire_events(events)):
         take = _TAKES.get(event["type"])
-        if take is not None and event["payload"].get("parentToolCallId") is None:
+        if take is not None and is_main(event):
             take(fold, event)
     return list(_finished(fold.items, open_calls=open_calls))
 
@@ -139,11 +140,7 @@ def _take_user(fold: _Fold, event: Event) -> None:
 
 
 def _blocks(payload: Mapping[str, Any]) -> list[Block]:
-    """The blocks of a message; its text is among them."""
-    blocks = [block for block in payload.get("content") or () if block["type"] in _SPOKEN]
-    if all(block["type"] != "text" for block in blocks):
-        blocks.insert(0, text_block(payload["text"]))
-    return blocks
+    return [block for block in blocks_of(payload) if block["type"] in _SPOKEN]
 
 
 _SPOKEN = frozenset({"file", "image", "text"})

@@ -42,6 +42,12 @@ def standing(events: Iterable[Event]) -> list[Event]:
     return log.events()
 
 
+def is_main(event: Event) -> bool:
+    """Whether it is of the main conversation, and no subagent said or did it."""
+    payload = event["payload"]
+    return payload.get("parentToolCallId") is None and payload.get("sidechain") is not True
+
+
 def count_turns(events: Iterable[Event]) -> int:
     """How many turns there are in which something was said."""
     log = _Log()

@@ -82,6 +82,10 @@ def described(block: Block) -> str:
     return whole_text(f"{label}\n{source['data']}" if is_text else label)
 
 
+def as_text(block: Block) -> Block:
+    return text_block(described(block))
+
+
 def text_of(blocks: list[Block]) -> str:
     """Blocks as one text, with a blank line between them."""
     return "\n\n".join(map(described, blocks))

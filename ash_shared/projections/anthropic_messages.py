@@ -18,7 +18,7 @@ from ash_shared.projections._log import Events
 from ash_shared.projections._pieces import (
     address,
     arguments_of,
-    described,
+    as_text,
     inline_pdf,
     inline_picture,
     result_blocks,
@@ -59,7 +59,7 @@ def _add(messages: list[AnthropicMessage], role: str, blocks: list[Block]) -> No
 def _add_answer(messages: list[AnthropicMessage], answer: Answer) -> None:
     if not messages:
         _add(messages, "user", [text_block(_NO_PROMPT)])
-    said = [text_block(described(block)) for block in answer.blocks]
+    said = [as_text(block) for block in answer.blocks]
     _add(messages, "assistant", said + list(map(_tool_use, answer.calls)))
     _add(messages, "user", [_tool_result(call.id, call.result) for call in answer.calls if call.result])
 
@@ -94,21 +94,17 @@ def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:
     return result
 
 
-def _text(block: Block) -> Block:
-    return text_block(described(block))
-
-
 def _image(block: Block) -> Block:
     picture = inline_picture(block)
     if picture is not None:
         return {"type": "image", "source": {"type": "base64", **picture._asdict()}}
     url = address(block)
-    return {"type": "image", "source": {"type": "url", "url": url}} if url else _text(block)
+    return {"type": "image", "source": {"type": "url", "url": url}} if url else as_text(block)
 
 
 def _file(block: Block) -> Block:
     pdf = inline_pdf(block)
-    return {"type": "document", "source": {"type": "base64", **pdf._asdict()}} if pdf else _text(block)
+    return {"type": "document", "source": {"type": "base64", **pdf._asdict()}} if pdf else as_text(block)
 
 
-_BLOCKS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": _text}
+_BLOCKS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": as_text}

@@ -7,13 +7,13 @@ arguments as the text of a JSON object; and no empty assistant message.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, text_block
+from ash_shared.blocks import Block
 from ash_shared.projections._conversation import Answer, Call, Said, conversation
 from ash_shared.projections._log import Events
 from ash_shared.projections._pieces import (
     address,
     arguments_of,
-    described,
+    as_text,
     inline_pdf,
     inline_picture,
     result_blocks,
@@ -56,20 +56,16 @@ def _call(call: Call) -> Block:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _text(block: Block) -> Block:
-    return text_block(described(block))
-
-
 def _image(block: Block) -> Block:
     picture = inline_picture(block)
     url = f"data:{picture.media_type};base64,{picture.data}" if picture else address(block)
-    return {"type": "image_url", "image_url": {"url": url}} if url else _text(block)
+    return {"type": "image_url", "image_url": {"url": url}} if url else as_text(block)
 
 
 def _file(block: Block) -> Block:
     pdf = inline_pdf(block)
     if pdf is None:
-        return _text(block)
+        return as_text(block)
     name = block.get("filename") or "document.pdf"
     return {
         "type": "file",
@@ -77,4 +73,4 @@ def _file(block: Block) -> Block:
     }
 
 
-_PARTS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": _text}
+_PARTS: Mapping[str, Callable[[Block], Block]] = {"file": _file, "image": _image, "text": as_text}

@@ -8,7 +8,7 @@ from pydantic import MISSING, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from ash_shared.message import StandardTokenUsage
-from ash_shared.projections._log import Event, Events, count_turns, standing, wire_events
+from ash_shared.projections._log import Event, Events, count_turns, is_main, standing, wire_events
 
 _LONGEST = 200
 
@@ -29,6 +29,7 @@ class SessionSummary(BaseModel):
     )
 
     session_id: str | MISSING = MISSING
+    """Absent, as the times are, where the log is empty."""
     title: str | MISSING = MISSING
     """How the first prompt begins, in one line."""
     last_text: str | MISSING = MISSING
@@ -36,12 +37,16 @@ class SessionSummary(BaseModel):
     last_role: str | MISSING = MISSING
     """Who said it: user or assistant."""
     first_at: int | MISSING = MISSING
-    """In milliseconds since 1970."""
+    """When the earliest event was, in milliseconds since 1970."""
     last_at: int | MISSING = MISSING
+    """When the latest event was, in milliseconds since 1970."""
     turns: int = 0
+    """Those in which something was said, thought or called: told apart by their ids, else by their marks, and where
+    the log has neither, by the prompts."""
     user_messages: int = 0
     """What the person said, aloud or in writing."""
     assistant_messages: int = 0
+    """Answers with a text. Texts of one response are one."""
     tool_calls: dict[str, int] = {}
     """How often each tool was called, the most used first."""
     tool_errors: dict[str, int] = {}
@@ -53,12 +58,15 @@ class SessionSummary(BaseModel):
     compactions: int = 0
     """How often the history was summarised."""
     subagents: int = 0
+    """How many calls started one."""
     agents: list[str] = []
     """Other agents and sessions that took part, in the order in which they first appear."""
     awaited_agents: int = 0
     """How many messages to other agents have no callback yet."""
     usage: StandardTokenUsage | MISSING = MISSING
+    """Of all turns that told theirs at their end."""
     cost_usd: float | MISSING = MISSING
+    """Of all turns that told theirs at their end, in US dollars."""
     is_open: bool = False
     """Whether a turn has begun and not ended."""
     open_calls: list[str] = []
@@ -71,7 +79,7 @@ def to_session_summary(events: Events) -> SessionSummary:
     """The summary of a log, also of one that is still being written."""
     log = wire_events(events)
     stands = standing(log)
-    main = [event for event in stands if event["payload"].get("parentToolCallId") is None]
+    main = list(filter(is_main, stands))
     parts = (_envelope(log), _said(main), _counts(main), _tools(stands), _agents(stands), _spent(log))
     known = {key: value for part in parts for key, value in part.items()}
     return SessionSummary.model_validate({**known, **_state(log, stands)})

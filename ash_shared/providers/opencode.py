@@ -442,7 +442,10 @@ def _info_steps(info: Record) -> list[Step]:
     """A message whose parts follow, in documents of their own."""
     part = _info_part(info)
     if text_at(info, "error", "name") == _STOPPED:
-        return [Whole(replace(part, error=None)), Says("interrupt", {"reason": "user_cancel"})]
+        begun = Fragment(
+            "text", "", text_at(info, "id") or ""
+        )  # in a turn, also where its prompt is not known
+        return [Whole(replace(part, error=None)), begun, Says("interrupt", {"reason": "user_cancel"})]
     return [Whole(part)]
 
 

@@ -1,4 +1,4 @@
-"""The command `ash`, run as people run it, on a real PostgreSQL."""
+"""The command `ash` on a real PostgreSQL: in this process, but where it matters that it is one of its own."""
 
 import json
 import os
@@ -6,8 +6,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -43,23 +47,54 @@ def ash(database_url: str, tmp_path: Path) -> Ash:
     (tmp_path / "home").mkdir()
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path / "home"),
-            "ASH_DATABASE_URL": database_url,
-            **variables,
-        }
+        out, err = new_output(), new_output()
+        with ExitStack() as here:
+            here.enter_context(
+                patch.dict(os.environ, environment(tmp_path, database_url, variables), clear=True)
+            )
+            here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
+            here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
+            here.enter_context(redirect_stdout(out))
+            here.enter_context(redirect_stderr(err))
+            here.enter_context(chdir(tmp_path))
+            thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
+            return Ran(thread.submit(cli.run).result(), written_to(out), written_to(err))
+
+    return run
+
+
+@pytest.fixture
+def process(database_url: str, tmp_path: Path) -> Ash:
+    """The same as a process of its own."""
+    (tmp_path / "home").mkdir(exist_ok=True)
+
+    def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
         done = subprocess.run(
             [COMMAND, *arguments],
             input=stdin,
             capture_output=True,
-            env=environment,
+            env=environment(tmp_path, database_url, variables),
             cwd=tmp_path,
             check=False,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+def environment(folder: Path, database_url: str, variables: dict[str, str]) -> dict[str, str]:
+    home = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
+    return {**home, "ASH_DATABASE_URL": database_url, **variables}
+
+
+def new_output() -> TextIOWrapper:
+    return TextIOWrapper(BytesIO(), "utf-8", "backslashreplace")
+
+
+def written_to(file: TextIOWrapper) -> str:
+    file.flush()
+    written: bytes = file.buffer.getvalue()  # type: ignore[attr-defined]
+    return written.decode()
 
 
 def written(path: Path, text: str) -> Path:
@@ -99,7 +134,7 @@ def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
     for reference in (session, session[:8], name):
         assert ash("export", reference) == Ran(0, path.read_bytes().decode(), "")
     assert ash("export", session, "-o", "copy.jsonl") == Ran(0, "", "")
-    assert ash("export", "--all", "-o", "all") == Ran(0, "1 sessions in all\n", "")
+    assert ash("export", "--all", "-o", "all") == Ran(0, "1 session in all\n", "")
     assert (tmp_path / "copy.jsonl").read_bytes() == path.read_bytes()
     assert [(each.name, each.read_bytes()) for each in (tmp_path / "all").iterdir()] == [
         (f"{session}.jsonl", path.read_bytes())
@@ -313,7 +348,7 @@ def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
     heading, row = ash("sessions").out.splitlines()
     assert heading.split() == ["session", "source", "last", "activity", "messages", "name"]
     assert re.fullmatch(rf"{session[:8]}  claude  \d{{4}}-\d\d-\d\d \d\d:\d\d  +1  na␛me", row)
-    assert [line.rstrip() for line in ash("messages", "na\033me").out.splitlines()[1:]] == [
+    assert ash("messages", "na\033me").out.splitlines()[1:] == [
         "  tool_use     Bash · t1",
         '               {"command": "ls"}',
         "",
@@ -357,7 +392,7 @@ def test_drift(ash: Ash, tmp_path: Path) -> None:
     heading, row, _, summary = ash("drift").out.splitlines()
     assert " ".join(heading.split()) == "source client type reason count first seen last seen for example"
     assert re.fullmatch(
-        rf"claude  2\.1\.0   holo_frame  unknown_type +2  2026-11-02  2026-11-02  {session} #3 *", row
+        rf"claude  2\.1\.0   holo_frame  unknown_type +2  2026-11-02  2026-11-02  {session} #3", row
     )
     assert summary == "4 blocks of 2 kinds in the store"
 
@@ -421,6 +456,11 @@ def test_the_list_of_sessions_tells_titles_and_last_messages(ash: Ash, tmp_path:
         ("2024-05-05", "Say 2024"),
     ]
 
+    ash("import", "2024.jsonl", "--as", "kite")
+    ash("import", "2025.jsonl", "--as", "Say 2025")
+    names = [" ".join(line.split()[5:]) for line in ash("sessions").out.splitlines()[1:]]
+    assert sorted(names) == ["Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
+
 
 def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
     document = '{\n"role": "user",\n"content": "hi"\n}'
@@ -482,6 +522,26 @@ REFUSED = {
         "ash: --kind, --role and --type choose stored messages, and --standard reads all of them "
         "(`ash messages --help` tells more)",
     ),
+    ("messages", ""): (
+        2,
+        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
+        "(`ash messages --help` tells more)",
+    ),
+    ("tail", " "): (
+        2,
+        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
+        "(`ash tail --help` tells more)",
+    ),
+    ("events", "rebuild", "a", ""): (
+        2,
+        "ash: Invalid value for '[SESSION...]': it is empty: `ash sessions` lists what could be meant "
+        "(`ash events rebuild --help` tells more)",
+    ),
+    ("ingest", "--session", ""): (
+        2,
+        "ash: Invalid value for '--session': it is empty: `ash sessions` lists what could be meant "
+        "(`ash ingest --help` tells more)",
+    ),
     ("reindex", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
     ("drift", "none"): (
         2,
@@ -509,10 +569,11 @@ def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> Non
         ash("import", str(written(tmp_path / f"{name}.jsonl", "x\n")), "--source", name, "--as", "same")
 
     done = ash("messages", "same")
-    ids = {str(session_id_for(name, "same")) for name in "abc"}
+    named = {f"{session_id_for(name, 'same')} ({name}, TIME)" for name in "abc"}
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("ash: several sessions go by 'same': ")
-    assert set(done.err.strip().partition("same': ")[2].split(", ")) == ids
+    timeless = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", done.err.strip())
+    assert set(re.split(r"(?<=\)), ", timeless.partition("same': ")[2])) == named
 
 
 def test_a_database_that_does_not_answer(ash: Ash) -> None:
@@ -546,8 +607,8 @@ def test_the_address_of_the_database(ash: Ash, database_url: str) -> None:
         assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(0,)]
 
 
-def test_faults_show_where_on_request(ash: Ash) -> None:
-    done = ash("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
+def test_faults_show_where_on_request(process: Ash) -> None:
+    done = process("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
 
     assert (done.code, "Traceback" in done.err) == (1, True)
 
@@ -559,13 +620,22 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 1, b"")
 
 
-def test_openapi_and_version(ash: Ash) -> None:
+def test_openapi_and_version(ash: Ash, process: Ash) -> None:
     assert json.loads(ash("openapi").out)["info"]["title"] == "Ash"
-    assert ash("--version").out.startswith("ash, version ")
+    assert process("--version").out.startswith("ash, version ")
+    assert process("events", "x", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none").code == 1
+
+
+def test_the_list_of_commands_has_all_of_them(ash: Ash) -> None:
+    shown = set(re.findall(r"^\W+([a-z]+) ", ash("--help").out, re.MULTILINE))
+
+    assert set(cli.ash.commands) <= shown
 
 
 def test_every_command_explains_itself(ash: Ash) -> None:
-    commands = [[name] for name in cli.ash.commands] + [["db", name] for name in ("upgrade", "url")]
+    groups = {"db": ("upgrade", "url"), "events": ("show", "rebuild")}
+    commands = [[name] for name in cli.ash.commands]
+    commands += [[group, name] for group, names in groups.items() for name in names]
 
     assert {(" ".join(command), ash(*command, "--help").code) for command in commands} == {
         (" ".join(command), 0) for command in commands

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
@@ -25,6 +26,7 @@ from ash_server.commands.run import TOUR
 from ash_server.db.sessions import session_id_for
 from ash_server.transfer.jsonl import import_file
 from ash_shared.blocks import CLASSES
+from ash_shared.normalize import NORMALIZER_VERSION
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
@@ -104,6 +106,32 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
         assert left_behind(tmp_path) == []
 
 
+async def test_what_an_older_ash_derived(
+    connection: AsyncConnection, database_url: str, tmp_path: Path
+) -> None:
+    """The demo renews its samples; of other sessions both only tell."""
+    at_its_own = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
+    mine = (await import_file(connection, path, "mine")).session_id
+    sample = Path(str(files("ash_server") / "samples" / TOUR))
+    tour = (await import_file(connection, sample, f"samples/{TOUR}")).session_id
+    await connection.execute("UPDATE session_counters SET normalizer_version = 0")
+
+    def versions() -> dict[UUID, int]:
+        with psycopg.connect(database_url) as conn:
+            return dict(
+                conn.execute("SELECT session_id, normalizer_version FROM session_counters").fetchall()
+            )
+
+    for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
+        with running(command, "--port", "0", **at_its_own) as ash:
+            told = f"ash: {counted} events of an older Ash, or none: `ash events rebuild` derives them\n"
+            assert stopped(ash.process, signal.SIGINT) == (0, "", told)
+
+    assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
+
+
 def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
     with running("demo", "--port", "0", home=tmp_path) as ash:
         os.kill(int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
@@ -142,8 +170,9 @@ async def large_session(connection: AsyncConnection, tmp_path: Path) -> UUID:
     return (await import_file(connection, path, "large")).session_id
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("by", "name"), [(signal.SIGINT, "was answered"), *((signal.SIGTERM, each) for each in REQUESTS)]
+)
 def test_serve_ends_when_told_though_a_client_stays(
     database_url: str, large_session: UUID, tmp_path: Path, by: signal.Signals, name: str
 ) -> None:

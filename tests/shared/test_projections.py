@@ -347,6 +347,17 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
         ),
         [asked(name="Task"), told(text="Found.")],
     ),
+    "a subagent whose call nobody names": (
+        log(
+            call("c1", name="Task"),
+            ("user_message", {"text": "Look.", "synthetic": True, "sidechain": True}),
+            call("c2", sidechain=True),
+            result("c2"),
+            said("Found.", sidechain=True),
+            result("c1", "Found."),
+        ),
+        [asked(name="Task"), told(text="Found.")],
+    ),
     "callbacks": (
         log(
             ("agent_callback", {"messageId": "m", "fromAgentId": "coder", "result": "Fixed."}),

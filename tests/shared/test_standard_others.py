@@ -6,6 +6,7 @@ that reading it gives when nothing else is known of it.
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from ash_shared import parse, providers, read_message
 from ash_shared.providers import discover
+from tests.shared.logs import follow
 from tests.shared.transcripts import Short, told
 
 READINGS = [
@@ -388,19 +390,39 @@ def test_facts() -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 
 
+def fences() -> list[str]:
+    """What the page has written out: lines, a provider, a script, what it prints, and the steps of pieces."""
+    return re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "providers").mkdir()
+    (folder / "providers" / "quay.py").write_text(provider)
+    monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
+    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
+    monkeypatch.setattr(parse, "_PROVIDERS", discover())
+
+
 def test_the_page_on_adding_a_provider(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Does what the page says, and compares what it prints."""
-    fences = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    lines, provider, script, printed = (fence for language, fence in fences)
-    (tmp_path / "providers").mkdir()
-    (tmp_path / "providers" / "quay.py").write_text(provider)
+    lines, provider, script, printed, _ = fences()
+    add_quay(provider, tmp_path, monkeypatch)
     (tmp_path / "quay.jsonl").write_text(lines)
-    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(tmp_path / "providers")])
-    monkeypatch.setattr(parse, "_PROVIDERS", discover())
     monkeypatch.chdir(tmp_path)
 
     exec(compile(script, PAGE, "exec"), {})
 
     assert printed == capsys.readouterr().out
+
+
+def test_the_page_on_pieces_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece is told as it comes, and the whole that follows it once."""
+    lines, provider, _, _, pieces = fences()
+    given = provider.replace("parts=parts\n", "parts=parts, steps=steps\n")
+    add_quay(given.replace("PROVIDER = ", f"{pieces}\n\nPROVIDER = "), tmp_path, monkeypatch)
+
+    events = follow([json.loads(line) for line in lines.splitlines()[2:4]])
+
+    assert [event["type"] for event in events] == ["turn_start", "assistant_chunk", "assistant_done"]

@@ -458,7 +458,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             START,
             (
                 "error",
-                {"code": "system/api_retry", "message": "Busy.", "details": {"message": "Busy."}},
+                {"code": "api_retry", "message": "Busy.", "details": {"message": "Busy."}},
             ),
             ("assistant_done", {"text": "No."}),
             ("retraction", {"messageIds": ["u1"]}),
@@ -735,6 +735,30 @@ def test_the_stream_of_the_api(name: str) -> None:
     assert (told if "usage" in name else uncounted)(*records) == events
 
 
+def test_the_stream_of_the_api_as_it_is_sent() -> None:
+    """Nobody says what it is; each line stands alone. A text that only looks alike is what the user said."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    sent: list[Record] = [
+        {"type": "message_start", "message": {**message, "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": text("")},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    lines = [line for event in sent for line in (f"event: {event['type']}", f"data: {json.dumps(event)}")]
+
+    assert told(*lines) == told(*sent)
+    assert [payload.get("text") for _, payload in told("event: my party", 'data: {"a": 1}', "data: {")] == [
+        None,
+        "event: my party",
+        'data: {"a": 1}',
+        "data: {",
+        None,
+    ]
+
+
 def test_the_same_answer_streamed_and_whole() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
@@ -914,7 +938,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             ("tool_call", {"toolCallId": "a1", "toolName": "Task", "args": {}}),
             ("user_message", {"text": "Dig!", "parentToolCallId": "a1"}),
             ("assistant_done", {"text": "I dig.", "parentToolCallId": "a1"}),
-            ("user_message", {"text": "Dig deeper."}),
+            ("user_message", {"text": "Dig deeper.", "synthetic": True, "sidechain": True}),
             ("user_message", {"text": "As an agent."}),
             ("turn_end", {"partial": True}),
         ],
@@ -1129,7 +1153,13 @@ FORMS: dict[str, Callable[[list[Any]], Iterator[Any]]] = {
     "envelopes": lambda records: in_envelopes(stream_of(records)),
 }
 
-OWN_SESSION = [record for records, _ in FILES.values() for record in records] + [
+
+def is_aside(record: Any) -> bool:
+    """Of a subagent that stands in the file of its caller and does not say so: the stream names the caller."""
+    return record.get("isSidechain") is True and "agentId" not in record
+
+
+OWN_SESSION = [record for records, _ in FILES.values() for record in records if not is_aside(record)] + [
     assistant({"type": "thinking", "thinking": "", "signature": "s"}, id="m7"),
     assistant(text("Said twice."), id="m7"),
     assistant(text("Said twice."), id="m7"),
@@ -1160,7 +1190,9 @@ def records_of(path: Path) -> list[Any]:
     decoded = map(decoded_line, path.read_bytes().decode(errors="replace").split("\n"))
     records = [record for record in decoded if isinstance(record, dict) and record.get("type") in IN_BOTH]
     return [
-        record for record in records if not record.get("isCompactSummary") or CONTINUED in json.dumps(record)
+        record
+        for record in records
+        if not is_aside(record) and (not record.get("isCompactSummary") or CONTINUED in json.dumps(record))
     ]
 
 

@@ -609,7 +609,7 @@ ROLLOUT: dict[str, Case] = {
         ],
         [
             START,
-            ("system_message", {"text": "Be brief."}),
+            ("system_message", {"text": "Be brief.", "variant": "instructions"}),
             ("user_message", {"text": ENVIRONMENT, "synthetic": True}),
             prompt("List."),
             thought("One."),

@@ -535,11 +535,11 @@ BODIES: dict[str, tuple[list[Record], list[Short]]] = {
         [created(), finished(message("One")), body(message("Two"), id="r2")],
         [START, spoken("One"), spoken("Two", "r2"), END],
     ),
-    "what the user said before, of which nothing is new": (
+    "a history that was made shorter, of which nothing is new": (
         [
             {"object": "response.compaction", "id": "k1", "output": [OLD, COMPACTION], "usage": USAGE},
         ],
-        [],
+        [("summary", {"text": ""})],
     ),
     "a request, and the answer": (
         [

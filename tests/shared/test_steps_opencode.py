@@ -130,6 +130,19 @@ ASKED = ("user_message", {"text": "Build it."})
         ),
         pytest.param(
             [
+                info("msg_5", "assistant", error={"name": "MessageAbortedError", "data": {}}),
+                text("I wi", "msg_5"),
+            ],
+            [
+                turn("system"),
+                ("interrupt", {"reason": "user_cancel"}),
+                done("I wi", "msg_5"),
+                ("turn_end", {}),
+            ],
+            id="an answer that somebody stopped, whose prompt is not known",
+        ),
+        pytest.param(
+            [
                 tool({"status": "pending", "input": {}, "raw": ""}),
                 tool({"status": "running", "input": INPUT}),
                 tool({"status": "running", "input": INPUT, "output": "o"}),

@@ -8,7 +8,7 @@ from ash_shared.message import Facts
 from ash_shared.providers import Part, Record, RecordReading, message_of, speaker
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
-from ash_shared.wire import cost_at, count_at, error, first_text, milliseconds, text_at, token_usage
+from ash_shared.wire import cost_at, count_at, error, first_text, milliseconds, text_at, token_usage, value_at
 
 
 def facts(record: Record) -> Facts:
@@ -71,7 +71,7 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
                 record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")
             ),
             "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
-            "synthetic": _is_synthetic(record, message) or None,
+            "synthetic": _is_synthetic(record, message) or is_notice(reading.blocks) or None,
         },
         error=line_error(record, message),
         retracts=_ids(record.get("supersedes")),
@@ -85,6 +85,12 @@ def _is_synthetic(record: Record, message: Record) -> bool:
         or record.get("isSynthetic") is True
         or record.get("isCompactSummary") is True
     )
+
+
+def is_notice(blocks: list[Block]) -> bool:
+    """Whether this is what Claude Code says in the person's name: that a task in the background has ended."""
+    first = blocks[0] if len(blocks) == 1 else {}
+    return first.get("type") == "text" and first["text"].lstrip().startswith("<task-notification>")
 
 
 def line_error(record: Record, message: Record) -> Block | None:
@@ -158,22 +164,57 @@ def _run_error(record: Record) -> Block:
     errors = [told for told in record.get("errors") or [] if told.__class__ is str]
     text = "\n".join(errors) or text_at(record, "result")
     details = pick(record, "errors", "api_error_status")
-    return error(text_at(record, "subtype") or "error", text, details or None)
+    status = count_at(record, "api_error_status")
+    told = text_at(record, "subtype") or "error"
+    code = told if told != "success" else "error" if status is None else "api_error"
+    return error(code, text or (None if status is None else f"HTTP {status}"), details or None)
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     """An error of the API: a body, an event of its stream, or what a client notes of a failed request."""
     details = record.get("error")
-    code = text_at(details, "type") or text_at(details, "error", "type") or wire_name(record) or "error"
-    text = text_at(details, "message") or text_at(details, "error", "message")
+    inner = value_at(details, "error", "error") or value_at(details, "error") or details
+    code = (
+        _type_of(inner)
+        or text_at(record, "error")
+        or text_at(record, "subtype")
+        or wire_name(record)
+        or "error"
+    )
+    text = text_at(inner, "message") or text_at(details, "message") or _attempted(record, details)
     return [Part(role="system", blocks=reading.blocks, error=error(code, text, details or None))]
+
+
+def _type_of(error: Any) -> str | None:
+    """What kind of error it is; `error` alone says nothing."""
+    told = text_at(error, "type")
+    return None if told == "error" else told
+
+
+def _attempted(record: Record, details: Any) -> str | None:
+    """What a client notes of a request that it makes once more, where no message says what went wrong."""
+    status = count_at(details, "status") or count_at(record, "error_status")
+    cause = text_at(record, "cause", "code")
+    attempt = _first_count(record, "retryAttempt", "attempt")
+    most = _first_count(record, "maxRetries", "max_retries")
+    told = [
+        None if status is None else f"HTTP {status}",
+        cause,
+        None if attempt is None else f"attempt {attempt}" if most is None else f"attempt {attempt} of {most}",
+    ]
+    return ", ".join(filter(None, told)) or None
+
+
+def _first_count(record: Record, *names: str) -> int | None:
+    return next((count for name in names if (count := count_at(record, name)) is not None), None)
 
 
 def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     """A prompt typed in the middle of a turn: the line that sends it may follow."""
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
-    return [Part(role="user", blocks=reading.blocks, echo=True)]
+    told = {"synthetic": True} if is_notice(reading.blocks) else {}
+    return [Part(role="user", blocks=reading.blocks, echo=True, metadata=told)]
 
 
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:

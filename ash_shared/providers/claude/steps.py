@@ -198,15 +198,46 @@ _OF_CLI: _Pieces = {
 def _user(record: Record, reading: RecordReading) -> list[Step]:
     """What was said, or answered by a tool, or that the user stopped it all."""
     [part] = parts(record, reading)
+    if _is_aside(record, part):
+        return _said_aside(part)
     stopped = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
     blocks = [block for block in part.blocks if block not in stopped]
     part = replace(part, blocks=_with_structure(_with_summary(blocks, part), part))
+    if _is_local_output(blocks):
+        part = replace(part, metadata={**part.metadata, "synthetic": True})
     ends: list[Step] = [Interrupts("user_cancel", ends="session_id" not in record)] if stopped else []
-    if any(_is_output(block) for block in blocks):
+    if any(_ends_command(block) for block in blocks):
         ends = [ResponseEnds(is_final=True)]
     if stopped and not blocks:
         return list(ends)
     return [Whole(part, within=record.get("isSidechain") is True), *ends]
+
+
+def _is_aside(record: Record, part: Part) -> bool:
+    """Whether a subagent is at work here, of which the line does not say what started it: before 2.0.28 their lines
+    stand among those of the main conversation. Later ones name the agent, and have a file of their own."""
+    is_named = part.metadata.get("agentId") or part.metadata.get("parentToolUseId")
+    return record.get("isSidechain") is True and not is_named
+
+
+_ASIDE = {"sidechain": True}
+
+
+def _said_aside(part: Part) -> list[Step]:
+    """What the subagent is told, which the assistant wrote; its results go to its calls."""
+    results = [block for block in part.blocks if block["type"] == "tool_result"]
+    said = [block for block in part.blocks if block["type"] not in ("raw", "tool_result")]
+    beside = [block for block in part.blocks if block["type"] == "raw"]
+    told: list[Step] = []
+    if results or beside:
+        told.append(Whole(replace(part, blocks=_with_structure(results, part) + beside)))
+    if said:
+        texts = [block["text"] for block in said if block["type"] == "text"]
+        content = {"content": said} if len(said) > 1 or not texts else {}
+        told.append(
+            Says("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_ASIDE})
+        )
+    return told
 
 
 def _is_interrupt(block: Block) -> bool:
@@ -214,9 +245,17 @@ def _is_interrupt(block: Block) -> bool:
     return said.startswith("[Request interrupted by user")
 
 
-def _is_output(block: Block) -> bool:
+def _ends_command(block: Block) -> bool:
+    """Whether this is what a command of the person gave out, which ends its turn; `/clear` may give nothing out."""
     said: str = block["text"] if block["type"] == "text" else ""
-    return said.startswith(("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>"))
+    return said.startswith((*_LOCAL_OUTPUT, "<bash-stdout>", "<command-name>/clear</command-name>"))
+
+
+_LOCAL_OUTPUT = ("<local-command-stdout>", "<local-command-stderr>")
+
+
+def _is_local_output(blocks: list[Block]) -> bool:
+    return len(blocks) == 1 and (text_at(blocks[0], "text") or "").startswith(_LOCAL_OUTPUT)
 
 
 def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
@@ -244,7 +283,8 @@ def _assistant(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if part.error is not None and part.metadata.get("synthetic"):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
-    return [Whole(part, more={"partial": True} if record.get("aborted") is True else {})]
+    more = {"partial": True} if record.get("aborted") is True else {}
+    return [Whole(part, more={**more, **_ASIDE} if _is_aside(record, part) else more)]
 
 
 def _answer(record: Record, reading: RecordReading) -> list[Step]:
@@ -259,8 +299,9 @@ def _result(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
-    is_said = part.error is None and text_at(record, "result") is not None
-    return [Whole(part if is_said else replace(part, blocks=[]))]
+    if part.error is not None:
+        return [Whole(replace(part, role="assistant", blocks=[]))]
+    return [Whole(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
 
 
 def _error(record: Record, reading: RecordReading) -> list[Step]:

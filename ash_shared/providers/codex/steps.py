@@ -60,6 +60,8 @@ def _of_item(item: Record, record: Record, reading: RecordReading) -> Steps:
 
 def _message(item: Record, part: Part) -> Steps:
     """What the person said is told once more by an event, without the marks that Codex puts around pictures."""
+    if part.role == "system":
+        return [Whole(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
     if part.role != "user":
         return None
     command = _shell_command(part.blocks)
@@ -69,6 +71,8 @@ def _message(item: Record, part: Part) -> Steps:
     return [Whole(replace(part, blocks=said or part.blocks))]
 
 
+_INSTRUCTIONS: Block = {"variant": "instructions"}
+"""What Codex tells the model of itself and of its surroundings, as the developer."""
 _LABEL = re.compile(r"</?(?:image|audio)(?: [^<>\n]{0,300})?>")
 _SHELL = re.compile(
     r"\s*<user_shell_command>\n<command>\n(?P<command>.*)\n</command>\n<result>\n"
@@ -162,7 +166,7 @@ def _of_event(event: Record, record: Record, reading: RecordReading, *, alone: b
     if wire in (_HOSTED_ENDS if alone else _BEGUN):
         return _of_end(event, reading.blocks, echo=not alone)
     if wire in _ALONE and alone:
-        return _ALONE[wire](event)
+        return _ALONE[wire](event, record, reading)
     if wire in TOOL_EVENTS and not (alone or wire in _HOSTED_ENDS):
         return [] if wire.endswith("_begin") else _calls(reading.blocks, [], echo=True)
     return None
@@ -173,7 +177,16 @@ def _of_end(event: Record, blocks: list[Block], *, echo: bool) -> list[Step]:
     if event.get("source") in _OF_PERSON:
         return []
     results = [block for block in blocks if block["type"] == "tool_result"]
-    return _calls([_call_of(event)], results, echo=echo)
+    return _calls([_call_of(event)], _explained(results, event), echo=echo)
+
+
+def _explained(results: list[Block], event: Record) -> list[Block]:
+    """A patch that failed says why beside its output."""
+    why = text_at(event, "stderr")
+    return [
+        {**block, "content": why} if why and block.get("is_error") and not block.get("content") else block
+        for block in results
+    ]
 
 
 def _call_of(event: Record) -> Block:
@@ -398,8 +411,15 @@ _WITH_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
 }
 """A prompt without a text cannot be told from another: its item counts."""
 
-_ALONE: Mapping[str, Callable[[Record], Steps]] = {
-    "context_compacted": lambda event: [Says("summary", {"text": ""})],
+
+def _end_alone(event: Record, record: Record, reading: RecordReading) -> Steps:
+    made = parts(record, reading)
+    return [Whole(replace(part, blocks=_explained(part.blocks, event))) for part in made]
+
+
+_ALONE: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
+    "context_compacted": lambda event, record, reading: [Says("summary", {"text": ""})],
+    "patch_apply_end": _end_alone,
 }
 """Events that a rollout file has beside another line that says it."""
 

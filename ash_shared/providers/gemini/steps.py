@@ -35,15 +35,17 @@ def answer_steps(record: Record, part: Part) -> list[Step]:
     ends = list(_ends(record, part))
     is_last = any(step.__class__ is ResponseEnds for step in ends)
     said = [step for block in part.blocks for step in _said(block, part, is_last)]
+    counted = _counted(record, part, is_last)
+    if part.error is not None and not said:
+        return [*_before_error(ends), Whole(Part(role="assistant", error=part.error)), *ends, *counted]
     trouble = [] if part.error is None else [Whole(Part(role=None, error=part.error))]
     starts = [ResponseStarts(part.key, is_explicit=False, is_stable=True)] if said else []
-    return [
-        *starts,
-        *said,
-        *ends,
-        *trouble,
-        *_counted(record, part, is_last),
-    ]
+    return [*starts, *said, *ends, *trouble, *counted]
+
+
+def _before_error(ends: list[Step]) -> list[Step]:
+    """What was said is whole; the turn is not over before what went wrong is told, which may be all there is of it."""
+    return [step._replace(is_final=False) for step in ends if isinstance(step, ResponseEnds)]
 
 
 def _counted(record: Record, part: Part, is_last: bool) -> list[Step]:

@@ -27,7 +27,7 @@ from ash_shared.steps import (
     Step,
     Whole,
 )
-from ash_shared.wire import error, items_of, one_of, text_at, value_at
+from ash_shared.wire import error, input_of, items_of, one_of, text_at, value_at
 
 
 def _place(event: Record) -> str:
@@ -122,8 +122,30 @@ def _audio(event: Record) -> list[Step]:
 
 
 def _heard(blocks: list[Block]) -> list[Block]:
-    """All but reasoning that nobody can read."""
-    return [block for block in blocks if block["type"] != "thinking" or block["thinking"]]
+    """All but reasoning that nobody can read; that the person is asked for a permission, and the answer."""
+    return [_asked(block) for block in blocks if block["type"] != "thinking" or block["thinking"]]
+
+
+def _asked(block: Block) -> Block:
+    """A permission is a call that waits for the person: the call that is asked for follows, if they agree."""
+    wire = block.get("rawType") if block["type"] == "raw" else None
+    return _PERMISSIONS[wire](block["raw"]) if one_of(wire, _PERMISSIONS) else block
+
+
+def _permission(item: Record) -> Block:
+    given = {**pick(item, "server_label", "name"), "arguments": input_of(item.get("arguments"))}
+    return {"type": "tool_use", **pick(item, "id"), "name": item["type"], "input": given}
+
+
+def _permitted(item: Record) -> Block:
+    told = pick(item, "approve", "reason")
+    return {"type": "tool_result", "tool_use_id": item["approval_request_id"], "structured": told}
+
+
+_PERMISSIONS: Mapping[Any, Callable[[Record], Block]] = {
+    "mcp_approval_request": _permission,
+    "mcp_approval_response": _permitted,
+}
 
 
 def _item(item: Any, place: str) -> list[Step]:
@@ -238,6 +260,11 @@ def _response(response: Record) -> list[Step]:
     return [_starts(response, is_explicit=True), *items, *ends]
 
 
+def _compacted(record: Record) -> list[Step]:
+    """A history that was made shorter: what stands for it now is sealed. It is a request beside the turns."""
+    return [Says("summary", {"text": ""}), _counted(record)]
+
+
 def _begins(event: Record) -> list[Step]:
     return [_starts(event["response"], is_explicit=True)]
 
@@ -298,7 +325,9 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if wire.__class__ is str and (wire == "error" or wire.startswith("response.")):
         return _event(wire, record, reading)
     if wire.__class__ is not str and is_response(record):
-        return _response(record) if record["object"] == "response" else [_counted(record)]
+        return _response(record) if record["object"] == "response" else _compacted(record)
+    if one_of(wire, _PERMISSIONS):
+        return [Whole(Part(role="assistant", blocks=_heard(read_item(record))))]
     if reading.kind == "message":
         told = parts(record, reading)
         return [Whole(replace(part, blocks=_heard(part.blocks))) for part in told]

@@ -1,7 +1,7 @@
 """Many writers, and every order in which two of them can meet."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from random import Random
@@ -12,9 +12,13 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
-from ash_server.db.messages import Appended, append, list_messages
+from ash_server.db.events import append_events, end_session
+from ash_server.db.events import Appended
+from ash_server.db.messages import NewMessage, append, list_messages
+from ash_server.db.rebuild import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
+from ash_server.ingest import new_message
 from tests.server.db.test_messages import message
 
 WRITERS = 8
@@ -189,23 +193,72 @@ async def test_the_end_of_a_session_meets_an_append(writers: list[AsyncConnectio
     assert isinstance(refusal, SessionNotFound)
 
 
+WRITES: dict[str, Callable[[AsyncConnection, UUID], Call]] = {
+    "an append": lambda conn, session_id: append(conn, session_id, [prompt(session_id, "a")]),
+    "a piece": lambda conn, session_id: append_events(conn, session_id, [posted("b", "assistant_chunk")]),
+    "a whole": lambda conn, session_id: append_events(conn, session_id, [posted("c", "assistant_done")]),
+    "a rebuild": rebuild_events,
+    "a close": end_session,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_no_event_is_left_of_a_session_whose_end_meets_a_writer(
+    writers: list[AsyncConnection], session_id: UUID, name: str
+) -> None:
+    await append(writers[0], session_id, [prompt(session_id, "first")])
+    calls = [
+        WRITES[name](writers[0], session_id),
+        delete_session(writers[1], session_id),
+        WRITES[name](writers[2], session_id),
+    ]
+    written, deleted, refusal = await meet(writers, session_id, *calls)
+
+    assert not isinstance(written, Exception)
+    assert deleted is None
+    assert isinstance(refusal, SessionNotFound)
+    assert await orphans(writers[0]) == 0
+    assert (await (await writers[0].execute("SELECT count(*) FROM events")).fetchone()) == (0,)
+
+
 async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
     writers: list[AsyncConnection], connection: AsyncConnection
 ) -> None:
     async def churn(conn: AsyncConnection, seed: int) -> None:
         random = Random(seed)
         for number in range(40):
-            session, _ = await create_session(conn, source="claude", external_id=str(number // 4))
-            call = random.choice([append, append, update_session, delete_session])
+            id = (await create_session(conn, source="claude", external_id=str(number // 4))).session.id
+            calls: list[Callable[[], Call]] = [
+                lambda: append(conn, id, [prompt(id, f"{seed}-{number}")]),
+                lambda: append(conn, id, [prompt(id, f"{seed}-{number}")], ends=True),
+                lambda: append_events(conn, id, [posted(f"{seed}-{number}", "assistant_chunk")]),
+                lambda: append_events(conn, id, [posted(f"{seed}-{number}", "assistant_done")]),
+                lambda: update_session(conn, id, title="x"),
+                lambda: delete_session(conn, id),
+                lambda: delete_session(conn, id),
+            ]
             with suppress(SessionNotFound):
-                if call is append:
-                    await append(conn, session.id, [message(f"{seed}-{number}")])
-                elif call is update_session:
-                    await update_session(conn, session.id, title="x")
-                else:
-                    await delete_session(conn, session.id)
+                await random.choice(calls)()
 
     await asyncio.gather(*(churn(each, seed) for seed, each in enumerate(writers)))
+
+    assert await orphans(connection) == 0
+
+
+async def orphans(conn: AsyncConnection) -> int:
+    """Events that no session has."""
+    query = "SELECT count(*) FROM events WHERE session_id NOT IN (SELECT id FROM sessions)"
+    ((count,),) = await (await conn.execute(query)).fetchall()
+    return int(count)
+
+
+def prompt(session_id: UUID, id: str) -> NewMessage:
+    """A message that gives events."""
+    return new_message(session_id, '{"type":"user","message":{"role":"user","content":"hi"}}', id=id)
+
+
+def posted(id: str, type: str) -> dict[str, Any]:
+    return {"id": id, "type": type, "turnId": "t", "payload": {"text": "hi"}}
 
 
 async def test_a_reader_does_not_wait_and_sees_what_is_committed(

@@ -15,7 +15,8 @@ from psycopg import AsyncConnection
 
 from ash_server.db.embedded import EmbeddedPostgres
 from ash_server.db.engine import connect, upgrade
-from ash_server.db.messages import Appended, NewMessage, append, stream_messages
+from ash_server.db.events import Appended
+from ash_server.db.messages import NewMessage, append, stream_messages
 from ash_server.db.sessions import create_session
 from tests.server.db.test_messages import message
 

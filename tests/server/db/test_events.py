@@ -10,8 +10,8 @@ from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
 from ash_server.db.events import (
+    Appended,
     EventPage,
-    PostedEvent,
     append_events,
     check_cursor,
     end_session,
@@ -131,7 +131,7 @@ async def test_posted_events_keep_what_they_say_but_their_session(
 ) -> None:
     event = posted("e-1", "house_event", mood="calm", sequence=99, messageSequence=98)
 
-    assert await append_events(connection, session_id, [event]) == [PostedEvent("e-1", 1, True)]
+    assert await append_events(connection, session_id, [event]) == [Appended("e-1", 1, True)]
     assert await wire(connection, session_id) == [
         {**posted("e-1", "house_event", mood="calm"), "sequence": 1, "sessionId": str(session_id)}
     ]
@@ -145,8 +145,8 @@ async def test_a_posted_event_is_stored_once(
     await append_events(connection, session_id, [first])
 
     assert await append_events(connection, session_id, [first, second]) == [
-        PostedEvent("e-1", 1, False),
-        PostedEvent("e-2", 2, True),
+        Appended("e-1", 1, False),
+        Appended("e-2", 2, True),
     ]
     with pytest.raises(IdConflict) as conflict:
         await append_events(connection, session_id, [posted("e-3"), {**second, "timestamp": 2}])

@@ -9,9 +9,9 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.db.engine import connect
+from ash_server.db.events import Appended
 from ash_server.db.messages import (
     MOST_IN_PAGE,
-    Appended,
     NewMessage,
     Page,
     StoredMessage,

@@ -109,6 +109,19 @@ async def test_content_is_compressed_with_lz4_where_the_server_has_it(connection
     assert await cursor.fetchone() == (True,)
 
 
+async def test_events_are_kept_as_they_are_where_the_server_has_no_lz4(connection: AsyncConnection) -> None:
+    cursor = await connection.execute(
+        """
+        SELECT (attcompression, attstorage) = CASE enumvals[cardinality(enumvals)]
+            WHEN 'lz4' THEN ('l'::"char", 'x'::"char") ELSE (''::"char", 'e'::"char") END
+        FROM pg_attribute, pg_settings
+        WHERE attrelid = 'events'::regclass AND attname = 'content' AND name = 'default_toast_compression'
+        """
+    )
+
+    assert await cursor.fetchone() == (True,)
+
+
 def test_the_code_knows_the_newest_migration() -> None:
     assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
 

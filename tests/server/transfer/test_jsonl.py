@@ -1,12 +1,14 @@
 """Files into sessions and back, on a real PostgreSQL."""
 
+import asyncio
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 import zstandard
 from psycopg import AsyncConnection
@@ -14,6 +16,7 @@ from psycopg import AsyncConnection
 from ash_server.db import messages
 from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
+from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
 from ash_server.transfer import lines, tally
 from ash_server.transfer.jsonl import export_session, import_file
@@ -378,6 +381,80 @@ async def test_a_compressed_file_too_and_no_document(connection: AsyncConnection
         for name in ("a.jsonl.zst", "a.json")
     ]
     assert counts == [{"new": 1, "incomplete": 1}, {"new": 1}]
+
+
+def _cancel() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+def _fail() -> None:
+    raise RuntimeError
+
+
+@pytest.mark.parametrize(("stop", "error"), [(_cancel, asyncio.CancelledError), (_fail, RuntimeError)])
+async def test_what_is_interrupted_keeps_whole_batches_and_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch,
+    connection: AsyncConnection,
+    tmp_path: Path,
+    stop: Callable[[], None],
+    error: type[BaseException],
+) -> None:
+    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
+    path, done = tmp_path / "a.jsonl", list[int]()
+    path.write_bytes(b"a\nb\nc\nd\ne\nf\ng\n")
+
+    def advance(size: int) -> None:
+        done.append(size)
+        if len(done) == 2:
+            stop()
+
+    with pytest.raises(error):
+        await asyncio.create_task(_import(connection, path, advance))
+    kept = await list_messages(connection, session_id_for("unknown", "a"))
+    again = await import_file(connection, path, "a")
+
+    assert [each.content for each in kept] == ["a", "b", "c", "d"]
+    assert len(asyncio.all_tasks()) == 1
+    assert dict(again.tally.counts) == {"existing": 4, "new": 3}
+
+
+async def _import(connection: AsyncConnection, path: Path, advance: Callable[[int], None]) -> None:
+    await import_file(connection, path, "a", advance=advance)
+
+
+async def test_a_write_that_fails_is_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, database_url: str, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
+    path, done = tmp_path / "a.jsonl", list[int]()
+    path.write_bytes(b"a\nb\nc\nd\ne\nf\n")
+
+    def advance(size: int) -> None:
+        done.append(size)
+        with psycopg.connect(database_url) as other:
+            other.execute("DELETE FROM sessions")
+
+    with pytest.raises(SessionNotFound):
+        await import_file(connection, path, "a", advance=advance)
+
+    assert done == [4]
+
+
+async def test_what_comes_ahead_of_what_cannot_be_read_is_stored(
+    monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(zstandard.compress((b"a" * 9_999 + b"\n") * 1_000) + b"no frame")
+
+    with pytest.raises(OSError, match="not valid zstd"):
+        await import_file(connection, path, "a")
+    ((count,),) = await (await connection.execute("SELECT count(*) FROM messages")).fetchall()
+
+    assert count > 0
+    assert count % 2 == 0
 
 
 def corpus_files() -> Iterable[Path]:

@@ -1,0 +1,120 @@
+"""The machine: each step of a line goes to the function that follows it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ash_shared import steps
+from ash_shared.events import ChatEvent, read_event
+from ash_shared.normalize import assembled, digests, notes, parts, said, slots, turns
+from ash_shared.normalize.log import NOTHING, Context, Event, Line, Log, read_line
+from ash_shared.normalize.state import restored, written
+
+NORMALIZER_VERSION = 1
+"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
+
+
+class Normalizer:
+    """The events of one stream, or of one session, in the order of its lines."""
+
+    def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
+        """`source` names the format of texts that do not say it; `state` is what another one left."""
+        self._source = source
+        self._log = Log(restored(state), slots.close_open)
+
+    def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
+        """The events of the next line, or piece of a stream. Never raises."""
+        return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
+
+    def end(self, context: Context) -> list[ChatEvent]:
+        """The events that close what is open: nothing follows."""
+        return list(map(read_event, self.close(context)))
+
+    def state(self) -> str | None:
+        """What another normaliser needs to go on; None where nothing is open."""
+        return written(self._log.state)
+
+    def follow(self, line: Line, context: Context) -> list[Event]:
+        """As `normalize`, for what was read already, in wire form."""
+        log = self._log
+        log.open(line, context)
+        answer = log.state.streamed
+        for step in line.steps if answer is None else assembled.beside_copy(log.state, answer, line.steps):
+            _FOLLOW[step.__class__](log, step)
+        if line.source != "unknown":
+            log.state.has_records = True
+        return log.events
+
+    def close(self, context: Context) -> list[Event]:
+        """As `end`, in wire form."""
+        log = self._log
+        log.open(NOTHING, context)
+        is_cut = log.state.is_cut()
+        log.close_open(log)
+        said.release(log, log.state.held)
+        turn = log.state.turn
+        if turn is not None:
+            turns.finish(log, turn, is_cut=is_cut or (turn.ends_by_word and not turn.is_over))
+        log.state = log.state.after_the_end()
+        return log.events
+
+    def observe(self, event: Event) -> None:
+        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn."""
+        notes.observe(self._log, event)
+
+
+_OF_TURN: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
+"""Events that belong to a turn, with what begins one where none is open."""
+
+
+def _says(log: Log, step: steps.Says) -> None:
+    digest = digests.of_text(step.once) if step.once else ""
+    if digest in log.state.once:
+        return
+    payload = step.payload
+    if step.type in _OF_TURN:
+        turn = turns.active(log, _OF_TURN[step.type])
+        if step.scoped:
+            payload = {**payload, "messageId": turns.scoped(payload["messageId"], turn)}
+    if digest:
+        log.state.once.append(digest)
+    log.emit(step.type, payload)
+
+
+def _taken(log: Log, step: steps.Taken) -> None:
+    said.release(log, [held for held in log.state.held if held.role == "user"][:1])
+
+
+def _stray(log: Log, step: steps.Stray) -> None:
+    if step.in_stream or log.state.has_records:
+        if step.text.strip():
+            log.emit("raw", {"source": log.line.source, "raw": step.text})
+    else:
+        said.of_user(log, [{"type": "text", "text": step.text}], "", is_prompt=True, synthetic=False)
+
+
+def _passes(log: Log, step: steps.Passes) -> None:
+    event = {**step.event, "sessionId": log.context.session_id}
+    if "id" not in event:
+        event = {"id": log.new_id(), **event}
+    if "timestamp" not in event:
+        event["timestamp"] = log.context.timestamp()
+    log.events.append(event)
+    notes.observe(log, event)
+
+
+_FOLLOW: Mapping[type, Callable[[Log, Any], None]] = {
+    steps.Closed: slots.closed,
+    steps.Counted: turns.counted,
+    steps.Fragment: slots.fragment,
+    steps.Interrupts: turns.interrupts,
+    steps.Passes: _passes,
+    steps.ResponseEnds: slots.ends_response,
+    steps.ResponseStarts: slots.starts_response,
+    steps.Says: _says,
+    steps.Settled: slots.settled,
+    steps.Stray: _stray,
+    steps.Taken: _taken,
+    steps.TurnEnds: turns.ends,
+    steps.TurnStarts: turns.starts,
+    steps.Whole: parts.whole,
+}

@@ -1,0 +1,206 @@
+"""Answers that were streamed and stored once more, as their reader put them together; and usage that is told twice."""
+
+from typing import Any
+
+import pytest
+
+from tests.shared.logs import follow, short
+
+Record = dict[str, Any]
+
+ASKED = {"role": "user", "content": "Tides?"}
+BEGIN = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Tides?"})]
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
+
+
+def piece(delta: Record, reason: str | None = None, id: str = "c1", **more: Any) -> Record:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"id": id, "object": "chat.completion.chunk", "model": "m", "choices": [choice], **more}
+
+
+def body(message: Record, reason: str = "stop", id: str = "c1") -> Record:
+    choice = {"index": 0, "message": message, "finish_reason": reason}
+    return {"id": id, "object": "chat.completion", "model": "m", "choices": [choice], "usage": USAGE}
+
+
+def said(text: str) -> Record:
+    return {"role": "assistant", "content": text}
+
+
+FUNCTION = {"name": "tide", "arguments": '{"day": 3}'}
+CALLED = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "t1", "type": "function", "function": FUNCTION}],
+}
+CALL_PIECE = {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": FUNCTION}]}
+RESULT = {"role": "tool", "tool_call_id": "t1", "content": "09:10"}
+
+TEXT = [piece({"role": "assistant", "content": "At "}), piece({"content": "ten."}), piece({}, "stop")]
+PAID = piece({}) | {"choices": [], "usage": USAGE}
+CALL = [piece(CALL_PIECE), piece({}, "tool_calls", usage=USAGE)]
+
+TOLD = [
+    ("assistant_chunk", {"text": "At "}, "c1"),
+    ("assistant_chunk", {"text": "ten."}, "c1"),
+    ("assistant_done", {"text": "At ten.", "stopReason": "stop"}, "c1"),
+]
+ASKS = [
+    (
+        "tool_input_chunk",
+        {"toolCallId": "t1", "toolName": "tide", "chunk": '{"day": 3}', "offset": 0},
+        "c1",
+    ),
+    ("tool_call", {"toolCallId": "t1", "toolName": "tide", "args": {"day": 3}}, "c1"),
+]
+GIVEN = ("tool_result", {"toolCallId": "t1", "result": "09:10"})
+END: tuple[str, Any] = ("turn_end", {})
+PAID_END = ("turn_end", {"usage": COUNTED})
+LEFT = ("turn_end", {"usage": COUNTED, "partial": True})
+
+
+@pytest.mark.parametrize(
+    ("lines", "events"),
+    [
+        pytest.param([ASKED, *TEXT, said("At ten.")], [*BEGIN, *TOLD, END], id="the message"),
+        pytest.param(
+            [ASKED, *TEXT, PAID, said("At ten.")], [*BEGIN, *TOLD, PAID_END], id="the message after the turn"
+        ),
+        pytest.param(
+            [ASKED, *TEXT, body(said("At ten."))], [*BEGIN, *TOLD, PAID_END], id="usage that only it tells"
+        ),
+        pytest.param(
+            [ASKED, *TEXT, PAID, body(said("At ten."))],
+            [*BEGIN, *TOLD, PAID_END],
+            id="usage of a turn that is over",
+        ),
+        pytest.param(
+            [ASKED, *TEXT, PAID, said("At ten."), body(said("At ten."))], [*BEGIN, *TOLD, PAID_END], id="both"
+        ),
+        pytest.param([ASKED, *CALL, CALLED, RESULT], [*BEGIN, *ASKS, GIVEN, PAID_END], id="a call"),
+        pytest.param(
+            [ASKED, *CALL, body(CALLED, "tool_calls"), RESULT],
+            [*BEGIN, *ASKS, GIVEN, PAID_END],
+            id="a call, and the usage once",
+        ),
+        pytest.param(
+            [ASKED, *TEXT, PAID, ASKED, said("At ten.")],
+            [*BEGIN, *TOLD, PAID_END, *BEGIN, ("assistant_done", {"text": "At ten."}), END],
+            id="the same said again to another prompt",
+        ),
+        pytest.param(
+            [ASKED, *TEXT, PAID, body(said("At ten."), id="c2")],
+            [
+                *BEGIN,
+                *TOLD,
+                PAID_END,
+                ("turn_start", {"trigger": "system"}),
+                ("assistant_done", {"text": "At ten.", "stopReason": "stop"}, "c2"),
+                PAID_END,
+            ],
+            id="another answer",
+        ),
+        pytest.param(
+            [ASKED, *CALL, said("At ten.")],
+            [*BEGIN, *ASKS, ("assistant_done", {"text": "At ten."}, "c1"), LEFT],
+            id="something else",
+        ),
+    ],
+)
+def test_what_was_streamed_is_not_told_again(lines: list[Record], events: list[Any]) -> None:
+    assert short(follow(lines, "openai_chat", is_whole=True)) == events
+
+
+ITEM = {
+    "type": "message",
+    "id": "m1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Ten.", "annotations": []}],
+}
+RESPONSE = {
+    "id": "r1",
+    "object": "response",
+    "status": "completed",
+    "output": [ITEM],
+    "usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
+}
+MESSAGE = {
+    "id": "a1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "Ten."}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 5, "output_tokens": 3},
+}
+BODIES: list[tuple[str, list[Record]]] = [
+    (
+        "openai_responses",
+        [
+            {"type": "response.created", "response": RESPONSE | {"status": "in_progress", "output": []}},
+            {
+                "type": "response.output_text.delta",
+                "output_index": 0,
+                "content_index": 0,
+                "item_id": "m1",
+                "delta": "Ten.",
+            },
+            {"type": "response.output_item.done", "output_index": 0, "item": ITEM},
+            {"type": "response.completed", "response": RESPONSE},
+            RESPONSE,
+        ],
+    ),
+    (
+        "claude",
+        [
+            {"type": "message_start", "message": MESSAGE | {"content": [], "stop_reason": None}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Ten."}},
+            {"type": "content_block_stop", "index": 0},
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": "end_turn"},
+                "usage": {"output_tokens": 3},
+            },
+            {"type": "message_stop"},
+            MESSAGE,
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "lines"), BODIES, ids=[source for source, _ in BODIES])
+def test_an_answer_that_is_fetched_after_its_stream_adds_nothing(source: str, lines: list[Record]) -> None:
+    events = follow(lines, source, is_whole=True)
+
+    assert events == follow(lines[:-1], source, is_whole=True)
+    assert [event["type"] for event in events] == [
+        "turn_start",
+        "assistant_chunk",
+        "assistant_done",
+        "turn_end",
+    ]
+
+
+def answer(number: int, text: str) -> Record:
+    """A line of an answer; one of several lines repeats its usage."""
+    message = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": text}],
+        "usage": {"input_tokens": 10, "output_tokens": number},
+    }
+    return {"type": "assistant", "uuid": f"u-{number}-{text}", "sessionId": "s", "message": message}
+
+
+@pytest.mark.parametrize("between", [1, 8, 40, 100])
+def test_an_answer_counts_once_however_many_come_between_its_lines(between: int) -> None:
+    lines = [answer(number, "a") for number in range(between + 1)] + [answer(0, "b")]
+    (end,) = (event for event in follow(lines, "claude", is_whole=True) if event["type"] == "turn_end")
+
+    usage = end["payload"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (10 * (between + 1), sum(range(between + 1)))
