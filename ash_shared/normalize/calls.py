@@ -6,11 +6,12 @@ that is known, or is marked as an orphan.
 
 from typing import Any
 
-from ash_shared.blocks import Block
+from ash_shared.blocks import Block, pick
 from ash_shared.normalize import turns
 from ash_shared.normalize.log import Log
 from ash_shared.normalize.state import MOST_ANSWERED, MOST_CALLS, Call, Place, State
 from ash_shared.steps import Fragment, Part, Whole
+from ash_shared.wire import first_text
 
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
@@ -18,19 +19,28 @@ _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 def note(state: State, id: str, tool: str, *, is_named: bool = True) -> Call:
     calls = state.calls
     calls.pop(id, None)
-    if len(calls) >= MOST_CALLS:
-        del calls[next(iter(calls))]
-    calls[id] = call = Call(tool, is_named=is_named)
+    if len(calls) >= MOST_ANSWERED:
+        _forget_one(calls)
+    calls[id] = call = Call(tool)
+    if not is_named:
+        state.nameless.append(id)
     return call
 
 
+def _forget_one(calls: dict[str, Call]) -> None:
+    """One that was answered, if there is any; of those that wait one only where they are very many."""
+    oldest = next((id for id, call in calls.items() if call.state == "answered"), None)
+    if oldest is None and len(calls) >= MOST_CALLS:
+        oldest = next(iter(calls))
+    if oldest is not None:
+        del calls[oldest]
+
+
 def answered(state: State, id: str) -> None:
-    """Those that were answered last are remembered until the turn ends."""
-    calls = state.calls
-    calls[id].state = "answered"
-    known = [id for id, call in calls.items() if call.state == "answered"]
-    if len(known) > MOST_ANSWERED:
-        del calls[known[0]]
+    """It is remembered until the turn ends."""
+    state.calls[id].state = "answered"
+    if id in state.nameless:
+        state.nameless.remove(id)
 
 
 def leave(state: State) -> None:
@@ -79,15 +89,16 @@ def result(log: Log, step: Whole, block: Block, lane: str) -> None:
     if id is None and step.slot is not None:
         id = state.response(lane).outputs.get(step.slot)
     if id is None or id not in state.calls:
-        id = next((known for known, call in state.calls.items() if call.may_answer(block)), id)
+        id = next((known for known in state.nameless if state.may_answer(known, block)), id)
     if _is_settled(state, step, id, block):
         return
     own = log.new_id()
     block = {**state.results.pop(told or id or "", {}), **block}
     payload: Block = {"toolCallId": id or own, "result": block.get("content")}
     if block.get("is_error"):
-        payload["error"] = {"code": "error", "message": _text_of(block.get("content"))}
+        payload["error"] = {"code": "error", "message": _failure(block)}
     payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
+    payload.update(pick(step.more, "sidechain"))
     known = state.calls.get(id or "")
     if known is None or known.seen == "output":
         payload["orphan"] = True
@@ -122,6 +133,14 @@ def tell_copies(log: Log) -> None:
         known = log.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
             result(log, Whole(Part(role="user")), block, "")
+
+
+def _failure(block: Block) -> str:
+    """What went wrong, as the model was told; else as the machine-readable form says."""
+    structured = block.get("structured")
+    return (
+        _text_of(block.get("content")) or first_text(structured, ("message", "error", "status")) or ""
+    )
 
 
 def _text_of(content: Any) -> str:

@@ -30,6 +30,9 @@ class Line(NamedTuple):
     source: str
 
 
+_LIVE = 60_000
+"""Milliseconds by which the times of a session that is happening differ from the clock, at most."""
+
 NOTHING = Line((), Facts(), "unknown")
 
 
@@ -60,17 +63,23 @@ class Log:
         self.facts = line.facts
         """Of what is told just now: a line may hold several messages, and copies are told later than they came."""
         self.events: list[Event] = []
+        if line.facts.timestamp is not None:
+            lag = context.timestamp() - line.facts.timestamp
+            self.state.lag = lag if abs(lag) > _LIVE else 0
         self.again = dict(self.state.sent) if self.state.sent else {}
         """What this line may hold once more, and how often."""
 
     def new_id(self) -> str:
         return self.context.generate_event_id()
 
+    def _now(self) -> int:
+        return self.context.timestamp() - self.state.lag
+
     def emit(self, wire: str, payload: Block, place: Place = MAIN, *, id: str | None = None) -> None:
         facts, turn, (lane, response) = self.facts, self.state.turn, place
         event: Event = {
             "id": id or self.context.generate_event_id(),
-            "timestamp": self.context.timestamp() if facts.timestamp is None else max(0, facts.timestamp),
+            "timestamp": max(0, self._now() if facts.timestamp is None else facts.timestamp),
             "sessionId": self.context.session_id,
             "type": wire,
         }

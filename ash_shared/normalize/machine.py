@@ -40,7 +40,7 @@ class Normalizer:
         answer = log.state.streamed
         for step in line.steps if answer is None else assembled.beside_copy(log.state, answer, line.steps):
             _FOLLOW[step.__class__](log, step)
-        if line.source != "unknown":
+        if line.source != "unknown" or any(step.__class__ in _OF_STREAMS for step in line.steps):
             log.state.has_records = True
         return log.events
 
@@ -61,6 +61,8 @@ class Normalizer:
         """Takes note of an event that somebody else put into the log: what is derived goes on in its turn."""
         notes.observe(self._log, event)
 
+
+_OF_STREAMS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
 
 _OF_TURN: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
 """Events that belong to a turn, with what begins one where none is open."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from ash_shared.blocks import Block
 from ash_shared.events import CHUNKS
-from ash_shared.normalize import calls, turns
+from ash_shared.normalize import calls, turns, twins
 from ash_shared.normalize.log import Event, Log
 from ash_shared.normalize.state import Call, State
 
@@ -28,6 +28,8 @@ def _begin(log: Log, event: Event, payload: Block) -> None:
         if not log.state.slots:
             turns.forget(log)
         turns.begin(log, turn, ends_by_word=event["type"] == "turn_start")
+    if event["type"] == "user_message" and payload.get("text").__class__ is str:
+        twins.tell_copy(log.state, "user", payload["text"])  # the stream may say it, too
 
 
 def _end(log: Log, event: Event, payload: Block) -> None:

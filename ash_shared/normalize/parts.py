@@ -155,7 +155,9 @@ def _user(log: Log, step: Whole) -> None:
     if others:
         synthetic = bool(part.metadata.get("synthetic"))
         is_prompt = not (results or lane or step.within or part.metadata.get("agentId"))
-        tell = partial(said.of_user, log, others, lane, is_prompt=is_prompt, synthetic=synthetic)
+        tell = partial(
+            said.of_user, log, others, lane, is_prompt=is_prompt, synthetic=synthetic, more=step.more
+        )
         units.append(({"said": others}, tell))
     _tell_anew(log, step, units)
 

@@ -1,6 +1,7 @@
 """What is told at rest becomes events here: texts, reasoning, calls, and what the user said."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from ash_shared.blocks import Block, pick
 from ash_shared.message import Facts
@@ -74,7 +75,15 @@ def raw(log: Log, block: Block) -> None:
         log.emit("raw", {"source": log.line.source, "raw": block.get("raw", block.get("text"))})
 
 
-def of_user(log: Log, blocks: list[Block], lane: str, *, is_prompt: bool, synthetic: bool) -> None:
+def of_user(  # one argument per thing that is known of it
+    log: Log,
+    blocks: list[Block],
+    lane: str,
+    *,
+    is_prompt: bool,
+    synthetic: bool,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> None:
     """What the user said, or the tool in the user's name."""
     for block in blocks:
         if block["type"] == "raw":
@@ -84,7 +93,7 @@ def of_user(log: Log, blocks: list[Block], lane: str, *, is_prompt: bool, synthe
     if blocks and all(block.get("variant") == "summary" for block in blocks):
         log.emit("summary", {"text": "\n\n".join(texts)})
     elif blocks:
-        payload: Block = {"text": "\n\n".join(texts)}
+        payload: Block = {"text": "\n\n".join(texts), **pick(more, "sidechain")}
         if len(blocks) > 1 or not texts:
             payload["content"] = blocks
         if synthetic:

@@ -216,8 +216,9 @@ def tell(log: Log, slot: Slot, more: Block | None = None) -> None:
     if slot.kind == "input":
         if slot.tool or slot.text:
             args = input_of(slot.text) if slot.text and not slot.is_built else slot.given
-            call = said.call(log, slot.call, slot.tool, args, beside, slot.place)
-            call.is_named = slot.is_named
+            said.call(log, slot.call, slot.tool, args, beside, slot.place)
+            if not slot.is_named and slot.call not in log.state.nameless:
+                log.state.nameless.append(slot.call)
     elif slot.text or not slot.more.keys().isdisjoint(("redacted", "signature")):
         said.speak(log, f"{_SPOKEN[slot.kind]}_done", {"text": slot.text, **beside}, slot.place)
 

@@ -17,7 +17,7 @@ MOST_HELD, MOST_SAID, MOST_TOLD, MOST_CALLS, MOST_ANSWERED, MOST_USAGES, MOST_AD
     16,
     32,
     1000,
-    100,
+    150,
     8,
     100,
 )
@@ -121,15 +121,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     """By the last answer; before another answer began, or never to its end; in a turn that is over."""
     seen: Literal["whole", "copy", "output"] = "whole"
     """What of it came: the call itself, a copy whose original may still come, or only what it wrote."""
-    is_named: bool = True
-    """Whether the provider gave it an id."""
     is_hosted: bool = False
     """Whether the provider runs the tool itself."""
-
-    def may_answer(self, block: Block) -> bool:
-        """Whether a result that names no call that is known may be of this one: they are answered in their order."""
-        tool = (block.get("extra") or {}).get("name")
-        return not (self.state == "answered" or self.is_named) and (tool is None or tool == self.tool)
 
 
 class Held(msgspec.Struct, omit_defaults=True):
@@ -166,6 +159,8 @@ class State(msgspec.Struct, omit_defaults=True):
     """By lane."""
     slots: list[Slot] = []
     calls: dict[str, Call] = {}
+    nameless: list[str] = []
+    """Those without an id of the provider that wait, in their order."""
     results: dict[str, dict[str, Any]] = {}
     """By call: what belongs to a result that has not come yet."""
     held: list[Held] = []
@@ -191,6 +186,8 @@ class State(msgspec.Struct, omit_defaults=True):
     costs: float = 0.0
     """Of the session that `paid_by` names, so far."""
     paid_by: str = ""
+    lag: int = 0
+    """By how many milliseconds the session's own times lie before the clock: a recording is told in its own time."""
     is_interrupted: bool = False
     """Whether the last turn was, and no other has begun."""
     has_records: bool = False
@@ -205,7 +202,13 @@ class State(msgspec.Struct, omit_defaults=True):
             has_records=self.has_records,
             sent=self.sent,
             streamed=self.streamed,
+            lag=self.lag,
         )
+
+    def may_answer(self, id: str, block: Block) -> bool:
+        """Whether a result that names no call that is known may be of this one: they are answered in their order."""
+        tool, call = (block.get("extra") or {}).get("name"), self.calls.get(id)
+        return call is not None and (tool is None or tool == call.tool)
 
     def response(self, lane: str) -> Response:
         """The one that is open, or the last."""

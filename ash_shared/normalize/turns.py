@@ -101,10 +101,11 @@ def forget(log: Log) -> None:
     state.turn = None
     state.responses, state.slots, state.results = {}, [], {}
     state.said = [text for text in state.said if not text.startswith("a")]
-    state.copied = [text for text in state.copied if not text.startswith("a")]
+    state.copied = []
     state.calls = {id: call for id, call in state.calls.items() if call.state != "answered"}
     for call in state.calls.values():
         call.state = "lapsed"
+    state.nameless = [id for id in state.nameless if id in state.calls]
 
 
 def break_off(log: Log) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ash_shared.events import CHUNKS, read_event
-from ash_shared.normalize import Event, Line, Normalizer, read_line
+from ash_shared.normalize import Context, Event, Line, Normalizer, read_line
 from ash_shared.standard import texts_of
 from tests.shared.logs import SAID, context
 
@@ -135,3 +135,33 @@ def test_a_state_that_cannot_be_read_is_forgotten(state: str) -> None:
     line = read_line('{"type":"user","message":{"role":"user","content":"hi"}}')
 
     assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
+
+
+def said_at(now: int, *records: dict[str, Any]) -> list[int]:
+    """The times of the events, where the clock stands still."""
+    normalizer = Normalizer()
+    stopped = Context("s", iter(map(str, range(99))).__next__, lambda: now)
+    lines = [read_line(json.dumps(record)) for record in records]
+    return [event["timestamp"] for line in lines for event in normalizer.follow(line, stopped)]
+
+
+def test_a_recording_is_told_in_its_own_time() -> None:
+    asked = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
+    answer = {"type": "assistant", "message": {"role": "assistant", "content": "Hello"}}
+
+    assert said_at(1_700_000_000_400, answer, asked, answer) == [
+        *[1_700_000_000_400] * 2,
+        *[1_700_000_000_000] * 3,
+        1_700_000_000_400,
+    ]
+    assert said_at(1_790_000_000_000, asked, answer) == [1_700_000_000_000] * 3
+
+
+def test_a_prompt_that_was_posted_is_not_told_once_more_by_the_stream() -> None:
+    normalizer = Normalizer()
+    payload = {"text": "Hi"}
+    normalizer.observe({"id": "u", "type": "user_message", "turnId": "t", "payload": payload})
+    line = read_line('{"type":"user","message":{"role":"user","content":"Hi"}}')
+
+    assert normalizer.follow(line, context(1)) == []
+    assert [event["type"] for event in normalizer.follow(line, context(2))] == ["user_message"]
