@@ -25,6 +25,7 @@ from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.standard import StandardMessageController, StandardMessagePage
 from ash_server.api.stream import Frame, Refusals, StreamController
+from ash_server.api.writers import SessionWriters, provide_writers
 from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
 from ash_server.db.sessions import Session, SessionPage
@@ -82,7 +83,10 @@ def create_app(settings: Settings, *, database_url: str) -> Litestar:
     app = Litestar(
         route_handlers=_ROUTES,
         guards=[admission(settings), check_address],
-        dependencies={"pool": Provide(provide_pool, sync_to_thread=False)},
+        dependencies={
+            "pool": Provide(provide_pool, sync_to_thread=False),
+            "writers": Provide(provide_writers, sync_to_thread=False),
+        },
         exception_handlers=HANDLERS,
         before_send=[add_headers],
         lifespan=[lambda app: _database(app, database_url)],
@@ -112,7 +116,8 @@ def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
             open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool,
             Hub(url, pool) as hub,
         ):
-            app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub})
+            writers = SessionWriters(pool)
+            app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub, "writers": writers})
             yield
 
     return opened()

@@ -54,7 +54,11 @@ class TooDeep(AshError):
 
 
 class OriginNotAllowed(AshError):
-    status, code, title = 403, "origin_not_allowed", "A page of another origin may not change or follow anything here."
+    status, code, title = (
+        403,
+        "origin_not_allowed",
+        "A page of another origin may not change or follow anything here.",
+    )
 
 
 class NotFound(AshError):
@@ -118,7 +122,11 @@ class DuplicateInBatch(AshError):
 
 
 class SessionTooLarge(AshError):
-    status, code, title = 422, "session_too_large", "The session is too large to be put together as one answer."
+    status, code, title = (
+        422,
+        "session_too_large",
+        "The session is too large to be put together as one answer.",
+    )
 
 
 class NulByte(AshError):

@@ -32,8 +32,8 @@ class TopicMessages(BaseModel):
     """Where the stretch is too long for one frame: the sequence of the last stored message that is told of. The rest
     is behind it in the standard messages of the session."""
     next_event_after: int | MISSING = Field(default=MISSING, alias="nextEventAfter")
-    """The same where it has more events than fit: the sequence of the last one that is told of. The rest is behind it
-    in the events of the session."""
+    """The same where no stored message holds the rest, or some of it: the sequence of the last event that is told of.
+    The rest is behind it in the events of the session."""
 
 
 NOTHING = '{"messages":[]}'
@@ -43,16 +43,12 @@ def to_topic(span: Span) -> str:
     """As JSON. It takes time: not for the event loop."""
     messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
     events = [_Said(each, msgspec.json.decode(each.content)) for each in span.events]
-    next_after, next_event_after = span.next_after, span.next_event_after
+    next_after = span.next_after
     if not _holds_all(messages, events):
         messages, next_after = list(map(_message, _answers(events))), None
-    elif next_after is not None:
-        next_event_after = None
-    return TopicMessages(
-        messages=messages,
-        next_after=MISSING if next_after is None else next_after,
-        next_event_after=MISSING if next_event_after is None else next_event_after,
-    ).model_dump_json()
+    cursors = {"next_after": next_after, "next_event_after": span.next_event_after}
+    known = {name: cursor for name, cursor in cursors.items() if cursor is not None}
+    return TopicMessages(messages=messages, **known).model_dump_json()
 
 
 class _Said(NamedTuple):

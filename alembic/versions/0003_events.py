@@ -53,7 +53,7 @@ def upgrade() -> None:
         ["session_id", "piece_of", "sequence"],
         postgresql_where=sa.text("piece_of IS NOT NULL AND type NOT LIKE '%chunk'"),
     )
-    # Without lz4, compressing takes three times as long as all the rest of writing events.
+    # Without lz4, compressing takes longer than all the rest of writing events.
     kept = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
     op.execute(f"ALTER TABLE events ALTER COLUMN content {kept}")
     op.add_column(

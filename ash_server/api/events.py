@@ -35,6 +35,7 @@ from ash_server.api.operations import (
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.api.turns import aside, in_turns
+from ash_server.api.writers import Writers
 from ash_server.db import events, messages
 from ash_server.db.sessions import uuid7
 from ash_server.errors import (
@@ -278,13 +279,13 @@ class EventController(Controller):
         ),
     )
     async def append(
-        self, request: Request[Any, Any, Any], state: State, pool: Pool, session_id: FromPath[UUID]
+        self, request: Request[Any, Any, Any], state: State, writers: Writers, session_id: FromPath[UUID]
     ) -> Response[PostedEvents]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         check_count(sent, "event")
         read = partial(_read, state.settings)
         new = [await aside(read, each) async for each in in_turns(sent)]
-        async with pool.connection() as conn:
+        async with writers.connection(session_id) as conn:
             stored = await events.append_events(conn, session_id, new)
         state.hub.wake(session_id)
         made = PostedEvents(events=[PostedEvent(**each._asdict()) for each in stored])
@@ -327,7 +328,7 @@ class EventController(Controller):
         self,
         request: Request[Any, Any, Any],
         state: State,
-        pool: Pool,
+        writers: Writers,
         session_id: FromPath[UUID],
         *,
         source: Annotated[
@@ -350,7 +351,7 @@ class EventController(Controller):
             check_size(line.content, state.settings, index)
         describe = partial(_describe, session_id, source)
         new = [await aside(describe, each) async for each in in_turns(lines)]
-        async with pool.connection() as conn:
+        async with writers.connection(session_id) as conn:
             stored = await messages.append(
                 conn, session_id, new, ends=end, expected_sequence=expected_sequence
             )
@@ -367,8 +368,8 @@ class EventController(Controller):
         status_code=200,
         responses=refusals(*WRITES, SessionNotFound),
     )
-    async def end(self, state: State, pool: Pool, session_id: FromPath[UUID]) -> Ended:
-        async with pool.connection() as conn:
+    async def end(self, state: State, writers: Writers, session_id: FromPath[UUID]) -> Ended:
+        async with writers.connection(session_id) as conn:
             count = await events.end_session(conn, session_id)
         state.hub.wake(session_id)
         return Ended(events=count)

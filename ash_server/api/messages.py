@@ -22,6 +22,7 @@ from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.api.turns import aside, in_turns
+from ash_server.api.writers import Writers
 from ash_server.db import messages
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
@@ -206,7 +207,7 @@ class MessageController(Controller):
         self,
         request: Request[Any, Any, Any],
         state: State,
-        pool: Pool,
+        writers: Writers,
         session_id: FromPath[UUID],
         expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
@@ -216,7 +217,7 @@ class MessageController(Controller):
             check_size(message.content, state.settings, index)
         describe = partial(_describe, session_id)
         new = [await aside(describe, each) async for each in in_turns(sent)]
-        async with pool.connection() as conn:
+        async with writers.connection(session_id) as conn:
             stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
         state.hub.wake(session_id)
         return report(stored)

@@ -27,8 +27,7 @@ from ash_server.commands.remote import (
     Refused,
     Server,
     as_uuid,
-    find_session,
-    may_begin_id,
+    find_beginning,
     pauses,
     short_id,
     url_option,
@@ -49,6 +48,7 @@ _AFTER_INTERRUPT = 2.0
 _HARD = 2
 """Who interrupts so often wants the end now."""
 _RARELY = 30.0
+_CONFLICT = 409
 _SHOWN = 5
 
 T = TypeVar("T")
@@ -173,9 +173,9 @@ class Sender:
         name = self._wishes.name
         if (id := as_uuid(name)) is not None:
             return str(self._reach("GET", f"/api/sessions/{id}")["id"])
-        if len(name) >= _SHORTEST_ID and may_begin_id(name):
-            found = self._insist(partial(find_session, self._server, name))
-            if found is not None and found.get("externalId") != name:
+        if len(name) >= _SHORTEST_ID:
+            found = self._insist(partial(find_beginning, self._server, name))
+            if found is not None:
                 return str(found["id"])
         new = {"source": self.source or "unknown", "externalId": name}
         return str(self._reach("POST", "/api/sessions", new)["id"])
@@ -187,7 +187,11 @@ class Sender:
         start = {"id": turn, **told, "type": "turn_start", "payload": {"trigger": "user"}}
         said = {"id": f"{self._wishes.run}/prompt", **told, "type": "user_message", "payload": {"text": text}}
         self._reach("POST", f"/api/sessions/{self.session}/end")
-        self._reach("POST", f"/api/sessions/{self.session}/events", [start, said])
+        try:
+            self._reach("POST", f"/api/sessions/{self.session}/events", [start, said])
+        except Refused as refused:
+            if refused.status != _CONFLICT:  # else this run told it before, at another time
+                raise
 
     def _bring(self, lines: Sequence[Line]) -> None:
         """Each line is stored, or refused for what it is."""

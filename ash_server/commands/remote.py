@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
@@ -104,10 +104,15 @@ def find_session(server: Server, reference: str) -> Mapping[str, Any] | None:
     if (id := as_uuid(reference)) is not None:
         return _session_of(server, id)
     named = [each for each in _sessions(server, q=reference) if each.get("externalId") == reference]
-    found = named or list(_beginning(server, reference))
-    if len(found) > 1:
-        raise AmbiguousSession(reference, list(map(Session.model_validate, found)))
-    return found[0] if found else None
+    return _only(reference, named) if named else find_beginning(server, reference)
+
+
+def find_beginning(server: Server, reference: str) -> Mapping[str, Any] | None:
+    """By the beginning of its id, for which all sessions are looked through. Raises AmbiguousSession."""
+    if not may_begin_id(reference):
+        return None
+    digits = _digits(reference)
+    return _only(reference, [each for each in _sessions(server) if _digits(each["id"]).startswith(digits)])
 
 
 def may_begin_id(reference: str) -> bool:
@@ -130,11 +135,10 @@ def _usual_url() -> str:
     return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
 
 
-def _beginning(server: Server, reference: str) -> Iterator[Mapping[str, Any]]:
-    """Looks through all of the sessions, where it may be the beginning of an id."""
-    if may_begin_id(reference):
-        digits = _digits(reference)
-        yield from (each for each in _sessions(server) if _digits(each["id"]).startswith(digits))
+def _only(reference: str, found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if len(found) > 1:
+        raise AmbiguousSession(reference, list(map(Session.model_validate, found)))
+    return found[0] if found else None
 
 
 def _digits(id: str) -> str:

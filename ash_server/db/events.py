@@ -20,6 +20,7 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
+from ash_server.db.engine import one_transaction
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text, storable
 from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
@@ -215,7 +216,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
     """Closes what is open: the stream has ended. How many events that took. Raises SessionNotFound."""
-    async with conn.pipeline():
+    async with one_transaction(conn):
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
         posted = await last_posted(conn, session_id, counters.message_sequence)
@@ -370,24 +371,30 @@ def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
     }
 
 
-async def unique(conn: AsyncConnection, session_id: UUID, new: Iterable[NewEvent]) -> list[NewEvent]:
-    """Events whose lines gave them ids that are taken keep their contents, under ids that follow from their lines."""
-    new = list(new)
-    given = [each.event["id"] for each in new if each.is_given]
-    if not given:
+async def with_free_ids(
+    conn: AsyncConnection, session_id: UUID, new: Sequence[NewEvent]
+) -> Sequence[NewEvent]:
+    """Events whose lines gave them ids that are taken, or that PostgreSQL cannot keep, stay as they are but for the id,
+    which then follows from the line."""
+    given = [each.event["id"] for each in new if each.is_given and _is_storable(each)]
+    if not any(each.is_given for each in new):
         return new
     stored = await conn.execute(_GIVEN, [session_id, given])
-    taken = {row[0] for row in await stored.fetchall()}
-    numbers = count()
-    unique = []
+    taken, numbers = {row[0] for row in await stored.fetchall()}, count()
+    free = list[NewEvent]()
     for each in new:
-        if each.is_given and each.event["id"] in taken:
+        if each.is_given and (each.event["id"] in taken or not _is_storable(each)):
             own = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
-            each = each._replace(event={**each.event, "id": own}, is_given=False)
-        elif each.is_given:
-            taken.add(each.event["id"])
-        unique.append(each)
-    return unique
+            free.append(each._replace(event={**each.event, "id": own}, is_given=False))
+        else:
+            taken.update([each.event["id"]] if each.is_given else ())
+            free.append(each)
+    return free
+
+
+def _is_storable(new: NewEvent) -> bool:
+    id: str = new.event["id"]
+    return storable(id) == id
 
 
 # --- Posting
@@ -425,7 +432,7 @@ async def _post_new(
     conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
 ) -> list[Appended]:
     """Those that are not stored yet, under the lock."""
-    async with conn.pipeline():  # one transaction, as for messages
+    async with one_transaction(conn):
         locked = await conn.execute(LOCK, [session_id])
         found = await conn.execute(_GIVEN, [session_id, [event["id"] for event in events]])
         counters = await _counters(locked)

@@ -6,17 +6,19 @@ gap and appear in their order: who reads behind a sequence never misses one that
 Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import starmap
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.engine import one_transaction
 from ash_server.db.events import (
     INSERT,
     LOCK,
@@ -28,7 +30,7 @@ from ash_server.db.events import (
     ending,
     last_posted,
     milliseconds,
-    unique,
+    with_free_ids,
 )
 from ash_server.db.facts import MERGE, facts_of
 from ash_server.db.sessions import get_session
@@ -46,7 +48,12 @@ from ash_shared.message import LAST_SEQUENCE, Description, Facts, Kind, Message,
 from ash_shared.normalize import NORMALIZER_VERSION, Line, Normalizer
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
+T = TypeVar("T")
+
 _END = LAST_SEQUENCE + 1
+
+_LARGE = 256 * 1024
+"""Characters of which the events are better derived in a thread."""
 
 _FETCHED = 1000
 """How many messages of a stream are in memory at a time, or fewer where they are large (`MOST_TOGETHER`)."""
@@ -93,7 +100,6 @@ _COUNT = """
     WHERE session_id = %(session_id)b
 """
 
-# In one statement, which is a third faster for a single message.
 _WRITE_EVENTS = f"WITH counted AS ({_COUNT}) {INSERT}"
 
 _READ = "SELECT id, role, kind, source, content, sequence, created_at FROM messages WHERE session_id = "
@@ -203,9 +209,7 @@ async def append(
     closes what is open behind them: nothing follows.
     """
     _check(messages)
-    # A pipeline is one transaction, which the server commits where the pipeline ends. BEGIN and COMMIT would
-    # cost a fifth of the rate of small appends.
-    async with conn.pipeline():
+    async with one_transaction(conn):
         counters, stored = await _lock(conn, session_id, messages)
         last = counters.message_sequence
         places = _place(messages, last, stored)
@@ -384,13 +388,12 @@ async def _write_events(
     conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
 ) -> None:
     last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
-    events, now = list[NewEvent](), milliseconds()
-    for sequence, message in enumerate(new, last + 1):
-        events += derive(normalizer, session_id, sequence, message.line, now)
+    is_large = sum(len(message.content) for message in new) > _LARGE
+    events = await _aside(is_large, lambda: _derived(normalizer, session_id, last, new))
     if ends:
         posted = "" if new else await last_posted(conn, session_id, last)
         events += ending(normalizer, session_id, last + len(new), posted)
-    events = await unique(conn, session_id, events)
+    events = list(await with_free_ids(conn, session_id, events))
     counted = {
         "session_id": session_id,
         "count": len(new),
@@ -399,10 +402,26 @@ async def _write_events(
         "normalizer_version": NORMALIZER_VERSION,
     }
     if events:
-        written = {"last_event": counters.event_sequence, **columns(events)}
+        written = {"last_event": counters.event_sequence, **await _aside(is_large, lambda: columns(events))}
         await conn.execute(_WRITE_EVENTS, {**counted, **written})
     else:
         await conn.execute(_COUNT, counted)
+
+
+def _derived(
+    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[NewMessage]
+) -> list[NewEvent]:
+    now = milliseconds()
+    return [
+        event
+        for sequence, message in enumerate(new, last + 1)
+        for event in derive(normalizer, session_id, sequence, message.line, now)
+    ]
+
+
+async def _aside(is_large: bool, work: Callable[[], T]) -> T:
+    """What it gives; others are answered meanwhile where it takes long."""
+    return await asyncio.to_thread(work) if is_large else work()
 
 
 def _wanted(page: Page) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
-from ash_server.db.events import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, unique
+from ash_server.db.events import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, with_free_ids
 from ash_shared.message import Role
 from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Normalizer, read_line
 
@@ -164,7 +164,7 @@ class _Rebuild:
         return following
 
     async def _flush(self) -> None:
-        new = await unique(self._conn, self._session_id, self._waiting)
+        new = await with_free_ids(self._conn, self._session_id, self._waiting)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
             await self._conn.execute(INSERT, {**named, **columns(new)})

@@ -137,7 +137,7 @@ def _is_full(found: Sequence[SpannedEvent] | Sequence[StoredMessage]) -> bool:
     return len(found) == _MOST_ENTRIES or sum(len(each.content) for each in found) * 4 >= _MOST_BYTES
 
 
-async def _events(  # noqa: PLR0913  # one argument per bound
+async def _events(
     conn: AsyncConnection,
     session_id: UUID,
     after: int,

@@ -118,7 +118,7 @@ messages = Table(
 )
 
 # Derived from the messages, or posted; a rebuild writes them anew behind the last one. There is no foreign key, which
-# would be looked up for each of them: whoever writes some holds the row of the counters, whoever deletes the session too.
+# would be looked up for each of them: who writes some, or deletes their session, holds the row of its counters.
 events = Table(
     "events",
     metadata,

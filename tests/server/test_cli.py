@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
@@ -47,20 +47,23 @@ def ash(database_url: str, tmp_path: Path) -> Ash:
     (tmp_path / "home").mkdir()
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
-        out, err = new_output(), new_output()
-        with ExitStack() as here:
-            here.enter_context(
-                patch.dict(os.environ, environment(tmp_path, database_url, variables), clear=True)
-            )
-            here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
-            here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
-            here.enter_context(redirect_stdout(out))
-            here.enter_context(redirect_stderr(err))
-            here.enter_context(chdir(tmp_path))
-            thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
-            return Ran(thread.submit(cli.run).result(), written_to(out), written_to(err))
+        return ran_here(arguments, environment(tmp_path, database_url, variables), tmp_path, stdin)
 
     return run
+
+
+def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path, stdin: bytes = b"") -> Ran:
+    """What the command does, without a process of its own."""
+    out, err = new_output(), new_output()
+    with ExitStack() as here:
+        here.enter_context(patch.dict(os.environ, environment, clear=True))
+        here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
+        here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
+        here.enter_context(redirect_stdout(out))
+        here.enter_context(redirect_stderr(err))
+        here.enter_context(chdir(folder))
+        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
+        return Ran(thread.submit(cli.run).result(), written_to(out), written_to(err))
 
 
 @pytest.fixture

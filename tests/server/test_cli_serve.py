@@ -27,6 +27,7 @@ from ash_server.db.sessions import session_id_for
 from ash_server.transfer.jsonl import import_file
 from ash_shared.blocks import CLASSES
 from ash_shared.normalize import NORMALIZER_VERSION
+from tests.conftest import at_database, new_database
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
@@ -52,6 +53,15 @@ def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
             yield Running(process, said, address[0])
         finally:
             process.kill()
+
+
+@contextmanager
+def serving(server_url: str, template: str, home: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of a server for several tests, and of its database."""
+    with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
+        url = at_database(server_url, name)
+        with running("serve", "--port", "0", home=home, ASH_DATABASE_URL=url) as ash:
+            yield ash.address, url
 
 
 def _until_last_line(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -110,7 +120,7 @@ async def test_what_an_older_ash_derived(
     connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
     """The demo renews its samples; of other sessions both only tell."""
-    at_its_own = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
+    at_its_own: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
     path = tmp_path / "mine.jsonl"
     path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
     mine = (await import_file(connection, path, "mine")).session_id

@@ -21,7 +21,8 @@ import pytest
 from ash_server.commands import backlog as backlogs
 from ash_server.commands.backlog import Backlog
 from ash_server.db.sessions import session_id_for
-from tests.server.test_cli_serve import COMMAND, answer, running
+from ash_shared.providers import discover
+from tests.server.test_cli_serve import COMMAND, answer, serving
 
 USER = b'{"type":"user","message":{"role":"user","content":"hi"}}'
 CALL = b'{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}'
@@ -66,10 +67,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def server(database_url: str, home: Path) -> Iterator[str]:
-    with running("serve", "--port", "0", home=home, ASH_DATABASE_URL=database_url) as ash:
-        yield ash.address
+@pytest.fixture(scope="module")
+def server(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """For all of the tests: each calls its sessions by names of its own."""
+    with serving(server_url, template, tmp_path_factory.mktemp("home")) as (address, _):
+        yield address
 
 
 def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
@@ -113,31 +115,48 @@ STREAMS = {
     "a line that is too long": (
         USER + b"\n" + b"x" * 2**21 + b"\n" + SAID + b"\n",
         [USER.decode(), SAID.decode()],
-        ["ash: line 2 was passed on and not stored: it is longer than a message may be"],
+        [
+            "ash: line 2 was passed on and not stored: it has 2,097,153 bytes, and a message may have 1,048,576; "
+            "ASH_MAX_MESSAGE_BYTES is the limit, for `ash serve` and for `ash ingest`"
+        ],
     ),
 }
 
 
 def test_what_passes_is_stored(server: str, home: Path) -> None:
     for name, (stream, lines, said) in STREAMS.items():
-        source = "unknown" if name == "what tells no format" else "claude"
-        session = session_id_for(source, name)
+        is_unknown = name == "what tells no format"
+        session = session_id_for("unknown" if is_unknown else "claude", name)
 
         ran = run(server, home, stream, "--session", name)
 
+        first, *between, last = ran.said[:-1] if is_unknown else ran.said
+        see = f"see it with `ash tail {str(session)[:8]}`"
         assert (name, ran.code, ran.passed == stream) == (name, 1 if said else 0, True)
-        assert (name, ran.said[:-1]) == (name, said)
-        assert re.search(
-            rf"{len(lines)} lines? stored.* in session {session}, which has \d+ events", ran.said[-1]
+        assert (name, first) == (name, f"ash: what comes is stored in session {session}; {see}")
+        assert (name, between) == (name, said)
+        assert re.fullmatch(
+            rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(see)}",
+            last,
         )
+        assert ran.said[-1].startswith("ash: no line told its format: ") is is_unknown
         assert (name, stored(server, session)) == (name, lines)
+
+
+def test_a_format_that_is_named(server: str, home: Path) -> None:
+    for name, told in (
+        ("claude", []),
+        ("cladue", [f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}"]),
+    ):
+        ran = run(server, home, b"one\n", "--session", "named", "--source", name)
+        assert (ran.code, ran.said[:-2], len(ran.said)) == (0, told, 2 + len(told))
 
 
 def test_nothing_to_read(server: str, home: Path) -> None:
     assert run(server, home, b"", "--session", "empty") == Ran(
         0, b"", ["ash: no line came, so nothing is stored"]
     )
-    assert answer(f"{server}/api/sessions")["sessions"] == []
+    assert answer(f"{server}/api/sessions?q=empty")["sessions"] == []
 
 
 def test_every_byte_passes_at_once_and_the_lines_follow(server: str, home: Path) -> None:
@@ -197,10 +216,14 @@ def test_a_session_that_is_there(server: str, home: Path) -> None:
     session = session_id_for("claude", "first")
     run(server, home, USER + b"\n", "--session", "first")
 
-    again = run(server, home, USER + b"\n", "--session", str(session))
+    for reference in (str(session), str(session)[:8], str(session)[:13].upper()):
+        again = run(server, home, USER + b"\n", "--session", reference)
+        assert (again.code, f"in session {session}" in again.said[0]) == (0, True)
+    other = run(server, home, USER + b"\n", "--session", "20261121")
     absent = run(server, home, USER + b"\n", "--session", str(UUID(int=7)))
 
-    assert (again.code, stored(server, session)) == (0, [USER.decode()] * 2)
+    assert stored(server, session) == [USER.decode()] * 4
+    assert (other.code, stored(server, session_id_for("claude", "20261121"))) == (0, [USER.decode()])
     assert (absent.code, absent.passed, absent.said[0]) == (
         1,
         USER + b"\n",
@@ -210,19 +233,28 @@ def test_a_session_that_is_there(server: str, home: Path) -> None:
 
 def test_a_server_that_never_comes(server: str, home: Path) -> None:
     """What it lacks is kept, and sent later it is stored once, however often."""
-    stream = USER + b"\n" + SAID
+    stream = SAID + b"\n" + CALL
+    options = ("--session", "very late", "--prompt", "It's late", "--wait", "0.3")
+    session = session_id_for("claude", "very late")
 
-    ran = run(NOWHERE, home, stream, "--session", "late", "--wait", "0.3")
+    ran = run(server, home, stream, *options, "--url", NOWHERE)
     assert (ran.code, ran.passed) == (1, stream)
     assert ran.said[0].startswith(f"ash: no server answers at {NOWHERE} (")
-    told = re.search(r"--session late --resume (\S+) < (\S+) > /dev/null", ran.said[1])
+    told = re.search(
+        rf"to send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(the file ", ran.said[1]
+    )
     assert told
     for _ in range(2):
-        later = run(server, home, Path(told[2]).read_bytes(), "--session", "late", "--resume", told[1])
-        assert (later.code, stored(server, session_id_for("claude", "late"))) == (
-            0,
-            [USER.decode(), SAID.decode()],
+        command, environment = told[1].replace(NOWHERE, server), variables(home, NOWHERE)
+        environment["PATH"] = f"{COMMAND.parent}:{environment['PATH']}"
+        later = subprocess.run(command, shell=True, env=environment, check=False, capture_output=True)
+        assert (later.returncode, stored(server, session)) == (0, [SAID.decode(), CALL.decode()]), (
+            later.stderr
         )
+        assert [each[0] for each in events(server, session)] == [
+            *("turn_start", "user_message", "assistant_done", "tool_call", "interrupt", "turn_end")
+        ]
+    assert f"`ash tail {str(session)[:8]} --url {server}`".encode() in later.stderr
 
 
 def test_an_interrupt_sends_what_was_read(server: str, home: Path) -> None:

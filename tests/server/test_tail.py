@@ -1,14 +1,17 @@
 """`ash tail`: the log for a person and for a program, each event once, whatever becomes of the server."""
 
+import asyncio
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,20 +23,17 @@ import ash_server
 from ash_server.commands import replay as recorded
 from ash_server.commands.replay import timed
 from ash_server.commands.story import Story, headline
+from ash_server.db.engine import connect
 from ash_server.db.events import append_events
 from ash_server.db.sessions import create_session, session_id_for
-from ash_shared import parse_jsonl
-from tests.server.test_cli_serve import COMMAND, answer, running
+from ash_server.db.wake import notify
+from ash_shared import Context, Normalizer, parse_jsonl
+from tests.server.test_cli import Ran, ran_here
+from tests.server.test_cli_serve import COMMAND, answer, serving
 from tests.test_readme import README
 
 RECORDING = Path(ash_server.__file__).parent / "recordings" / recorded.RECORDING
 NOWHERE = "http://127.0.0.1:9"
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 def variables(home: Path, url: str) -> dict[str, str]:
@@ -42,15 +42,7 @@ def variables(home: Path, url: str) -> dict[str, str]:
 
 
 def run(home: Path, url: str, *arguments: str) -> Ran:
-    done = subprocess.run(
-        [COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        env=variables(home, url),
-        check=False,
-        timeout=60,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return ran_here(arguments, variables(home, url), home)
 
 
 def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any) -> dict[str, Any]:
@@ -120,6 +112,15 @@ STORIES = {
         "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 lines more\n  ✗ No.\n"
         "─ the turn has ended · 3 tokens · $0.5000 · 3.0 s\n",
     ),
+    "a turn by two clocks": (
+        [
+            event("turn_start", 5, trigger="user"),
+            event("turn_end", 4),
+            event("turn_start", 5, trigger="user"),
+            event("turn_end", 10**9),
+        ],
+        "─ the turn has ended\n" * 2,
+    ),
     "what goes wrong": (
         [
             event("error", code="overloaded", message="Later."),
@@ -135,6 +136,10 @@ STORIES = {
     "another reading": (
         [event("assistant_chunk", text="Wi"), event("reset"), event("assistant_done", text="Wind")],
         "● Wi\nthe log begins anew\n● Wind\n",
+    ),
+    "the first reading that is seen": (
+        [event("reset"), event("assistant_done", text="Wind")],
+        "● Wind\n",
     ),
     "nothing steers the terminal": (
         [
@@ -159,20 +164,37 @@ def test_a_line_that_is_long_is_cut() -> None:
     assert len(headline(event("user_message", text="word " * 1000))) == 160
 
 
+@pytest.fixture(scope="module")
+def both(
+    server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    with serving(server_url, template, tmp_path_factory.mktemp("home")) as addresses:
+        yield addresses
+
+
 @pytest.fixture
-def server(database_url: str, tmp_path: Path) -> Iterator[str]:
-    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
-        yield ash.address
+def server(both: tuple[str, str]) -> str:
+    return both[0]
 
 
-async def write_log(connection: AsyncConnection, *types: str, more: str = "") -> None:
-    session = (await create_session(connection, source="claude", external_id="the log")).session
+@pytest.fixture
+async def store(both: tuple[str, str]) -> AsyncIterator[AsyncConnection]:
+    """Of the server, which sees at once what is written here."""
+    async with await connect(both[1]) as conn:
+        yield conn
+
+
+async def write_log(
+    connection: AsyncConnection, name: str, *types: str, first: int = 1, more: str = ""
+) -> None:
+    session = (await create_session(connection, source="claude", external_id=name)).session
     payload = {"turn_start": {"trigger": "user"}, "turn_end": {}}
     events = [
         {**event(type, number), "payload": payload.get(type, {"text": f"{number}{more}"})}
-        for number, type in enumerate(types, start=1)
+        for number, type in enumerate(types, start=first)
     ]
     await append_events(connection, session.id, events)
+    await notify(connection, [session.id])
 
 
 TURN = ("turn_start", "user_message", "assistant_chunk", "assistant_done", "turn_end")
@@ -183,11 +205,14 @@ RANGES: dict[tuple[str, ...], list[int]] = {
     ("--no-follow", "--after", "3"): [4, 5],
     ("--no-follow", "-n", "2"): [4, 5],
     ("--no-follow", "-n", "0"): [],
+    ("--until-end", "-n", "2"): [4, 5],
+    ("--until-end", "-n", "0"): [],
+    ("--until-end", "--after", "5"): [],
 }
 
 
-async def test_which_part_of_a_log(server: str, connection: AsyncConnection, tmp_path: Path) -> None:
-    await write_log(connection, *TURN)
+async def test_which_part_of_a_log(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    await write_log(store, "the log", *TURN)
     session = session_id_for("claude", "the log")
     stored = answer(f"{server}/api/sessions/{session}/events")["events"]
 
@@ -201,12 +226,52 @@ async def test_which_part_of_a_log(server: str, connection: AsyncConnection, tmp
         assert shown == Ran(0, "> 2\n● 4\n─ the turn has ended · 4.0 s\n", "")
 
 
-async def test_nobody_reads_any_more(server: str, connection: AsyncConnection, tmp_path: Path) -> None:
-    await write_log(connection, *TURN * 50, more="x" * 10_000)  # more than a pipe holds
-    with terminal("(ash tail 'the log' --json; echo $? > code) | head -1", tmp_path, server) as reader:
+UNTIL_END = {
+    "a turn that is open": (TURN[:3], TURN[4:], ("--after", "0"), [1, 2, 3, 4]),
+    "a turn that began behind what is shown": (TURN[:3], TURN[4:], ("-n", "1"), [3, 4]),
+    "a log that is empty": ((), TURN, (), [1, 2, 3, 4, 5]),
+}
+
+
+@pytest.mark.parametrize("name", UNTIL_END)
+async def test_until_the_end_of_a_turn(
+    name: str, server: str, store: AsyncConnection, tmp_path: Path
+) -> None:
+    before, then, arguments, sequences = UNTIL_END[name]
+    shown, ended = tmp_path / "shown", tmp_path / "ended"
+    await write_log(store, name, *before)
+    with terminal(tmp_path, server) as reader:
+        typed(
+            reader, f"ash tail '{name}' --json --until-end {' '.join(arguments)} > {shown}; echo $? > {ended}"
+        )
+        if before:
+            await asyncio.to_thread(wait_for, f'"sequence":{len(before)}', shown)
+        await asyncio.sleep(0.5)
+        assert not ended.exists()
+        await write_log(store, name, *then, first=len(before) + 1)
+        await asyncio.to_thread(wait_for, "0", ended)
+
+    assert [json.loads(line)["sequence"] for line in shown.read_text().splitlines()] == sequences
+
+
+async def test_nobody_reads_any_more(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
+    with terminal(tmp_path, server) as reader:
+        typed(reader, "(ash tail long --json; echo $? > code) | head -1")
         first, said = reader.communicate(timeout=20)
 
     assert (json.loads(first)["sequence"], said, (tmp_path / "code").read_text()) == (1, "", "1\n")
+
+
+async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    for source in ("codex", "cursor"):
+        await create_session(store, source=source, external_id="twice")
+
+    ran = run(tmp_path, server, "tail", "twice", "--no-follow")
+
+    each = r"[0-9a-f-]{36} \((?:codex|cursor), \d{4}-\d\d-\d\d \d\d:\d\d\)"
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(f"ash: several sessions go by 'twice': {each}, {each}\n", ran.err)
 
 
 def test_a_session_that_is_not_there(server: str, tmp_path: Path) -> None:
@@ -245,30 +310,39 @@ def test_the_recording_is_read_whole() -> None:
     assert reasons == {"control", "stream_fragment"}
 
 
-# --- The README's two terminals
+# --- The README's terminals
 
 
 def commands(title: str) -> list[str]:
-    """Those that the section shows for the two terminals, without what stands beside them."""
-    section = README.read_text().split(f"\n## {title}\n")[1].split("two terminals")[1].split("Both end")[0]
-    return re.findall(r"^\$ (.+?)(?: +#.*)?$", section, re.MULTILINE)
+    """Those that the section shows for the terminals, in its order."""
+    section = README.read_text().split(f"\n## {title}\n")[1].split("terminals, each")[1].split("**Once.**")[0]
+    return re.findall(r"^(?:\$ |`)(kill.+?|ash.+?)(?:`.*)?$", section, re.MULTILINE)
 
 
 @contextmanager
-def terminal(command: str, home: Path, url: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", f"exec {command}" if "|" not in command else command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=variables(home, url),
-        cwd=home,
-    )
-    with process:
+def terminal(home: Path, url: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """A shell that waits for what is typed, and a group of processes, which Ctrl-C reaches."""
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {**variables(home, url), **more}
+    with subprocess.Popen(
+        ["bash"], **pipes, text=True, env=environment, cwd=home, start_new_session=True
+    ) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def typed(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def wait_for(text: str, file: Path, seconds: float = 40) -> None:
@@ -278,43 +352,83 @@ def wait_for(text: str, file: Path, seconds: float = 40) -> None:
         time.sleep(0.1)
 
 
-def test_two_terminals_and_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
-    serve, follow, feed, *in_between = commands("Live")
-    assert (serve, in_between) == ("ash serve &", ["kill -9 %1", "ash serve &"])
+class Followed(NamedTuple):
+    """What came of it in each terminal, and what the server has."""
+
+    codes: list[int]
+    writer: str
+    people: str
+    programs: list[Any]
+    events: list[Any]
+    lines: list[str]
+
+
+def killed_in_between(database_url: str, folder: Path) -> Followed:
+    """What the README has typed, and a second reader; twice as fast."""
+    serve, follow, feed, kill, again, stop = commands("Live")
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    people, programs = folder / "people", folder / "programs"
+    with (
+        terminal(folder, url, ASH_PORT=str(port), ASH_DATABASE_URL=database_url) as server,
+        terminal(folder, url) as reader,
+        terminal(folder, url) as program,
+        terminal(folder, url) as writer,
+    ):
+        typed(server, serve)
+        typed(reader, f"{follow} > {people}")
+        typed(program, f"{follow} --json > {programs}")
+        typed(writer, feed.replace("replay", "replay --speed 2"))
+        wait_for("tool_result", programs)
+        typed(server, kill)
+        time.sleep(1.0)
+        typed(server, again)
+        said = writer.communicate(timeout=60)[1]
+        wait_for("turn_end", programs)
+        wait_for("the turn has ended", people)
+        session = f"{url}/api/sessions/{session_id_for('claude', 'kite')}"
+        events = answer(f"{session}/events?limit=1000")["events"]
+        lines = answer(f"{session}/messages?kind=message,record,chunk&limit=1000")["messages"]
+        for each in (reader, program):
+            os.killpg(each.pid, signal.SIGINT)
+            each.communicate(timeout=10)
+        typed(server, f"{stop}; wait")
+        server.communicate(timeout=20)
+    return Followed(
+        [each.returncode for each in (writer, reader, program)],
+        said,
+        people.read_text(),
+        [json.loads(line) for line in programs.read_text().splitlines()],
+        events,
+        [each["content"] for each in lines],
+    )
+
+
+def test_three_terminals_and_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
     recording = RECORDING.read_bytes()
-    options: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
 
-    with running("serve", "--port", "0", **options) as first:
-        url, port = first.address, first.address.rpartition(":")[2]
-        people, programs = tmp_path / "people", tmp_path / "programs"
-        with (
-            terminal(f"{follow} > {people}", tmp_path, url) as reader,
-            terminal(f"{follow} --json > {programs}", tmp_path, url) as program,
-            terminal(feed, tmp_path, url) as feeding,
-        ):
-            wait_for("tool_result", programs)
-            first.process.kill()
-            first.process.wait()
-            time.sleep(1.5)
-            with running("serve", "--port", port, **options):
-                _, said = feeding.communicate(timeout=60)
-                wait_for("turn_end", programs)
-                wait_for("the turn has ended", people)
-                session = session_id_for("claude", "kite")
-                stored = answer(f"{url}/api/sessions/{session}/events?limit=1000")["events"]
-                passed = answer(f"{url}/api/sessions/{session}/messages?kind=message,record,chunk&limit=1000")
-                for process in (reader, program):
-                    process.send_signal(signal.SIGINT)
-                    assert process.wait(10) == 0
+    followed = killed_in_between(database_url, tmp_path)
 
-    assert feeding.returncode == 0, said
-    assert "no server answers" in said
+    assert followed.codes == [0, 0, 0], followed.writer
+    assert "no server answers" in followed.writer
     assert (tmp_path / "passed.jsonl").read_bytes() == recording
-    assert [each["content"] for each in passed["messages"]] == recording.decode().splitlines()
-    assert [json.loads(line) for line in programs.read_text().splitlines()] == stored
-    assert [each["sequence"] for each in stored] == list(range(1, len(stored) + 1))
-    whole = [each for each in stored if not each["type"].endswith("chunk")]
-    assert words(people.read_text()) == words(told(*whole))
+    assert followed.lines == recording.decode().splitlines()
+    assert followed.programs == followed.events
+    assert [each["sequence"] for each in followed.events] == list(range(1, len(followed.events) + 1))
+    whole = [each for each in followed.events if not each["type"].endswith("chunk")]
+    assert words(followed.people) == words(told(*whole))
+
+
+def test_the_readme_shows_what_a_person_reads() -> None:
+    shown = README.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
+    numbers, normalizer = count(1), Normalizer()
+    context = Context("s", lambda: f"e{next(numbers)}", lambda: 1)
+    lines = RECORDING.read_text().splitlines()
+    events = [event.model_dump() for line in lines for event in normalizer.normalize(line, context)]
+
+    story = words(told(*(event for event in events if not event["type"].endswith("chunk"))))
+
+    for line in shown.splitlines():
+        assert words(line.removesuffix("…")) in story
 
 
 def words(story: str) -> str:

@@ -105,7 +105,7 @@ async def test_one_event_may_be_larger_than_a_span(connection: AsyncConnection, 
     ("count", "told", "rest"),
     [(3, 3, {}), (4, 4, {}), (5, 4, {"nextEventAfter": 5}), (9, 4, {"nextEventAfter": 5})],
 )
-async def test_more_events_than_a_span_takes(  # noqa: PLR0913  # fixtures beside the table
+async def test_more_events_than_a_span_takes(  # fixtures beside the table
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
@@ -157,7 +157,7 @@ async def test_more_bytes_of_events_than_a_span_takes(
 
 
 @pytest.mark.parametrize(("count", "told", "rest"), [(4, 4, {}), (5, 4, {"nextAfter": 4})])
-async def test_more_lines_than_a_span_takes(  # noqa: PLR0913  # likewise
+async def test_more_lines_than_a_span_takes(  # likewise
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
@@ -171,9 +171,9 @@ async def test_more_lines_than_a_span_takes(  # noqa: PLR0913  # likewise
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'
         '[{"type":"text","text":"a"}]}}'
     )
-    await store(connection, session_id, *(answer % (number, number) for number in range(count)))
+    await store(connection, session_id, *(answer % (number, number) for number in range(count)), CHUNK)
     end = await place_of(connection, session_id, await check_cursor(connection, session_id, 0))
-    await store(connection, session_id, CHUNK, PROMPT)
+    await store(connection, session_id, PROMPT)
 
     topic = json.loads(to_topic(await get_turn(connection, session_id, end)))
     messages = topic.pop("messages")

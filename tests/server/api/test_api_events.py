@@ -129,6 +129,41 @@ async def test_a_request_may_be_repeated(client: AsyncClient, session: str, as_l
     assert await types(client, session) == ["assistant_done", "note", "turn_end"]
 
 
+@pytest.mark.parametrize(
+    ("route", "sent"),
+    [
+        ("messages", [PROMPT, ANSWER]),
+        ("chunks", [PROMPT, ANSWER]),
+        ("events", [json.dumps(event("e-1")), json.dumps(event("e-2"))]),
+    ],
+)
+async def test_every_append_tells_whether_it_stored_anything(
+    client: AsyncClient, session: str, route: str, sent: list[str]
+) -> None:
+    answers = [
+        await client.post(f"{session}/{route}", content=lines(*some), headers=NDJSON)
+        for some in (sent[:1], sent[:1], sent, sent)
+    ]
+
+    name = "events" if route == "events" else "messages"
+    assert [
+        (answer.status_code, [each["created"] for each in answer.json()[name]]) for answer in answers
+    ] == [(201, [True]), (200, [False]), (201, [False, True]), (200, [False, False])]
+
+
+@pytest.mark.parametrize("route", ["messages", "chunks", "events"])
+@pytest.mark.parametrize(
+    ("count", "status", "code"), [(0, 400, "empty_batch"), (1001, 413, "batch_too_large")]
+)
+async def test_batches_have_bounds(
+    client: AsyncClient, session: str, route: str, count: int, status: int, code: str
+) -> None:
+    sent = lines(*[json.dumps({"type": "note", "payload": {}})] * count)
+    answer = await client.post(f"{session}/{route}", content=sent, headers=NDJSON)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
 async def test_another_event_under_a_known_id_is_refused(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/events", json=BATCH)
 

@@ -269,6 +269,19 @@ def test_sessions_that_are_not_there(shared_server: str) -> None:
     assert refused.value.response.status_code == httpx.get(f"{base}/events/stream").status_code == 404
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/sessions/none", "/api/sessions/0199f3a2-7c1e-7b3a-9d55", "/api/nothing", ""]
+)
+def test_sockets_where_there_is_nothing(shared_server: str, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, socket(f"{shared_server}{path}"):
+        pass
+
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["code"]) == (404, "not_found")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 @pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1"])
 def test_pages_of_this_machine_may_follow(base: str, origin: str) -> None:
     with socket(base, Origin=origin) as connected, stream(base, Origin=origin) as events:

@@ -11,9 +11,8 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
-from ash_server.db.events import append_events, end_session
-from ash_server.db.events import Appended
+from ash_server.db.engine import connect, open_pool
+from ash_server.db.events import Appended, append_events, end_session
 from ash_server.db.messages import NewMessage, append, list_messages
 from ash_server.db.rebuild import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
@@ -221,6 +220,17 @@ async def test_no_event_is_left_of_a_session_whose_end_meets_a_writer(
     assert (await (await writers[0].execute("SELECT count(*) FROM events")).fetchone()) == (0,)
 
 
+CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
+    lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)]),
+    lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)], ends=True),
+    lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_chunk")]),
+    lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_done")]),
+    lambda conn, session_id, id: update_session(conn, session_id, title="x"),
+    lambda conn, session_id, id: delete_session(conn, session_id),
+    lambda conn, session_id, id: delete_session(conn, session_id),
+]
+
+
 async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
     writers: list[AsyncConnection], connection: AsyncConnection
 ) -> None:
@@ -228,17 +238,8 @@ async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
         random = Random(seed)
         for number in range(40):
             id = (await create_session(conn, source="claude", external_id=str(number // 4))).session.id
-            calls: list[Callable[[], Call]] = [
-                lambda: append(conn, id, [prompt(id, f"{seed}-{number}")]),
-                lambda: append(conn, id, [prompt(id, f"{seed}-{number}")], ends=True),
-                lambda: append_events(conn, id, [posted(f"{seed}-{number}", "assistant_chunk")]),
-                lambda: append_events(conn, id, [posted(f"{seed}-{number}", "assistant_done")]),
-                lambda: update_session(conn, id, title="x"),
-                lambda: delete_session(conn, id),
-                lambda: delete_session(conn, id),
-            ]
             with suppress(SessionNotFound):
-                await random.choice(calls)()
+                await random.choice(CHURN)(conn, id, f"{seed}-{number}")
 
     await asyncio.gather(*(churn(each, seed) for seed, each in enumerate(writers)))
 
@@ -284,7 +285,7 @@ async def test_a_reader_does_not_wait_and_sees_what_is_committed(
 async def test_an_append_that_is_given_up_leaves_nothing_and_no_lock(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
-    """While it waits for the lock it has written nothing; its connection goes on to work."""
+    """While it waits for the lock it has written nothing; its connection is closed, so that it never will."""
     async with writers[0].transaction():
         await writers[0].execute(
             "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id]
@@ -295,22 +296,30 @@ async def test_an_append_that_is_given_up_leaves_nothing_and_no_lock(
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-    assert await append(writers[1], session_id, [message("b")]) == [Appended("b", 1, True)]
+    assert writers[1].closed
+    assert await append(writers[0], session_id, [message("b")]) == [Appended("b", 1, True)]
 
 
 async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
-    writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
+    database_url: str, connection: AsyncConnection, session_id: UUID
 ) -> None:
     random = Random(1)
     answered = []
-    for number in range(150):
-        batch = [message(f"{number}-{part}") for part in "abc"]
-        try:
-            async with asyncio.timeout(random.uniform(0, 0.003)):
-                answered += await append(writers[0], session_id, batch)
-        except TimeoutError:
-            pass
+    async with open_pool(database_url, max_size=2) as pool:
+        for number in range(150):
+            batch = [message(f"{number}-{part}") for part in "abc"]
+            try:
+                async with pool.connection() as conn, asyncio.timeout(random.uniform(0, 0.003)):
+                    answered += await append(conn, session_id, batch)
+            except TimeoutError:
+                pass
     stored = await log(connection, session_id)
+    counters = await connection.execute(
+        "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"
+    )
+
+    messages_counted, events_counted, events_stored = await counters.fetchone() or (0, 0, 0)
+    assert (messages_counted, events_counted) == (len(stored), events_stored)
 
     assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
     assert {(each.sequence, each.id) for each in answered} <= set(stored)

@@ -319,6 +319,31 @@ async def test_a_rebuild_gives_the_same_log_behind_the_old_one(
     assert (await get_session(connection, session_id)).event_count == len(after)
 
 
+async def test_ends_at_one_message_have_ids_of_their_own(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    """Told apart by what was posted between them, also where the session is rebuilt."""
+    await store(connection, session_id, PROMPT)
+    await end_session(connection, session_id)
+    for number in range(3):
+        turn = posted(f"p-{number}", "turn_start", turnId=f"t-{number}", payload={"trigger": "user"})
+        await append_events(connection, session_id, [turn])
+        await end_session(connection, session_id)
+        await rebuild_events(connection, session_id)
+    await append_events(connection, session_id, [posted("p", "turn_start", payload={"trigger": "user"})])
+    await store(connection, session_id, ends=True)
+    before = await wire(connection, session_id)
+    await rebuild_events(connection, session_id)
+    after = await wire(connection, session_id)
+
+    assert [event["type"] for event in before[1:]] == [
+        *("turn_start", "user_message", "turn_end"),
+        *("turn_start", "interrupt", "turn_end") * 4,
+    ]
+    assert len({event["id"] for event in before}) == len(before)
+    assert [without_place(event) for event in after[1:]] == [without_place(event) for event in before[1:]]
+
+
 def without_place(event: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name not in ("sequence", "timestamp")}
 

@@ -18,7 +18,7 @@ from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer import lines, tally
+from ash_server.transfer import jsonl, lines, tally
 from ash_server.transfer.jsonl import export_session, import_file
 from ash_server.transfer.tally import Problem
 
@@ -394,30 +394,28 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize(("stop", "error"), [(_cancel, asyncio.CancelledError), (_fail, RuntimeError)])
-async def test_what_is_interrupted_keeps_whole_batches_and_goes_on_later(
+async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     monkeypatch: pytest.MonkeyPatch,
     connection: AsyncConnection,
     tmp_path: Path,
     stop: Callable[[], None],
     error: type[BaseException],
 ) -> None:
-    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
-    path, done = tmp_path / "a.jsonl", list[int]()
-    path.write_bytes(b"a\nb\nc\nd\ne\nf\ng\n")
-
-    def advance(size: int) -> None:
-        done.append(size)
-        if len(done) == 2:
-            stop()
+    """While the next batch, which is far longer, is being read."""
+    monkeypatch.setattr(jsonl, "_READ_AT_ONCE", 1)
+    monkeypatch.setattr(lines, "_BATCH_LINES", 2000)
+    monkeypatch.setattr(lines, "_BATCH_BYTES", 5000)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"a" * 4999 + b"\n" + b"b\n" * 2000)
 
     with pytest.raises(error):
-        await asyncio.create_task(_import(connection, path, advance))
+        await asyncio.create_task(_import(connection, path, lambda _: stop()))
+    assert len(asyncio.all_tasks()) == 1
     kept = await list_messages(connection, session_id_for("unknown", "a"))
     again = await import_file(connection, path, "a")
 
-    assert [each.content for each in kept] == ["a", "b", "c", "d"]
-    assert len(asyncio.all_tasks()) == 1
-    assert dict(again.tally.counts) == {"existing": 4, "new": 3}
+    assert [each.content for each in kept] == ["a" * 4999]
+    assert dict(again.tally.counts) == {"existing": 1, "new": 2000}
 
 
 async def _import(connection: AsyncConnection, path: Path, advance: Callable[[int], None]) -> None:
