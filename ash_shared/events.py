@@ -80,6 +80,8 @@ class UserText(_Wire):
     """True where the tool wrote it in the user's name."""
     parent_tool_call_id: str | MISSING = MISSING
     """The call that started the subagent it was said to."""
+    sidechain: bool | MISSING = MISSING
+    """True where a subagent said or did it whose call is not known."""
 
 
 class UserAudio(_Wire):
@@ -105,6 +107,8 @@ class AssistantText(_Wire):
     """An image or a file, where that is what was answered."""
     parent_tool_call_id: str | MISSING = MISSING
     """The call that started the subagent that said it."""
+    sidechain: bool | MISSING = MISSING
+    """True where a subagent said or did it whose call is not known."""
 
 
 class Thinking(_Wire):
@@ -115,6 +119,8 @@ class Thinking(_Wire):
     redacted: bool | None | MISSING = MISSING
     partial: bool | MISSING = MISSING
     parent_tool_call_id: str | MISSING = MISSING
+    sidechain: bool | MISSING = MISSING
+    """True where a subagent said or did it whose call is not known."""
 
 
 class ToolCall(_Wire):
@@ -129,6 +135,8 @@ class ToolCall(_Wire):
     partial: bool | MISSING = MISSING
     """True where the stream ended before the arguments did: it was never run."""
     parent_tool_call_id: str | MISSING = MISSING
+    sidechain: bool | MISSING = MISSING
+    """True where a subagent said or did it whose call is not known."""
 
 
 class ToolInputChunk(_Wire):
@@ -171,6 +179,8 @@ class ToolResult(_Wire):
     orphan: bool | MISSING = MISSING
     """True where the log has no call of that id before it."""
     parent_tool_call_id: str | MISSING = MISSING
+    sidechain: bool | MISSING = MISSING
+    """True where a subagent said or did it whose call is not known."""
 
 
 class AgentMessage(_Wire):

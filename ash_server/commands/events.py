@@ -76,7 +76,7 @@ async def _chosen(conn: AsyncConnection, references: Sequence[str], everything: 
 
 def _line(sequence: int, event: dict[str, Any]) -> Text:
     moment = datetime.fromtimestamp(event["timestamp"] / 1000).astimezone().strftime("%H:%M:%S")
-    indent = "  " if "parentToolCallId" in event["payload"] else ""
+    indent = "  " if event["payload"].keys() & {"parentToolCallId", "sidechain"} else ""
     return Text.assemble(
         (f"#{sequence:<5} {moment}  ", "dim"),
         (f"{visible(event['type']):<17} ", "bold"),

@@ -168,7 +168,7 @@ def _key(event: Event) -> _Key:
 
 def _indent(event: Event) -> str:
     """What a subagent does stands further in."""
-    return "  │ " if "parentToolCallId" in event.get("payload", {}) else ""
+    return "  │ " if event.get("payload", {}).keys() & {"parentToolCallId", "sidechain"} else ""
 
 
 def _argument(args: Any) -> str:

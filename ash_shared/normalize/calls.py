@@ -138,9 +138,7 @@ def tell_copies(log: Log) -> None:
 def _failure(block: Block) -> str:
     """What went wrong, as the model was told; else as the machine-readable form says."""
     structured = block.get("structured")
-    return (
-        _text_of(block.get("content")) or first_text(structured, ("message", "error", "status")) or ""
-    )
+    return _text_of(block.get("content")) or first_text(structured, ("message", "error", "status")) or ""
 
 
 def _text_of(content: Any) -> str:
