@@ -568,7 +568,7 @@ def main() -> NoReturn:
 def run() -> int:
     """The exit code; what went wrong is told in one line."""
     try:
-        code = ash.main(standalone_mode=False) or 0
+        code = ash.main(prog_name="ash", standalone_mode=False) or 0
         if sys.stdout:
             sys.stdout.flush()
         return code

@@ -56,9 +56,9 @@ class Log:
     def __init__(self, state: State, close_open: "Callable[[Log], None]") -> None:
         """`close_open` tells all that is open: a turn ends with it, and each thing that is told needs a turn."""
         self.state, self.close_open = state, close_open
-        self.open(NOTHING, Context("", str, int))
+        self.turn_to(NOTHING, Context("", str, int))
 
-    def open(self, line: Line, context: Context) -> None:
+    def turn_to(self, line: Line, context: Context) -> None:
         self.line, self.context = line, context
         self.facts = line.facts
         """Of what is told just now: a line may hold several messages, and copies are told later than they came."""

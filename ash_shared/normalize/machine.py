@@ -36,7 +36,7 @@ class Normalizer:
     def follow(self, line: Line, context: Context) -> list[Event]:
         """As `normalize`, for what was read already, in wire form."""
         log = self._log
-        log.open(line, context)
+        log.turn_to(line, context)
         answer = log.state.streamed
         for step in line.steps if answer is None else assembled.beside_copy(log.state, answer, line.steps):
             _FOLLOW[step.__class__](log, step)
@@ -47,7 +47,7 @@ class Normalizer:
     def close(self, context: Context) -> list[Event]:
         """As `end`, in wire form."""
         log = self._log
-        log.open(NOTHING, context)
+        log.turn_to(NOTHING, context)
         is_cut = log.state.is_cut()
         log.close_open(log)
         said.release(log, log.state.held)

@@ -49,6 +49,8 @@ def base_url(shared_server: str) -> str:
     return shared_server
 
 
+# Connections of the pool draw random pauses in the background meanwhile, which is taken for the strategies' doing.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @schema.parametrize()
 @settings(
     max_examples=100,
