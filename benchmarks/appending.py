@@ -73,7 +73,7 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL = Size(rows={1: 400, 10: 1500, 100: 3000, 1000: 6000}, writers=(1, 8), rounds=5)
+FULL = Size(rows={1: 200, 10: 800, 100: 2000, 1000: 4000}, writers=(1, 8), rounds=3)
 SMOKE = Size(rows={1: 4, 100: 200}, writers=(2,), rounds=1)
 
 
