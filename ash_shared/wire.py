@@ -176,6 +176,17 @@ def cost_at(record: Any, *path: str) -> float | None:
     return float(value) if value.__class__ in (int, float) and 0 <= value < 1e15 else None
 
 
+TOKEN_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "reasoning_tokens",
+)
+"""Of a `StandardTokenUsage`, what can be added up."""
+
+
 def token_usage(  # noqa: PLR0913  # one argument per count
     vendor: Any,
     *,

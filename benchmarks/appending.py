@@ -12,8 +12,9 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.derived import NewEvent, columns, derive
 from ash_server.db.engine import connect
-from ash_server.db.events import NewEvent, append_events, columns, derive
+from ash_server.db.events import append_events
 from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import uuid7
 from ash_server.ingest import new_message

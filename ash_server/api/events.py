@@ -19,6 +19,7 @@ from ash_server.api.messages import (
     AppendedMessages,
     ExpectedSequence,
     check_count,
+    described,
     read_lines,
     report,
     status_of,
@@ -34,9 +35,10 @@ from ash_server.api.operations import (
 )
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import aside, in_turns
+from ash_server.api.turns import read_each
 from ash_server.api.writers import Writers
 from ash_server.db import events, messages
+from ash_server.db.pages import may_go_on
 from ash_server.db.sessions import uuid7
 from ash_server.errors import (
     AshError,
@@ -53,7 +55,6 @@ from ash_server.errors import (
     SessionNotFound,
     TooDeep,
 )
-from ash_server.ingest import new_message
 from ash_server.settings import Settings
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.events import EVENT_TYPES, EVENTS, ChatEvent, read_event
@@ -236,7 +237,7 @@ class EventController(Controller):
             found = await events.get_events(
                 conn, session_id, after=after, before=before, at=at, limit=limit, collapse=collapse
             )
-        goes_on = events.may_go_on(found, limit)
+        goes_on = may_go_on(found, limit)
         ends: dict[str, int] = {}
         if found and goes_on and before is None:
             ends["nextAfter"] = found[-1].sequence
@@ -283,8 +284,7 @@ class EventController(Controller):
     ) -> Response[PostedEvents]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         check_count(sent, "event")
-        read = partial(_read, state.settings)
-        new = [await aside(read, each) async for each in in_turns(sent)]
+        new = await read_each(partial(_read, state.settings), sent)
         async with writers.connection(session_id) as conn:
             stored = await events.append_events(conn, session_id, new)
         state.hub.wake(session_id)
@@ -344,13 +344,10 @@ class EventController(Controller):
         ] = False,
         expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
-        lines = read_lines(await read_body(request, NDJSON))
+        lines = read_lines(await read_body(request, NDJSON), source)
         if lines or not end:
             check_count(lines, "line")
-        for index, line in enumerate(lines):
-            check_size(line.content, state.settings, index)
-        describe = partial(_describe, session_id, source)
-        new = [await aside(describe, each) async for each in in_turns(lines)]
+        new = await described(state.settings, session_id, lines)
         async with writers.connection(session_id) as conn:
             stored = await messages.append(
                 conn, session_id, new, ends=end, expected_sequence=expected_sequence
@@ -373,10 +370,6 @@ class EventController(Controller):
             count = await events.end_session(conn, session_id)
         state.hub.wake(session_id)
         return Ended(events=count)
-
-
-def _describe(session_id: UUID, source: str | None, line: Any) -> messages.NewMessage:
-    return new_message(session_id, line.content, source=source)
 
 
 class _Sent(NamedTuple):

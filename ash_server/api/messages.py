@@ -21,11 +21,12 @@ from ash_server.api.operations import MOST_IN_BATCH, WITHOUT_NUL, json_list_of, 
 from ash_server.api.parse import Source
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import aside, in_turns
+from ash_server.api.turns import aside, read_each
 from ash_server.api.writers import Writers
 from ash_server.db import messages
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
+from ash_server.db.pages import may_go_on
 from ash_server.errors import (
     BatchTooLarge,
     DuplicateInBatch,
@@ -39,6 +40,7 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_server.ingest import new_message
+from ash_server.settings import Settings
 from ash_shared.message import LAST_SEQUENCE, Message, Role
 from ash_shared.parse import parse_message_content_json
 
@@ -213,10 +215,7 @@ class MessageController(Controller):
     ) -> Response[AppendedMessages]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         check_count(sent, "message")
-        for index, message in enumerate(sent):
-            check_size(message.content, state.settings, index)
-        describe = partial(_describe, session_id)
-        new = [await aside(describe, each) async for each in in_turns(sent)]
+        new = await described(state.settings, session_id, sent)
         async with writers.connection(session_id) as conn:
             stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
         state.hub.wake(session_id)
@@ -266,11 +265,11 @@ class MessageController(Controller):
             found = await messages.list_messages(
                 conn, session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
             )
-        goes_on = messages.may_go_on(found, limit)
+        goes_on = may_go_on(found, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json(
             _Page(
-                messages=[await aside(to_wire, stored) async for stored in in_turns(found)],
+                messages=await read_each(to_wire, found),
                 next_after=found[-1].sequence if goes_on and before is None else UNSET,
                 prev_before=found[0].sequence if goes_on and before is not None else UNSET,
             )
@@ -314,14 +313,25 @@ def _read_json(body: Body) -> list[NewMessage]:
     return sent if isinstance(sent, list) else [sent]
 
 
-def read_lines(body: Body) -> list[NewMessage]:
-    """No more of them than show that they are too many."""
+def read_lines(body: Body, source: str | None = None) -> list[NewMessage]:
+    """Of this source, if it is said. No more of them than show that they are too many."""
     lines = (match[0] for match in _LINE_OF_TEXT.finditer(body.text))
-    return [NewMessage(line) for line in islice(filter(_is_not_blank, lines), MOST_IN_BATCH + 1)]
+    return [
+        NewMessage(line, source=source) for line in islice(filter(_is_not_blank, lines), MOST_IN_BATCH + 1)
+    ]
 
 
 def _is_not_blank(line: str) -> bool:
     return bool(line.strip(_BLANKS))
+
+
+async def described(
+    settings: Settings, session_id: UUID, sent: Sequence[NewMessage]
+) -> list[messages.NewMessage]:
+    """The messages to append. Raises MessageTooLarge."""
+    for index, message in enumerate(sent):
+        check_size(message.content, settings, index)
+    return await read_each(partial(_describe, session_id), sent)
 
 
 def _describe(session_id: UUID, sent: NewMessage) -> messages.NewMessage:

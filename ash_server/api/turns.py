@@ -1,9 +1,11 @@
 """Reading many texts without keeping every other request waiting meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+from ash_server.db.pages import HasContent
 
 _TURN = 0.02
 _PAUSE = 0.002
@@ -11,11 +13,6 @@ _PAUSE = 0.002
 
 _LARGE = 64 * 1024
 """Characters: a longer text is better read in a thread, since one text alone cannot pause."""
-
-
-class HasContent(Protocol):
-    @property
-    def content(self) -> str: ...
 
 
 T = TypeVar("T")
@@ -27,10 +24,12 @@ async def aside(read: Callable[[Text], T], text: Text) -> T:
     return read(text) if len(text.content) < _LARGE else await asyncio.to_thread(read, text)
 
 
-async def in_turns(texts: Iterable[T]) -> AsyncGenerator[T, None]:
-    began = perf_counter()
+async def read_each(read: Callable[[Text], T], texts: Iterable[Text]) -> list[T]:
+    """What reading each of them gives; others are answered meanwhile."""
+    done, began = list[T](), perf_counter()
     for text in texts:
-        yield text
+        done.append(await aside(read, text))
         if perf_counter() - began > _TURN:
             await asyncio.sleep(_PAUSE)
             began = perf_counter()
+    return done

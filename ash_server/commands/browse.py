@@ -17,7 +17,8 @@ from ash_server.commands.store import one_session
 from ash_server.commands.terminal import complain, errors, output, visible, visible_json
 from ash_server.commands.view import show_message
 from ash_server.conversation import get_conversation
-from ash_server.db.messages import Page, StoredMessage, list_messages, may_go_on, to_message
+from ash_server.db.messages import Page, StoredMessage, list_messages, to_message
+from ash_server.db.pages import may_go_on
 from ash_server.db.sessions import Session, active_at, list_sessions
 from ash_shared import parse_message_content
 

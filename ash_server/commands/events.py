@@ -13,7 +13,8 @@ from rich.text import Text
 from ash_server.commands.store import one_session
 from ash_server.commands.story import headline
 from ash_server.commands.terminal import errors, output, visible, visible_json
-from ash_server.db.events import EventPage, StoredEvent, get_events, may_go_on, page_json
+from ash_server.db.events import EventPage, StoredEvent, get_events, page_json
+from ash_server.db.pages import may_go_on
 from ash_server.db.rebuild import outdated_sessions, rebuild_events
 from ash_server.db.renewal import session_ids
 from ash_server.db.wake import notify

@@ -17,40 +17,38 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.drift import Placed, insert_drift
-from ash_server.db.engine import one_transaction
-from ash_server.db.events import (
-    INSERT,
+from ash_server.db.derived import (
     LOCK,
-    Appended,
     Counters,
     NewEvent,
     columns,
+    counters_of,
     derive,
     ending,
     last_posted,
     milliseconds,
     with_free_ids,
+    write_events,
 )
+from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.engine import one_transaction
+from ash_server.db.events import Appended
 from ash_server.db.facts import MERGE, facts_of
+from ash_server.db.pages import END, MOST_IN_PAGE, bounded, named
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import (
     DuplicateInBatch,
     IdConflict,
     InvalidId,
-    InvalidParameter,
     MessageNotFound,
     SequenceMismatch,
-    SessionNotFound,
 )
-from ash_shared.message import LAST_SEQUENCE, Description, Facts, Kind, Message, Role
-from ash_shared.normalize import NORMALIZER_VERSION, Line, Normalizer
+from ash_shared.message import Description, Facts, Kind, Message, Role
+from ash_shared.normalize import Line, Normalizer
 from ash_shared.parse import PARSER_VERSION, parse_message_content
 
 T = TypeVar("T")
-
-_END = LAST_SEQUENCE + 1
 
 _LARGE = 256 * 1024
 """Characters of which the events are better derived in a thread."""
@@ -92,17 +90,8 @@ _WRITE = f"""
     WHERE id = %(session_id)b
 """  # noqa: S608  # a constant of Ash
 
-_COUNT = """
-    UPDATE session_counters
-    SET message_sequence = message_sequence + %(count)b, event_sequence = event_sequence + %(events)b,
-        normalizer_state = %(state)b,
-        normalizer_version = CASE message_sequence WHEN 0 THEN %(normalizer_version)b ELSE normalizer_version END
-    WHERE session_id = %(session_id)b
-"""
-
-_WRITE_EVENTS = f"WITH counted AS ({_COUNT}) {INSERT}"
-
-_READ = "SELECT id, role, kind, source, content, sequence, created_at FROM messages WHERE session_id = "
+_COLUMNS = "id, role, kind, source, content, sequence, created_at"
+_READ = f"SELECT {_COLUMNS} FROM messages WHERE session_id = "  # noqa: S608  # a constant of this module
 
 _PAGE = (
     _READ
@@ -113,31 +102,14 @@ _PAGE = (
       AND (%(type)b::text IS NULL OR %(type)b = ANY(block_types))
     """
 )
-MOST_IN_PAGE = 32 * 1024 * 1024
-"""Bytes of text: a page is not much larger, whatever its limit. Its last message may exceed it."""
 
 MOST_TOGETHER = 4 * 1024 * 1024
-"""The same where texts are read together: that takes ten times their size in memory, and where they are nothing but
+"""Bytes of texts that are read together: that takes ten times their size in memory, and where they are nothing but
 small blocks forty times."""
 
 
-def _bounded(order: str) -> str:
-    """The page in this order, cut where its texts exceed the bytes of a page; sizes are known without reading them."""
-    return f"""
-        SELECT id, role, kind, source, content, sequence, created_at
-        FROM (
-            SELECT *,
-                sum(octet_length(content)) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
-                    - octet_length(content) AS ahead
-            FROM ({_PAGE} ORDER BY {order} LIMIT %(limit)b) AS page
-        ) AS sized
-        WHERE ahead < %(bytes)b::bigint
-        ORDER BY {order}
-    """  # noqa: S608  # a constant of this module
-
-
-_FIRST = _bounded("sequence")
-_LAST = _bounded("sequence DESC")
+_FIRST = bounded(_COLUMNS, _PAGE)
+_LAST = bounded(_COLUMNS, _PAGE, "sequence DESC")
 _ONE = _READ + "%b AND sequence = %b"
 
 
@@ -189,9 +161,7 @@ class Page(TypedDict, total=False):
     """Only messages that have a block of this type."""
 
 
-_NO_LIMITS = {"after": 0, "before": _END, "limit": 100, "role": None, "type": None, "bytes": MOST_IN_PAGE}
-
-_ALLOWED = {"after": range(_END), "before": range(1, _END), "limit": range(1, 1001)}
+_NO_LIMITS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MOST_IN_PAGE}
 
 
 async def append(
@@ -236,7 +206,7 @@ async def list_lines(  # noqa: PLR0913  # one argument per bound
     session_id: UUID,
     *,
     after: int = 0,
-    before: int = _END,
+    before: int = END,
     limit: int,
     most_bytes: int = MOST_TOGETHER,
     kinds: Sequence[Kind] = ("message", "record"),
@@ -247,14 +217,9 @@ async def list_lines(  # noqa: PLR0913  # one argument per bound
     return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted})
 
 
-def may_go_on(found: Sequence[StoredMessage], limit: int) -> bool:
-    """Whether more may follow a page that was asked for with this limit."""
-    return len(found) == limit or sum(len(message.content) for message in found) * 4 >= MOST_IN_PAGE
-
-
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
     """Raises SessionNotFound or MessageNotFound."""
-    found = await _read(conn, _ONE, [session_id, min(max(0, sequence), _END)])
+    found = await _read(conn, _ONE, [session_id, min(max(0, sequence), END)])
     if not found:
         await get_session(conn, session_id)
         raise MessageNotFound
@@ -329,9 +294,8 @@ async def _lock(
     """The counters, which nobody else can change now, and what is stored already of these messages."""
     locked = await conn.execute(LOCK, [session_id])
     stored = await conn.execute(_STORED, [session_id, [message.id for message in messages]])
-    if not (counters := await locked.fetchone()):
-        raise SessionNotFound
-    return Counters(*counters), {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
+    counters = await counters_of(locked)
+    return counters, {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
 
 
 def _place(messages: Sequence[NewMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
@@ -394,18 +358,8 @@ async def _write_events(
         posted = "" if new else await last_posted(conn, session_id, last)
         events += ending(normalizer, session_id, last + len(new), posted)
     events = list(await with_free_ids(conn, session_id, events))
-    counted = {
-        "session_id": session_id,
-        "count": len(new),
-        "events": len(events),
-        "state": normalizer.state(),
-        "normalizer_version": NORMALIZER_VERSION,
-    }
-    if events:
-        written = {"last_event": counters.event_sequence, **await _aside(is_large, lambda: columns(events))}
-        await conn.execute(_WRITE_EVENTS, {**counted, **written})
-    else:
-        await conn.execute(_COUNT, counted)
+    written = await _aside(is_large, lambda: columns(events))
+    await write_events(conn, session_id, counters, written, normalizer.state(), messages=len(new))
 
 
 def _derived(
@@ -425,13 +379,10 @@ async def _aside(is_large: bool, work: Callable[[], T]) -> T:
 
 
 def _wanted(page: Page) -> dict[str, Any]:
-    named: dict[str, Any] = {name: value for name, value in page.items() if value is not None}
-    for name, allowed in _ALLOWED.items():
-        if name in named and named[name] not in allowed:
-            raise InvalidParameter(f"{name} is {allowed.start} to {allowed.stop - 1}")
-    check_text(named.get("role", ""), "role")
-    check_text(named.get("type", ""), "type")
-    return {**_NO_LIMITS, **named, "kinds": list(named.get("kinds", ("message", "record")))}
+    wanted = named(page)
+    check_text(wanted.get("role", ""), "role")
+    check_text(wanted.get("type", ""), "type")
+    return {**_NO_LIMITS, **wanted, "kinds": list(wanted.get("kinds", ("message", "record")))}
 
 
 async def _read(

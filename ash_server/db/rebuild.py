@@ -4,20 +4,23 @@ In one transaction: readers have the older reading until it commits, and then fo
 event is a `reset`. Posted events stay what they are and come again in their places.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 import msgspec
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
-from ash_server.db.events import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, with_free_ids
+from ash_server.db.derived import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, with_free_ids
+from ash_server.db.renewal import said_by_writer
 from ash_shared.message import Role
 from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Normalizer, read_line
+
+Row = TypeVar("Row")
 
 _FETCHED = 100
 _AT_ONCE = 500
@@ -133,9 +136,7 @@ class _Rebuild:
         await self._flush()
 
     async def _derive(self, message: _Message, now: int) -> None:
-        source = message.source if message.source_given else None
-        role = message.role if message.role_given else None
-        line = read_line(message.content, source, role)
+        line = read_line(message.content, *said_by_writer(message))
         self.messages += 1
         self._waiting += derive(self.normalizer, self._session_id, message.sequence, line, now)
         if len(self._waiting) >= _AT_ONCE:
@@ -171,18 +172,19 @@ class _Rebuild:
         self.written += len(new)
         self._waiting = []
 
-    async def _messages(self) -> AsyncGenerator[_Message, None]:
-        cursor = AsyncServerCursor[_Message](self._conn, "messages", row_factory=args_row(_Message))
-        cursor.itersize = _FETCHED
-        async with cursor:
-            await cursor.execute(_MESSAGES, [self._session_id], binary=True)
-            async for message in cursor:
-                yield message
+    def _messages(self) -> AsyncGenerator[_Message, None]:
+        return self._rows("messages", _Message, _MESSAGES, [self._session_id])
 
-    async def _others(self) -> AsyncGenerator[_Other, None]:
-        cursor = AsyncServerCursor[_Other](self._conn, "others", row_factory=args_row(_Other))
+    def _others(self) -> AsyncGenerator[_Other, None]:
+        return self._rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
+
+    async def _rows(
+        self, name: str, kind: Callable[..., Row], query: str, wanted: Sequence[Any]
+    ) -> AsyncGenerator[Row, None]:
+        """As they were before anything was rewritten, in bounded memory."""
+        cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
         cursor.itersize = _FETCHED
         async with cursor:
-            await cursor.execute(_OTHERS, [list(NOTED), self._session_id, self._last], binary=True)
-            async for other in cursor:
-                yield other
+            await cursor.execute(query, wanted, binary=True)
+            async for row in cursor:
+                yield row

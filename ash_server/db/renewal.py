@@ -5,16 +5,17 @@ Whether the writer said it is known of each message since schema 0002. Of older 
 source is known, and so does the source: an `unknown` one nobody said.
 """
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from ash_server.db.derived import lock
 from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.facts import RENEW, SessionFacts, facts_of
-from ash_server.errors import SessionNotFound
+from ash_server.db.pages import bounded
 from ash_shared.message import Description, Kind, Role
 from ash_shared.parse import PARSER_VERSION, describe_message
 
@@ -25,25 +26,10 @@ _SESSIONS_AT_ONCE = 1000
 _IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
 
-_LOCK = "SELECT message_sequence FROM session_counters WHERE session_id = %b FOR UPDATE"
-
-_PAGE = f"""
-    SELECT sequence, content, source, role, kind, block_types, parser_version, digest, role_given,
-        source_given
-    FROM (
-        SELECT *,
-            sum(octet_length(content)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
-                - octet_length(content) AS ahead
-        FROM (
-            SELECT * FROM messages
-            WHERE session_id = %b AND sequence > %b
-            ORDER BY sequence
-            LIMIT {_MOST_AT_ONCE}
-        ) AS page
-    ) AS sized
-    WHERE ahead < {_MOST_BYTES}
-    ORDER BY sequence
-"""  # noqa: S608  # two constants of this module
+_PAGE = bounded(
+    "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given",
+    "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b",
+)
 
 _DERIVE = """
     UPDATE messages
@@ -58,6 +44,19 @@ _DERIVE = """
 _FORGET_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
 
 _TELL = f"UPDATE sessions SET {RENEW} WHERE id = %(session_id)b"  # noqa: S608  # a constant of Ash
+
+
+class WrittenMessage(Protocol):
+    """What is stored of what a writer said, as `messages` has it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def role_given(self) -> bool | None: ...
+    @property
+    def source_given(self) -> bool | None: ...
 
 
 class Stored(NamedTuple):
@@ -124,7 +123,8 @@ async def reread(
     conn: AsyncConnection, session_id: UUID, after: int = 0
 ) -> AsyncGenerator[list[Reread], None]:
     """The messages of a session behind this sequence, read anew, some at a time."""
-    while stored := await _read(conn, [session_id, after]):
+    bounds = {"limit": _MOST_AT_ONCE, "bytes": _MOST_BYTES}
+    while stored := await _read(conn, {"session_id": session_id, "after": after, **bounds}):
         yield [_read_again(each) for each in stored]
         after = stored[-1].sequence
 
@@ -138,7 +138,7 @@ async def renew(conn: AsyncConnection, session_id: UUID) -> Renewed:
     work = _Renewal(conn, session_id)
     await work.renew_pages()
     async with conn.transaction():
-        await _lock(conn, session_id)
+        await lock(conn, session_id)
         await work.renew_pages()
         await conn.execute(_TELL, {"session_id": session_id, **work.told._asdict()})
     return Renewed(work.read, work.written)
@@ -168,7 +168,7 @@ class _Renewal:
 
     async def _write(self, page: Sequence[Reread]) -> None:
         async with self._conn.transaction():
-            await _lock(self._conn, self._session_id)
+            await lock(self._conn, self._session_id)
             await self._conn.execute(_DERIVE, {"session_id": self._session_id, **_columns(page)})
             sequences = [each.stored.sequence for each in page]
             await self._conn.execute(_FORGET_DRIFT, [self._session_id, sequences])
@@ -189,18 +189,19 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
 
 
 def _read_again(stored: Stored) -> Reread:
-    said = stored.source if stored.source_given is not False and stored.source != "unknown" else None
-    keeps_role = said is not None if stored.role_given is None else stored.role_given
-    now = describe_message(stored.content, said)
-    return Reread(stored, now._replace(role=stored.role) if keeps_role else now)
+    source, role = said_by_writer(stored)
+    now = describe_message(stored.content, source)
+    return Reread(stored, now if role is None else now._replace(role=role))
 
 
-async def _lock(conn: AsyncConnection, session_id: UUID) -> None:
-    if not await (await conn.execute(_LOCK, [session_id])).fetchone():
-        raise SessionNotFound
+def said_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
+    """The source and the role that the writer of a message named, where it did."""
+    source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
+    keeps_role = source is not None if stored.role_given is None else stored.role_given
+    return source, stored.role if keeps_role else None
 
 
-async def _read(conn: AsyncConnection, place: Sequence[Any]) -> list[Stored]:
+async def _read(conn: AsyncConnection, wanted: Mapping[str, Any]) -> list[Stored]:
     async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
-        await cursor.execute(_PAGE, place)
+        await cursor.execute(_PAGE, wanted)
         return await cursor.fetchall()

@@ -8,8 +8,9 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.events import Origin
+from ash_server.db.derived import Origin
 from ash_server.db.messages import StoredMessage, list_lines
+from ash_server.db.pages import bounded
 from ash_shared.message import Kind
 
 _MOST_ENTRIES = 1000
@@ -33,27 +34,19 @@ _PLACE = """
     ORDER BY sequence DESC LIMIT 1
 """
 
-_WITHIN = """
-    SELECT sequence, message_sequence, origin, kind, content
-    FROM (
-        SELECT *,
-            sum(octet_length(content)) OVER (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
-                - octet_length(content) AS ahead
-        FROM (
-            SELECT event.sequence, message_sequence, origin, kind, event.content
-            FROM events AS event
-            LEFT JOIN messages ON origin = 'line'
-              AND messages.session_id = event.session_id AND messages.sequence = message_sequence
-            WHERE event.session_id = %(session_id)b
-              AND event.sequence > %(after)b AND event.sequence <= %(last)b
-              AND type = ANY(%(types)b)
-              AND NOT (%(loose)b AND origin = 'line' AND kind <> 'chunk')
-            ORDER BY event.sequence LIMIT %(limit)b
-        ) AS within
-    ) AS sized
-    WHERE ahead < %(bytes)b::bigint
-    ORDER BY sequence
-"""
+_WITHIN = bounded(
+    "sequence, message_sequence, origin, kind, content",
+    """
+    SELECT event.sequence, message_sequence, origin, kind, event.content
+    FROM events AS event
+    LEFT JOIN messages ON origin = 'line'
+      AND messages.session_id = event.session_id AND messages.sequence = message_sequence
+    WHERE event.session_id = %(session_id)b
+      AND event.sequence > %(after)b AND event.sequence <= %(last)b
+      AND type = ANY(%(types)b)
+      AND NOT (%(loose)b AND origin = 'line' AND kind <> 'chunk')
+    """,
+)
 
 
 class Place(NamedTuple):

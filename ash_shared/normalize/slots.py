@@ -208,8 +208,7 @@ def tell(log: Log, slot: Slot, more: Block | None = None) -> None:
     response, block = log.state.response(slot.lane), _block_of(slot)
     response.told.append(slot.name)
     assembled.note(response, [block])
-    if log.state.sent is not None:
-        note_sent(log.state, "assistant", block)
+    note_sent(log.state, "assistant", block)
     beside = {**slot.more, **(more or {})}
     if slot.text:
         beside.pop("redacted", None)

@@ -7,15 +7,7 @@ from ash_shared.blocks import Block
 from ash_shared.normalize import digests
 from ash_shared.normalize.state import MOST_ADDED_UP, MOST_USAGES, State, Turn
 from ash_shared.steps import Part
-
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "total_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-    "reasoning_tokens",
-)
+from ash_shared.wire import TOKEN_COUNTS
 
 
 def count(turn: Turn, key: str, usage: Block) -> None:
@@ -30,7 +22,7 @@ def count(turn: Turn, key: str, usage: Block) -> None:
         oldest = next(name for name in turn.usage if name)
         counts = turn.usage.pop(oldest)
         _add_up(turn, counts)
-        added = {**turn.added_up, digests.of_text(oldest): [counts.get(name, 0) for name in _COUNTS]}
+        added = {**turn.added_up, digests.of_text(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS]}
         turn.added_up = dict(list(added.items())[-MOST_ADDED_UP:])
 
 
@@ -44,7 +36,9 @@ def _take_back(turn: Turn, digest: str) -> None:
     if told is not None:
         added = turn.usage[""]
         less = {
-            name: added[name] - count for name, count in zip(_COUNTS, told, strict=False) if name in added
+            name: added[name] - count
+            for name, count in zip(TOKEN_COUNTS, told, strict=False)
+            if name in added
         }
         turn.usage[""] = {**added, **less}
 

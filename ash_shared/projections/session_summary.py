@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from ash_shared.message import StandardTokenUsage
 from ash_shared.projections._log import Event, Events, count_turns, is_main, standing, wire_events
+from ash_shared.wire import TOKEN_COUNTS
 
 _LONGEST = 200
 
@@ -211,16 +212,6 @@ def _spent(log: list[Event]) -> dict[str, Any]:
     costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
     spent: dict[str, Any] = {"costUsd": sum(costs)} if costs else {}
     if usages:
-        told = [key for key in _COUNTS if any(usage.get(key) is not None for usage in usages)]
+        told = [key for key in TOKEN_COUNTS if any(usage.get(key) is not None for usage in usages)]
         spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in told}
     return spent
-
-
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "total_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-    "reasoning_tokens",
-)

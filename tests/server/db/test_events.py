@@ -390,3 +390,17 @@ async def test_sessions_of_an_older_schema_are_found_and_rebuilt(
     await rebuild_events(connection, session_id)
     assert await outdated_sessions(connection) == []
     assert [name for _, _, name in await told(connection, session_id)][1:] == [each[2] for each in TOLD]
+
+
+async def test_what_is_added_to_such_a_session_does_not_make_it_current(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, *LINES)
+    await connection.execute("DELETE FROM events")
+    await connection.execute("UPDATE session_counters SET event_sequence = 0, normalizer_version = NULL")
+
+    await append_events(connection, session_id, [posted("e-1", "turn_end")])
+    await store(connection, session_id, ANSWER.replace("u-4", "u-5"))
+    await end_session(connection, session_id)
+
+    assert await outdated_sessions(connection) == [session_id]

@@ -11,7 +11,6 @@ from psycopg import AsyncConnection
 from ash_server.db.engine import connect
 from ash_server.db.events import Appended
 from ash_server.db.messages import (
-    MOST_IN_PAGE,
     NewMessage,
     Page,
     StoredMessage,
@@ -19,10 +18,10 @@ from ash_server.db.messages import (
     get_contents,
     get_message,
     list_messages,
-    may_go_on,
     stream_messages,
     to_message,
 )
+from ash_server.db.pages import MOST_IN_PAGE, may_go_on
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     AshError,
