@@ -74,6 +74,8 @@ class UserText(_Wire):
 
     text: str
     """Its text blocks, joined by blank lines."""
+    visible_text: str | MISSING = MISSING
+    """The text without what a tool wrapped into it in the user's name; empty where nothing else is there."""
     content: list[MessageContent] | MISSING = MISSING
     """All its blocks, where there is more than one text."""
     synthetic: bool | MISSING = MISSING

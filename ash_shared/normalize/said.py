@@ -9,6 +9,7 @@ from ash_shared.normalize import calls, turns, twins
 from ash_shared.normalize.log import Log
 from ash_shared.normalize.state import MOST_HELD, Call, Held, Place
 from ash_shared.steps import Part, Speaker, Whole
+from ash_shared.visibility import is_system_message, visible_text
 
 _OF_TEXT = ("phase", "variant", "citations", "stopReason")
 _UNCOVERED = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
@@ -93,7 +94,8 @@ def of_user(  # one argument per thing that is known of it
     if blocks and all(block.get("variant") == "summary" for block in blocks):
         log.emit("summary", {"text": "\n\n".join(texts)})
     elif blocks:
-        payload: Block = {"text": "\n\n".join(texts), **pick(more, "sidechain")}
+        text = "\n\n".join(texts)
+        payload: Block = {"text": text, **_typed(text), **pick(more, "sidechain")}
         if len(blocks) > 1 or not texts:
             payload["content"] = blocks
         if synthetic:
@@ -103,6 +105,12 @@ def of_user(  # one argument per thing that is known of it
             log.state.streamed = None
             turns.prompted(log) if is_prompt else turns.ensured(log)
         log.emit("user_message", payload, Place(lane))
+
+
+def _typed(text: str) -> Block:
+    """What a person typed of it, where a tool wrapped something around it."""
+    typed = "" if is_system_message(text) else visible_text(text)
+    return {} if typed == text else {"visibleText": typed}
 
 
 def of_system(log: Log, text: str, variant: str | None) -> None:

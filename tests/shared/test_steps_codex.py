@@ -610,7 +610,7 @@ ROLLOUT: dict[str, Case] = {
         [
             START,
             ("system_message", {"text": "Be brief.", "variant": "instructions"}),
-            ("user_message", {"text": ENVIRONMENT, "synthetic": True}),
+            ("user_message", {"text": ENVIRONMENT, "visibleText": "", "synthetic": True}),
             prompt("List."),
             thought("One."),
             thought("Two."),
@@ -623,7 +623,7 @@ ROLLOUT: dict[str, Case] = {
     "what the program writes in the person's name begins no turn": (
         [says("user", ENVIRONMENT), says("user", "# AGENTS.md instructions for /tmp\n\nBe kind.")],
         [
-            ("user_message", {"text": ENVIRONMENT, "synthetic": True}),
+            ("user_message", {"text": ENVIRONMENT, "visibleText": "", "synthetic": True}),
             ("user_message", {"text": "# AGENTS.md instructions for /tmp\n\nBe kind.", "synthetic": True}),
         ],
     ),
@@ -678,7 +678,11 @@ ROLLOUT: dict[str, Case] = {
         [
             (
                 "user_message",
-                {"text": "<user_instructions>\n\nBe kind.\n\n</user_instructions>", "synthetic": True},
+                {
+                    "text": "<user_instructions>\n\nBe kind.\n\n</user_instructions>",
+                    "visibleText": "",
+                    "synthetic": True,
+                },
             ),
             START,
             prompt("List."),
@@ -765,7 +769,11 @@ ROLLOUT: dict[str, Case] = {
             *CANCELLED,
             (
                 "user_message",
-                {"text": "<turn_aborted>\nThe user interrupted.\n</turn_aborted>", "synthetic": True},
+                {
+                    "text": "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
+                    "visibleText": "",
+                    "synthetic": True,
+                },
             ),
         ],
     ),
@@ -853,7 +861,11 @@ ROLLOUT: dict[str, Case] = {
             *(START, prompt("Plan.")),
             (
                 "user_message",
-                {"text": '<hook_prompt hook_run_id="h">Careful.</hook_prompt>', "synthetic": True},
+                {
+                    "text": '<hook_prompt hook_run_id="h">Careful.</hook_prompt>',
+                    "visibleText": "",
+                    "synthetic": True,
+                },
             ),
             *(thought("One."), thought("Two."), USED, result("c1", "a.txt\n", exitCode=0)),
             *(reply("So.", phase="final_answer"), reply("1. Sow.", variant="plan")),

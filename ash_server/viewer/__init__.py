@@ -1,0 +1,97 @@
+"""The viewer: files that browsers load, under an address that holds their digest and so may be kept for ever."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
+
+STYLES = ("tokens", "icons", "chat", "page", "sessions", "print")
+"""In the order in which they count."""
+
+_MEDIA_TYPES: Mapping[str, str] = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+
+
+class Asset(NamedTuple):
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Viewer:
+    """All of its files, as they were at one time."""
+
+    digest: str
+    assets: Mapping[str, Asset]
+    """By the path below the folder: what a browser may ask for."""
+    shells: Mapping[str, Template]
+    """The pages by their names, which the server fills in."""
+
+    @property
+    def root(self) -> str:
+        return f"/viewer/{self.digest}"
+
+    def shell(self, name: str, **texts: str) -> str:
+        """A page with these texts in their places."""
+        links = "\n".join(f'<link rel="stylesheet" href="{self.root}/styles/{each}.css">' for each in STYLES)
+        filled = {key: escape(text) for key, text in texts.items()}
+        return self.shells[name].substitute(filled, viewer=self.root, styles=links)
+
+
+class _File(NamedTuple):
+    path: str
+    changed: int
+    size: int
+
+
+def viewer() -> Viewer:
+    """The files as they are now: who works on them needs no new server."""
+    return _read(tuple(sorted(_files(FOLDER))))
+
+
+def _files(folder: Path) -> Iterator[_File]:
+    """No link is followed, and nothing is hidden, so that nothing else than the viewer is served."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        for name in names:
+            path = Path(where, name)
+            if (
+                (path.suffix in _MEDIA_TYPES or path.suffix == ".html")
+                and name[0] != "."
+                and not path.is_symlink()
+            ):
+                stat = path.stat()
+                yield _File(path.relative_to(folder).as_posix(), stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read(files: tuple[_File, ...]) -> Viewer:
+    contents = {file.path: (FOLDER / file.path).read_bytes() for file in files}
+    whole = sha256()
+    for path, content in contents.items():
+        whole.update(f"{path}\0{len(content)}\0".encode() + content)
+    suffixes = {path: Path(path).suffix for path in contents}
+    return Viewer(
+        digest=whole.hexdigest()[:16],
+        assets={
+            path: Asset(_MEDIA_TYPES[suffixes[path]], content)
+            for path, content in contents.items()
+            if suffixes[path] in _MEDIA_TYPES
+        },
+        shells={
+            path.removesuffix(".html"): Template(content.decode())
+            for path, content in contents.items()
+            if suffixes[path] == ".html"
+        },
+    )

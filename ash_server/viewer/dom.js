@@ -1,0 +1,47 @@
+/** An element with these attributes and children. Strings are text; what is false, null or undefined is left out. */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== undefined && child !== null && child !== false));
+  return element;
+}
+
+/**
+ * Makes an element what a fresh one is, and leaves alone what is alike: the person's selection, focus, and what was
+ * opened by hand stay where they are.
+ */
+export function become(element, fresh) {
+  const isOpen = element.open;
+  [...element.getAttributeNames()].forEach((name) => element.removeAttribute(name));
+  [...fresh.attributes].forEach(({ name, value }) => element.setAttribute(name, value));
+  if (isOpen !== undefined) element.open = isOpen;
+  place(element, becoming([...element.childNodes], [...fresh.childNodes]));
+}
+
+function becoming(before, after) {
+  return after.map((fresh, place) => {
+    const old = before[place];
+    if (old?.isEqualNode(fresh)) return old;
+    if (old?.nodeType === Node.ELEMENT_NODE && old.tagName === fresh.tagName) {
+      become(old, fresh);
+      return old;
+    }
+    return fresh;
+  });
+}
+
+/** Gives an element these children, in this order, with as few moves as an order that mostly holds needs. */
+export function place(parent, children) {
+  let at = parent.firstChild;
+  for (const child of children) {
+    if (child === at) at = at.nextSibling;
+    else parent.insertBefore(child, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}

@@ -1,0 +1,290 @@
+/**
+ * What the events of a session say together: turns, and the items in them. No DOM, no clock, no requests.
+ *
+ * A log is a function of the set of its events. In which order they come, whether one comes twice, and where a stream
+ * was cut into chunks makes no difference, so that live, replay and pages that come from the end give the same.
+ */
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** @typedef {{sequence?: number, id: string, type: string, timestamp: number, turnId?: string, responseId?: string,
+ *   recordId?: string, messageSequence?: number, payload: any}} ChatEvent */
+
+/**
+ * One thing to show. `seq` is its place, `event` the one that it is called by, `state` of calls and turns alone.
+ * @typedef {{key: string, kind: string, seq: number, event: ChatEvent, parent?: string, [more: string]: any}} Item
+ */
+
+export class Log {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.floor = 0;
+    this.last = 0;
+    this.events = new Map();
+    this.strands = new Map();
+    this.turns = new Map();
+    this.retractions = [];
+    this.dirty = new Set();
+  }
+
+  /** Whether it is new. */
+  add(event) {
+    const seq = event.sequence ?? this.last + 1;
+    const name = event.sequence ?? event.id;
+    if (seq < this.floor || this.events.has(name)) return false;
+    this.events.set(name, event);
+    this.last = Math.max(this.last, seq);
+    const known = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : alone("raw");
+    known(this, event, seq);
+    return true;
+  }
+
+  /** What changed since it was asked last: each strand folded anew gives the items that it has now. */
+  changes() {
+    const changed = [...this.dirty];
+    this.dirty = new Set();
+    return changed.map((strand) => {
+      const before = strand.items;
+      strand.items = strand.fold(strand);
+      return { before, now: strand.items };
+    });
+  }
+
+  /** The call that a subagent's item belongs to, as far as it is known. */
+  callOf(item) {
+    const calls = this.strands.get(`tool\0${item.parent}`)?.items ?? [];
+    return calls.findLast((call) => call.seq < item.seq) ?? calls[0];
+  }
+
+  /** The ids of the events that later ones take back. */
+  revoked() {
+    return this.retractions.length ? standing(inOrder(this.events.values())) : new Set();
+  }
+
+  turn(event, seq) {
+    const id = event.turnId;
+    if (id === undefined) return;
+    const turn = this.turns.get(id) ?? { id, first: NEVER, last: 0 };
+    turn.first = Math.min(turn.first, seq);
+    turn.last = Math.max(turn.last, seq);
+    this.turns.set(id, turn);
+    return turn;
+  }
+
+  strand(key, fold) {
+    const strand = this.strands.get(key) ?? { key, fold, entries: [], items: [] };
+    this.strands.set(key, strand);
+    this.dirty.add(strand);
+    return strand;
+  }
+
+  restart(seq) {
+    if (seq <= this.floor) return;
+    const later = [...this.events.values()].filter((event) => (event.sequence ?? seq) > seq);
+    this.clear();
+    this.floor = seq;
+    this.last = seq;
+    this.wasRestarted = true;
+    later.forEach((event) => this.add(event));
+  }
+}
+
+// What is told in pieces. Pieces that lie before a whole are in it: only those behind the last one are kept.
+
+const WHOLES = {
+  assistant_done: "text",
+  thinking_done: "thinking",
+  audio_done: "speech",
+};
+
+function streamed(kind) {
+  return (log, event, seq) => {
+    log.turn(event, seq);
+    const { parentToolCallId: parent } = event.payload;
+    const strand = log.strand([kind, event.turnId, event.responseId, parent].join("\0"), foldStream);
+    strand.kind = kind;
+    insert(strand.entries, { event, seq });
+    const whole = strand.entries.findLastIndex((entry) => entry.event.type in WHOLES);
+    strand.entries = strand.entries.filter((entry, place) => place >= whole || entry.event.type in WHOLES);
+  };
+}
+
+function foldStream({ key, kind, entries }) {
+  const wholes = entries.filter((entry) => entry.event.type in WHOLES);
+  const pieces = entries.slice(wholes.length);
+  const items = wholes.map(({ event, seq }) => ({ ...of(kind, event, seq), text: event.payload.text }));
+  if (pieces.length) {
+    const [{ event, seq }] = pieces;
+    const text = pieces.map((piece) => piece.event.payload.text ?? "").join("");
+    items.push({ ...of(kind, event, seq), key: `${key}\0open`, text, isOpen: true });
+  }
+  return items;
+}
+
+// A call and what came of it. One id may be used again: each call takes what follows it.
+
+function ofCall(log, event, seq) {
+  log.turn(event, seq);
+  insert(log.strand(`tool\0${event.payload.toolCallId}`, foldCalls).entries, { event, seq });
+}
+
+function foldCalls({ key, entries }) {
+  const items = [];
+  let last;
+  for (const { event, seq } of entries) {
+    const begins = event.type === "tool_call" || event.type === "tool_input_chunk";
+    if (!last || (begins && (last.call || last.results.length))) {
+      last = { ...of("tool", event, seq), key: `${key}\0${items.length}`, input: "", output: [], results: [] };
+      items.push(last);
+    }
+    TAKES[event.type](last, event, seq);
+  }
+  return items;
+}
+
+const TAKES = {
+  tool_call: (item, event, seq) => Object.assign(item, of("tool", event, seq), { key: item.key, call: event }),
+  tool_input_chunk: (item, event) => (item.input += event.payload.chunk),
+  tool_output_chunk: (item, event) => item.output.push(event.payload),
+  tool_result: (item, event) => item.results.push(event),
+};
+
+// Messages to other agents and their answers.
+
+function ofAgent(log, event, seq) {
+  log.turn(event, seq);
+  insert(log.strand(`agent\0${event.payload.messageId}`, foldAgents).entries, { event, seq });
+}
+
+function foldAgents({ key, entries }) {
+  const sent = entries.find(({ event }) => event.type === "agent_message");
+  const { event, seq } = sent ?? entries[0];
+  const answers = entries.filter((entry) => entry.event.type === "agent_callback").map((entry) => entry.event);
+  return [{ ...of("agent", event, seq), key, message: sent?.event, answers }];
+}
+
+// What stands for itself.
+
+function alone(kind) {
+  return (log, event, seq) => {
+    log.turn(event, seq);
+    const strand = log.strand(`event\0${seq}`, foldAlone);
+    strand.kind = kind;
+    strand.entries = [{ event, seq }];
+  };
+}
+
+function foldAlone({ key, kind, entries: [{ event, seq }] }) {
+  return [{ ...of(kind, event, seq), key }];
+}
+
+function of(kind, event, seq) {
+  return { key: `${kind}\0${seq}`, kind, seq, event, parent: event.payload?.parentToolCallId };
+}
+
+function begins(log, event, seq) {
+  const turn = log.turn(event, seq);
+  if (turn) turn.start = event;
+}
+
+function ends(log, event, seq) {
+  const turn = log.turn(event, seq);
+  if (turn) turn.end = event;
+}
+
+function interrupts(log, event, seq) {
+  alone("interrupt")(log, event, seq);
+  const turn = log.turn(event, seq);
+  if (turn) turn.interrupt = event;
+}
+
+function retracts(log, event, seq) {
+  alone("retraction")(log, event, seq);
+  log.retractions.push(event);
+}
+
+const HANDLERS = {
+  turn_start: begins,
+  turn_end: ends,
+  user_message: alone("user"),
+  user_audio: alone("user"),
+  assistant_chunk: streamed("text"),
+  assistant_done: streamed("text"),
+  thinking_chunk: streamed("thinking"),
+  thinking_done: streamed("thinking"),
+  tool_call: ofCall,
+  tool_input_chunk: ofCall,
+  tool_output_chunk: ofCall,
+  tool_result: ofCall,
+  agent_message: ofAgent,
+  agent_callback: ofAgent,
+  agent_switch: alone("switch"),
+  interrupt: interrupts,
+  error: alone("error"),
+  audio_chunk: streamed("speech"),
+  audio_done: streamed("speech"),
+  summary: alone("summary"),
+  system_message: alone("notice"),
+  retraction: retracts,
+  raw: alone("raw"),
+  reset: (log, _, seq) => log.restart(seq),
+};
+
+/** Entries are kept in the order of the session, wherever they come from; nearly all come at the end. */
+function insert(entries, entry) {
+  let place = entries.length;
+  while (place > 0 && entries[place - 1].seq > entry.seq) place--;
+  entries.splice(place, 0, entry);
+}
+
+function inOrder(events) {
+  return [...events].sort((one, other) => (one.sequence ?? NEVER) - (other.sequence ?? NEVER));
+}
+
+const SAID = new Set(["agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"]);
+
+/** As the projections decide it (ash_shared/projections/_log.py): names, a record and all behind it, or last turns. */
+function standing(events) {
+  const revoked = new Set();
+  let left = [];
+  const cut = (place) => {
+    left.slice(place).forEach((event) => revoked.add(event.id));
+    left = left.slice(0, place);
+  };
+  for (const event of events) {
+    if (event.type !== "retraction") {
+      left.push(event);
+      continue;
+    }
+    const { eventIds = [], messageIds = [], fromMessageId, turns = 0 } = event.payload;
+    const names = new Set(messageIds);
+    eventIds.forEach((id) => revoked.add(id));
+    left.filter((each) => names.has(each.recordId) || names.has(each.responseId)).forEach(({ id }) => revoked.add(id));
+    if (fromMessageId !== undefined) {
+      cut(Math.max(0, left.findIndex((each) => [each.recordId, each.responseId].includes(fromMessageId))));
+    }
+    if (turns > 0) cut(beginOfTurn(left, turns));
+  }
+  return revoked;
+}
+
+/** Where the last so many turns begin in which something was said. */
+function beginOfTurn(events, turns) {
+  const begun = [];
+  const seen = new Set();
+  let hasSaid = true;
+  events.forEach((event, place) => {
+    if (event.turnId !== undefined && !seen.has(event.turnId)) {
+      seen.add(event.turnId);
+      if (!hasSaid) begun.pop();
+      begun.push(place);
+      hasSaid = false;
+    }
+    hasSaid ||= SAID.has(event.type);
+  });
+  if (!hasSaid) begun.pop();
+  return begun.at(-turns) ?? 0;
+}

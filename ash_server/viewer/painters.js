@@ -1,0 +1,213 @@
+/** Each kind of item as an element: a look-up in a table, and one small function for each. */
+import { blocks } from "./blocks.js";
+import { el } from "./dom.js";
+import { jsonView } from "./json-view.js";
+import { markdown } from "./markdown.js";
+import { counted } from "./numbers.js";
+import { clockTime } from "./time.js";
+import { toolCall } from "./tools/index.js";
+
+const LONG_TEXT = 2000;
+const LONG_LINES = 24;
+const GIST = 160;
+
+/** The element of an item, with what permalinks, filters and pairing need to know of it. */
+export function paint(item, context) {
+  const { name = "div", kind, data = {}, children } = (PAINTERS[item.kind] ?? raw)(item, context);
+  const { event } = item;
+  const attributes = {
+    class: kind,
+    id: `e-${event.id}`,
+    "data-event-id": event.id,
+    "data-seq": item.seq,
+    "data-retracted": context.isRevoked,
+    "data-sidechain": event.payload?.sidechain,
+    ...data,
+  };
+  return el(name, attributes, ...children);
+}
+
+const PAINTERS = {
+  user,
+  text,
+  thinking,
+  speech,
+  tool: toolCall,
+  agent,
+  switch: agentSwitch,
+  notice,
+  summary,
+  error,
+  interrupt,
+  retraction,
+  raw,
+};
+
+function user({ event }) {
+  const { payload, type, timestamp } = event;
+  const said = type === "user_audio" ? payload.transcription : payload.text;
+  const shown = payload.visibleText ?? said;
+  const others = (payload.content ?? []).filter((block) => block.type !== "text");
+  const isHidden = shown.trim() === "" && said !== "" && !others.length;
+  const data = { "data-block": isHidden || payload.synthetic ? "system" : "text", "data-hidden": isHidden };
+  if (payload.synthetic || isHidden) return { name: "details", kind: "user-message", ...added(said, others, data) };
+  return {
+    kind: "user-message",
+    data: { ...data, "data-long": isLong(shown) },
+    children: [
+      el("span", { class: "said-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
+      shown.trim() !== "" && el("div", { class: "text", dir: "auto" }, markdown(shown, { breaks: true })),
+      ...blocks(others),
+      said !== shown && wrapped(said),
+    ],
+  };
+}
+
+/** What a tool wrote in the name of the user: one line, until somebody wants it. */
+function added(said, others, data) {
+  const line = said.trim().split("\n", 1)[0].slice(0, GIST);
+  return {
+    data: { ...data, "data-synthetic": true },
+    children: [
+      el("summary", {}, "Added by the tool", line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
+      el("pre", { class: "text", dir: "auto", tabindex: 0 }, said),
+      ...blocks(others),
+    ],
+  };
+}
+
+function isLong(text) {
+  return text.length > LONG_TEXT || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
+}
+
+function wrapped(said) {
+  return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, said));
+}
+
+function text({ event, text, isOpen }) {
+  const { variant, phase, partial, content = [], stopReason } = event.payload;
+  const others = content.filter((block) => block.type !== "text");
+  return {
+    kind: "assistant-text",
+    data: {
+      "data-block": "text",
+      "data-variant": variant,
+      "data-phase": phase,
+      "data-partial": partial,
+      "data-streaming": isOpen,
+    },
+    children: [
+      ...markdown(text).childNodes,
+      ...blocks(others),
+      stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
+    ],
+  };
+}
+
+function thinking({ event, text, isOpen }) {
+  const words = text.split(/\s+/).filter(Boolean).length;
+  const told = event.payload.redacted || !words ? "Thought, without telling what" : `Thought · ${counted(words, "word")}`;
+  return {
+    name: "details",
+    kind: "thinking",
+    data: { "data-block": "thinking", "data-streaming": isOpen },
+    children: [el("summary", {}, isOpen ? "Thinking" : told), words > 0 && el("div", { class: "text" }, markdown(text))],
+  };
+}
+
+function speech({ event, isOpen }) {
+  const { durationMs } = event.payload;
+  const told = isOpen || durationMs === undefined ? "Speaks" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
+  return { kind: "speech", data: { "data-block": "text", "data-streaming": isOpen }, children: [told] };
+}
+
+function agent({ event, message, answers }, { hrefOf }) {
+  const answer = answers.at(-1);
+  const name = message?.payload.targetAgentId ?? answer?.payload.fromAgentId ?? "another agent";
+  const session = message?.payload.targetSessionId ?? answer?.payload.fromSessionId;
+  const href = session !== undefined && hrefOf?.(session);
+  return {
+    kind: answers.length ? "agent-message resolved" : "agent-message",
+    data: { "data-message-id": event.payload.messageId, "data-block": "agent" },
+    children: [
+      el("span", { class: "agent-name" }, href ? el("a", { href }, name) : name),
+      message && el("div", { class: "agent-task" }, markdown(message.payload.message)),
+      ...answers.map((each) =>
+        el("div", { class: "agent-result", "data-event-id": each.id }, markdown(each.payload.result)),
+      ),
+    ],
+  };
+}
+
+function agentSwitch({ event }) {
+  const { fromAgentId, toAgentId } = event.payload;
+  return { kind: "agent-switch", data: { "data-block": "system" }, children: [`${fromAgentId} hands over to ${toAgentId}`] };
+}
+
+function notice({ event }) {
+  const { text, variant } = event.payload;
+  return {
+    kind: "notice",
+    data: { "data-block": "system", "data-variant": variant },
+    children: [el("pre", { class: "text", dir: "auto" }, text)],
+  };
+}
+
+function summary({ event }) {
+  const { text } = event.payload;
+  return {
+    name: "details",
+    kind: "summary",
+    data: { "data-block": "system" },
+    children: [el("summary", {}, "What was said before was summarised"), el("div", { class: "text" }, markdown(text))],
+  };
+}
+
+function error({ event }) {
+  const { code, message, details } = event.payload;
+  return {
+    kind: "error-banner",
+    data: { "data-block": "error", role: "note" },
+    children: [
+      el("strong", {}, code === "error" ? "Error" : code),
+      el("span", { class: "text", dir: "auto" }, message),
+      details !== undefined && jsonView(details),
+    ],
+  };
+}
+
+const REASONS = {
+  user_cancel: "Stopped by the user",
+  timeout: "Stopped: it took too long",
+  error: "Broken off",
+};
+
+function interrupt({ event }) {
+  const { reason } = event.payload;
+  return { kind: "interrupt", data: { "data-block": "error" }, children: [REASONS[reason] ?? `Stopped: ${reason}`] };
+}
+
+function retraction({ event }) {
+  const { reason } = event.payload;
+  const told = "What was said before was taken back";
+  return {
+    kind: "retraction",
+    data: { "data-block": "system" },
+    children: [reason === undefined ? told : `${told}: ${reason}`],
+  };
+}
+
+function raw({ event }) {
+  const isRecord = event.type === "raw";
+  const value = isRecord ? event.payload.raw : event.payload;
+  const name = isRecord ? `${event.payload.source} · ${typeOf(value)}` : event.type;
+  return {
+    kind: "raw",
+    data: { "data-block": "raw" },
+    children: [el("span", { class: "raw-type" }, `Not recognised: ${name}`), jsonView(value)],
+  };
+}
+
+function typeOf(value) {
+  return typeof value?.type === "string" ? value.type : Array.isArray(value) ? "list" : typeof value;
+}
