@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test check bench bench-smoke openapi requirements clean
+.PHONY: help env demo test check bench bench-smoke openapi screenshots requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,7 +23,7 @@ help:  ## list the targets
 
 env: .venv/.dev  ## set up the development environment
 
-demo: .venv/.server  ## start Ash with sample sessions and print its addresses
+demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
 test: .venv/.dev  ## run every test, on a real PostgreSQL
@@ -36,6 +36,9 @@ check: .venv/.dev  ## lint, format and types
 
 openapi: .venv/.dev  ## write openapi/openapi.json and the TypeScript types made from it
 	@sh openapi/generate.sh
+
+screenshots: .venv/.dev  ## take the pictures of the viewer in docs/screenshots anew (needs Chromium)
+	@$(BIN)/python -m tests.viewer.screenshots
 
 bench: .venv-bench/.bench  ## measure Ash beside its peers and write benchmarks/RESULTS.md
 	@.venv-bench/bin/python -m benchmarks

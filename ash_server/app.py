@@ -1,7 +1,7 @@
 """The server: the one place where its parts are put together."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from litestar import Litestar
@@ -18,19 +18,25 @@ from ash_server.api.export import ExportController
 from ash_server.api.headers import add_headers
 from ash_server.api.health import Health, HealthController
 from ash_server.api.messages import AppendedMessages, MessageController, MessagePage, NewMessage
+from ash_server.api.pages import AssetController, PageController
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.pool import provide_pool
 from ash_server.api.problems import HANDLERS, Problem
 from ash_server.api.projections import ProjectedMessages, ProjectionController
+from ash_server.api.search import SearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.standard import StandardMessageController, StandardMessagePage
 from ash_server.api.stream import Frame, Refusals, StreamController
+from ash_server.api.watching import WatchController
 from ash_server.api.writers import SessionWriters, provide_writers
+from ash_server.board import Board
 from ash_server.db.drift import DriftReport
 from ash_server.db.engine import open_pool
+from ash_server.db.search import SearchPage, SearchResult
 from ash_server.db.sessions import Session, SessionPage
 from ash_server.live import Hub
 from ash_server.openapi import DocumentConfig, ModelNames
+from ash_server.searching import Indexer
 from ash_server.settings import Settings
 from ash_shared.execution import ExecutionResponse
 from ash_shared.message import Message, Reading
@@ -38,16 +44,20 @@ from ash_shared.projections import SessionSummary
 
 _ROUTES = (
     SessionController,
+    WatchController,
     MessageController,
     StandardMessageController,
     EventController,
     StreamController,
     ProjectionController,
     ExportController,
+    SearchController,
     DriftController,
     ParseController,
     HealthController,
     DocumentController,
+    PageController,
+    AssetController,
 )
 
 _MODELS = (
@@ -68,6 +78,8 @@ _MODELS = (
     Problem,
     ProjectedMessages,
     Reading,
+    SearchPage,
+    SearchResult,
     Session,
     SessionPage,
     SessionPatch,
@@ -78,7 +90,11 @@ _MODELS = (
 _EXPORTS_AT_ONCE = 4
 
 
-def create_app(settings: Settings, *, database_url: str) -> Litestar:
+Beside = Callable[[Litestar], AbstractAsyncContextManager[None]]
+"""What runs beside the server, from when its database is open until it ends."""
+
+
+def create_app(settings: Settings, *, database_url: str, beside: Beside | None = None) -> Litestar:
     """It begins to serve whether the database answers or not, and is ready (`/health/ready`) once it does."""
     app = Litestar(
         route_handlers=_ROUTES,
@@ -89,7 +105,7 @@ def create_app(settings: Settings, *, database_url: str) -> Litestar:
         },
         exception_handlers=HANDLERS,
         before_send=[add_headers],
-        lifespan=[lambda app: _database(app, database_url)],
+        lifespan=[lambda app: _database(app, database_url), *([beside] if beside else ())],
         state=State({"settings": settings}),
         openapi_config=DocumentConfig(_MODELS),
         plugins=[ModelNames(), PydanticPlugin(prefer_alias=True)],
@@ -115,9 +131,11 @@ def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
             open_pool(url) as pool,
             open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool,
             Hub(url, pool) as hub,
+            Indexer(hub, pool) as indexer,
+            Board(hub) as board,
         ):
-            writers = SessionWriters(pool)
-            app.state.update({"pool": pool, "export_pool": export_pool, "hub": hub, "writers": writers})
+            lent = {"pool": pool, "export_pool": export_pool, "writers": SessionWriters(pool)}
+            app.state.update({**lent, "hub": hub, "indexer": indexer, "board": board})
             yield
 
     return opened()

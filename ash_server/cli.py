@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 KINDS = ("message", "record", "chunk")
 ROLES = ("user", "assistant", "system", "tool")
+PLACES = ("said", "conversation", "results", "everything")
 BLOCK_TYPES = ("text", "thinking", "tool_use", "tool_result", "image", "file", "raw")
 
+_OF_EACH_SESSION = 3
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -70,11 +72,13 @@ def ash() -> None:
 @host_option
 @port_option
 def demo(host: str | None, port: int | None) -> None:
-    """Start Ash with sample sessions, and print its addresses.
+    """Start Ash with sample sessions, open the viewer, and print the addresses.
 
-    Makes the store if there is none, and serves until Ctrl-C. Run again, it changes nothing.
+    Makes the store if there is none, and serves until Ctrl-C. Run again, it changes nothing but the session that is
+    written while you watch, which begins anew.
     """
-    from ash_server.commands.run import run_demo, settings_with
+    from ash_server.commands.demo import run_demo
+    from ash_server.commands.run import settings_with
 
     run_demo(settings_with(host, port))
 
@@ -93,6 +97,36 @@ def serve(host: str | None, port: int | None) -> None:
     from ash_server.commands.run import run_server, settings_with
 
     run_server(settings_with(host, port))
+
+
+@ash.command("open")
+@click.argument("what", metavar="[SESSION|FILE]", required=False, callback=_not_empty)
+@click.option(
+    "--no-store",
+    "stores",
+    flag_value=False,
+    default=True,
+    help="Only show the FILE: one page in a file of its own, without any database.",
+)
+@url_option
+def open_(what: str | None, url: str | None, *, stores: bool) -> int:
+    """Open a session in the browser, or the list of all.
+
+    SESSION is an id, the beginning of one, or the name the session has where it comes from. A FILE, which is a
+    transcript, is imported first. Where no server runs, this is one until Ctrl-C. The address is printed, too; where
+    there is no desktop, or ASH_NO_BROWSER is set, nothing else is done with it.
+
+    \b
+    ash open                          the list of all sessions
+    ash open 0d5c0a1e
+    ash open session.jsonl
+    ash open session.jsonl --no-store
+    """
+    if not stores and (what is None or url is not None):
+        raise click.UsageError("--no-store shows a FILE, without any server.")
+    from ash_server.commands import open as command
+
+    return command.open_page(what, url) if stores else command.open_alone(Path(str(what)))
 
 
 @ash.command("import")
@@ -407,6 +441,49 @@ def _bounds(page: "Page") -> dict[str, Any]:
 
 
 @ash.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--in",
+    "place",
+    type=click.Choice(PLACES),
+    default=PLACES[1],
+    show_default=True,
+    help="What the user and the assistant said; also what was thought, and the calls of tools; what tools gave, and "
+    "every other text; all of it.",
+)
+@click.option("--source", metavar="NAME", help="Only in sessions of this format, for example claude.")
+@click.option("--session", callback=_not_empty, help="Only in this one.")
+@click.option("--role", type=click.Choice(ROLES), help="Only what is theirs.")
+@click.option(
+    "--per-session", type=click.IntRange(1, 100), help="Only so many of each session; 3, where none is named."
+)
+@click.option(
+    "--after", metavar="CURSOR", callback=_not_empty, help="The next page, as the last one named it."
+)
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
+@json_option
+def search(
+    words: tuple[str, ...], session: str | None, *, as_json: bool, per_session: int | None, **wishes: Any
+) -> None:
+    """Search what was said and done in all sessions, newest first.
+
+    Every word is looked for, as the beginning of a word; "these words" as they follow each other; -word excludes, and
+    or stands between two wishes. A shell takes quotes away and options are told by their dash: quote the whole.
+
+    \b
+    ash search summer time
+    ash search '"summer time" -winter' --in everything
+    ash search README.md --session 363175b0
+    """
+    from ash_server.commands import search as command
+    from ash_server.commands.store import with_store
+
+    few = per_session or (None if session else _OF_EACH_SESSION)
+    wanted = partial(command.search, q=" ".join(words), session=session, per_session=few, **wishes)
+    (command.show_json if as_json else command.show_view)(with_store(wanted))
+
+
+@ash.command()
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @json_option
 def drift(paths: tuple[Path, ...], as_json: bool) -> int:
@@ -450,9 +527,10 @@ def reparse(sessions: tuple[str, ...], as_json: bool) -> None:
 def reindex(sessions: tuple[str, ...]) -> None:
     """Derive anew what searches, filters and lists need of stored messages, with this version's parser.
 
-    Renews kind, role, source and types of messages, and title, times and drift of sessions; of all of them where
-    none is named. Stored texts, ids and sequences stay as they are, and so does whatever a writer said: a role or
-    a source that was given, a title. Safe while others write; may be interrupted and begun again.
+    Renews kind, role, source and types of messages, title, times and drift of sessions, and the words that are
+    searched; of all of them where none is named. Stored texts, ids and sequences stay as they are, and so does
+    whatever a writer said: a role or a source that was given, a title. Safe while others write; may be interrupted
+    and begun again.
 
     \b
     ash reindex

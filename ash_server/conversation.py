@@ -5,7 +5,7 @@ is not a whole turn, more of it is asked for.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 from uuid import UUID
@@ -21,6 +21,7 @@ _HEAD = 20
 """So many first lines tell which session it is, and which client wrote it."""
 
 
+_PAGE = 500
 _MOST_LINES = 10_000
 _MOST_BYTES = 4 * MOST_TOGETHER
 """A turn is cut where it is longer than that."""
@@ -58,6 +59,15 @@ async def get_conversation(connect: Connect, session_id: UUID, *, after: int, li
         if not is_cut or is_full:
             return page
         limit, most_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
+
+
+async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
+    """All of it, in pages of some size; between two of them no connection is taken. Raises SessionNotFound."""
+    after: int | None = 0
+    while after is not None:
+        page = await get_conversation(connect, session_id, after=after, limit=_PAGE)
+        yield page.messages
+        after = page.next_after
 
 
 async def _get_lines(

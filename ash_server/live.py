@@ -77,6 +77,30 @@ class _Followed:
     """Whether the session was deleted."""
 
 
+class Overheard:
+    """Which sessions were written to, whoever follows them, since that was last taken."""
+
+    def __init__(self) -> None:
+        self.woken = asyncio.Event()
+        self._session_ids: set[UUID] = set()
+        self._has_lost = False
+
+    def add(self, session_id: UUID) -> None:
+        self._session_ids.add(session_id)
+        self.woken.set()
+
+    def lose(self) -> None:
+        self._has_lost = True
+        self.woken.set()
+
+    def take(self) -> tuple[set[UUID], bool]:
+        """With whether hints of others may have been lost: the rest is then for the reader to find out."""
+        taken = self._session_ids, self._has_lost
+        self._session_ids, self._has_lost = set(), False
+        self.woken.clear()
+        return taken
+
+
 class Hub:
     """Wakes the followers of this process, and those of others. Entered, it listens (`async with`)."""
 
@@ -86,10 +110,11 @@ class Hub:
         self._name = uuid4().hex
         self._numbers = count()
         self._followed: dict[UUID, _Followed] = {}
+        self._overheard: set[Overheard] = set()
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         self._to_tell: set[UUID] = set()
         self._has_news = asyncio.Event()
-        self._is_stopped = False
+        self._stopped = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Hub":
@@ -104,11 +129,16 @@ class Hub:
 
     def stop(self) -> None:
         """Ends every follower: the server is going, and they come back to the next one."""
-        self._is_stopped = True
+        self._stopped.set()
         self._wake_all()
 
     def is_stopped(self) -> bool:
-        return self._is_stopped
+        return self._stopped.is_set()
+
+    async def pause(self, seconds: float) -> None:
+        """As long, unless it stops."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
 
     def wake(self, session_id: UUID) -> None:
         """Something was committed to this session, by this process."""
@@ -129,7 +159,7 @@ class Hub:
         due, behind = time(), True
         with self._following(session_id) as (followed, woken):
             await self._identify(session_id, followed)
-            while not self._is_stopped and not followed.is_gone:
+            while not self.is_stopped() and not followed.is_gone:
                 woken.clear()
                 news = await self._read(session_id, after, followed.version, collapse)
                 if news.events or time() >= due or (behind and news.caught_up):
@@ -139,6 +169,15 @@ class Hub:
                 if news.caught_up:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(woken.wait(), due - time())
+
+    @contextmanager
+    def overhear(self) -> Iterator[Overheard]:
+        overheard = Overheard()
+        self._overheard.add(overheard)
+        try:
+            yield overheard
+        finally:
+            self._overheard.discard(overheard)
 
     async def ask(self, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
         """What the database answers. None where it does not, which takes a moment to tell."""
@@ -193,12 +232,16 @@ class Hub:
                 del self._followed[session_id]
 
     def _wake(self, session_id: UUID) -> None:
+        for overheard in self._overheard:
+            overheard.add(session_id)
         if followed := self._followed.get(session_id):
             followed.version = next(self._numbers)
             for woken in followed.followers:
                 woken.set()
 
     def _wake_all(self) -> None:
+        for overheard in self._overheard:
+            overheard.lose()
         for session_id in self._followed:
             self._wake(session_id)
 

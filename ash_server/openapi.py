@@ -61,6 +61,7 @@ _TAGS = [
         name="events",
         description="What happened in a session, one after the other: live and later from the same log.",
     ),
+    Tag(name="search", description="Where something was said or done."),
     Tag(name="drift", description="What the formats have by now and Ash does not know yet."),
     Tag(name="parse", description="The playground: how Ash reads a text, without storing it."),
     Tag(name="health", description="For whoever runs the server."),

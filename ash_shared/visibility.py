@@ -83,6 +83,11 @@ def visible_text(text: str) -> str:
     return text if is_system_message(text) else "".join(_outside(text))
 
 
+def wrapped_text(text: str) -> str:
+    """The parts that a tool wrapped, alone: what `visible_text` leaves out; the text where nothing else is in it."""
+    return text if is_system_message(text) else "\n".join(_pieces(text, wrapped=True))
+
+
 def filter_system_messages(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
     """The messages that have something to show; one without any content has: it says that something happened."""
     return [message for message in messages if not _is_hidden(message)]
@@ -94,7 +99,12 @@ def _is_hidden(message: StandardMessage) -> bool:
 
 
 def _outside(text: str) -> Iterator[str]:
-    """The pieces between the wrapped parts. A tag that is never closed wraps nothing."""
+    """The pieces between the wrapped parts."""
+    return _pieces(text, wrapped=False)
+
+
+def _pieces(text: str, *, wrapped: bool) -> Iterator[str]:
+    """The wrapped parts, or those between them. A tag that is never closed wraps nothing."""
     start, unclosed = 0, set[str]()
     while opening := _OPENING.search(text, start):
         end = opening.end()
@@ -103,9 +113,11 @@ def _outside(text: str) -> Iterator[str]:
             found = text.find(closing, end)
             end = found + len(closing) if found >= 0 else end
             unclosed |= {opening[1]} if found < 0 else set()
-        if not opening[2] and opening[1] in unclosed:
-            yield text[start:end]
-        else:
-            yield text[start : opening.start()]
+        is_wrapped = bool(opening[2]) or opening[1] not in unclosed
+        if not wrapped:
+            yield text[start : opening.start() if is_wrapped else end]
+        elif is_wrapped:
+            yield text[opening.start() : end]
         start = end
-    yield text[start:]
+    if not wrapped:
+        yield text[start:]

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 from urllib.parse import unquote_to_bytes
+from uuid import UUID
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
@@ -16,6 +17,9 @@ from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
 
 from ash_server.errors import InvalidParameter, NotFound
+
+ANY_QUERY = {"any_query": True}
+"""The option of pages: what else stands in their address is their scripts' business."""
 
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -29,6 +33,9 @@ _TEXT = _Format(re.compile(r"[^\0\r\n]*"), "one line of text without a NUL")
 _FORMATS: Mapping[Any, _Format] = {
     int: _Format(re.compile(r"[0-9]{1,16}"), "a whole number, written in digits alone"),
     bool: _Format(re.compile(r"true|false"), "true or false"),
+    UUID: _Format(
+        re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), "an id such as those that Ash gives"
+    ),
     datetime: _Format(
         re.compile(
             r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
@@ -41,6 +48,8 @@ _FORMATS: Mapping[Any, _Format] = {
 
 async def check_address(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     _check_path(connection)
+    if ANY_QUERY.items() <= connection.route_handler.opt.items():
+        return
     declared = _declared(connection.route_handler)  # what guards are given is a copy of it for each request
     seen: set[str] = set()
     for name, value in _pairs(connection.scope["query_string"]):
@@ -55,9 +64,12 @@ async def check_address(connection: ASGIConnection[Any, Any, Any, Any], _: BaseR
 
 def _check_path(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
     """One thing, one address: `int` would also read 1_000, and `UUID` braces."""
-    segments = connection.scope["path"].casefold().split("/")
-    if any(str(value).casefold() not in segments for value in connection.path_params.values()):
-        raise NotFound
+    path = connection.scope["path"].casefold()
+    segments = path.split("/")
+    for value in map(str.casefold, map(str, connection.path_params.values())):
+        is_there = path.endswith(value) if value.startswith("/") else value in segments
+        if not is_there:
+            raise NotFound
 
 
 def _pairs(query: bytes) -> Iterator[tuple[str, str]]:

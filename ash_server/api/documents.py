@@ -5,7 +5,6 @@ from pathlib import Path
 
 from litestar import Controller, Response, get
 from litestar.params import FromPath
-from litestar.response import Redirect
 
 from ash_server.errors import NotFound
 
@@ -23,10 +22,6 @@ _PAGE_POLICY = (
 
 class DocumentController(Controller):
     include_in_schema = False
-
-    @get("/", sync_to_thread=False)
-    def index(self) -> Redirect:
-        return Redirect("/docs", status_code=307)
 
     @get("/docs", sync_to_thread=True)
     def page(self) -> Response[bytes]:

@@ -197,7 +197,8 @@ class EventController(Controller):
         summary="List events",
         description="In ascending order. Go forwards with `after` (begin at 0, go on with `nextAfter`), backwards with "
         "`before` (begin with the largest number, go on with `prevBefore`), or ask for the event `at` a sequence with "
-        "what is around it, half of the page ahead of it, and go on from there both ways. `collapse` leaves out the "
+        "what is around it, half of the page ahead of it, and go on from there both ways. `message` is the same by the "
+        "sequence of a stored message, which stays as it is when events are derived anew. `collapse` leaves out the "
         "pieces of what has become whole: a replay needs none.\n\n"
         "The sequences have no gap. Where a session was rebuilt by a newer version, they begin with a `reset`: what a "
         "reader has from before it is the older reading.",
@@ -226,22 +227,30 @@ class EventController(Controller):
                 description="The event of this sequence, and what is around it; without `after` and `before`.",
             ),
         ] = None,
+        message: Annotated[
+            int | None,
+            QueryParameter(
+                **_SEQUENCE,
+                description="The first event of the message of this sequence, or, where it has none, of a later one, "
+                "and what is around it; without `after`, `before` and `at`.",
+            ),
+        ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000, description="The most events to answer.")] = 100,
         collapse: Annotated[
             bool, QueryParameter(description="Whether to leave out the pieces of what has become whole.")
         ] = False,
     ) -> Response[EventPage]:
-        if at is not None and (after or before is not None):
-            raise _contradiction()
+        page = events.EventPage(
+            after=after, before=before, at=at, message=message, limit=limit, collapse=collapse
+        )
+        has_middle = _middle(page)
         async with pool.connection() as conn:
-            found = await events.get_events(
-                conn, session_id, after=after, before=before, at=at, limit=limit, collapse=collapse
-            )
+            found = await events.get_events(conn, session_id, **page)
         goes_on = may_go_on(found, limit)
         ends: dict[str, int] = {}
         if found and goes_on and before is None:
             ends["nextAfter"] = found[-1].sequence
-        if found and ((goes_on and before is not None) or (at is not None and found[0].sequence > 1)):
+        if found and ((goes_on and before is not None) or (has_middle and found[0].sequence > 1)):
             ends["prevBefore"] = found[0].sequence
         return Response[Any](events.page_json(found, ends).encode(), media_type=JSON)
 
@@ -458,9 +467,17 @@ def _invalid(sent: _Sent, path: str, message: str) -> InvalidBody:
     )
 
 
-def _contradiction() -> InvalidParameter:
+def _middle(page: events.EventPage) -> bool:
+    """Whether it is around something. Raises InvalidParameter where it has ends as well."""
+    middles = [name for name in ("at", "message") if page.get(name) is not None]
+    if len(middles) > 1 or (middles and (page.get("after") or page.get("before") is not None)):
+        raise _contradiction(*middles)
+    return bool(middles)
+
+
+def _contradiction(*middles: str) -> InvalidParameter:
     message = "It stands alone, without after and before."
     return InvalidParameter(
-        "'at' is the middle of a page, 'after' and 'before' are its ends.",
-        errors=[{"path": "at", "message": message}],
+        "'at' and 'message' are the middle of a page, 'after' and 'before' are its ends.",
+        errors=[{"path": name, "message": message} for name in middles],
     )

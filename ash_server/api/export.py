@@ -14,11 +14,10 @@ from psycopg_pool import AsyncConnectionPool
 
 from ash_server.api.bodies import NDJSON
 from ash_server.api.operations import operation, text
+from ash_server.api.pieces import begun, in_pieces
 from ash_server.api.problems import READS, refusals
 from ash_server.errors import SessionNotFound
 from ash_server.transfer.jsonl import FORMS, Export
-
-_PIECE = 64 * 1024
 
 
 class ExportController(Controller):
@@ -48,28 +47,19 @@ class ExportController(Controller):
         ] = "jsonl",
     ) -> Stream:
         export = FORMS[format]
-        pieces = _pieces(state.export_pool, session_id, export.pieces)
-        first = await anext(pieces)
         name = f'attachment; filename="{session_id}{export.suffix}"'
-        return Stream(_resumed(first, pieces), headers={"Content-Disposition": name})
+        pieces = exported(state.export_pool, session_id, export.pieces)
+        return await begun(pieces, headers={"Content-Disposition": name})
 
 
-async def _pieces(
+async def exported(
     pool: AsyncConnectionPool[AsyncConnection], session_id: UUID, export: Export
 ) -> AsyncGenerator[bytes, None]:
-    """The file in pieces of some size, of which the first comes, or fails, before the answer begins."""
-    async with pool.connection() as conn, aclosing(export(conn, session_id)) as texts:
-        piece = bytearray()
-        async for each in texts:
-            piece += each
-            if len(piece) >= _PIECE:
-                yield bytes(piece)
-                piece.clear()
-        yield bytes(piece)
-
-
-async def _resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(rest):
-        yield first
-        async for piece in rest:
+    """On one connection: the session as it was at one moment."""
+    async with (
+        pool.connection() as conn,
+        aclosing(export(conn, session_id)) as texts,
+        aclosing(in_pieces(texts)) as pieces,
+    ):
+        async for piece in pieces:
             yield piece

@@ -1,10 +1,12 @@
 """Sessions: making, finding, naming and deleting them."""
 
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
+from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -72,12 +74,15 @@ _SESSION_EXAMPLE = {
     "source": "claude",
     "externalId": "projects/-home-ada-site/3f0c.jsonl",
     "title": "Fix the path test on Windows",
+    "prompt": "test_paths fails on one machine, which is a Windows one.",
     "createdAt": "2026-11-02T09:14:07.120394Z",
     "updatedAt": "2026-11-02T09:31:55.002817Z",
     "firstAt": "2026-11-02T09:14:07.130112Z",
     "lastAt": "2026-11-02T09:31:55.002817Z",
     "messageCount": 42,
-    "eventCount": 0,
+    "eventCount": 61,
+    "errorCount": 2,
+    "unrecognisedCount": 0,
     "metadata": {"team": "platform"},
 }
 _SHOWN = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
@@ -112,7 +117,7 @@ class SessionController(Controller):
             answers={201: _SHOWN, 200: _SHOWN},
         ),
     )
-    async def create(self, request: Request[Any, Any, Any], pool: Pool) -> Response[Session]:
+    async def create(self, request: Request[Any, Any, Any], state: State, pool: Pool) -> Response[Session]:
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
         _check_depth(new.metadata)
         async with pool.connection() as conn:
@@ -124,6 +129,8 @@ class SessionController(Controller):
                 title=new.title,
                 metadata=new.metadata,
             )
+        if created:
+            state.hub.wake(session.id)
         return Response(session, status_code=201 if created else 200)
 
     @get(
@@ -138,9 +145,10 @@ class SessionController(Controller):
             answers={200: {JSON: json_of(SessionPage, page={"sessions": [_SESSION_EXAMPLE]})}}
         ),
     )
-    async def list(
+    async def list(  # noqa: PLR0913  # one argument per parameter
         self,
         pool: Pool,
+        *,
         after: Annotated[
             str | None, QueryParameter(min_length=1, description="The `nextAfter` of a page.")
         ] = None,
@@ -157,9 +165,48 @@ class SessionController(Controller):
                 min_length=1, pattern=ONE_LINE, description="Only those with this in title or external id."
             ),
         ] = None,
+        parent_id: Annotated[
+            UUID | None,
+            QueryParameter(
+                name="parentId", description="Only those that were started by this session, or forked."
+            ),
+        ] = None,
+        provider_session_id: Annotated[
+            str | None,
+            QueryParameter(
+                name="providerSessionId",
+                min_length=1,
+                pattern=ONE_LINE,
+                description="Only those whose messages name this as the provider's own id of the session.",
+            ),
+        ] = None,
+        since: Annotated[
+            datetime | None,
+            QueryParameter(
+                description="Only those that were active then or later. Without a zone it is UTC."
+            ),
+        ] = None,
+        until: Annotated[
+            datetime | None, QueryParameter(description="Only those whose last activity was before.")
+        ] = None,
+        errors: Annotated[
+            bool | None,
+            QueryParameter(description="Only those that tell of errors (true), or only the others (false)."),
+        ] = None,
     ) -> SessionPage:
         async with pool.connection() as conn:
-            return await sessions.list_sessions(conn, after=after, limit=limit, source=source, q=q)
+            return await sessions.list_sessions(
+                conn,
+                after=after,
+                limit=limit,
+                source=source,
+                q=q,
+                parent_id=parent_id,
+                provider_session_id=provider_session_id,
+                since=since,
+                until=until,
+                errors=errors,
+            )
 
     @get(
         "/{session_id:uuid}",
@@ -184,12 +231,14 @@ class SessionController(Controller):
         ),
     )
     async def update(
-        self, request: Request[Any, Any, Any], pool: Pool, session_id: FromPath[UUID]
+        self, request: Request[Any, Any, Any], state: State, pool: Pool, session_id: FromPath[UUID]
     ) -> Session:
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
         _check_depth(patch.metadata)
         async with pool.connection() as conn:
-            return await sessions.update_session(conn, session_id, **_changes(patch))
+            changed = await sessions.update_session(conn, session_id, **_changes(patch))
+        state.hub.wake(session_id)
+        return changed
 
     @delete(
         "/{session_id:uuid}",
@@ -198,9 +247,10 @@ class SessionController(Controller):
         response_description="It is gone.",
         responses=refusals(*WRITES, SessionNotFound),
     )
-    async def delete(self, pool: Pool, session_id: FromPath[UUID]) -> None:
+    async def delete(self, state: State, pool: Pool, session_id: FromPath[UUID]) -> None:
         async with pool.connection() as conn:
             await sessions.delete_session(conn, session_id)
+        state.hub.wake(session_id)
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import UUID
 
-from ash_server.commands.store import AmbiguousSession
-from ash_server.db.sessions import Session
+from ash_server.db.sessions import AmbiguousSession, Session
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 

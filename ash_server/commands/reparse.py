@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ash_server.commands.store import one_session
 from ash_server.commands.terminal import output, visible, visible_json
+from ash_server.db.indexing import renew_words
 from ash_server.db.renewal import Renewed, Reread, renew, reread, session_ids
 from ash_server.errors import SessionNotFound
 
@@ -66,6 +67,7 @@ async def reindex(conn: AsyncConnection, references: Sequence[str]) -> Renewed:
     async for session_id in _sessions(conn, references):
         try:
             renewed = await renew(conn, session_id)
+            await renew_words(conn, session_id)
         except SessionNotFound:  # deleted meanwhile
             continue
         read, written = read + renewed.read, written + renewed.written

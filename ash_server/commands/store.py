@@ -2,26 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from psycopg import AsyncConnection
 
 from ash_server.database import open_database
 from ash_server.db.engine import connect
-from ash_server.db.sessions import Session, active_at, find_sessions
-from ash_server.errors import AshError, SessionNotFound
+from ash_server.db.sessions import AmbiguousSession, Session, find_sessions
+from ash_server.errors import SessionNotFound
 from ash_server.settings import Settings
 
 Result = TypeVar("Result")
-
-
-class AmbiguousSession(AshError):
-    status, code, title = 409, "ambiguous_session", "Several sessions go by this name."
-
-    def __init__(self, reference: str, found: Sequence[Session]) -> None:
-        shown = ", ".join(map(_told_apart, found[:3]))
-        super().__init__(f"several sessions go by {reference!r}: {shown}{' …' if found[3:] else ''}")
 
 
 def with_store(work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
@@ -38,11 +30,6 @@ async def one_session(conn: AsyncConnection, reference: str) -> Session:
     if len(found) > 1:
         raise AmbiguousSession(reference, found)
     return found[0]
-
-
-def _told_apart(session: Session) -> str:
-    moment = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
-    return f"{session.id} ({session.source}, {moment})"
 
 
 async def _connected(url: str, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:

@@ -4,7 +4,7 @@ An append holds the row of the counters from before it looks until it commits: i
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha1
 from itertools import count
@@ -38,7 +38,8 @@ _COUNT = """
     UPDATE session_counters
     SET message_sequence = message_sequence + %(messages)b, event_sequence = event_sequence + %(events)b,
         normalizer_state = %(state)b,
-        normalizer_version = CASE message_sequence WHEN 0 THEN %(version)b ELSE normalizer_version END
+        normalizer_version = CASE message_sequence WHEN 0 THEN %(version)b ELSE normalizer_version END,
+        errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b
     WHERE session_id = %(session_id)b
 """
 
@@ -161,14 +162,16 @@ async def write_events(
         "events": len(written["contents"]),
         "state": state,
         "version": NORMALIZER_VERSION,
+        **written,
     }
     if written["contents"]:
-        await conn.execute(_WRITE, {**counted, **written, "last_event": counters.event_sequence})
+        await conn.execute(_WRITE, {**counted, "last_event": counters.event_sequence})
     else:
         await conn.execute(_COUNT, counted)
 
 
 def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
+    """What is written of them: one list for each column, and what the counters count."""
     events = [each.event for each in new]
     types = {each: storable(each) for each in {event["type"] for event in events}}
     return {
@@ -178,7 +181,27 @@ def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
         "given_ids": [each.event["id"] if each.is_given else None for each in new],
         "pieces": list(map(_piece_of, events)),
         "contents": [_encode(event).decode() for event in events],
+        **Trouble().and_of(events)._asdict(),
     }
+
+
+class Trouble(NamedTuple):
+    """How many of some events somebody may want to look at."""
+
+    errors: int = 0
+    unrecognised: int = 0
+
+    def and_of(self, events: Iterable[Event]) -> "Trouble":
+        """With those of these events."""
+        errors, unrecognised = self
+        for event in events:
+            errors += event["type"] == "error" or _has_failed(event)
+            unrecognised += event["type"] == "raw"
+        return Trouble(errors, unrecognised)
+
+
+def _has_failed(event: Event) -> bool:
+    return event["type"] == "tool_result" and event["payload"].get("error") is not None
 
 
 async def with_free_ids(

@@ -11,7 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ash_server.errors import AshError, SchemaMismatch
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration: the schema that this code was written for."""
 
 _CURRENT = "SELECT version_num FROM alembic_version"

@@ -42,7 +42,9 @@ _FETCHED, _FETCHED_BYTES = 500, 1024 * 1024
 # What nothing has to be derived from, in a single statement: the row's lock is held no longer than it runs.
 _POST = """
     WITH counted AS (
-        UPDATE session_counters SET event_sequence = event_sequence + %(count)b
+        UPDATE session_counters
+        SET event_sequence = event_sequence + %(count)b,
+            errors = errors + %(errors)b, unrecognised = unrecognised + %(unrecognised)b
         WHERE session_id = %(session_id)b
         RETURNING event_sequence - %(count)b AS last, message_sequence
     ), touched AS (
@@ -74,6 +76,9 @@ _PAGE = """
 _COLUMNS = "sequence, type, message_sequence, content"
 _FIRST = bounded(_COLUMNS, _PAGE)
 _LAST = bounded(_COLUMNS, _PAGE, "sequence DESC")
+_OF_MESSAGE = """
+    SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
+"""
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
 
 
@@ -115,6 +120,8 @@ class EventPage(TypedDict, total=False):
     before: int | None
     at: int | None
     """The window around this sequence."""
+    message: int | None
+    """The window around the first event of this message, or of a later one."""
     limit: int
     collapse: bool
     """Without the chunks of what has become whole."""
@@ -156,8 +163,9 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
 async def get_events(conn: AsyncConnection, session_id: UUID, **page: Unpack[EventPage]) -> list[StoredEvent]:
     """In ascending order. Raises SessionNotFound."""
     wanted = _wanted(session_id, page)
-    if page.get("at") is not None:
-        found = await _around(conn, wanted, int(page["at"] or 0))
+    middle = await _middle(conn, wanted, page)
+    if middle is not None:
+        found = await _around(conn, wanted, middle)
     elif page.get("before") is not None:
         found = (await _read(conn, _LAST, wanted))[::-1]
     else:
@@ -274,6 +282,15 @@ def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
 def _wanted(session_id: UUID, page: EventPage) -> dict[str, Any]:
     defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MOST_IN_PAGE}
     return {**defaults, **named(page), "session_id": session_id}
+
+
+async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventPage) -> int | None:
+    """The sequence around which the page is, if it is around any: the end of the log where nothing is so late."""
+    message = page.get("message")
+    if message is None:
+        return page.get("at")
+    found = await (await conn.execute(_OF_MESSAGE, [wanted["session_id"], message])).fetchone()
+    return found[0] if found else END
 
 
 async def _around(conn: AsyncConnection, wanted: dict[str, Any], at: int) -> list[StoredEvent]:

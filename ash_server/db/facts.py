@@ -29,6 +29,7 @@ class SessionFacts(NamedTuple):
     last_at: datetime | None = None
     title: str | None = None
     title_rank: int = UNNAMED
+    first_prompt: str | None = None
     client_version: str | None = None
     provider_session_id: str | None = None
 
@@ -42,6 +43,7 @@ class SessionFacts(NamedTuple):
             last_at=max(filter(None, (self.last_at, later.last_at)), default=None),
             title=named.title,
             title_rank=named.title_rank,
+            first_prompt=self.first_prompt or later.first_prompt,
             client_version=later.client_version or self.client_version,
             provider_session_id=later.provider_session_id or self.provider_session_id,
         )
@@ -55,6 +57,7 @@ MERGE = f"""
         WHEN %(title_rank)b::int2 > title_rank OR (%(title_rank)b::int2 = {FROM_TOOL} AND title_rank = {FROM_TOOL})
         THEN %(title)b ELSE title END,
     title_rank = greatest(title_rank, %(title_rank)b::int2),
+    first_prompt = coalesce(first_prompt, %(first_prompt)b),
     client_version = coalesce(%(client_version)b, client_version),
     provider_session_id = coalesce(%(provider_session_id)b, provider_session_id)
 """
@@ -66,6 +69,7 @@ RENEW = f"""
     last_at = %(last_at)b,
     title = CASE title_rank WHEN {FROM_PERSON} THEN title ELSE %(title)b END,
     title_rank = CASE title_rank WHEN {FROM_PERSON} THEN title_rank ELSE %(title_rank)b::int2 END,
+    first_prompt = %(first_prompt)b,
     client_version = %(client_version)b,
     provider_session_id = %(provider_session_id)b
 """
@@ -74,13 +78,15 @@ RENEW = f"""
 
 def facts_of(messages: Sequence[Description]) -> SessionFacts:
     times = [time for each in messages if (time := each.facts.timestamp) is not None and time in _TIMES]
-    title, rank = _title(messages)
+    prompt = _first(each.prompt for each in messages)
+    title, rank = _title(messages, prompt)
     return SessionFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
         first_at=moment(min(times)) if times else None,
         last_at=moment(max(times)) if times else None,
         title=title,
         title_rank=rank,
+        first_prompt=prompt,
         client_version=_first(each.facts.client_version for each in reversed(messages)),
         provider_session_id=_first(each.facts.session_id for each in reversed(messages)),
     )
@@ -93,10 +99,9 @@ def moment(milliseconds: int | None) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _title(messages: Sequence[Description]) -> tuple[str | None, int]:
+def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
     if named := _first(each.facts.title for each in reversed(messages)):
         return named, FROM_TOOL
-    prompt = _first(each.prompt for each in messages)
     return prompt, FROM_PROMPT if prompt else UNNAMED
 
 

@@ -12,7 +12,13 @@ END = LAST_SEQUENCE + 1
 MOST_IN_PAGE = 32 * 1024 * 1024
 """Bytes of text: a page is not much larger, whatever its limit. Its last entry may exceed it."""
 
-_ALLOWED = {"after": range(END), "before": range(1, END), "at": range(1, END), "limit": range(1, 1001)}
+_ALLOWED = {
+    "after": range(END),
+    "before": range(1, END),
+    "at": range(1, END),
+    "message": range(1, END),
+    "limit": range(1, 1001),
+}
 
 
 class HasContent(Protocol):

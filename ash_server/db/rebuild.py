@@ -15,7 +15,17 @@ import msgspec
 from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.rows import args_row
 
-from ash_server.db.derived import INSERT, NewEvent, columns, derive, ending, lock, milliseconds, with_free_ids
+from ash_server.db.derived import (
+    INSERT,
+    NewEvent,
+    Trouble,
+    columns,
+    derive,
+    ending,
+    lock,
+    milliseconds,
+    with_free_ids,
+)
 from ash_server.db.renewal import said_by_writer
 from ash_shared.message import Role
 from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Normalizer, read_line
@@ -32,7 +42,7 @@ _MESSAGES = """
 """
 
 _OTHERS = """
-    SELECT sequence, message_sequence, origin, given_id,
+    SELECT sequence, type, message_sequence, origin, given_id,
         CASE WHEN origin = 'posted' AND type = ANY(%b) THEN content END AS content
     FROM events WHERE session_id = %b AND sequence <= %b AND origin <> 'line'
     ORDER BY sequence
@@ -45,7 +55,8 @@ _MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b
 
 _COUNT = """
     UPDATE session_counters
-    SET event_sequence = %b, events_dropped = %b, normalizer_state = %b, normalizer_version = %b
+    SET event_sequence = %b, events_dropped = %b, normalizer_state = %b, normalizer_version = %b,
+        errors = %b, unrecognised = %b
     WHERE session_id = %b
 """
 
@@ -72,6 +83,7 @@ class _Other:
     """An event that no message gave."""
 
     sequence: int
+    type: str
     message_sequence: int
     origin: str
     given_id: str | None
@@ -92,8 +104,8 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
         work = _Rebuild(conn, session_id, counters.event_sequence)
         await work.run()
         last = counters.event_sequence + work.written
-        counted = [last, counters.event_sequence, work.normalizer.state(), NORMALIZER_VERSION, session_id]
-        await conn.execute(_COUNT, counted)
+        derived = [last, counters.event_sequence, work.normalizer.state(), NORMALIZER_VERSION]
+        await conn.execute(_COUNT, [*derived, *work.trouble, session_id])
         await conn.execute(_FORGET_ENDS, [session_id, counters.event_sequence])
     return Rebuilt(work.messages, work.written)
 
@@ -111,6 +123,7 @@ class _Rebuild:
         self.normalizer = Normalizer()
         self.messages = 0
         self.written = 0
+        self.trouble = Trouble(0, 0)
         self._conn = conn
         self._session_id = session_id
         self._last = last
@@ -147,8 +160,11 @@ class _Rebuild:
         if other.origin == "posted":
             await self._flush()
             self._posted = (other.message_sequence, other.given_id or "")
+            event = {"type": other.type}
             if other.content is not None:
-                self.normalizer.observe(msgspec.json.decode(other.content))
+                event = msgspec.json.decode(other.content)
+                self.normalizer.observe(event)
+            self.trouble = self.trouble.and_of([event])
             self.written += 1
             await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
             return await anext(others, None)
@@ -169,6 +185,7 @@ class _Rebuild:
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
             await self._conn.execute(INSERT, {**named, **columns(new)})
+        self.trouble = self.trouble.and_of(each.event for each in new)
         self.written += len(new)
         self._waiting = []
 

@@ -6,7 +6,7 @@ Every function works on an open connection in autocommit mode (`engine.open_pool
 import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import randbits
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -19,7 +19,7 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field
 
 from ash_server.db.facts import FROM_PERSON, UNNAMED
 from ash_server.db.text import check_text
-from ash_server.errors import InvalidParameter, InvalidUtf8, SessionNotFound
+from ash_server.errors import AshError, InvalidParameter, InvalidUtf8, SessionNotFound
 from ash_shared.blocks import MAX_DEPTH, nests_deeper
 
 DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
@@ -31,11 +31,17 @@ MOST_MATCHES = 20
 _COLUMNS = """
     id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
     client_version, provider_session_id,
-    message_sequence AS message_count, event_sequence - events_dropped AS event_count
+    CASE WHEN first_prompt IS DISTINCT FROM title THEN first_prompt END AS prompt,
+    message_sequence AS message_count, event_sequence - events_dropped AS event_count,
+    errors AS error_count, unrecognised AS unrecognised_count
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions JOIN session_counters ON session_id = id"  # noqa: S608 (a constant)
 
 _GET = _READ + " WHERE id = %(id)s"
+_SOME = _READ + " WHERE id = ANY(%(ids)s)"
+_RECENT = (
+    "SELECT id, updated_at FROM sessions WHERE updated_at > statement_timestamp() - interval '10 seconds'"
+)
 
 _CREATE = """
     WITH made AS (
@@ -43,14 +49,21 @@ _CREATE = """
         VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(title_rank)s, %(metadata)s)
         ON CONFLICT (id) DO NOTHING
         RETURNING id
+    ), counted AS (
+        INSERT INTO session_counters (session_id) SELECT id FROM made
     )
-    INSERT INTO session_counters (session_id) SELECT id FROM made
+    INSERT INTO search_progress (session_id) SELECT id FROM made
 """
 
 _LIST = f"""
     {_READ}
     WHERE (least(last_at, updated_at), id) < (%(active_at)s::timestamptz, %(id)s::uuid)
       AND (%(source)s::text IS NULL OR source = %(source)s)
+      AND (%(parent_id)s::uuid IS NULL OR parent_id = %(parent_id)s)
+      AND (%(provider_session_id)s::text IS NULL OR provider_session_id = %(provider_session_id)s)
+      AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
+      AND (%(since)s::timestamptz IS NULL OR least(last_at, updated_at) >= %(since)s)
+      AND (%(until)s::timestamptz IS NULL OR least(last_at, updated_at) < %(until)s)
       AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0)
     ORDER BY least(last_at, updated_at) DESC, id DESC
     LIMIT %(limit)s
@@ -72,6 +85,8 @@ _GIVEN = "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FRO
 # statement of its own, so that the next ones see what was committed while it was waited for.
 _LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
 _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
+# Who holds this row may be writing to `search`, which takes a lock of the session.
+_DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
 _DELETE = "DELETE FROM sessions WHERE id = %s"
 
 
@@ -91,6 +106,8 @@ class Session(BaseModel):
     """The session it was forked from or started by."""
     title: str | MISSING = MISSING
     """The one that a person gave; else what the tool calls it; else the beginning of the first prompt."""
+    prompt: str | MISSING = MISSING
+    """The beginning of the first prompt, where that is not the title."""
     created_at: datetime = Field(alias="createdAt")
     updated_at: datetime = Field(alias="updatedAt")
     """When something was last stored in it, or it was changed."""
@@ -100,6 +117,10 @@ class Session(BaseModel):
     """When its last message was written, by its own account."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
+    error_count: int = Field(alias="errorCount")
+    """How many of the events tell of an error, or of a tool that failed."""
+    unrecognised_count: int = Field(alias="unrecognisedCount")
+    """How many of the events are records that no table knows (`raw`)."""
     metadata: dict[str, Any]
     """What the writer gave; and, where the writer gave no such keys, `sessionId`, the provider's own id of the
     session, and `cliVersion`, the version of the tool that wrote it, as its messages name them."""
@@ -139,6 +160,14 @@ class Created(NamedTuple):
     """False where the session was there already: it is answered as it is, whatever the writer says now."""
 
 
+class AmbiguousSession(AshError):
+    status, code, title = 409, "ambiguous_session", "Several sessions go by this name."
+
+    def __init__(self, reference: str, found: Sequence[Session]) -> None:
+        shown = ", ".join(map(_told_apart, found[:3]))
+        super().__init__(f"several sessions go by {reference!r}: {shown}{' …' if found[3:] else ''}")
+
+
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
     """Gets or creates: writers that race for one external id all get the session, one of them as created."""
     values = _checked(fields)
@@ -156,23 +185,51 @@ async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
     return found[0]
 
 
-async def list_sessions(
-    conn: AsyncConnection,
-    *,
-    after: str | None = None,
-    limit: int = 100,
-    source: str | None = None,
-    q: str | None = None,
-) -> SessionPage:
-    """`after` is the `next_after` of the page before; `q` is looked for in titles and external ids."""
-    for name, text in (("source", source), ("q", q)):
-        check_text(text or "", name)
+class SessionFilter(TypedDict, total=False):
+    """Which sessions a list has."""
+
+    after: str | None
+    """The `next_after` of the page before."""
+    limit: int
+    """100 where it is left out, at most 1,000."""
+    source: str | None
+    q: str | None
+    """Is looked for in titles and external ids."""
+    parent_id: UUID | None
+    provider_session_id: str | None
+    """The last one that a message names."""
+    since: datetime | None
+    """Only those that were active then or later."""
+    until: datetime | None
+    """Only those whose last activity was before."""
+    errors: bool | None
+    """Only those that tell of errors, or only the others."""
+
+
+_ANY = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", "since", "until", "errors"))
+
+
+async def list_sessions(conn: AsyncConnection, **wanted: Unpack[SessionFilter]) -> SessionPage:
+    """Newest activity first."""
+    limit, after = wanted.get("limit", 100), wanted.get("after")
+    for text in (wanted.get("source"), wanted.get("q"), wanted.get("provider_session_id")):
+        check_text(text or "", "a filter")
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit is 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
-    wanted = {"active_at": moment, "id": last_id, "source": source, "q": q, "limit": limit + 1}
-    found = await _read(conn, _LIST, wanted)
+    place = {"active_at": moment, "id": last_id, "limit": limit + 1}
+    found = await _read(conn, _LIST, {**_ANY, **wanted, **place})
     return _to_page(found, limit)
+
+
+async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:
+    """Those of them that are there."""
+    return await _read(conn, _SOME, {"ids": list(session_ids)})
+
+
+async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
+    """Those in which something was stored, or that were changed, in the last seconds, and when."""
+    return dict(await (await conn.execute(_RECENT)).fetchall())
 
 
 def active_at(session: Session) -> datetime:
@@ -203,21 +260,31 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
     async with conn.transaction():
         if not (await conn.execute(_LOCK, [session_id])).rowcount:
             raise SessionNotFound
+        await conn.execute(_DELETE_PROGRESS, [session_id])
         await conn.execute(_DELETE_EVENTS, [session_id])
         await conn.execute(_DELETE, [session_id])
 
 
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
-    """By what a person types: an external id or an id; where neither is known, the beginning of an id."""
+    """By what a person types: an external id or an id; where neither is known, the beginning of an id, or the
+    provider's own id of the session, which its subagents may share."""
     check_text(reference, "the reference")
     named = await _read(
         conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     digits = reference.replace("-", "").lower()
-    if named or not re.fullmatch("[0-9a-f]{1,32}", digits):
-        return named
-    bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
-    return await _read(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+    if not named and re.fullmatch("[0-9a-f]{1,32}", digits):
+        bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
+        named = await _read(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+    return named or await _find_by_provider(conn, reference)
+
+
+async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Session]:
+    found = await _read(
+        conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
+    )
+    started = [session for session in found if session.parent_id is MISSING]
+    return started if len(started) == 1 else found
 
 
 async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
@@ -273,6 +340,11 @@ def uuid7() -> UUID:
     milliseconds = time.time_ns() // 1_000_000
     unversioned = milliseconds << 80 | randbits(80)
     return UUID(int=unversioned & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62)
+
+
+def _told_apart(session: Session) -> str:
+    moment = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"{session.id} ({session.source}, {moment})"
 
 
 def _checked(fields: SessionFields) -> dict[str, Any]:

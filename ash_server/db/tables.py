@@ -25,6 +25,7 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
 metadata = MetaData(
     naming_convention={
@@ -67,6 +68,7 @@ sessions = Table(
     ),
     Column("client_version", Text, comment="the last one that a message names"),
     Column("provider_session_id", Text, comment="the last one that a message names"),
+    Column("first_prompt", Text, comment="the beginning of what a person said first"),
     Index("sessions_activity_idx", text("LEAST(last_at, updated_at) DESC"), text("id DESC")),
 )
 
@@ -91,6 +93,14 @@ session_counters = Table(
         Integer,
         comment="of what derived the events; null: messages were stored without any",
     ),
+    Column(
+        "errors",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="events of type error, and results of tools that failed",
+    ),
+    Column("unrecognised", BigInteger, nullable=False, server_default="0", comment="events of type raw"),
     postgresql_with={"fillfactor": 50},
 )
 
@@ -180,4 +190,57 @@ drift = Table(
         comment="when the message was written, by its own account, else when it was stored",
     ),
     PrimaryKeyConstraint("session_id", "sequence", "reason", "raw_type"),
+)
+
+# The words of the events, by what they are words of. Two indexes, since most of what is stored is the output of tools,
+# and most searches are not for that.
+search = Table(
+    "search",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("sequence", BigInteger, nullable=False, comment="of the event"),
+    Column("part", SmallInteger, nullable=False, comment="a long text is cut into several"),
+    Column(
+        "weight",
+        Text,
+        nullable=False,
+        comment="A: said, B: thought, C: calls of tools, D: their results, and all else",
+    ),
+    Column("role", Text, nullable=False, comment="whose words they are"),
+    Column("at", Moment, nullable=False, comment="when the event was, but never later than it was looked at"),
+    Column("words", TSVECTOR, nullable=False),
+    PrimaryKeyConstraint("session_id", "sequence", "part"),
+    CheckConstraint("weight IN ('A', 'B', 'C', 'D')", name="weight"),
+    CheckConstraint("role IN ('user', 'assistant', 'system', 'tool')", name="role"),
+    Index("search_said_idx", "words", postgresql_using="gin", postgresql_where=text("weight <> 'D'")),
+    Index("search_rest_idx", "words", postgresql_using="gin", postgresql_where=text("weight = 'D'")),
+)
+
+# Not in the row of the counters, which appends wait for.
+search_progress = Table(
+    "search_progress",
+    metadata,
+    Column("session_id", Uuid, ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "event_sequence",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="the last one whose words can be found",
+    ),
+    Column(
+        "events_dropped",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="up to which the words of older readings were removed",
+    ),
+    Column(
+        "version",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="of what took the words from the events",
+    ),
+    postgresql_with={"fillfactor": 50},
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 
-STYLES = ("tokens", "icons", "chat", "page", "sessions", "print")
+STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools", "page", "sessions", "filters", "print")
 """In the order in which they count."""
 
 _MEDIA_TYPES: Mapping[str, str] = {
@@ -21,6 +21,7 @@ _MEDIA_TYPES: Mapping[str, str] = {
     ".css": "text/css",
     ".svg": "image/svg+xml",
 }
+_SUFFIXES = (*_MEDIA_TYPES, ".html")
 
 
 class Asset(NamedTuple):
@@ -42,7 +43,7 @@ class Viewer:
     def root(self) -> str:
         return f"/viewer/{self.digest}"
 
-    def shell(self, name: str, **texts: str) -> str:
+    def shell(self, name: str, texts: Mapping[str, str]) -> str:
         """A page with these texts in their places."""
         links = "\n".join(f'<link rel="stylesheet" href="{self.root}/styles/{each}.css">' for each in STYLES)
         filled = {key: escape(text) for key, text in texts.items()}
@@ -57,22 +58,20 @@ class _File(NamedTuple):
 
 def viewer() -> Viewer:
     """The files as they are now: who works on them needs no new server."""
-    return _read(tuple(sorted(_files(FOLDER))))
+    return _read(tuple(sorted(_files(str(FOLDER)))))
 
 
-def _files(folder: Path) -> Iterator[_File]:
+def _files(folder: str, below: str = "") -> Iterator[_File]:
     """No link is followed, and nothing is hidden, so that nothing else than the viewer is served."""
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] not in "._"]
-        for name in names:
-            path = Path(where, name)
-            if (
-                (path.suffix in _MEDIA_TYPES or path.suffix == ".html")
-                and name[0] != "."
-                and not path.is_symlink()
-            ):
-                stat = path.stat()
-                yield _File(path.relative_to(folder).as_posix(), stat.st_mtime_ns, stat.st_size)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name[0] in "._":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path, f"{below}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False) and entry.name.endswith(_SUFFIXES):
+                stat = entry.stat()
+                yield _File(below + entry.name, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=1)

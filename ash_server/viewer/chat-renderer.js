@@ -8,11 +8,8 @@ import { become, el, place } from "./dom.js";
 import { Log } from "./log.js";
 import { paint } from "./painters.js";
 import { stateOf } from "./tools/state.js";
+import { layFlow, setAttributes, toggleFold, wrapper } from "./tree.js";
 import { footer, separators } from "./turns.js";
-
-const FOLDED_FROM = 4;
-
-const GROUPS = { tool: "tool-calls", agent: "agent-messages" };
 
 export class ChatRenderer {
   /** `onPaint` is called after each time the DOM has changed; `hrefOf` gives the address of another session. */
@@ -24,8 +21,8 @@ export class ChatRenderer {
     this.clear();
     container.classList.add("chat-log");
     container.addEventListener("toggle", (event) => this.fill(event.target), true);
-    container.addEventListener("click", (event) => this.fold(event.target.closest?.(".tool-calls > .fold")));
-    container.addEventListener("beforematch", (event) => this.fold(foldOf(event.target), false), true);
+    container.addEventListener("click", (event) => toggleFold(event.target.closest?.(".fold")));
+    container.addEventListener("beforematch", (event) => toggleFold(event.target, false), true);
   }
 
   /** Takes an event; it is painted with the next frame. */
@@ -52,7 +49,7 @@ export class ChatRenderer {
     this.frame = undefined;
     if (this.log.wasRestarted) this.clear();
     this.log.wasRestarted = false;
-    const changed = this.log.changes().flatMap(({ before, now }) => this.take(before, now));
+    const changed = new Set(this.log.changes().flatMap(({ before, now }) => this.take(before, now)));
     this.settleTurns();
     this.revoke();
     changed.forEach((key) => this.show(this.shown.get(key)));
@@ -68,11 +65,14 @@ export class ChatRenderer {
   clear() {
     this.shown = new Map();
     this.byElement = new WeakMap();
+    this.unanswered = new Set();
     this.children = new Map();
     this.homes = new Map();
     this.dirty = new Set();
     this.revoked = new Set();
     this.openTurn = undefined;
+    this.views = new Map();
+    this.runs = new WeakMap();
     this.container.replaceChildren();
   }
 
@@ -88,7 +88,6 @@ export class ChatRenderer {
     before.filter(({ key }) => !keys.has(key)).forEach(({ key }) => this.drop(this.shown.get(key)));
     const changed = now.map((item) => {
       const shown = this.shown.get(item.key) ?? {};
-      shown.hasMoved = shown.item?.seq !== item.seq || shown.item?.parent !== item.parent;
       shown.item = item;
       this.shown.set(item.key, shown);
       if (item.parent !== undefined) setOf(this.children, item.parent).add(item.key);
@@ -100,6 +99,7 @@ export class ChatRenderer {
 
   drop(shown) {
     this.shown.delete(shown.item.key);
+    this.unanswered.delete(shown);
     this.children.get(shown.item.parent)?.delete(shown.item.key);
     shown.element?.remove();
     this.leave(shown);
@@ -114,10 +114,14 @@ export class ChatRenderer {
       isOpen: shown.isFilled,
       isRevoked: this.revoked.has(item.event.id),
     });
+    shown.nest?.remove();
     if (!shown.element) shown.element = fresh;
     else if (shown.element.tagName === fresh.tagName) become(shown.element, fresh);
     else shown.element = replace(shown.element, fresh);
     this.byElement.set(shown.element, shown);
+    if (item.kind === "tool" && !item.results.length) this.unanswered.add(shown);
+    else this.unanswered.delete(shown);
+    if (shown.nest) this.dirty.add(`call\0${item.key}`);
     this.settle(shown);
   }
 
@@ -135,17 +139,14 @@ export class ChatRenderer {
 
   settle(shown) {
     const { item } = shown;
-    const call = item.parent === undefined ? undefined : this.shown.get(this.log.callOf(item)?.key);
-    const home = call && call !== shown ? call.item.key : (item.event.turnId ?? "");
-    const kind = call && call !== shown ? "call" : "turn";
-    const name = `${kind}\0${home}`;
-    if (shown.home !== name) {
+    const call = item.parent !== undefined && this.log.callOf(item);
+    const home = call ? `call\0${call.key}` : `turn\0${item.event.turnId ?? ""}`;
+    if (shown.home !== home) {
       this.leave(shown);
-      shown.home = name;
-      const members = this.homes.get(name) ?? new Set();
-      this.homes.set(name, members.add(shown));
+      shown.home = home;
+      setOf(this.homes, home).add(shown);
     }
-    this.dirty.add(name);
+    this.dirty.add(home);
   }
 
   leave(shown) {
@@ -158,22 +159,22 @@ export class ChatRenderer {
   settleTurns() {
     const turns = [...this.log.turns.values()];
     const last = turns.reduce((one, other) => (other.first > (one?.first ?? 0) ? other : one), undefined);
-    const open = last && !last.end && !last.interrupt ? last.id : undefined;
+    this.openTurn = last && !last.end && !last.interrupt ? last.id : undefined;
+    const changed = new Set();
     for (const turn of turns) {
-      const told = [turn.start, turn.end, turn.interrupt, turn.id === open, turn.first];
-      if (turn.told?.every((value, place) => value === told[place])) continue;
-      turn.told = told;
-      this.openTurn = open;
+      const view = this.view(turn);
+      const told = [turn.start, turn.end, turn.interrupt, turn.id === this.openTurn, turn.first];
+      if (view.told?.every((value, place) => value === told[place])) continue;
+      view.told = told;
       this.dirty.add(`turn\0${turn.id}`);
-      this.homes.get(`turn\0${turn.id}`)?.forEach((shown) => this.restate(shown));
+      changed.add(turn.id);
     }
-    this.openTurn = open;
+    for (const shown of this.unanswered) if (changed.has(shown.item.event.turnId)) this.show(shown);
   }
 
-  restate(shown) {
-    if (shown.item.kind !== "tool") return;
-    if (shown.element && !shown.item.results.length) this.show(shown);
-    this.homes.get(`call\0${shown.item.key}`)?.forEach((child) => this.restate(child));
+  view({ id }) {
+    if (!this.views.has(id)) this.views.set(id, { items: [] });
+    return this.views.get(id);
   }
 
   revoke() {
@@ -192,168 +193,74 @@ export class ChatRenderer {
     if (!this.dirty.size) return;
     const dirty = this.dirty;
     this.dirty = new Set();
-    this.tops = this.slots();
     [...dirty].filter((name) => name.startsWith("call\0")).forEach((name) => this.layOutCall(name));
-    for (const slot of this.tops) {
-      if (slot.name === undefined || dirty.has(slot.name) || !slot.element.firstChild) this.layOutTurn(slot);
-    }
-    place(this.container, separators(this.tops));
+    const slots = this.slots(dirty);
+    slots.filter(({ isDirty }) => isDirty).forEach((slot) => this.layOutTurn(slot));
+    place(this.container, separators(slots));
   }
 
   layOutCall(name) {
     const call = this.shown.get(name.slice("call\0".length));
-    const items = inPlace(this.homes.get(name) ?? []);
     if (!call?.element) return;
+    const children = inPlace(this.homes.get(name) ?? []);
     call.nest ??= el("div", { class: "subagent" });
-    this.flow(call.nest, items, true);
-    if (items.length) call.element.append(call.nest);
+    layFlow(call.nest, children, { isOver: call.element.dataset.state !== "running", isAside: true });
+    if (children.length) call.element.append(call.nest);
     else call.nest.remove();
   }
 
   /** Turns, and runs of what is in none, in the order in which they begin. */
-  slots() {
-    const slots = [];
-    for (const turn of this.log.turns.values()) {
-      const members = this.homes.get(`turn\0${turn.id}`) ?? new Set();
-      const end = turn.end ?? turn.interrupt;
-      if (members.size || turn.end) slots.push({ seq: turn.first, name: `turn\0${turn.id}`, turn, members, end });
-    }
-    for (const shown of this.homes.get("turn\0") ?? []) slots.push({ seq: shown.item.seq, members: [shown] });
-    slots.sort((one, other) => one.seq - other.seq);
+  slots(dirty) {
+    const turns = [...this.log.turns.values()].map((turn) => this.slotOf(turn, dirty.has(`turn\0${turn.id}`)));
+    const loose = inPlace(this.homes.get("turn\0") ?? []).map((shown) => ({ seq: shown.item.seq, items: [shown] }));
+    const isDirty = dirty.has("turn\0");
     const joined = [];
-    for (const slot of slots) {
+    for (const slot of bySeq([...turns.filter(({ items, end }) => items.length || end), ...loose])) {
       const before = joined.at(-1);
-      if (slot.turn || !before || before.turn) joined.push({ ...slot, members: [...slot.members] });
-      else before.members.push(...slot.members);
+      if (!slot.turn && before && !before.turn) before.items.push(...slot.items);
+      else joined.push(slot.turn ? slot : { ...slot, isDirty });
     }
-    const used = new Set();
-    joined.forEach((slot) => {
-      slot.items = inPlace(slot.members);
-      slot.element = slot.turn?.element ?? wrapper("section", "turn", slot.items, this.container, used);
-      if (slot.turn) slot.turn.element = slot.element;
-    });
+    const used = new Set(this.log.turns.values().map((turn) => this.view(turn).element));
+    joined.forEach((slot) => this.house(slot, used));
     return joined;
+  }
+
+  slotOf(turn, isDirty) {
+    const view = this.view(turn);
+    if (isDirty) view.items = inPlace(this.homes.get(`turn\0${turn.id}`) ?? []);
+    return { seq: turn.first, turn, items: view.items, end: turn.end ?? turn.interrupt, isDirty };
+  }
+
+  /** Gives it the element that it had. A run between turns is another one when a turn has come between. */
+  house(slot, used) {
+    if (slot.turn) {
+      slot.element = this.view(slot.turn).element ??= el("section", { class: "turn" });
+      return;
+    }
+    slot.element = wrapper("turn", slot.items, this.container, used, "section");
+    const told = `${slot.seq} ${slot.items.length}`;
+    slot.isDirty ||= this.runs.get(slot.element) !== told;
+    this.runs.set(slot.element, told);
   }
 
   layOutTurn({ element, turn, seq, items }) {
     const isOpen = turn !== undefined && turn.id === this.openTurn;
     const state = turn && (isOpen ? "running" : turn.interrupt ? "interrupted" : "done");
-    const attributes = { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state };
-    setAttributes(element, attributes);
-    this.flow(element, items, !isOpen, turn && footer(turn));
+    setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
+    layFlow(element, items, { isOver: !isOpen, after: [turn && footer(turn)].filter(Boolean) });
   }
-
-  flow(parent, items, isOver, ...after) {
-    const used = new Set();
-    const children = runs(items, partOf).flatMap((run) => {
-      const part = partOf(run[0]);
-      if (part === "user") return run.map(({ element }) => element);
-      const holder = wrapper("div", part, run, parent, used);
-      if (part === "subagent") this.aside(holder, run, isOver);
-      else this.respond(holder, run, isOver);
-      return [holder];
-    });
-    place(parent, [...children, ...after.filter(Boolean)]);
-  }
-
-  /** What a subagent said and did of which it is not known who called it. */
-  aside(holder, run, isOver) {
-    setAttributes(holder, { class: "subagent", "data-unlinked": true });
-    this.flow(holder, run.map((shown) => ({ ...shown, isAside: true })), isOver);
-  }
-
-  respond(holder, run, isOver) {
-    const id = run.find(({ item }) => item.event.responseId !== undefined)?.item.event.responseId;
-    setAttributes(holder, { class: "assistant-response", "data-response-id": id });
-    place(holder, this.groups(holder, run, isOver));
-  }
-
-  groups(response, items, isOver) {
-    const used = new Set();
-    return runs(items, ({ item }) => GROUPS[item.kind]).flatMap((run) => {
-      const name = GROUPS[run[0].item.kind];
-      const elements = run.map(({ element }) => element);
-      if (!name) return elements;
-      const group = wrapper("div", name, run, response, used);
-      place(group, name === "tool-calls" ? this.folded(group, run, isOver) : elements);
-      return [group];
-    });
-  }
-
-  /** Calls that follow each other become one line once their turn is over; those that failed stay in sight. */
-  folded(group, run, isOver) {
-    const elements = run.map(({ element }) => element);
-    const canFold = run.length > 1;
-    const isFolded = canFold && (group.folds ?? (isOver && run.length >= FOLDED_FROM));
-    setAttributes(group, { class: "tool-calls", "data-folded": isFolded });
-    for (const element of elements) {
-      const isHidden = isFolded && !["error", "denied"].includes(element.dataset.state);
-      if (isHidden) element.setAttribute("hidden", "until-found");
-      else element.removeAttribute("hidden");
-    }
-    if (!canFold) return elements;
-    const failed = elements.filter(({ dataset }) => ["error", "denied"].includes(dataset.state)).length;
-    const told = `${run.length} tool calls${failed ? ` · ${failed} failed` : ""}`;
-    const old = group.querySelector(":scope > .fold");
-    const fresh = el("button", { class: "fold", type: "button", "aria-expanded": String(!isFolded) }, told);
-    if (!old) return [fresh, ...elements];
-    become(old, fresh);
-    return [old, ...elements];
-  }
-
-  fold(button, folds) {
-    const group = button?.parentElement;
-    if (!group) return;
-    group.folds = folds ?? !group.hasAttribute("data-folded");
-    const shown = this.byElement.get(group.querySelector(":scope > .tool-call"));
-    this.dirty.add(shown.home);
-    this.layOut();
-  }
-}
-
-/** What holds these items now, so that what is on the screen is moved as little as can be; else a new one. */
-function wrapper(tag, name, items, parent, used) {
-  const held = items.map(({ element }) => element.closest(`.${name}`));
-  const found = held.find((element) => element?.parentNode === parent && !used.has(element)) ?? el(tag, { class: name });
-  used.add(found);
-  return found;
-}
-
-/** What of a turn an item belongs to. */
-function partOf({ item, isAside }) {
-  if (item.event.payload?.sidechain && !isAside) return "subagent";
-  return item.kind === "user" ? "user" : "assistant-response";
 }
 
 function callId({ event }) {
   return event.payload.toolCallId;
 }
 
-function foldOf(element) {
-  return element.closest(".tool-calls")?.querySelector(":scope > .fold");
+function bySeq(slots) {
+  return slots.sort((one, other) => one.seq - other.seq);
 }
 
 function inPlace(shown) {
   return [...shown].sort((one, other) => one.item.seq - other.item.seq);
-}
-
-/** Neighbours of which the same is true. */
-function runs(items, of) {
-  const found = [];
-  let last;
-  items.forEach((item, index) => {
-    if (index && of(item) === last) found.at(-1).push(item);
-    else found.push([item]);
-    last = of(item);
-  });
-  return found;
-}
-
-function setAttributes(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === false || value === null) element.removeAttribute(name);
-    else element.setAttribute(name, value === true ? "" : value);
-  }
 }
 
 function setOf(map, name) {

@@ -56,7 +56,7 @@ export class Log {
   /** The call that a subagent's item belongs to, as far as it is known. */
   callOf(item) {
     const calls = this.strands.get(`tool\0${item.parent}`)?.items ?? [];
-    return calls.findLast((call) => call.seq < item.seq) ?? calls[0];
+    return calls.findLast((call) => call.seq < item.seq);
   }
 
   /** The ids of the events that later ones take back. */
@@ -185,20 +185,23 @@ function of(kind, event, seq) {
   return { key: `${kind}\0${seq}`, kind, seq, event, parent: event.payload?.parentToolCallId };
 }
 
+/** Of several that a turn has, the first start counts, and the last end. */
 function begins(log, event, seq) {
-  const turn = log.turn(event, seq);
-  if (turn) turn.start = event;
+  mark(log, event, seq, "start", (known) => seq < known.seq);
 }
 
 function ends(log, event, seq) {
-  const turn = log.turn(event, seq);
-  if (turn) turn.end = event;
+  mark(log, event, seq, "end", (known) => seq > known.seq);
 }
 
 function interrupts(log, event, seq) {
   alone("interrupt")(log, event, seq);
+  mark(log, event, seq, "interrupt", (known) => seq > known.seq);
+}
+
+function mark(log, event, seq, name, counts) {
   const turn = log.turn(event, seq);
-  if (turn) turn.interrupt = event;
+  if (turn && (!turn[name] || counts(turn[name]))) turn[name] = { event, seq };
 }
 
 function retracts(log, event, seq) {

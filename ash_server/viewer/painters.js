@@ -56,7 +56,8 @@ function user({ event }) {
     data: { ...data, "data-long": isLong(shown) },
     children: [
       el("span", { class: "said-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
-      shown.trim() !== "" && el("div", { class: "text", dir: "auto" }, markdown(shown, { breaks: true })),
+      shown.trim() !== "" &&
+        el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
       ...blocks(others),
       said !== shown && wrapped(said),
     ],
@@ -171,7 +172,7 @@ function error({ event }) {
     children: [
       el("strong", {}, code === "error" ? "Error" : code),
       el("span", { class: "text", dir: "auto" }, message),
-      details !== undefined && jsonView(details),
+      details !== undefined && el("details", { class: "more" }, el("summary", {}, "Details"), jsonView(details)),
     ],
   };
 }

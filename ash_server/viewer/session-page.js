@@ -1,16 +1,309 @@
-import { ChatRenderer } from "./chat-renderer.js";
-import { el } from "./dom.js";
+/** The page of a session: fetches its events, follows what is new, and knows the addresses of places in it. */
+import { getJson, withQuery } from "./api.js";
+import { errorState, skeleton, state } from "./states.js";
+import { Connection } from "./session/connection.js";
+import { Edges } from "./session/edges.js";
+import { Find } from "./session/find.js";
+import { Header, exports, titleOf } from "./session/header.js";
+import { Live } from "./session/live.js";
+import { Pages } from "./session/pages.js";
+import { addressOf, find, findNear, pageOf, placeIn, placeOf } from "./session/places.js";
+import { edge, inView } from "./session/screen.js";
+import { Stream } from "./session/stream.js";
+import { Usage } from "./session/usage.js";
+import { View } from "./session/view.js";
 
-const id = document.body.dataset.sessionId;
-const api = `/api/sessions/${id}`;
-const log = el("div", { role: "log", "data-preset": "work" });
-const main = el("main", {}, log);
-document.body.append(main);
-const renderer = new ChatRenderer(log, { hrefOf: (session) => `/sessions/${encodeURIComponent(session)}` });
+const RECENT = 5 * 60_000;
+const AWAY = 20_000;
+const SETTLED = 250;
+const QUOTED = 200;
 
-const page = await (await fetch(`${api}/events?before=9007199254740991&limit=500&collapse=true`)).json();
-renderer.replayEvents(page.events);
-const last = page.events.at(-1)?.sequence ?? 0;
-const stream = new EventSource(`${api}/events/stream?after=${last}&collapse=true`);
-const types = ["turn_start","turn_end","user_message","user_audio","assistant_chunk","assistant_done","thinking_chunk","thinking_done","tool_call","tool_input_chunk","tool_output_chunk","tool_result","agent_message","agent_callback","agent_switch","interrupt","error","audio_chunk","audio_done","summary","system_message","retraction","raw","reset"];
-for (const type of types) stream.addEventListener(type, (event) => renderer.handleNewEvent(JSON.parse(event.data)));
+class SessionPage extends View {
+  constructor(id) {
+    const path = `/sessions/${id}`;
+    const api = `/api/sessions/${id}`;
+    super({
+      addressOf: (item) => addressOf(path, placeOf(item)),
+      messages: `${api}/messages`,
+      hrefOf: (session) => `/sessions/${encodeURIComponent(session)}`,
+      usageOf: (item) => this.usage.of(item),
+    });
+    Object.assign(this, { id, path, api });
+    const paint = (change) => this.follow.paint(change);
+    this.header = new Header();
+    this.live = new Live(this.renderer);
+    this.usage = new Usage(`${api}/standard-messages`, this.renderer);
+    this.pages = new Pages(`${api}/events`, this.renderer);
+    this.edges = new Edges(this.pages, { paint, onEnd: () => this.listen(), toEnd: () => this.toEnd() });
+    this.find = new Find(id, path, (place) => this.go(place, { isNew: true }));
+    this.stream = new Stream(`${api}/events/stream?collapse=true`, (what, told) => HEARD[what](this, told));
+    this.connection = new Connection(() => this.stream.retry());
+    this.incoming = [];
+  }
+
+  start() {
+    const { header, edges, connection, find, live } = this;
+    this.shell = this.build({
+      home: "/",
+      mark: live.mark,
+      bar: [find.element, exports(this.path)],
+      header: header.element,
+      ahead: [edges.older],
+      behind: [edges.newer, connection.element],
+      keys: { openFind: () => find.open(), onEdge: (steps) => edges.load(steps > 0 ? "newer" : "older") },
+    });
+    this.outline.older.addEventListener("click", () => edges.load("older"));
+    this.usage.want(this.filters.preset === "everything");
+    history.scrollRestoration = "manual";
+    addEventListener("popstate", ({ state }) => this.returnTo(state));
+    addEventListener("scroll", () => this.keepPlace(), { passive: true });
+    addEventListener("pagehide", () => this.stream.stop());
+    addEventListener("pageshow", ({ persisted }) => persisted && this.listen());
+    document.addEventListener("visibilitychange", () => this.look());
+    this.load();
+  }
+
+  /** The first screen. */
+  async load() {
+    const waiting = skeleton(6);
+    this.log.before(waiting);
+    try {
+      await Promise.all([this.describe(), this.returnTo(history.state)]);
+      this.log.parentElement.querySelector(".state[data-state=error]")?.remove();
+    } catch (problem) {
+      const shown = errorState(problem, () => {
+        shown.remove();
+        this.load();
+      });
+      this.log.before(shown);
+    } finally {
+      waiting.remove();
+    }
+  }
+
+  // What the session is.
+
+  async describe() {
+    this.session = await getJson(this.api);
+    this.header.show(this.session);
+    this.live.name(`${titleOf(this.session)} · Ash`);
+    this.shell.name(titleOf(this.session));
+    this.edges.update(this.session.eventCount);
+    this.describeMore();
+  }
+
+  /** What takes longer, and is there to look at. */
+  async describeMore() {
+    const { session } = this;
+    const quietly = (asked) => asked.catch(() => undefined);
+    const [summary, model, parent, children] = await Promise.all([
+      quietly(getJson(`${this.api}/projections/session-summary`)),
+      quietly(this.modelOf(session)),
+      session.parentId && quietly(getJson(`/api/sessions/${session.parentId}`)),
+      quietly(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
+    ]);
+    this.header.show(session, { summary, model, onUnrecognised: () => this.goToUnrecognised() });
+    this.header.relate(parent, children?.sessions ?? []);
+  }
+
+  /** The last answer tells; a tool that speaks in its place has none. */
+  async modelOf({ messageCount }) {
+    const query = { after: Math.max(0, messageCount - 8), limit: 8 };
+    const { data } = await getJson(withQuery(`${this.api}/standard-messages`, query));
+    return data.map(({ metadata }) => metadata.model).findLast((model) => model && !model.startsWith("<"));
+  }
+
+  /** Soon: a turn that ends is not the only one that tells so. */
+  describeAnew() {
+    this.describing ??= setTimeout(() => {
+      this.describing = undefined;
+      this.describe().catch(() => undefined);
+    }, 2000);
+  }
+
+  async goToUnrecognised() {
+    const query = { type: "raw", kind: "message,record,chunk", content: false, limit: 1 };
+    const { messages } = await getJson(withQuery(`${this.api}/messages`, query)).catch(() => ({ messages: [] }));
+    if (messages.length) this.go({ message: messages[0].sequence }, { isNew: true });
+    else if (!super.goToUnrecognised()) this.voice.say("It is not among what is loaded.");
+  }
+
+  // Where in it one is.
+
+  /** Where an entry of the history was left, or else where its address leads. */
+  async returnTo(state) {
+    this.filters.read();
+    if (state?.place) return this.go(state.place, { ...state, flashes: false });
+    const place = state?.isEnd ? undefined : placeIn(location);
+    return place ? this.go(place) : this.open(state);
+  }
+
+  /**
+   * Shows the newest events: at the end while it is written, and where there is more than is loaded. A session that is
+   * over, and is here as a whole, is read from its beginning.
+   */
+  async open(state) {
+    if (!this.pages.last || this.pages.hasNewer) await this.openPage();
+    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.isRecent()) this.follow.stick();
+    else this.toTop();
+  }
+
+  isRecent() {
+    const { events, last } = this.renderer.log;
+    return Date.now() - (events.get(last)?.timestamp ?? Date.now()) < RECENT;
+  }
+
+  async openPage(query) {
+    this.stream.stop();
+    const isShown = await this.pages.open(query);
+    if (isShown && !this.pages.hasNewer) this.listen();
+    return isShown;
+  }
+
+  /** Goes to a place; `isNew` makes it an entry of the history. */
+  async go(place, { isNew = false, below, flashes } = {}) {
+    if (isNew) history.pushState(null, "", addressOf(this.path, place));
+    const known = find(this.renderer, place);
+    const page = pageOf(place);
+    if (!known && (page || !this.pages.last) && !(await this.openPage(page))) return;
+    const element = known ?? find(this.renderer, place);
+    if (element) this.arrive(element, place, { below, flashes });
+    else this.miss(place);
+  }
+
+  arrive(element, { message }, { below, flashes }) {
+    const { kind, event } = this.renderer.itemOf(element);
+    if (kind === "tool" && message !== undefined && message !== event.messageSequence) {
+      element.open = true;
+      this.renderer.fill(element);
+    }
+    this.present(element, { below, flashes });
+  }
+
+  /** What an address named is not there (any more): what was next to it is shown, without a fuss. */
+  miss(place) {
+    const near = pageOf(place) && findNear(this.renderer, place);
+    if (near) this.present(near, { flashes: false });
+    else this.follow.stick();
+    const told = place.message === undefined ? "This place is" : `Nothing of message ${place.message} is`;
+    this.voice.say(place.id !== undefined || !near ? "This place is not there any more." : `${told} shown here: this is what is next to it.`);
+  }
+
+  keepPlace() {
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => {
+      const [first] = inView(this.log);
+      const item = first && this.renderer.itemOf(first);
+      const below = first && Math.round(first.getBoundingClientRect().top - edge());
+      const state = this.follow.sticks ? { isEnd: true } : item && { place: placeOf(item), below };
+      history.replaceState(state ?? null, "");
+    }, SETTLED);
+  }
+
+  async toStart() {
+    this.follow.release();
+    if (this.pages.hasOlder) {
+      this.stream.stop();
+      if (!(await this.pages.open({ after: 0 }))) return;
+      if (!this.pages.hasNewer) this.listen();
+    }
+    this.toTop();
+  }
+
+  toTop() {
+    super.toStart();
+  }
+
+  async toEnd() {
+    if (this.pages.hasNewer) await this.openPage();
+    this.follow.stick();
+  }
+
+  // What is new.
+
+  /** From the last event on; who does not look needs no connection, of which a browser has few. */
+  listen() {
+    if (!this.pages.hasNewer && !document.hidden) this.stream.start(this.pages.last);
+  }
+
+  look() {
+    clearTimeout(this.away);
+    if (document.hidden) this.away = setTimeout(() => this.rest(), AWAY);
+    else if (!this.stream.isRunning && !this.isOver) this.listen();
+  }
+
+  rest() {
+    this.stream.stop();
+    this.live.connect(false);
+  }
+
+  hear(event) {
+    this.live.hear();
+    this.incoming.push(event);
+    this.frame ??= requestAnimationFrame(() => {
+      const events = this.incoming.splice(0);
+      this.frame = undefined;
+      this.follow.paint(() => this.pages.add(events));
+      if (events.some(({ type }) => type === "turn_end" || type === "reset")) this.describeAnew();
+    });
+    if (this.isCaughtUp && event.type === "assistant_done" && event.payload.parentToolCallId === undefined) {
+      this.voice.tell(`Answer: ${event.payload.text.slice(0, QUOTED)}`);
+    }
+  }
+
+  end(told) {
+    this.isOver = true;
+    this.live.connect(false);
+    this.connection.ended(told);
+  }
+
+  /** The log is another one than what is shown. */
+  async reload() {
+    this.live.connect(false);
+    await this.openPage().catch((problem) => this.end(problem.message));
+    this.follow.stick();
+  }
+
+  painted() {
+    super.painted();
+    this.live?.update();
+    this.usage?.update();
+    this.edges?.update();
+    this.outline.older.hidden = !this.pages?.hasOlder;
+    this.showEmpty();
+  }
+
+  filtered() {
+    super.filtered();
+    this.usage.want(this.filters.preset === "everything");
+    this.edges.fill("older");
+  }
+
+  showEmpty() {
+    const isEmpty = this.renderer.shown.size === 0;
+    if (!isEmpty) this.empty?.remove();
+    if (!isEmpty || this.empty?.isConnected) return;
+    this.empty = state("empty", "No events yet", { detail: "The session is there. What is written to it appears here." });
+    this.log.before(this.empty);
+  }
+}
+
+/** What the stream tells. */
+const HEARD = {
+  event: (page, event) => page.hear(event),
+  connected(page) {
+    page.connection.good();
+    page.live.connect(true);
+  },
+  caught_up: (page) => (page.isCaughtUp = true),
+  lost(page, until) {
+    page.isCaughtUp = false;
+    page.live.connect(false);
+    page.connection.lost(until);
+  },
+  gone: (page) => page.end("This session was deleted. What is here is what was loaded."),
+  refused: (page, problem) => page.end(problem.message),
+  ahead: (page) => page.reload(),
+};
+
+new SessionPage(document.body.dataset.sessionId).start();

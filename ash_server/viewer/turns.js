@@ -7,14 +7,15 @@ const GAP = 30 * 60_000;
 /** What a turn cost, under it. */
 export function footer({ start, end }) {
   if (!end) return undefined;
-  const { usage, costUsd, partial } = end.payload;
+  const { usage, costUsd, partial } = end.event.payload;
+  const lasted = start && end.event.timestamp - start.event.timestamp;
   const told = [
     partial && "not finished",
     usage?.total_tokens !== undefined && counted(usage.total_tokens, "token"),
     usage?.cache_read_input_tokens > 0 && `${number(usage.cache_read_input_tokens)} from the cache`,
     usage?.cache_creation_input_tokens > 0 && `${number(usage.cache_creation_input_tokens)} to the cache`,
     costUsd !== undefined && dollars(costUsd),
-    start && end.timestamp - start.timestamp >= 1000 && duration(end.timestamp - start.timestamp),
+    lasted >= 1000 && duration(lasted),
   ].filter(Boolean);
   return told.length ? el("footer", { class: "turn-end" }, told.join(" · ")) : undefined;
 }
@@ -23,16 +24,29 @@ export function footer({ start, end }) {
 export function separators(slots) {
   let last;
   return slots.flatMap(({ element, items, turn, end }) => {
-    const first = turn?.start?.timestamp ?? items[0]?.item.event.timestamp ?? end?.timestamp;
+    const [begins, ...others] = [turn?.start?.event, ...items.map(({ item }) => item.event), end?.event].filter(Boolean);
+    const first = begins.timestamp;
     const before = last;
-    last = end?.timestamp ?? items.at(-1)?.item.event.timestamp ?? first;
-    if (first === undefined) return [element];
-    if (before === undefined || dateOf(before) !== dateOf(first)) {
-      return [el("h2", { class: "day" }, dayOf(first)), element];
-    }
-    if (first - before < GAP) return [element];
-    return [el("p", { class: "gap" }, `${duration(first - before)} later`), element];
+    last = (end?.event ?? others.at(-1) ?? begins).timestamp;
+    const ahead = between(before, first);
+    return ahead ? [kept(element, ...ahead), element] : [element];
   });
+}
+
+function between(before, first) {
+  if (before === undefined || dateOf(before) !== dateOf(first)) return ["h2", "day", dayOf(first)];
+  return first - before < GAP ? undefined : ["p", "gap", `${duration(first - before)} later`];
+}
+
+const ahead = new WeakMap();
+
+/** The one that stands there already, so that nothing moves that has not changed. */
+function kept(element, tag, name, told) {
+  const fresh = el(tag, { class: name }, told);
+  const known = ahead.get(element);
+  if (known?.isEqualNode(fresh)) return known;
+  ahead.set(element, fresh);
+  return fresh;
 }
 
 function dateOf(milliseconds) {

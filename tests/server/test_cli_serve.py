@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.commands.run import TOUR
+from ash_server.commands.demo import TOUR
 from ash_server.db.sessions import session_id_for
 from ash_server.transfer.jsonl import import_file
 from ash_shared.blocks import CLASSES
@@ -31,6 +31,7 @@ from tests.conftest import at_database, new_database
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
+TOUR_ID = session_id_for("claude", f"samples/{TOUR}")
 
 
 class Running(NamedTuple):
@@ -93,15 +94,16 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
     demo = ("demo", "--port", "0")
     for _ in range(2):
         with running(*demo, home=tmp_path) as ash:
-            [url] = re.findall(r"curl '(.*)'", ash.said)
-            page = answer(url)
+            [tour] = re.findall(r"/sessions/(\S+) +shows all seven types of blocks", ash.said)
+            page = answer(f"{ash.address}/api/sessions/{TOUR_ID}/messages?parsed=true")
             sessions = answer(f"{ash.address}/api/sessions")["sessions"]
 
             assert {block["type"] for message in page["messages"] for block in message["parsed"]} == set(
                 CLASSES
             )
-            assert str(session_id_for("claude", f"samples/{TOUR}")) in url
+            assert str(TOUR_ID).startswith(tour)
             assert sorted((each["externalId"], each["messageCount"]) for each in sessions) == [
+                ("demo/live", 0),
                 ("samples/bird-counter.jsonl", 16),
                 ("samples/bread-timer.jsonl", 30),
                 ("samples/csv-export.jsonl", 28),
@@ -153,7 +155,7 @@ def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
         else:
             pytest.fail("the server did not find its database again")
 
-        assert len(sessions) == 8
+        assert len(sessions) == 9
         assert stopped(ash.process, signal.SIGINT)[0] == 0
     assert left_behind(tmp_path) == []
 
@@ -162,7 +164,7 @@ def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: 
     with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
         assert answer(f"{ash.address}/health/ready")["status"] == "ok"
     with psycopg.connect(bare_database_url) as conn:
-        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(8,)]
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(9,)]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from ash_server.commands.run import TOUR
+from ash_server.commands.demo import TOUR
 from ash_shared import parse_jsonl, transform_messages
 from ash_shared.blocks import CLASSES
 from ash_shared.providers import discover

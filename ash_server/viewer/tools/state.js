@@ -1,15 +1,38 @@
+import { isObject, isText } from "./values.js";
+
 /** How far a call is. What was never answered when its turn ended was left. */
 export function stateOf(item, log, openTurn) {
   if (item.kind !== "tool") return undefined;
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
-  if (result) return result.payload.error ? failure(result.payload.error) : "done";
+  if (result) return outcomeOf(result.payload);
   if (item.event.turnId === undefined || item.event.turnId === openTurn) return item.call ? "running" : "pending";
   return "interrupted";
 }
 
-const DENIED = /denied|reject|declin|permission/i;
+/** What is told where somebody said no: by the providers, in the words that the model is given. */
+const DENIED = [
+  /^(?:<tool_use_error>)?The user doesn't want to (?:proceed|take this action)/,
+  /^Permission (?:prompt was aborted|to use .{1,80} (?:has been )?denied)/,
+  /^Claude requested permissions? to .{1,200} haven't granted/s,
+  /^(?:User )?(?:rejected|declined|denied|refused)\b/i,
+  /^exec(?:ution)? (?:command )?rejected by user/i,
+  /^.{0,80}(?:was|has been) (?:rejected|declined|denied) by (?:the )?user/i,
+  /^The tool call was (?:rejected|declined|denied)/i,
+];
+const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
+const CODE = /denied|reject|declin|permission/i;
 
-function failure({ code }) {
-  return DENIED.test(code) ? "denied" : "error";
+function outcomeOf({ error, structured }) {
+  if (isRefusal(structured)) return "denied";
+  if (!error) return "done";
+  const { code, message } = error;
+  const isSaid = (patterns) => isText(message) && patterns.some((pattern) => pattern.test(message));
+  if (CODE.test(isText(code) ? code : "") || isSaid(DENIED)) return "denied";
+  return isSaid(STOPPED) ? "interrupted" : "error";
+}
+
+function isRefusal(structured) {
+  if (!isObject(structured)) return false;
+  return isObject(structured.rejected) || structured.status === "declined" || structured.approve === false;
 }

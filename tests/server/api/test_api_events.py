@@ -233,13 +233,54 @@ class TestPages:
         assert [each["sequence"] for each in page.pop("events")] == list(sequences)
         assert page == ends
 
-    @pytest.mark.parametrize("query", ["at=5&after=1", "at=5&before=9", "at=5&after=1&before=9"])
-    async def test_a_middle_has_no_ends(self, client: AsyncClient, ten: str, query: str) -> None:
+    @pytest.mark.parametrize(
+        ("query", "paths"),
+        [
+            *(
+                (f"{middle}=5&{ends}", [middle])
+                for middle in ("at", "message")
+                for ends in ("after=1", "before=9")
+            ),
+            ("at=5&after=1&before=9", ["at"]),
+            ("at=5&message=5", ["at", "message"]),
+        ],
+    )
+    async def test_a_middle_has_no_ends(
+        self, client: AsyncClient, ten: str, query: str, paths: list[str]
+    ) -> None:
         refused = await client.get(f"{ten}/events?{query}")
 
-        problem = refused.json()
+        problem, alone = refused.json(), "It stands alone, without after and before."
         assert (refused.status_code, problem["code"]) == (400, "invalid_parameter")
-        assert problem["errors"] == [{"path": "at", "message": "It stands alone, without after and before."}]
+        assert problem["errors"] == [{"path": path, "message": alone} for path in paths]
+
+    @pytest.mark.parametrize(
+        ("query", "sequences", "ends"),
+        [
+            ({"message": 1}, range(1, 7), {}),
+            ({"message": 2, "limit": 2}, range(3, 5), {"nextAfter": 4, "prevBefore": 3}),
+            ({"message": 3, "limit": 1}, range(5, 6), {"nextAfter": 5, "prevBefore": 5}),
+            ({"message": 99, "limit": 2}, range(6, 7), {"prevBefore": 6}),
+        ],
+    )
+    async def test_around_a_message(
+        self, client: AsyncClient, session: str, query: dict[str, int], sequences: range, ends: dict[str, int]
+    ) -> None:
+        """The prompt is two events, the title none, the answer one, with what was posted between."""
+        for route, line in (
+            ("messages", PROMPT),
+            ("events", json.dumps(event("e-1"))),
+            ("messages", json.dumps({"type": "ai-title", "aiTitle": "Paths"})),
+            ("events", json.dumps(event("e-2"))),
+            ("messages", ANSWER),
+            ("events", json.dumps(event("e-3"))),
+        ):
+            await client.post(f"{session}/{route}", content=line, headers=NDJSON)
+
+        page = (await client.get(f"{session}/events", params=query)).json()
+
+        assert [each["sequence"] for each in page.pop("events")] == list(sequences)
+        assert page == ends
 
 
 async def test_collapsing_leaves_out_the_pieces_of_what_is_whole(client: AsyncClient, session: str) -> None:

@@ -26,6 +26,8 @@ async def test_a_session_is_created_with_what_the_writer_says(client: AsyncClien
         "updatedAt": session["createdAt"],
         "messageCount": 0,
         "eventCount": 0,
+        "errorCount": 0,
+        "unrecognisedCount": 0,
         **said,
     }
     assert (await client.get(f"/api/sessions/{session['id']}")).json() == session
@@ -66,6 +68,12 @@ async def test_pages_of_sessions_are_newest_first_and_complete(own_client: Async
         ({"q": "elsewhere"}, ["Alpha"]),
         ({"q": "bet", "source": "claude"}, []),
         ({"q": "%"}, []),
+        ({"parentId": "00000000-0000-4000-8000-000000000000"}, ["Beta"]),
+        ({"providerSessionId": "none"}, []),
+        ({"since": "2026-11-02T09:00:00Z"}, ["Beta", "Alpha"]),
+        ({"until": "2026-11-02T09:00:00"}, []),
+        ({"errors": "true"}, []),
+        ({"errors": "false"}, ["Beta", "Alpha"]),
     ],
 )
 async def test_lists_of_sessions_can_be_narrowed(
@@ -74,7 +82,8 @@ async def test_lists_of_sessions_can_be_narrowed(
     await own_client.post(
         "/api/sessions", json={"title": "Alpha", "source": "claude", "externalId": "elsewhere"}
     )
-    await own_client.post("/api/sessions", json={"title": "Beta"})
+    parent = "00000000-0000-4000-8000-000000000000"
+    await own_client.post("/api/sessions", json={"title": "Beta", "parentId": parent})
 
     listed = await own_client.get("/api/sessions", params=query)
 

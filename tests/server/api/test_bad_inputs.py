@@ -545,7 +545,7 @@ OF_STANDARD = [
 ]
 OF_EVENTS = [
     *(f"after={value}" for value in ("-1", "abc", "1.5", "", "1_000", 2**53)),
-    *(f"{name}={value}" for name in ("before", "at") for value in ("0", "-1", "", "null", 2**53)),
+    *(f"{name}={value}" for name in ("before", "at", "message") for value in ("0", "-1", "", "null", 2**53)),
     *(f"limit={value}" for value in ("0", "-5", "1001", "")),
     *(f"collapse={value}" for value in ("1", "yes", "True", "")),
     *("at=1&after=1", "at=1&before=2", "at=1&at=1", "type=raw", "Collapse=true", "kind=message"),

@@ -50,12 +50,6 @@ async def test_the_page_may_load_nothing_from_elsewhere(client: AsyncClient) -> 
     assert "validatorUrl: null" in (FOLDER / "start.js").read_text()
 
 
-async def test_the_root_leads_to_the_page(client: AsyncClient) -> None:
-    answer = await client.get("/", follow_redirects=False)
-
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
-
-
 @pytest.mark.parametrize("name", ["VENDORED.md", "index.html", "..%2fdocuments.py", "%2e%2e", "nothing.js"])
 async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, name: str) -> None:
     assert (await client.get(f"/docs/{name}")).status_code == 404

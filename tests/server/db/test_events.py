@@ -31,6 +31,7 @@ from ash_server.errors import (
 )
 from ash_server.ingest import line_id, new_message
 from ash_shared.events import read_event
+from tests.server.db.test_renewal import alembic
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -404,3 +405,67 @@ async def test_what_is_added_to_such_a_session_does_not_make_it_current(
     await end_session(connection, session_id)
 
     assert await outdated_sessions(connection) == [session_id]
+
+
+FAILED = RESULT.replace('"content":"a.txt"', '"content":"no such file\\u0000","is_error":true')
+STRANGE = '{"type":"holo_frame","uuid":"u-9"}'
+
+
+async def trouble(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
+    session = await get_session(connection, session_id)
+    return session.error_count, session.unrecognised_count
+
+
+async def test_errors_and_what_is_not_recognised_are_counted(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    """Of lines and of posts, however they come, and again where they are derived anew."""
+    oops = {"code": "x", "message": "y"}
+    posts = [
+        [posted("p-1", "error", payload=oops)],
+        [posted("p-2", "raw", payload={"source": "s", "raw": 1}), posted("p-3", "house_event")],
+        [posted("p-4", "tool_result", payload={"toolCallId": "t", "result": "", "error": oops})],
+        [posted("p-5", "tool_result", payload={"toolCallId": "t", "result": {"error": {"code": "none"}}})],
+    ]
+    counts = []
+    await store(connection, session_id, PROMPT, CALL, RESULT)
+    counts.append(await trouble(connection, session_id))
+    await store(connection, session_id, FAILED.replace("u-3", "u-5"), STRANGE)
+    counts.append(await trouble(connection, session_id))
+    for events in posts:
+        await append_events(connection, session_id, events)
+        await append_events(connection, session_id, events)
+        counts.append(await trouble(connection, session_id))
+    for _ in range(2):
+        await rebuild_events(connection, session_id)
+        counts.append(await trouble(connection, session_id))
+
+    assert counts == [(0, 0), (1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 2)]
+
+
+MIGRATED = """
+    SELECT errors, unrecognised, counters.event_sequence, search_progress.event_sequence
+    FROM session_counters AS counters JOIN search_progress USING (session_id) WHERE session_id = %s
+"""
+
+
+async def test_what_is_stored_is_counted_when_the_schema_comes_to_it(
+    connection: AsyncConnection, session_id: UUID, database_url: str
+) -> None:
+    oops = {"code": "x", "message": "y"}
+    await store(connection, session_id, PROMPT, CALL, FAILED, STRANGE)
+    for number, text in enumerate(("", "\0", "\\u0000", "\\\0", '"error":')):
+        result = {"toolCallId": "t", "result": text}
+        failed, went_well = (
+            {**result, "error": {**oops, "message": text}},
+            {**result, "structured": {"error": oops}},
+        )
+        await append_events(connection, session_id, [posted(f"f-{number}", "tool_result", payload=failed)])
+        await append_events(connection, session_id, [posted(f"w-{number}", "tool_result", payload=went_well)])
+    before = await trouble(connection, session_id)
+    alembic(database_url, "downgrade", "0003")
+    alembic(database_url, "upgrade", "head")
+
+    assert before == (6, 1)
+    async with await connect(database_url) as conn:
+        assert await (await conn.execute(MIGRATED, [session_id])).fetchone() == (6, 1, 15, 0)

@@ -24,7 +24,7 @@ def at(second: int) -> int:
 
 def told(session: Session) -> dict[str, Any]:
     dumped: dict[str, Any] = session.model_dump(by_alias=True)
-    wanted = {"title", "firstAt", "lastAt", "source"}
+    wanted = {"title", "prompt", "firstAt", "lastAt", "source"}
     return {**{key: value for key, value in dumped.items() if key in wanted}, **session.metadata}
 
 
@@ -51,9 +51,16 @@ STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "a prompt that says nothing": ([{"prompt": " \0\n"}, {"prompt": "three"}], {"title": "three"}),
     "the last name that a tool gave": (
         [{"facts": Facts(title="a")}, {"prompt": "say"}, {"facts": Facts(title="b")}, {"prompt": "more"}],
-        {"title": "b"},
+        {"title": "b", "prompt": "say"},
     ),
-    "a tool's name after a prompt": ([{"prompt": "say"}, {"facts": Facts(title="a")}], {"title": "a"}),
+    "a tool's name after a prompt": (
+        [{"prompt": "say"}, {"facts": Facts(title="a")}],
+        {"title": "a", "prompt": "say"},
+    ),
+    "a tool's name that is the prompt": (
+        [{"prompt": "say"}, {"facts": Facts(title="say")}],
+        {"title": "say"},
+    ),
     "a long name": ([{"facts": Facts(title="ä" * 1000)}], {"title": "ä" * 200}),
     "the last client and the last id": (
         [
@@ -110,9 +117,13 @@ async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> 
     assert [(await get_session(connection, each)).title for each in (given, patched)] == ["given", "patched"]
 
     await update_session(connection, patched, title=None)
-    assert told(await get_session(connection, patched)) == {"source": "claude"}
+    assert told(await get_session(connection, patched)) == {"source": "claude", "prompt": "say"}
     await append(connection, patched, [message("c", prompt="once more")])
-    assert told(await get_session(connection, patched)) == {"source": "claude", "title": "once more"}
+    assert told(await get_session(connection, patched)) == {
+        "source": "claude",
+        "title": "once more",
+        "prompt": "say",
+    }
 
 
 async def test_what_messages_tell_is_not_what_a_person_gave(connection: AsyncConnection) -> None:

@@ -42,7 +42,8 @@ DERIVED = """
 """
 KEPT = "SELECT id, content, created_at FROM messages WHERE session_id = %s ORDER BY sequence"
 SESSION = (
-    "SELECT source, title, title_rank, first_at, last_at, client_version, provider_session_id, updated_at"
+    "SELECT source, title, title_rank, first_prompt, first_at, last_at, client_version, provider_session_id, "
+    "updated_at"
 )
 
 # As an older Ash may have left it: it knew less, and said so.
@@ -50,7 +51,7 @@ OLDER = """
     UPDATE messages SET source = 'unknown', role = 'system', kind = 'record', block_types = '{raw}',
         parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL;
     UPDATE sessions SET source = 'unknown', title = NULL, title_rank = 0, first_at = NULL, last_at = NULL,
-        client_version = NULL, provider_session_id = NULL;
+        client_version = NULL, provider_session_id = NULL, first_prompt = NULL;
     DELETE FROM drift;
 """
 

@@ -1,7 +1,9 @@
 """Sessions: made once, found again, listed by what happened last."""
 
+import json
 from asyncio import gather
 from base64 import urlsafe_b64encode
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -62,6 +64,8 @@ async def test_a_new_session_has_what_was_said_of_it(connection: AsyncConnection
         "title": "Ünïcode\nand lines",
         "messageCount": 0,
         "eventCount": 0,
+        "errorCount": 0,
+        "unrecognisedCount": 0,
         "metadata": {"nul": "a\0b", "big": 2**70, "deep": {"list": [1, None, True, 1.5]}},
     }
     assert session == await get_session(connection, session.id)
@@ -78,6 +82,8 @@ async def test_keys_of_which_nothing_is_known_are_absent(connection: AsyncConnec
         "updatedAt",
         "messageCount",
         "eventCount",
+        "errorCount",
+        "unrecognisedCount",
         "metadata",
     }
 
@@ -174,6 +180,47 @@ async def test_the_list_can_be_narrowed(connection: AsyncConnection) -> None:
     }
 
 
+async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncConnection) -> None:
+    parent, *children = [(await create_session(connection, title=title)).session.id for title in "pab"]
+    await create_session(connection, parent_id=parent, title="forked")
+    for minute, child in enumerate(children, 1):
+        failed = {"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": minute == 2}
+        line = {
+            "type": "user",
+            "sessionId": "theirs",
+            "timestamp": f"2026-11-02T09:0{minute}:00Z",
+            "message": {"role": "user", "content": [failed]},
+        }
+        await append(connection, child, [new_message(child, json.dumps(line))])
+
+    def at(minute: int) -> datetime:
+        return datetime(2026, 11, 2, 9, minute, tzinfo=UTC)
+
+    found = {
+        "of a parent": await titles(connection, parent_id=parent),
+        "of a stranger": await titles(connection, parent_id=STRANGER),
+        "of the provider's session": await titles(connection, provider_session_id="theirs"),
+        "of another": await titles(connection, provider_session_id="' OR true --"),
+        "since": await titles(connection, provider_session_id="theirs", since=at(2)),
+        "until": await titles(connection, provider_session_id="theirs", until=at(2)),
+        "between": await titles(connection, since=at(0), until=at(2)),
+        "with errors": await titles(connection, errors=True),
+        "without errors": await titles(connection, errors=False),
+    }
+
+    assert found == {
+        "of a parent": ["forked"],
+        "of a stranger": [],
+        "of the provider's session": ["b", "a"],
+        "of another": [],
+        "since": ["b"],
+        "until": ["a"],
+        "between": ["a"],
+        "with errors": ["b"],
+        "without errors": ["forked", "p", "a"],
+    }
+
+
 async def test_a_list_out_of_bounds_is_refused(connection: AsyncConnection) -> None:
     before_time = urlsafe_b64encode(
         b"0001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000"
@@ -250,9 +297,10 @@ async def test_a_session_takes_its_messages_along(connection: AsyncConnection) -
             ("id", "sessions"),
             ("session_id", "session_counters"),
             ("session_id", "messages"),
+            ("session_id", "search_progress"),
         ]
     ]
-    assert left == [[(kept,)]] * 3
+    assert left == [[(kept,)]] * 4
 
 
 async def test_a_person_finds_a_session_by_what_they_type(connection: AsyncConnection) -> None:

@@ -1,0 +1,140 @@
+"""What happens to sessions, whichever they are: for those who show a list of them.
+
+Hints say which sessions changed. These are read once for all who watch, a second's worth at a time. Who is slow finds
+the last state of each session that changed meanwhile, and nothing in between.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg import AsyncConnection
+
+from ash_server import live
+from ash_server.db.sessions import Session, get_sessions, recent_sessions
+from ash_server.live import Hub
+
+_log = logging.getLogger(__name__)
+
+_GATHERED = 1.0
+"""Seconds in which changes are gathered: no session is told more than once in this time."""
+_LOOKS = 2.0
+"""Seconds between two looks for what no hint told."""
+
+
+class Changes:
+    """What those who watch are told together."""
+
+    def __init__(self, sessions: Mapping[UUID, Session | None], *, is_all: bool = True) -> None:
+        """None is a session that is gone."""
+        self.notes = {id: _session(session) if session else _gone(id) for id, session in sessions.items()}
+        self.is_all = is_all
+        """Whether nothing else may have happened."""
+
+
+class Board:
+    """Entered, it looks what there is to tell (`async with`)."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._watchers: set[_Watcher] = set()
+        self._seen: Mapping[UUID, datetime] = {}
+        """The sessions that changed lately, and when they did."""
+        self._has_missed = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Board":
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def watch(self) -> AsyncGenerator[bytes, None]:
+        """As server-sent events, until the hub stops: at first that from now on all is told, and that again whenever
+        something may have been missed. Something comes at least every `live.BEAT` seconds."""
+        watcher = _Watcher()
+        self._watchers.add(watcher)
+        try:
+            while not self._hub.is_stopped():
+                yield watcher.take()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(watcher.woken.wait(), live.BEAT)
+        finally:
+            self._watchers.discard(watcher)
+
+    async def _work(self) -> None:
+        with self._hub.overhear() as overheard:
+            while not self._hub.is_stopped():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(overheard.woken.wait(), _LOOKS)
+                hinted, has_lost = overheard.take()
+                if self._watchers:
+                    await self._tell(hinted, has_lost=has_lost)
+                await self._hub.pause(_GATHERED)
+        for watcher in self._watchers:
+            watcher.woken.set()
+
+    async def _tell(self, hinted: set[UUID], *, has_lost: bool) -> None:
+        self._has_missed |= has_lost
+        try:
+            changed = await self._hub.ask(partial(self._read, hinted=hinted))
+        except psycopg.Error as error:
+            _log.warning("the list of sessions cannot be read: %s", type(error).__name__)
+            changed = None
+        if changed is None:  # what was hinted at is forgotten
+            self._has_missed = True
+            return
+        changes = Changes(changed, is_all=not self._has_missed)
+        self._has_missed = False
+        if changes.notes or not changes.is_all:
+            for watcher in self._watchers:
+                watcher.tell(changes)
+
+    async def _read(self, conn: AsyncConnection, hinted: set[UUID]) -> dict[UUID, Session | None]:
+        recent = await recent_sessions(conn)
+        found = {id for id, at in recent.items() if self._seen.get(id) != at}
+        self._seen = recent
+        wanted = hinted | found
+        there = await get_sessions(conn, wanted) if wanted else []
+        return {**dict.fromkeys(wanted), **{session.id: session for session in there}}
+
+
+class _Watcher:
+    """Somebody who shows sessions."""
+
+    def __init__(self) -> None:
+        self.woken = asyncio.Event()
+        self._notes: dict[UUID, bytes] = {}
+        self._begins = True
+
+    def tell(self, changes: Changes) -> None:
+        self._notes.update(changes.notes)
+        self._begins = self._begins or not changes.is_all
+        self.woken.set()
+
+    def take(self) -> bytes:
+        """What there is to tell; a comment where there is nothing."""
+        told = b"".join([*self._notes.values(), *([_CAUGHT_UP] if self._begins else [])])
+        self._notes, self._begins = {}, False
+        self.woken.clear()
+        return told or b":\n\n"
+
+
+_CAUGHT_UP = b"event: caught_up\ndata: {}\n\n"
+
+
+def _session(session: Session) -> bytes:
+    return f"event: session\ndata: {session.model_dump_json()}\n\n".encode()
+
+
+def _gone(id: UUID) -> bytes:
+    return b"event: deleted\ndata: " + msgspec.json.encode({"id": id}) + b"\n\n"

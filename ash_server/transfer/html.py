@@ -1,0 +1,107 @@
+"""A session as one page that stands alone: it opens from a disk, loads nothing, and has the viewer's own renderer."""
+
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Iterable
+from functools import lru_cache
+from hashlib import sha256
+from html import escape
+from string import Template
+from typing import NamedTuple
+
+from pydantic import MISSING
+
+from ash_server.conversation import Connect
+from ash_server.db.events import get_events_since
+from ash_server.db.sessions import Session
+from ash_server.viewer import STYLES, Viewer, viewer
+from ash_server.viewer.bundle import bundle
+
+ENTRY = "exported-page.js"
+
+_SEPARATOR = ",\n"
+_PAGE, _PAGE_BYTES = 500, 1024 * 1024
+_NOT_IN_SCRIPT = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
+
+
+class Frame(NamedTuple):
+    """The page, but for what it shows."""
+
+    style: str
+    script: str
+    policy: str
+    """What a browser may do with it: run this script, apply this style, and nothing else."""
+
+
+class Page(NamedTuple):
+    head: str
+    """What comes ahead of the events, which are separated by commas."""
+    end: str
+
+
+def frame() -> Frame:
+    return _frame(viewer())
+
+
+def page_of(session: Session) -> Page:
+    now = viewer()
+    style, script, policy = _frame(now)
+    named = (name for name in (session.title, session.external_id) if name is not MISSING)
+    texts = {
+        "policy": escape(policy),
+        "title": escape(f"{next(named, str(session.id))} · Ash"),
+        "icon": b64encode(now.assets["icon.svg"].content).decode(),
+        "id": str(session.id),
+        "style": style,
+        "session": in_script(session.model_dump_json()),
+        "script": script,
+    }
+    head, _, end = now.shells["exported"].template.partition("$events")
+    return Page(Template(head).substitute(texts), Template(end).substitute(texts))
+
+
+def in_script(document: str) -> str:
+    """JSON that can stand in a script element: nothing that it says ends the element."""
+    for character, escaped in _NOT_IN_SCRIPT:
+        document = document.replace(character, escaped)
+    return document
+
+
+async def write_page(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+    """The events of a stored session, a page of them at a time; between two of them no connection is taken."""
+    page = page_of(session)
+    yield page.head.encode()
+    after, separator = 0, ""
+    while True:
+        async with connect() as conn:
+            found = await get_events_since(
+                conn, session.id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=True
+            )
+        if not found:
+            break
+        after = found[-1].sequence
+        yield (separator + listed(event.wire() for event in found)).encode()
+        separator = _SEPARATOR
+    yield page.end.encode()
+
+
+def listed(events: Iterable[str]) -> str:
+    """Each on a line of its own."""
+    return in_script(_SEPARATOR.join(events))
+
+
+@lru_cache(maxsize=1)
+def _frame(now: Viewer) -> Frame:
+    scripts = {path: asset.content.decode() for path, asset in now.assets.items() if path.endswith("js")}
+    script = bundle(scripts, ENTRY).replace("\r", "")
+    style = "\n".join(now.assets[f"styles/{name}.css"].content.decode() for name in STYLES)
+    style = style.replace("\r", "").replace("</", r"<\/")
+    policy = (
+        f"default-src 'none'; script-src {_hashed(script)}; style-src {_hashed(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; object-src 'none'; "
+        "require-trusted-types-for 'script'; trusted-types dompurify"
+    )
+    return Frame(style, script, policy)
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,26 @@
+/** The page that stands alone: it has its events in it, and asks nobody for anything. */
+import { parseJson } from "./json-view.js";
+import { Header, titleOf } from "./session/header.js";
+import { find, placeIn } from "./session/places.js";
+import { View } from "./session/view.js";
+
+function told(id) {
+  const element = document.getElementById(id);
+  return element ? parseJson(element.textContent) : undefined;
+}
+
+/** To what the address names, if that is an item. */
+function goToHash(view) {
+  const place = placeIn(location);
+  const element = place && find(view.renderer, place);
+  if (element) view.present(element);
+}
+
+const session = told("session");
+const view = new View({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
+const header = new Header();
+header.show(session, { summary: told("summary"), onUnrecognised: () => view.goToUnrecognised() });
+view.build({ header: header.element }).name(titleOf(session));
+view.renderer.replayEvents(told("events"));
+addEventListener("popstate", () => goToHash(view));
+goToHash(view);

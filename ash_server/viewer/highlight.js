@@ -1,0 +1,116 @@
+import { default as hljs } from "./vendor/highlightjs-11.12.0/core.min.js";
+import { default as bash } from "./vendor/highlightjs-11.12.0/languages/bash.min.js";
+import { default as cpp } from "./vendor/highlightjs-11.12.0/languages/cpp.min.js";
+import { default as csharp } from "./vendor/highlightjs-11.12.0/languages/csharp.min.js";
+import { default as css } from "./vendor/highlightjs-11.12.0/languages/css.min.js";
+import { default as diff } from "./vendor/highlightjs-11.12.0/languages/diff.min.js";
+import { default as dockerfile } from "./vendor/highlightjs-11.12.0/languages/dockerfile.min.js";
+import { default as go } from "./vendor/highlightjs-11.12.0/languages/go.min.js";
+import { default as ini } from "./vendor/highlightjs-11.12.0/languages/ini.min.js";
+import { default as java } from "./vendor/highlightjs-11.12.0/languages/java.min.js";
+import { default as javascript } from "./vendor/highlightjs-11.12.0/languages/javascript.min.js";
+import { default as json } from "./vendor/highlightjs-11.12.0/languages/json.min.js";
+import { default as markdown } from "./vendor/highlightjs-11.12.0/languages/markdown.min.js";
+import { default as php } from "./vendor/highlightjs-11.12.0/languages/php.min.js";
+import { default as python } from "./vendor/highlightjs-11.12.0/languages/python.min.js";
+import { default as ruby } from "./vendor/highlightjs-11.12.0/languages/ruby.min.js";
+import { default as rust } from "./vendor/highlightjs-11.12.0/languages/rust.min.js";
+import { default as sql } from "./vendor/highlightjs-11.12.0/languages/sql.min.js";
+import { default as typescript } from "./vendor/highlightjs-11.12.0/languages/typescript.min.js";
+import { default as xml } from "./vendor/highlightjs-11.12.0/languages/xml.min.js";
+import { default as yaml } from "./vendor/highlightjs-11.12.0/languages/yaml.min.js";
+
+const LONGEST = 50_000;
+const MOST_LINES = 800;
+
+const GRAMMARS = {
+  bash, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, markdown, php, python, ruby, rust, sql,
+  typescript, xml, yaml,
+};
+
+/** Other names: of languages, as fences have them, and of files, by their ending or their whole name. */
+const ALIASES = new Map(
+  Object.entries({
+    bash: "sh zsh shell console shell-session bashrc zshrc profile env",
+    cpp: "c h cc cxx hpp hh hxx c++ ino",
+    csharp: "cs c#",
+    css: "scss less",
+    diff: "patch",
+    dockerfile: "docker containerfile",
+    go: "golang",
+    ini: "toml cfg conf editorconfig gitconfig properties",
+    java: "kt kts kotlin scala groovy",
+    javascript: "js mjs cjs jsx",
+    json: "jsonl json5 jsonc ndjson ipynb webmanifest",
+    markdown: "md mdx mdc",
+    php: "php8 phtml",
+    python: "py pyi pyw py3 python3 pyx",
+    ruby: "rb rake gemspec gemfile rakefile",
+    rust: "rs",
+    sql: "psql pgsql postgresql sqlite mysql ddl",
+    typescript: "ts mts cts tsx",
+    xml: "html htm xhtml svg vue xsl plist rss",
+    yaml: "yml",
+  }).flatMap(([language, names]) => [language, ...names.split(" ")].map((name) => [name, language])),
+);
+
+/** Builds elements where the library would write HTML: nothing of the code is ever read as markup. */
+class Elements {
+  root = document.createDocumentFragment();
+  #open = [this.root];
+
+  addText(text) {
+    if (text) this.#open.at(-1).append(text);
+  }
+
+  openNode(scope) {
+    const span = document.createElement("span");
+    span.className = classOf(scope);
+    this.#open.at(-1).append(span);
+    this.#open.push(span);
+  }
+
+  closeNode() {
+    if (this.#open.length > 1) this.#open.pop();
+  }
+
+  startScope(scope) {
+    this.openNode(scope);
+  }
+
+  endScope() {
+    this.closeNode();
+  }
+
+  __addSublanguage(emitter) {
+    this.#open.at(-1).append(emitter.root);
+  }
+
+  finalize() {}
+
+  toHTML() {
+    return "";
+  }
+}
+
+hljs.configure({ __emitter: Elements });
+Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
+
+/** The code in colours, or null where its language is unknown or it is too long: then it stays as it is. */
+export function highlight(code, language) {
+  const name = ALIASES.get(language?.toLowerCase());
+  if (!name || code.length > LONGEST || code.split("\n", MOST_LINES + 1).length > MOST_LINES) return null;
+  const fragment = hljs.highlight(code, { language: name, ignoreIllegals: true })._emitter.root;
+  return fragment.textContent === code ? fragment : null;
+}
+
+/** The language of a file by its name, or null. */
+export function languageOf(path) {
+  const name = path.split(/[\\/]/).at(-1).toLowerCase();
+  return ALIASES.get(/^(?:docker|container)file\b/.test(name) ? "dockerfile" : name.split(".").at(-1)) ?? null;
+}
+
+function classOf(scope) {
+  const [first, ...rest] = scope.split(".");
+  return [`hljs-${first}`, ...rest.map((part, place) => part + "_".repeat(place + 1))].join(" ");
+}

@@ -1,0 +1,177 @@
+/** What of a session is shown: three presets, and switches beside them. What is hidden is told in the bar. */
+import { el } from "../dom.js";
+import { counted, number } from "../numbers.js";
+import { ITEM, keepInView } from "./screen.js";
+
+/** Each kind of thing that can be left out: styles/filters.css hides it where `data-hides` on the log names it. */
+const KINDS = {
+  thinking: { label: "Thinking", selector: ".thinking" },
+  tools: { label: "Tool calls", selector: ".tool-call, .agent-message", within: ".tool-call *" },
+  results: { label: "Tool results", selector: ".tool-result, .tool-output", within: ":not(*)" },
+  answers: { label: "What is said on the way", selector: ".assistant-text:not([data-final])" },
+  system: { label: "System messages", selector: ".notice, .user-message[data-synthetic]" },
+  raw: { label: "Not recognised", selector: ".raw[data-event-id]" },
+};
+
+const ERRORS = '.error-banner, .interrupt, .tool-call:is([data-state="error"], [data-state="denied"])';
+
+export const PRESETS = {
+  read: { label: "Read", title: "Prompts and answers", hides: Object.keys(KINDS) },
+  work: { label: "Work", title: "All but system messages", hides: ["system"] },
+  everything: { label: "Everything", title: "All there is, and what it cost", hides: [] },
+};
+
+const STANDARD = "work";
+
+export class Filters {
+  /** `log` is the element; `onChange` is called after each change. */
+  constructor(log, onChange = () => {}) {
+    this.log = log;
+    this.onChange = onChange;
+    this.switches = Object.fromEntries([...Object.keys(KINDS), "errors"].map((name) => [name, this.switchOf(name)]));
+    this.sum = el("span", { class: "filter-sum" });
+    this.presets = this.presetButtons();
+    this.menu = el(
+      "details",
+      { class: "menu filters" },
+      el("summary", {}, "Filters ", this.sum),
+      el("div", { class: "menu-body" }, ...Object.values(this.switches).map(({ element }) => element)),
+    );
+    this.read();
+  }
+
+  /** Takes what the address says. */
+  read() {
+    const query = new URLSearchParams(location.search);
+    const preset = query.get("preset");
+    this.preset = Object.hasOwn(PRESETS, preset) ? preset : STANDARD;
+    this.shows = Object.fromEntries(Object.keys(KINDS).map((name) => [name, this.isShownIn(name, query)]));
+    this.errorsOnly = query.get("errors") === "1";
+    this.apply();
+  }
+
+  isShownIn(name, query) {
+    return query.has(name) ? query.get(name) !== "0" : !PRESETS[this.preset].hides.includes(name);
+  }
+
+  choose(preset) {
+    this.preset = preset;
+    this.errorsOnly = false;
+    this.shows = Object.fromEntries(Object.keys(KINDS).map((name) => [name, !PRESETS[preset].hides.includes(name)]));
+    this.change();
+  }
+
+  /** Shows a kind or leaves it out; "errors" shows nothing but what went wrong. */
+  toggle(name) {
+    if (name === "errors") this.errorsOnly = !this.errorsOnly;
+    else this.shows[name] = !this.shows[name];
+    this.change();
+  }
+
+  /** Shows what hides this element. */
+  reveal(element) {
+    const hiding = Object.keys(KINDS).filter((name) => !this.shows[name] && element.closest(KINDS[name].selector));
+    if (!hiding.length && !(this.errorsOnly && !element.closest(ERRORS))) return;
+    hiding.forEach((name) => (this.shows[name] = true));
+    this.errorsOnly = false;
+    this.change();
+  }
+
+  change() {
+    keepInView(this.log, () => this.apply());
+    history.replaceState(history.state, "", this.address());
+    this.onChange();
+  }
+
+  apply() {
+    this.log.dataset.preset = this.preset;
+    this.log.dataset.hides = [...this.hidden(), ...(this.errorsOnly ? ["fine"] : [])].join(" ");
+    this.markEmpty();
+    this.tell();
+  }
+
+  hidden() {
+    return Object.keys(KINDS).filter((name) => !this.shows[name]);
+  }
+
+  /** The address of this page with what is chosen, as far as it is not what one would get anyway. */
+  address() {
+    const url = new URL(location);
+    const set = (name, value) => (value === undefined ? url.searchParams.delete(name) : url.searchParams.set(name, value));
+    set("preset", this.preset === STANDARD ? undefined : this.preset);
+    for (const [name, isShown] of Object.entries(this.shows)) {
+      set(name, isShown === !PRESETS[this.preset].hides.includes(name) ? undefined : Number(isShown));
+    }
+    set("errors", this.errorsOnly ? 1 : undefined);
+    return url;
+  }
+
+  /** Turns of which nothing is left take no room. */
+  markEmpty() {
+    const shown = this.errorsOnly ? ERRORS : this.shownSelector();
+    for (const turn of this.log.querySelectorAll(":scope > .turn")) {
+      turn.toggleAttribute("data-empty", turn.querySelector(shown) === null);
+    }
+  }
+
+  shownSelector() {
+    const hidden = this.hidden().flatMap((name) => [KINDS[name].selector, KINDS[name].within ?? []].flat());
+    return hidden.length ? `${ITEM}:not(${hidden.join(", ")})` : ITEM;
+  }
+
+  /** After each painting: what came may be hidden, and counts. */
+  update() {
+    this.markEmpty();
+    this.later ??= setTimeout(() => {
+      this.later = undefined;
+      this.tell();
+    }, 250);
+  }
+
+  tell() {
+    for (const [name, { selector }] of Object.entries(KINDS)) {
+      const count = this.log.querySelectorAll(selector).length;
+      this.switches[name].count.textContent = count ? number(count) : "";
+      this.switches[name].box.checked = this.shows[name];
+      if (name === "system") this.sum.textContent = this.told(count);
+    }
+    this.switches.errors.count.textContent = number(this.log.querySelectorAll(ERRORS).length);
+    this.switches.errors.box.checked = this.errorsOnly;
+    for (const button of this.presets.children) {
+      const isChosen = button.dataset.preset === this.preset;
+      button.setAttribute("aria-checked", String(isChosen));
+      button.tabIndex = isChosen ? 0 : -1;
+    }
+  }
+
+  told(count) {
+    if (this.errorsOnly) return "errors only";
+    return this.shows.system || !count ? "" : `${counted(count, "system message")} hidden`;
+  }
+
+  switchOf(name) {
+    const box = el("input", { type: "checkbox", name });
+    const count = el("span", { class: "filter-count" });
+    const label = KINDS[name]?.label ?? "Errors alone";
+    box.addEventListener("change", () => this.toggle(name));
+    return { box, count, element: el("label", { class: "filter" }, box, el("span", { class: "filter-name" }, label), count) };
+  }
+
+  presetButtons() {
+    const buttons = Object.entries(PRESETS).map(([name, { label, title }]) => {
+      const button = el("button", { class: "preset", type: "button", role: "radio", "data-preset": name, title }, label);
+      button.addEventListener("click", () => this.choose(name));
+      return button;
+    });
+    const group = el("div", { class: "presets", role: "radiogroup", "aria-label": "What is shown" }, ...buttons);
+    group.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const next = buttons.at((buttons.findIndex(({ tabIndex }) => tabIndex === 0) + step) % buttons.length);
+      this.choose(next.dataset.preset);
+      next.focus();
+    });
+    return group;
+  }
+}

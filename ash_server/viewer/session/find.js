@@ -1,0 +1,132 @@
+import { getJson, withQuery } from "../api.js";
+import { el } from "../dom.js";
+import { counted } from "../numbers.js";
+import { clockTime } from "../time.js";
+import { addressOf } from "./places.js";
+
+const AFTER = 250;
+const MOST = 50;
+
+const WHOSE = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
+const WHAT = { tool_call: "Tool call", tool_result: "Tool result", thinking_done: "Thinking", raw: "Not recognised" };
+
+/** Searches the whole session, also what is not loaded. */
+export class Find {
+  /** `path` is the page of the session; `onChoose` is called with a place. */
+  constructor(sessionId, path, onChoose) {
+    Object.assign(this, { sessionId, path, onChoose });
+    this.input = el("input", {
+      class: "find-input",
+      type: "search",
+      placeholder: "Search this session",
+      "aria-label": "Search this session",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.sum = el("p", { class: "find-sum", role: "status" });
+    this.list = el("ol");
+    this.results = el("div", { class: "find-results", hidden: true }, this.sum, this.list);
+    this.element = el("search", { class: "find" }, this.input, this.results);
+    this.input.addEventListener("input", () => this.wait());
+    this.input.addEventListener("focus", () => (this.results.hidden = !this.input.value.trim()));
+    this.element.addEventListener("keydown", (event) => this.pressed(event));
+    this.element.addEventListener("focusout", ({ relatedTarget }) => {
+      if (!this.element.contains(relatedTarget)) this.results.hidden = true;
+    });
+    this.list.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  open() {
+    this.input.focus();
+    this.input.select();
+  }
+
+  wait() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    this.timer = setTimeout(() => this.search(), AFTER);
+  }
+
+  async search() {
+    const q = this.input.value.trim();
+    this.results.hidden = !q;
+    if (!q) return;
+    this.asking = new AbortController();
+    const query = { q, sessionId: this.sessionId, limit: MOST };
+    try {
+      this.show(await getJson(withQuery("/api/search", query), { signal: this.asking.signal }));
+    } catch (problem) {
+      if (problem.name !== "AbortError") this.tell(problem.message, []);
+    }
+  }
+
+  show({ results, nextAfter, pending }) {
+    const [first] = results;
+    const found = first ? counted(first.matches, "hit") : "Nothing found";
+    const parts = [
+      found,
+      nextAfter !== undefined && `the newest ${MOST} of them`,
+      pending && `${counted(pending, "event")} cannot be searched yet`,
+    ];
+    this.tell(parts.filter(Boolean).join(" · "), results);
+  }
+
+  tell(sum, results) {
+    this.sum.textContent = sum;
+    this.list.replaceChildren(...results.map((result) => el("li", {}, this.hit(result))));
+    this.results.scrollTop = 0;
+  }
+
+  hit(result) {
+    const place = placeOfResult(result);
+    const link = el(
+      "a",
+      { class: "find-hit", href: addressOf(this.path, place) },
+      el("span", { class: "find-where" }, WHAT[result.type] ?? WHOSE[result.role], " · ", clockTime(Date.parse(result.createdAt))),
+      el("span", { class: "find-text", dir: "auto" }, ...marked(result.snippet, result.marks)),
+    );
+    link.place = place;
+    return link;
+  }
+
+  clicked(event) {
+    const link = event.target.closest("a");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.results.hidden = true;
+    this.onChoose(link.place);
+  }
+
+  pressed(event) {
+    const links = [...this.list.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    const acts = {
+      ArrowDown: () => links[at + 1]?.focus(),
+      ArrowUp: () => (at > 0 ? links[at - 1] : this.input).focus(),
+      Enter: () => at < 0 && links[0]?.click(),
+      Escape: () => this.close(),
+    };
+    if (!Object.hasOwn(acts, event.key) || (event.key === "Enter" && at >= 0)) return;
+    event.preventDefault();
+    acts[event.key]();
+  }
+
+  close() {
+    this.results.hidden = true;
+    document.activeElement.blur();
+  }
+}
+
+function placeOfResult({ eventId, sequence, eventSequence }) {
+  return sequence === undefined ? { id: eventId, at: eventSequence } : { id: eventId, message: sequence };
+}
+
+function marked(text, marks) {
+  const parts = [];
+  let at = 0;
+  for (const [begin, end] of marks) {
+    parts.push(text.slice(at, begin), el("mark", {}, text.slice(begin, end)));
+    at = end;
+  }
+  return [...parts, text.slice(at)];
+}

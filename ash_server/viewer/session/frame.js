@@ -1,0 +1,35 @@
+import { el } from "../dom.js";
+
+/** The page around the log. `bar` stands in it behind the title, `main` in the conversation, `rail` beside it. */
+export function frame({ home, mark, bar, main, rail, others }) {
+  const name = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });
+  const top = el(
+    "div",
+    { class: "page-bar" },
+    home && el("a", { class: "home-link", href: home }, "Sessions"),
+    name,
+    mark,
+    ...bar,
+  );
+  const conversation = el("main", { class: "conversation", id: "conversation" }, ...main);
+  document.body.append(
+    el("a", { class: "skip-link", href: "#conversation" }, "To the conversation"),
+    top,
+    el("div", { class: "page-body" }, conversation, rail),
+    ...others,
+  );
+  const heading = conversation.querySelector("h1");
+  const watch = new IntersectionObserver(([{ isIntersecting }]) => top.toggleAttribute("data-scrolled", !isIntersecting), {
+    rootMargin: `-${Math.ceil(top.getBoundingClientRect().bottom)}px 0px 0px 0px`,
+  });
+  watch.observe(heading);
+  document.addEventListener("pointerdown", ({ target }) => closeMenus(target));
+  return { name: (title) => (name.textContent = title) };
+}
+
+/** Closes menus, but for one that holds this; gives whether any was open. */
+export function closeMenus(but) {
+  const open = [...document.querySelectorAll(".menu[open]")].filter((menu) => !menu.contains(but ?? null));
+  open.forEach((menu) => (menu.open = false));
+  return open.length > 0;
+}

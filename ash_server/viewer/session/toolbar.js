@@ -1,0 +1,75 @@
+import { el } from "../dom.js";
+import { copyText } from "../copy.js";
+import { ITEM } from "./screen.js";
+
+/** Small tools for the item that somebody points at, or that has the focus: one element, which goes there. */
+export class Toolbar {
+  /** `actions`: by name {label, run(element)}; `usageOf` tells what the answer of an element cost. */
+  constructor(log, actions, usageOf = () => undefined) {
+    this.log = log;
+    this.usageOf = usageOf;
+    this.usage = el("span", { class: "item-usage" });
+    const buttons = Object.entries(actions).map(([name, action]) => this.button(name, action));
+    this.element = el(
+      "div",
+      { class: "item-toolbar", role: "toolbar", "aria-label": "This item", hidden: true },
+      this.usage,
+      ...buttons,
+    );
+    log.addEventListener("pointerover", ({ target, pointerType }) => pointerType !== "touch" && this.goTo(target));
+    log.addEventListener("focusin", ({ target }) => this.goTo(target));
+    log.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
+    this.element.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
+  }
+
+  button(name, { label, run }) {
+    const attributes = { class: "icon-button", type: "button", "data-action": name, "aria-label": label, title: label };
+    const button = el("button", attributes);
+    button.addEventListener("click", () => this.item?.isConnected && run(this.item));
+    return button;
+  }
+
+  goTo(target) {
+    const item = target.closest(ITEM);
+    if (!item || item === this.item) return;
+    this.item = item;
+    this.put();
+  }
+
+  leave(to) {
+    if (to && (this.element.contains(to) || this.log.contains(to))) return;
+    this.goTo(document.activeElement?.closest(`.chat-log ${ITEM}`) ?? document.body);
+    if (!this.item?.contains(document.activeElement)) this.hide();
+  }
+
+  hide() {
+    this.item = undefined;
+    this.element.hidden = true;
+  }
+
+  /** After each painting, too: things move. */
+  put() {
+    if (!this.item?.isConnected || !this.element.parentElement) return this.hide();
+    const [at, within] = [this.item, this.element.parentElement].map((element) => element.getBoundingClientRect());
+    this.usage.textContent = this.usageOf(this.item) ?? "";
+    this.element.style.setProperty("--item-top", `${Math.round(at.top - within.top)}px`);
+    this.element.style.setProperty("--item-right", `${Math.round(within.right - at.right)}px`);
+    this.element.hidden = false;
+  }
+}
+
+/** What an item says, as it was written. */
+export function textOf({ kind, event, text, call, results = [], answers = [] }) {
+  const { payload } = event;
+  if (kind === "tool") return [call ? written(call.payload.args) : "", ...results.map((each) => written(each.payload.result))].filter(Boolean).join("\n\n");
+  if (kind === "agent") return [payload.message, ...answers.map((each) => each.payload.result)].filter(Boolean).join("\n\n");
+  return text ?? payload.text ?? payload.transcription ?? payload.message ?? written(payload.raw ?? payload);
+}
+
+function written(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+export async function copied(voice, text, what) {
+  voice.say((await copyText(text)) ? `${what} copied` : "The browser does not allow to copy");
+}

@@ -1,0 +1,154 @@
+/** The log with all that works on it without a server: what the page of a session and the exported one have alike. */
+import { ChatRenderer } from "../chat-renderer.js";
+import { el } from "../dom.js";
+import { helpButton, keysHelp, listenToKeys } from "../keys.js";
+import { state } from "../states.js";
+import { themeToggle } from "../theme.js";
+import { toggleFold } from "../tree.js";
+import { Colours } from "./colours.js";
+import { Filters } from "./filters.js";
+import { Follow } from "./follow.js";
+import { closeMenus, frame } from "./frame.js";
+import { Outline } from "./outline.js";
+import { bringTo } from "./screen.js";
+import { shortcuts } from "./shortcuts.js";
+import { Stored } from "./stored.js";
+import { Toolbar, copied, textOf } from "./toolbar.js";
+import { Voice } from "./voice.js";
+import { Walk, focus } from "./walk.js";
+
+const MARGIN = 16;
+const FLASH = 1500;
+
+export class View {
+  /**
+   * `addressOf` gives the address of an item, `messages` is where stored messages are asked for, `usageOf` tells what
+   * the answer of an item cost. Methods that end in nothing here are the page's to replace.
+   */
+  constructor({ addressOf, messages, hrefOf, usageOf = () => undefined }) {
+    this.addressOf = addressOf;
+    this.voice = new Voice();
+    this.log = el("div", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
+    this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.painted() });
+    this.filters = new Filters(this.log, () => this.filtered());
+    this.pill = el("button", { class: "to-end", type: "button", hidden: true });
+    this.follow = new Follow(this.renderer, this.pill);
+    this.walk = new Walk(this.log);
+    this.outline = new Outline(this.renderer, (prompt) => this.visit(prompt));
+    this.stored = new Stored(messages);
+    this.colours = new Colours(this.log);
+    this.toolbar = new Toolbar(this.log, this.tools(), (element) => usageOf(this.renderer.itemOf(element)));
+    this.blank = el("div", { class: "blank", hidden: true });
+    this.pill.addEventListener("click", () => this.toEnd());
+  }
+
+  /** Builds the page; `header`, `ahead` and `behind` are what stands around the log. */
+  build({ home, mark, bar = [], header, ahead = [], behind = [], keys = {} }) {
+    const rows = shortcuts({ ...this.acts(), ...keys });
+    const { open } = keysHelp([...rows, [["?"], "this list"]]);
+    const shell = frame({
+      home,
+      mark,
+      bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(open), this.outline.opener],
+      main: [header, ...ahead, this.blank, this.log, ...behind, this.toolbar.element],
+      rail: this.outline.element,
+      others: [this.pill, this.stored.element, this.voice.toast, this.voice.whisper],
+    });
+    listenToKeys(Object.assign({ "?": open }, ...rows.map(([, , acts]) => acts)));
+    return shell;
+  }
+
+  acts() {
+    return {
+      walk: this.walk,
+      filters: this.filters,
+      copyLink: (element) => this.copyLink(element),
+      openStored: (element) => this.stored.open(this.renderer.itemOf(element)),
+      toStart: () => this.toStart(),
+      toEnd: () => this.toEnd(),
+      close: () => this.close(),
+      onEdge: () => false,
+      release: () => this.follow.release(),
+    };
+  }
+
+  tools() {
+    const itemOf = (element) => this.renderer.itemOf(element);
+    return {
+      link: { label: "Copy link", run: (element) => this.copyLink(element) },
+      stored: { label: "What is stored", run: (element) => this.stored.open(itemOf(element)) },
+      text: { label: "Copy text", run: (element) => copied(this.voice, textOf(itemOf(element)), "Text") },
+    };
+  }
+
+  copyLink(element) {
+    return copied(this.voice, new URL(this.addressOf(this.renderer.itemOf(element)), location).href, "Link");
+  }
+
+  /** Goes to an item; the way back leads here. */
+  visit(element) {
+    history.pushState(null, "", this.addressOf(this.renderer.itemOf(element)));
+    this.present(element);
+  }
+
+  /** Shows an item: opens what it is folded into, lets it through the filters, scrolls there and flashes. */
+  present(element, { below = MARGIN, flashes = true } = {}) {
+    this.follow.release();
+    this.filters.reveal(element);
+    const folded = element.closest("[hidden]");
+    if (folded) toggleFold(folded, false);
+    for (let outer = element.parentElement; outer !== this.log; outer = outer.parentElement) {
+      if (outer.matches("details")) outer.open = true;
+    }
+    focus(element);
+    bringTo(element, below);
+    if (!flashes) return;
+    element.setAttribute("data-flash", "");
+    setTimeout(() => element.removeAttribute("data-flash"), FLASH);
+  }
+
+  /** To the first record that no table knows, if it is here; gives whether it is. */
+  goToUnrecognised() {
+    const raw = this.log.querySelector(".raw[data-event-id]");
+    if (raw) this.visit(raw);
+    return raw !== null;
+  }
+
+  toStart() {
+    this.follow.release();
+    scrollTo({ top: 0, behavior: "instant" });
+  }
+
+  toEnd() {
+    this.follow.stick();
+  }
+
+  close() {
+    if (closeMenus()) return;
+    if (this.stored.isOpen) this.stored.close();
+    else if (this.outline.isOpen) this.outline.toggle(false);
+    else document.activeElement?.blur();
+  }
+
+  painted() {
+    this.filters.update();
+    this.outline.update();
+    this.colours.update();
+    this.toolbar.put();
+    this.showBlank();
+  }
+
+  filtered() {
+    this.showBlank();
+    this.toolbar.put();
+  }
+
+  /** Where all that is loaded is left out, that is told. */
+  showBlank() {
+    const isBlank = this.renderer.shown.size > 0 && !this.log.querySelector(":scope > .turn:not([data-empty])");
+    this.blank.hidden = !isBlank;
+    if (!isBlank || this.blank.firstChild) return;
+    const action = { label: "Show everything", run: () => this.filters.choose("everything") };
+    this.blank.append(state("none", "All of it is left out", { detail: "The filters show nothing of this session.", action }));
+  }
+}

@@ -1,0 +1,55 @@
+/** Questions to the user, with what they may choose and what they chose. */
+import { el } from "../dom.js";
+import { facts, note } from "./parts.js";
+import { told } from "./results.js";
+import { at, isObject, isText, Reader, textAt } from "./values.js";
+
+export const ask = {
+  gist(args) {
+    const first = questionsIn(args)?.[0];
+    return textAt(first, "question", "header") ?? textAt(args, "question");
+  },
+
+  outcome({ last }) {
+    const answers = Object.values(answersIn(last)).filter(isText);
+    return [answers.length === 1 && answers[0].length <= 40 && answers[0]];
+  },
+
+  args(reader, { last }) {
+    if (!questionsIn(reader.whole)) return undefined;
+    const answers = answersIn(last);
+    return reader.list("questions").flatMap((each) => shownQuestion(new Reader(each), answers));
+  },
+};
+
+function questionsIn(args) {
+  return at(args, ["questions"], (each) => Array.isArray(each) && each.length > 0 && each.every(isObject));
+}
+
+function answersIn(result) {
+  return at(told(result), ["answers"], isObject) ?? {};
+}
+
+function shownQuestion(reader, answers) {
+  const question = reader.text("question");
+  const options = reader.take(["options"], (each) => Array.isArray(each) && each.every((one) => isText(one) || isOption(one)));
+  const answer = question !== undefined && isText(at(answers, [question])) ? at(answers, [question]) : "";
+  const rest = reader.rest();
+  return [
+    question && note(question),
+    options && el("ul", { class: "options" }, ...options.map((each) => option(each, answer))),
+    answer && note("Answer: ", answer),
+    rest && facts(rest),
+  ];
+}
+
+function isOption(value) {
+  return isObject(value) && isText(value.label) && Object.values(value).every(isText);
+}
+
+function option(value, answer) {
+  const { label, ...more } = isText(value) ? { label: value } : value;
+  const isChosen = answer === label || answer.split(", ").includes(label);
+  const told = [label, ...Object.values(more)].join(" · ");
+  return el("li", { "data-chosen": isChosen }, told, isChosen && el("span", { class: "visually-hidden" }, " (chosen)"));
+}

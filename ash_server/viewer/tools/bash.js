@@ -1,0 +1,121 @@
+/** Commands, and code that is run. */
+import { blocks } from "../blocks.js";
+import { decoded } from "./call.js";
+import { code, facts, note, output } from "./parts.js";
+import { shown, textOf, textual, told } from "./results.js";
+import { at, isEmpty, isObject, isText, Reader, textAt } from "./values.js";
+
+const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];
+const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory"];
+const SHELL = /^(?:.*\/)?(?:ba|z|da|k)?sh$/;
+
+/** What Codex writes ahead of what the command wrote. */
+const ENVELOPE = /^(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b.*\n)+Output:\n/;
+const EXITS = [/^Exit code:? (-?\d+)/, /^[^]{0,200}?^Process exited with code (-?\d+)/m, /^(?:Output|Command): [^]*\nExit Code: (-?\d+)/];
+const OUT = ["stdout", "stdOut"];
+const ERR = ["stderr", "stdErr"];
+const EXIT_KEYS = ["exitCode", "exit_code", "exit", "return_code"];
+
+export const bash = {
+  gist(args) {
+    return commandOf(args);
+  },
+
+  outcome({ last, state }) {
+    const exit = last && exitOf(last);
+    const isStopped = state !== "interrupted" && told(last)?.interrupted === true;
+    return [exit !== undefined && exit !== 0 && `exit ${exit}`, isStopped && "interrupted"];
+  },
+
+  args(reader) {
+    const args = reader.whole;
+    const text = commandOf(args);
+    if (text === undefined || !(reader.all(isText) ?? reader.take(COMMAND, isCommand))) return undefined;
+    const description = reader.text("description", "justification", "explanation");
+    const folder = reader.text(...FOLDER);
+    const language = textAt(args, "language") ?? (textAt(args, "code", "snippet") === undefined ? "bash" : "python");
+    const shell = shellOf(args);
+    return [
+      description && note(description),
+      code(text, language.toLowerCase(), "command"),
+      (folder || shell) && note([folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ")),
+    ];
+  },
+
+  result(result) {
+    const parts = shownOutput(result);
+    return parts.length ? parts : [note("No output.")];
+  },
+};
+
+/** What a program wrote, without what it is wrapped in. */
+export function shownOutput(result) {
+  const value = decoded(result.value);
+  if (isStreams(value)) return streams(new Reader(value));
+  const { text, beside } = textual(result.value) ?? {};
+  if (text) return [...written(text, textAt(told(result), ...ERR) ?? ""), ...blocks(beside)];
+  return isEmpty(result.value) ? streamsOf(new Reader(told(result))) : shown(result.value);
+}
+
+/** A command as a text, however it is told; undefined where none is. */
+function commandOf(args) {
+  if (isText(args)) return args;
+  const value = at(args, COMMAND, isCommand);
+  if (isText(value) || value === undefined) return value;
+  if (Object.hasOwn(args, "commands")) return value.join("\n");
+  return shellOf(args) ? value[2] : value.map(quoted).join(" ");
+}
+
+function isCommand(value) {
+  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
+}
+
+/** The shell that a list gives a script to. */
+function shellOf(args) {
+  const list = at(args, COMMAND, isCommand);
+  return list?.length === 3 && SHELL.test(list[0]) && /^-\w*c$/.test(list[1]) ? `${list[0]} ${list[1]}` : undefined;
+}
+
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** What a command wrote; what of it went to the second stream is told apart where it is known. */
+function written(text, stderr) {
+  const [head] = text.match(ENVELOPE) ?? [""];
+  const body = text.slice(head.length);
+  const heading = head && note(head.trimEnd().split("\n").slice(0, -1).join(" · "));
+  const place = stderr.trim() ? body.lastIndexOf(stderr.trim()) : -1;
+  const parts = place < 0 ? [["", body], ["stderr", stderr]] : split(body, place, stderr.trim().length);
+  return [heading, ...parts.filter(([, part]) => part.trim()).map(([stream, part]) => output(part, stream || undefined))];
+}
+
+function split(text, place, length) {
+  return [["", text.slice(0, place)], ["stderr", text.slice(place, place + length)], ["", text.slice(place + length)]];
+}
+
+function isStreams(value) {
+  return isText(textAt(value, ...OUT, ...ERR)) || (isText(textAt(value, "output")) && isObject(value.metadata));
+}
+
+function streams(reader) {
+  const parts = streamsOf(reader);
+  const rest = reader.rest();
+  return [...parts, rest && facts(rest)];
+}
+
+function streamsOf(reader) {
+  const parts = [[undefined, reader.text(...OUT, "output")], ["stderr", reader.text(...ERR)]];
+  return parts.filter(([, text]) => text).map(([stream, text]) => output(text, stream));
+}
+
+/** How the command ended, as far as anything tells. */
+export function exitOf({ exitCode, structured, value }) {
+  return exitCode ?? at(told({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
+}
+
+/** How it ended, as the text says. */
+export function exitTold(text) {
+  const found = EXITS.map((pattern) => text.match(pattern)).find(Boolean);
+  return found && Number(found[1]);
+}

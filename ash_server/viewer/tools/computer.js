@@ -1,0 +1,21 @@
+/** A screen, a mouse and a keyboard. */
+import { raw } from "./raw.js";
+import { at, isScalar, isText, textAt } from "./values.js";
+
+const PLACE = ["coordinate", "start_coordinate"];
+const WHAT = ["text", "keys", "key", "url", "scroll_direction", "ref", "duration"];
+
+export const computer = {
+  ...raw,
+
+  gist(args) {
+    const place = at(args, PLACE, (each) => Array.isArray(each) && each.every(isScalar)) ?? pointIn(args);
+    const what = at(args, WHAT, (each) => isScalar(each) || (Array.isArray(each) && each.every(isText)));
+    return [textAt(args, "action", "type"), place?.join(", "), what !== undefined && [what].flat().join(" ")].filter(Boolean).join(" ") || undefined;
+  },
+};
+
+function pointIn(args) {
+  const [x, y] = ["x", "y"].map((name) => at(args, [name], isScalar));
+  return x === undefined || y === undefined ? undefined : [x, y];
+}

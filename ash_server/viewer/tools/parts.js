@@ -1,0 +1,107 @@
+/** The parts that the bodies of calls are made of. */
+import { ansi, visible } from "../ansi.js";
+import { el } from "../dom.js";
+import { highlight } from "../highlight.js";
+import { jsonView } from "../json-view.js";
+import { markdown } from "../markdown.js";
+import { isObject, isScalar, isText } from "./values.js";
+
+const LONGEST = 2_000_000;
+const SHORT = 200;
+
+/** Code in its colours. */
+export function code(text, language, name = "source") {
+  const shown = within(text);
+  const coloured = language ? highlight(shown, language) : null;
+  const attributes = coloured === null ? {} : { class: `language-${language}`, "data-coloured": true };
+  return whole(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, el("code", attributes, coloured ?? shown)));
+}
+
+/** What a program wrote. */
+export function output(text, stream) {
+  const shown = el("pre", { class: "output", tabindex: 0, dir: "auto", "data-stream": stream === "stderr" && stream });
+  shown.append(ansi(within(text)));
+  return whole(text, shown);
+}
+
+export function prose(text) {
+  return el("div", { class: "text", dir: "auto" }, markdown(text));
+}
+
+export function label(text) {
+  return el("div", { class: "tool-label" }, text);
+}
+
+export function note(...texts) {
+  return el("p", { class: "tool-note", dir: "auto" }, ...texts.map((each) => (isText(each) ? visible(each) : each)));
+}
+
+/** The name of a file over what is shown of it. */
+export function filePath(...parts) {
+  return el("div", { class: "file-path" }, visible(parts.filter(Boolean).join(" · ")));
+}
+
+/** Names and what they are set to. */
+export function facts(values) {
+  const pairs = Object.entries(values).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, fact(value))]);
+  return el("dl", { class: "facts" }, ...pairs);
+}
+
+/** What else a call was set to, taken from its arguments, where that is told in a word. */
+export function setting(reader) {
+  const words = Object.keys(reader.rest() ?? {}).flatMap((name) => {
+    const value = reader.scalar(name);
+    return value === undefined ? [] : [[name, value]];
+  });
+  return words.length > 0 && facts(Object.fromEntries(words));
+}
+
+function fact(value) {
+  if (isText(value) && (value.length > SHORT || value.includes("\n"))) return output(value);
+  return isScalar(value) || value === null || value === undefined ? ansi(String(value)) : jsonView(value);
+}
+
+/** What is there too, for those who open it. */
+export function aside(title, value) {
+  const inner = isText(value) ? output(value) : isObject(value) || Array.isArray(value) ? jsonView(value) : String(value);
+  return el("details", { class: "aside" }, el("summary", {}, title), inner);
+}
+
+/** A link to the web, or the text where the address leads elsewhere. It is followed when it is clicked, never before. */
+export function link(address, text = address) {
+  if (!isWeb(address)) return el("span", { class: "dead-link" }, text);
+  return el("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", dir: "auto" }, text);
+}
+
+export function isWeb(address) {
+  return URL.canParse(address) && ["http:", "https:"].includes(new URL(address).protocol);
+}
+
+/** A file to save, made of what is here. */
+export function download(name, href, ...children) {
+  return el("a", { class: "attachment", download: name, href }, ...children);
+}
+
+export function textHref(text) {
+  const wellFormed = new TextDecoder().decode(new TextEncoder().encode(text));
+  return `data:application/octet-stream,${encodeURIComponent(wellFormed)}`;
+}
+
+function within(text) {
+  return text.length > LONGEST ? text.slice(0, LONGEST) : text;
+}
+
+function whole(text, shown) {
+  if (text.length <= LONGEST) return shown;
+  return el("div", {}, shown, note(`${size(text.length)} in all. `, download("whole.txt", textHref(text), "Save it")));
+}
+
+const UNITS = ["kB", "MB", "GB"];
+
+/** A count of bytes, or of characters, for a person. */
+export function size(count) {
+  if (count < 1000) return `${count} B`;
+  const power = Math.min(Math.floor(Math.log10(count) / 3), UNITS.length);
+  const value = count / 1000 ** power;
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[power - 1]}`;
+}

@@ -1,0 +1,54 @@
+/** What a call gave, by its type alone. */
+import { blocks } from "../blocks.js";
+import { jsonView } from "../json-view.js";
+import { decoded } from "./call.js";
+import { output } from "./parts.js";
+import { at, isObject, isScalar, isText, textAt } from "./values.js";
+
+/** Any value, whole. */
+export function shown(value) {
+  if (value === undefined || value === null || value === "") return [];
+  if (isText(value)) return [shownText(value)];
+  if (isList(value)) return value.flatMap(shownBlock);
+  return [isScalar(value) ? output(String(value)) : jsonView(value)];
+}
+
+/** A list of blocks, and not of anything else. */
+export function isList(value) {
+  return Array.isArray(value) && value.length > 0 && value.every((each) => isText(textAt(each, "type")));
+}
+
+function shownText(text) {
+  const told = decoded(text);
+  return isText(told) ? output(text) : jsonView(told);
+}
+
+function shownBlock(block) {
+  return isPlain(block) ? shown(block.text) : blocks([block]);
+}
+
+const PLAIN = new Set(["type", "text", "source_type"]);
+
+function isPlain(block) {
+  return block.type === "text" && isText(block.text) && Object.keys(block).every((name) => PLAIN.has(name));
+}
+
+/** A result that is text, and what stands beside it, such as pictures: `{text, beside}`; else undefined. */
+export function textual(value) {
+  if (isText(value)) return { text: value, beside: [] };
+  if (!isList(value)) return undefined;
+  const texts = value.filter(isPlain);
+  const beside = value.filter((block) => !isPlain(block));
+  return texts.length ? { text: texts.map(({ text }) => text).join("\n"), beside } : undefined;
+}
+
+/** The text of a result, as far as it has any. */
+export function textOf(value) {
+  return textual(value)?.text ?? textAt(value, "output", "text", "content", "stdout") ?? "";
+}
+
+/** The machine-readable form, of Cursor without what it is wrapped in. */
+export function told(result) {
+  const { structured } = result ?? {};
+  return at(structured, ["success", "failure", "error", "rejected"], isObject) ?? structured;
+}

@@ -1,0 +1,65 @@
+/** The line that stands for a call: its name, the one thing that tells, and what came of it. */
+import { visible } from "../ansi.js";
+import { el } from "../dom.js";
+import { duration } from "../numbers.js";
+import { raw } from "./raw.js";
+
+const LONGEST = 200;
+const LONGEST_NAME = 80;
+const NOTABLE = 500; // milliseconds
+const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+const TOLD = { denied: "denied", orphan: "call missing" };
+const UNSEEN = { pending: "being written", running: "running", error: "failed" };
+
+export function row(call, tool) {
+  const gist = tool.gist(call.args, call) ?? raw.gist(call.args);
+  const outcome = outcomeOf(call, tool);
+  return el(
+    "summary",
+    {},
+    el("span", { class: "tool-name" }, oneLine(titleOf(call, tool), LONGEST_NAME)),
+    " ",
+    el("span", { class: "tool-gist" }, oneLine(gist, LONGEST)),
+    " ",
+    outcome.length > 0 && el("span", { class: "tool-outcome" }, ...outcome),
+  );
+}
+
+/** What it is called, in full. */
+export function titleOf(call, tool) {
+  return tool.title?.(call) ?? (call.name || (call.state === "orphan" ? "A call that is not here" : "A call"));
+}
+
+/** Of a text what fits on a line, with nothing in it that would hide or turn round what follows. */
+function oneLine(text, longest) {
+  const [first, more] = text.slice(0, longest * 4).trim().split(/\s*\n\s*/, 2);
+  const line = first.length > longest ? first.slice(0, longest).replace(/[\ud800-\udbff]$/, "") : first;
+  const isCut = line !== first || more !== undefined || text.length > longest * 4;
+  return `${visible(line).replaceAll(DIRECTIONS, codeOf)}${isCut ? " …" : ""}`;
+}
+
+function codeOf(character) {
+  return `<U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
+}
+
+function outcomeOf(call, tool) {
+  const told = [...(tool.outcome?.(call) ?? []), tookOf(call), stateTold(call)].filter((part) => part?.length > 0);
+  const parts = told.flatMap((part, place) => [...(place ? [" · "] : []), ...shownPart(part)]);
+  const unseen = UNSEEN[call.state];
+  return unseen ? [...parts, el("span", { class: "visually-hidden" }, `${parts.length ? ", " : ""}${unseen}`)] : parts;
+}
+
+function shownPart(part) {
+  if (!Array.isArray(part)) return [part];
+  return part.flatMap(({ name, text }, place) => [...(place ? [" "] : []), el("span", { class: name }, text)]);
+}
+
+function tookOf({ took }) {
+  return took >= NOTABLE && Number.isFinite(took) ? duration(took) : undefined;
+}
+
+function stateTold({ state, results }) {
+  if (state === "interrupted") return results.length ? "interrupted" : "result missing";
+  return TOLD[state];
+}

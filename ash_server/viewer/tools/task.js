@@ -1,0 +1,42 @@
+/** Work that is given to a subagent. */
+import { counted } from "../numbers.js";
+import { blocks } from "../blocks.js";
+import { decoded } from "./call.js";
+import { label, note, prose, setting } from "./parts.js";
+import { shown, textual, told } from "./results.js";
+import { at, isText, textAt } from "./values.js";
+
+const PROMPT = ["prompt", "message", "task", "query", "objective", "instructions", "question", "input"];
+const AGENT = ["subagent_type", "agent_type", "agent_name", "agentName", "agent", "subagent", "mode"];
+const DESCRIPTION = ["description", "title", "task_description", "name"];
+
+export const task = {
+  gist(args) {
+    const agent = textAt(args, ...AGENT);
+    const what = textAt(args, ...DESCRIPTION) ?? textAt(args, ...PROMPT) ?? (isText(args) ? args : "");
+    return [agent, what].filter(Boolean).join(" · ") || undefined;
+  },
+
+  outcome({ last }) {
+    const calls = at(told(last), ["totalToolUseCount", "toolUses"], Number.isInteger);
+    return [calls !== undefined && counted(calls, "call"), textAt(told(last), "status") === "async_launched" && "in the background"];
+  },
+
+  args(reader) {
+    const prompt = reader.all(isText) ?? reader.text(...PROMPT);
+    const description = reader.text(...DESCRIPTION);
+    const agent = reader.text(...AGENT);
+    if (!prompt && !description) return undefined;
+    return [
+      (agent || description) && note([agent, description].filter(Boolean).join(" · ")),
+      prompt && prose(prompt),
+      setting(reader),
+    ];
+  },
+
+  result(result) {
+    const { text, beside } = textual(result.value) ?? {};
+    if (!text || !isText(decoded(text))) return shown(result.value);
+    return [label("Answer"), prose(text), ...blocks(beside)];
+  },
+};

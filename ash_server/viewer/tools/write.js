@@ -1,0 +1,43 @@
+/** Files that are written whole. */
+import { languageOf } from "../highlight.js";
+import { counted } from "../numbers.js";
+import { plusMinus, shownChange } from "./edit.js";
+import { aside, code, filePath } from "./parts.js";
+import { changesTold, tallyOf } from "./patches.js";
+import { PATH, tail } from "./paths.js";
+import { textOf, told } from "./results.js";
+import { textAt } from "./values.js";
+
+const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact"];
+
+export const write = {
+  gist(args) {
+    const path = textAt(args, ...PATH);
+    return path && tail(path);
+  },
+
+  outcome({ args, last, state }) {
+    const changes = changesTold(last);
+    if (changes.length) return [plusMinus(tallyOf(changes[0]))];
+    const content = textAt(args, ...CONTENT);
+    return [content !== undefined && state !== "denied" && counted(linesIn(content), "line")];
+  },
+
+  args(reader, call) {
+    const path = reader.text(...PATH);
+    const content = reader.text(...CONTENT);
+    if (content === undefined) return path === undefined ? undefined : [filePath(path)];
+    const changes = changesTold(call.last);
+    const whole = code(content, path && languageOf(path));
+    if (!changes.length) return [path && filePath(path, isNew(call.last) && "new file"), whole];
+    return [...changes.flatMap(shownChange), aside("The whole file", content)];
+  },
+};
+
+function isNew(result) {
+  return textAt(told(result), "type") === "create" || /\b(?:new file|File created|created file)\b/i.test(textOf(result?.value));
+}
+
+export function linesIn(text) {
+  return text === "" ? 0 : text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
+}

@@ -1,0 +1,225 @@
+"""Searching over HTTP."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from httpx import AsyncClient
+from psycopg import AsyncConnection
+
+from ash_server import searching
+
+SAID = '{"type":"user","timestamp":"2026-11-02T09:00:01Z","message":{"role":"user","content":"Where is the 🙂 heron?"}}'
+CALL = (
+    '{"type":"assistant","timestamp":"2026-11-02T09:00:02Z","message":{"role":"assistant","content":'
+    '[{"type":"tool_use","id":"t","name":"Grep","input":{"pattern":"heron"}}]}}'
+)
+RESULT = (
+    '{"type":"user","timestamp":"2026-11-02T09:00:03Z","message":{"role":"user","content":'
+    '[{"type":"tool_result","tool_use_id":"t","content":"birds.txt: grey heron"}]}}'
+)
+
+
+async def store(client: AsyncClient, *lines: str, **said: Any) -> str:
+    session = (await client.post("/api/sessions", json=said)).json()["id"]
+    await tell(client, session, *lines)
+    return str(session)
+
+
+async def tell(client: AsyncClient, session: str, *lines: str) -> None:
+    body = [{"content": line} for line in lines]
+    if body:
+        (await client.post(f"/api/sessions/{session}/messages", json=body)).raise_for_status()
+
+
+async def test_what_was_just_stored_is_found(own_client: AsyncClient) -> None:
+    session = await store(own_client, SAID, CALL, RESULT, title="Birds")
+    answer = await own_client.get("/api/search", params={"q": "heron"})
+    events = (await own_client.get(f"/api/sessions/{session}/events")).json()["events"]
+
+    def result(event: dict[str, Any], **more: Any) -> dict[str, Any]:
+        named = {"sessionId": session, "title": "Birds", "source": "claude", "matches": 2}
+        place = {
+            "sequence": event["messageSequence"],
+            "eventId": event["id"],
+            "eventSequence": event["sequence"],
+        }
+        return {**named, **place, "type": event["type"], **more}
+
+    said, call = (event for event in events if event["type"] in ("user_message", "tool_call"))
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {
+            "results": [
+                result(
+                    call,
+                    role="assistant",
+                    createdAt="2026-11-02T09:00:02Z",
+                    snippet="Grep heron",
+                    marks=[[5, 10]],
+                ),
+                result(
+                    said,
+                    role="user",
+                    createdAt="2026-11-02T09:00:01Z",
+                    snippet="Where is the 🙂 heron?",
+                    marks=[[16, 21]],
+                ),
+            ]
+        },
+    )
+
+
+FOUND: dict[str, list[int]] = {
+    "q=heron": [2, 1],
+    "q=HERON+where": [1],
+    "q=%22grey+heron%22": [],
+    "q=%22grey+heron%22&in=results": [3],
+    "q=heron&in=everything": [3, 2, 1],
+    "q=heron&in=said": [1],
+    "q=heron&role=user": [1],
+    "q=heron&in=everything&role=tool": [3],
+    "q=heron&source=claude": [2, 1],
+    "q=heron&source=pi": [],
+    "q=heron&since=2026-11-02T09:00:02Z": [2],
+    "q=heron&until=2026-11-02T09:00:02": [1],
+    "q=heron&perSession=1": [2],
+    "q=heron&limit=1": [2],
+    "q=heron+-where": [2],
+    "q=grep+or+where": [2, 1],
+    "q='+or+1=1+--": [],
+}
+
+
+async def test_what_is_found(own_client: AsyncClient) -> None:
+    session = await store(own_client, SAID, CALL, RESULT)
+    seen = {}
+    for query in FOUND:
+        answer = await own_client.get(f"/api/search?{query}&sessionId={session}")
+        seen[query] = [result["sequence"] for result in answer.json()["results"]]
+
+    assert seen == FOUND
+
+
+async def test_pages_go_on_where_the_last_one_ended(own_client: AsyncClient) -> None:
+    await store(own_client, SAID, CALL, RESULT)
+    seen: list[int] = []
+    after: dict[str, str] = {}
+    while True:
+        query = {"q": "heron", "in": "everything", "limit": 1, **after}
+        page = (await own_client.get("/api/search", params=query)).json()
+        seen += [result["sequence"] for result in page["results"]]
+        if "nextAfter" not in page:
+            break
+        after = {"after": page["nextAfter"]}
+
+    assert seen == [3, 2, 1]
+
+
+REFUSED = [
+    ("", 400, "invalid_parameter"),
+    ("q=", 400, "invalid_parameter"),
+    ("q=+", 400, "invalid_parameter"),
+    ("q=%22", 400, "invalid_parameter"),
+    ("q=-heron", 400, "invalid_parameter"),
+    ("q=%00", 400, "invalid_parameter"),
+    ("q=a%0Ab", 400, "invalid_parameter"),
+    ("q=%ED%A0%80", 400, "invalid_parameter"),
+    (f"q={'a' * 1001}", 400, "invalid_parameter"),
+    (f"q={'a+' * 33}", 400, "invalid_parameter"),
+    ("q=a&q=b", 400, "invalid_parameter"),
+    ("q=a&in=all", 400, "invalid_parameter"),
+    ("q=a&role=bird", 400, "invalid_parameter"),
+    ("q=a&limit=0", 400, "invalid_parameter"),
+    ("q=a&limit=101", 400, "invalid_parameter"),
+    ("q=a&perSession=0", 400, "invalid_parameter"),
+    ("q=a&after=x", 400, "invalid_parameter"),
+    ("q=a&since=yesterday", 400, "invalid_parameter"),
+    ("q=a&sessionId=1", 400, "invalid_parameter"),
+    ("q=a&sessionId={00000000-0000-4000-8000-000000000000}", 400, "invalid_parameter"),
+    ("q=a&sessionId=00000000-0000-4000-8000-000000000000", 404, "session_not_found"),
+    ("q=a&sort=rank", 400, "invalid_parameter"),
+]
+
+
+@pytest.mark.parametrize(("query", "status", "code"), REFUSED)
+async def test_refused(client: AsyncClient, query: str, status: int, code: str) -> None:
+    answer = await client.get(f"/api/search?{query}")
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+HOSTILE = [
+    "'; DROP TABLE search; --",
+    "a' | 'b",
+    "a:*B & !c <2> (d",
+    "\\' \\\\ $1 %s {q}",
+    "%%% a ((((((",
+    "or or or or",
+    "\u202e\u0301a\ufeff",
+    "🙂 a 🙂",
+    "".join(chr(code) for code in range(33, 127)),
+    "a" * 1000,
+    "东" * 32,
+]
+
+
+@pytest.mark.parametrize("q", HOSTILE)
+async def test_any_other_text_is_looked_for(client: AsyncClient, q: str) -> None:
+    answer = await client.get("/api/search", params={"q": q, "in": "everything"})
+
+    assert (answer.status_code, answer.json().get("results")) == (200, [])
+
+
+async def test_what_is_not_found_yet_is_told(
+    own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as somebody else is at it."""
+    monkeypatch.setattr(searching, "_LOOKS", 0.05)
+    monkeypatch.setattr(searching, "_GATHERED", 0.01)
+    async with connection.transaction():
+        session = await store(own_client)
+        await connection.execute("SELECT FROM search_progress WHERE session_id = %s FOR UPDATE", [session])
+        await tell(own_client, session, SAID)
+        held = (await own_client.get("/api/search?q=heron")).json()
+    free = (await own_client.get("/api/search?q=heron")).json()
+
+    assert (held, len(free["results"]), free.get("pending")) == ({"results": [], "pending": 2}, 1, None)
+
+
+async def test_the_server_catches_up_by_itself(own_client: AsyncClient, connection: AsyncConnection) -> None:
+    await store(own_client, SAID)
+    async with asyncio.timeout(20):
+        query = "SELECT count(*) FROM search WHERE words @@ 'heron'"
+        while await (await connection.execute(query)).fetchone() == (0,):  # noqa: ASYNC110  # another task's doing
+            await asyncio.sleep(0.02)
+
+
+async def test_many_who_search_at_once(own_client: AsyncClient) -> None:
+    session = await store(own_client)
+
+    async def say_and_search(number: int) -> int:
+        line = json.dumps({"type": "user", "message": {"role": "user", "content": f"bird{number}x"}})
+        await tell(own_client, session, line)
+        return len((await own_client.get(f"/api/search?q=bird{number}x")).json()["results"])
+
+    assert await asyncio.gather(*map(say_and_search, range(20))) == [1] * 20
+
+
+async def test_a_session_that_is_gone_is_not_found(own_client: AsyncClient) -> None:
+    session = await store(own_client, SAID)
+    await own_client.get("/api/search?q=heron")
+    await own_client.delete(f"/api/sessions/{session}")
+
+    assert (await own_client.get("/api/search?q=heron")).json() == {"results": []}
+
+
+async def test_nothing_of_a_query_is_repeated(client: AsyncClient) -> None:
+    name = f"canary{uuid4().hex}"
+    answer = await client.get("/api/search", params={"q": f"-{name}"})
+
+    assert answer.status_code == 400
+    assert name not in answer.text

@@ -1,0 +1,373 @@
+"""What else a session can be: Markdown, a page that stands alone, and what is shown of a file that is not stored."""
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from hashlib import sha256
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.conversation import get_pages
+from ash_server.db.events import append_events, get_events_since
+from ash_server.db.sessions import Session, create_session, get_session, update_session
+from ash_server.transfer import html
+from ash_server.transfer.html import ENTRY, frame, in_script, write_page
+from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.markdown import MarkdownWriter, write_markdown
+from ash_server.transfer.unstored import read_unstored
+from ash_server.viewer import viewer
+from ash_server.viewer.bundle import NotBundled, bundle
+from ash_shared import transform_messages
+from ash_shared.message import StandardMessage
+
+SERVER = Path(str(files("ash_server")))
+TRANSCRIPTS = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
+
+
+def said(*blocks: Any, role: str = "assistant", **others: Any) -> StandardMessage:
+    content = [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks]
+    return StandardMessage.model_validate(
+        {
+            "id": "m",
+            "role": role,
+            "content": content,
+            "metadata": {"source": "claude"},
+            "_original": [],
+            **others,
+        }
+    )
+
+
+def written(*messages: StandardMessage) -> str:
+    return "".join(map(MarkdownWriter().write, messages))
+
+
+BASH = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
+PASSED = {"type": "tool_result", "tool_use_id": "t1", "content": "2 passed\n"}
+
+
+@pytest.mark.parametrize(
+    ("block", "parts"),
+    [
+        ("Plain *text*,\nas it is.", ["Plain *text*,\nas it is."]),
+        ({"type": "text", "text": "No.", "variant": "refusal"}, ["*refusal*", "No."]),
+        ({"type": "thinking", "thinking": "First\n\nthen"}, ["> *Thinking*\n>\n> First\n>\n> then"]),
+        ({"type": "thinking", "thinking": "", "signature": "Eq8B"}, []),
+        (BASH, ["**Call** of `Bash`", '```json\n{\n  "command": "pytest -q"\n}\n```']),
+        (
+            {**BASH, "input": {"path": "a", "new": "x\ny\n"}},
+            ["**Call** of `Bash`", '```json\n{\n  "path": "a"\n}\n```', "`new`:", "```\nx\ny\n```"],
+        ),
+        ({**BASH, "input": "ls"}, ["**Call** of `Bash`", "```\nls\n```"]),
+        ({**BASH, "input": {}}, ["**Call** of `Bash`", "```json\n{}\n```"]),
+        (
+            {**BASH, "name": "a`b\nc"},
+            ["**Call** of ``a`b c``", '```json\n{\n  "command": "pytest -q"\n}\n```'],
+        ),
+        (PASSED, ["**Result**", "```\n2 passed\n```"]),
+        ({**PASSED, "is_error": True}, ["**Error**", "```\n2 passed\n```"]),
+        ({**PASSED, "content": "```\n````"}, ["**Result**", "`````\n```\n````\n`````"]),
+        (
+            {**PASSED, "content": [{"type": "text", "text": "a"}, {"type": "holo"}]},
+            ["**Result**", "```\na\n```", '```json\n{\n  "type": "holo"\n}\n```'],
+        ),
+        ({**PASSED, "content": {"ok": 1}}, ["**Result**", '```json\n{\n  "ok": 1\n}\n```']),
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+            ["*image* `image/png` (4 characters)"],
+        ),
+        (
+            {"type": "image", "source": {"type": "url", "url": "https://evil.example/b.png"}},
+            ["*image* `https://evil.example/b.png`"],
+        ),
+        ({"type": "file", "filename": "a.pdf", "title": "A"}, ["*file* `A` `a.pdf`"]),
+        (
+            {"type": "raw", "rawType": "holo", "reason": "unknown_type", "raw": {"n": 7}},
+            ["*unknown_type* `holo`", '```json\n{\n  "n": 7\n}\n```'],
+        ),
+        ({"type": "raw", "reason": "invalid_json", "raw": '{"cut'}, ["*invalid_json*", '```\n{"cut\n```']),
+    ],
+)
+def test_blocks_as_markdown(block: Any, parts: list[str]) -> None:
+    expected = "".join(f"\n{part}\n" for part in parts)
+
+    assert written(said(block)).removeprefix("\n## Assistant\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("```python\nprint()", "```python\nprint()\n```"),
+        ("~~~~\n```\n~~~", "~~~~\n```\n~~~\n~~~~"),
+        ("````\n```\n````\nafter", "````\n```\n````\nafter"),
+        ("a ``` b", "a ``` b"),
+        ("``` a ` b", "``` a ` b"),
+        ("```\na\n``` b", "```\na\n``` b\n```"),
+        ("<b>bold</b>", "\\<b>bold\\</b>"),
+        ("<!-- gone", "\\<!-- gone"),
+        ("<system-reminder>x</system-reminder>", "\\<system-reminder>x\\</system-reminder>"),
+        ("a < b, `<b>`, ``<`i>``", "a < b, `<b>`, ``<`i>``"),
+        ("```\n<b>\n```\n<b>", "```\n<b>\n```\n\\<b>"),
+        ("<https://a.example> <mailto:a@b>", "<https://a.example> <mailto:a@b>"),
+        ("<javascript:alert(1)>", "\\<javascript:alert(1)>"),
+    ],
+)
+def test_no_text_changes_how_the_next_one_looks(text: str, shown: str) -> None:
+    assert written(said(text)) == f"\n## Assistant\n\n{shown}\n"
+
+
+def test_who_speaks() -> None:
+    talk = written(
+        said("Go.", role="user", timestamp=1793611915002),
+        said("Yes.", BASH),
+        said(PASSED, role="user"),
+        said("Done."),
+        said("Again.", role="user", metadata={"source": "claude", "synthetic": True}),
+        said("Go.", role="user", metadata={"source": "claude", "shadowOf": "m"}),
+        said("Sub.", metadata={"source": "claude", "parentToolUseId": "t1", "retracted": True}),
+        said(error={"code": "overloaded", "message": "Later."}),
+    )
+
+    assert [line for line in talk.split("\n") if line.startswith(("##", "**"))] == [
+        "## User · 2026-11-02 09:31 UTC",
+        "## Assistant",
+        "**Call** of `Bash`",
+        "**Result** of `Bash`",
+        "## User · written by the tool",
+        "## Assistant · a subagent · revoked",
+        "## Assistant",
+        "**Error** `overloaded`",
+    ]
+
+
+def test_half_a_surrogate_pair_is_no_obstacle() -> None:
+    line = '{"type":"user","message":{"role":"user","content":"a\\ud800b"}}'
+
+    assert "a" in written(*transform_messages([line])).encode("utf-8", "replace").decode()
+
+
+@pytest.fixture
+async def stored(connection: AsyncConnection) -> Session:
+    imported = await import_file(connection, SERVER / "samples" / "tide-clock.jsonl", "tide")
+    return await get_session(connection, imported.session_id)
+
+
+@asynccontextmanager
+async def lent(conn: AsyncConnection, taken: list[int]) -> AsyncIterator[AsyncConnection]:
+    taken[0] += 1
+    yield conn
+    taken[0] -= 1
+
+
+async def test_the_markdown_of_a_session(connection: AsyncConnection, stored: Session) -> None:
+    taken = [0]
+    pieces = [
+        piece async for piece in write_markdown(lambda: lent(connection, taken), stored) if not taken[0]
+    ]
+    text = b"".join(pieces).decode()
+
+    assert text.startswith(
+        "# Tide clock an hour late after the change to summer time\n\n"
+        f"claude · 23 stored messages · 2026-03-30 09:00 UTC to 2026-03-30 09:01 UTC · `{stored.id}`\n"
+    )
+    messages = [each async for page in get_pages(lambda: nullcontext(connection), stored.id) for each in page]
+    assert text.endswith(written(*messages))
+
+
+async def test_a_title_is_one_line(connection: AsyncConnection, stored: Session) -> None:
+    named = await update_session(connection, stored.id, title="# a\n<b>`c`")
+
+    first = await anext(write_markdown(lambda: nullcontext(connection), named))
+
+    assert first.startswith(b"# # a \\<b>\\`c\\`\n\n")
+
+
+class Parsed(HTMLParser):
+    """The elements of a page that hold something else than markup, by what tells them apart, and its policy."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+        self.policy = ""
+        self._within = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if told.get("http-equiv") == "Content-Security-Policy":
+            self.policy = str(told["content"])
+        self._within = str(told.get("id", tag)) if tag in ("script", "style", "title") else ""
+
+    def handle_data(self, data: str) -> None:
+        if self._within:
+            self.found[self._within] = self.found.get(self._within, "") + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within = ""
+
+
+async def page_of(conn: AsyncConnection, session: Session) -> list[str]:
+    taken = [0]
+    return [piece.decode() async for piece in write_page(lambda: lent(conn, taken), session) if not taken[0]]
+
+
+async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: Session) -> None:
+    page = Parsed("".join(await page_of(connection, stored)))
+    events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
+
+    assert sorted(page.found) == ["events", "script", "session", "style", "title"]
+    assert json.loads(page.found["events"]) == [json.loads(event.wire()) for event in events]
+    assert Session.model_validate_json(page.found["session"]) == stored
+    assert page.found["title"] == "Tide clock an hour late after the change to summer time · Ash"
+    assert page.policy == frame().policy
+    directives = dict(directive.split(" ", 1) for directive in page.policy.split("; "))
+    assert directives == {
+        "default-src": "'none'",
+        "script-src": hashed(page.found["script"]),
+        "style-src": hashed(page.found["style"]),
+        "img-src": "data:",
+        **dict.fromkeys(("base-uri", "form-action", "object-src"), "'none'"),
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "dompurify",
+    }
+
+
+def hashed(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+HOSTILE = "</script><script>alert(1)</script><!--\u2028\u2029$events $session ${script} &lt; \\u003c \"'"
+
+
+async def test_nothing_that_was_said_leaves_its_place(connection: AsyncConnection, stored: Session) -> None:
+    named = await update_session(connection, stored.id, title=HOSTILE, metadata={HOSTILE: HOSTILE})
+    await append_events(
+        connection, stored.id, [{"id": "h", "type": "user_message", "payload": {"text": HOSTILE}}]
+    )
+
+    page = Parsed("".join(await page_of(connection, named)))
+
+    assert sorted(page.found) == ["events", "script", "session", "style", "title"]
+    assert json.loads(page.found["events"])[-1]["payload"] == {"text": HOSTILE}
+    assert json.loads(page.found["session"])["metadata"][HOSTILE] == HOSTILE
+    assert page.found["title"] == f"{HOSTILE} · Ash"
+    assert page.policy == frame().policy
+    assert not {"<", "\u2028", "\u2029"} & {*page.found["events"], *page.found["session"]}
+
+
+async def test_a_long_session_goes_out_in_pages(
+    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await page_of(connection, stored)
+    monkeypatch.setattr(html, "_PAGE", 3)
+
+    pages = await page_of(connection, stored)
+
+    events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
+    assert len(pages) == 2 + -(-len(events) // 3)
+    assert json.loads(Parsed("".join(pages)).found["events"]) == json.loads(
+        Parsed("".join(whole)).found["events"]
+    )
+
+
+def test_what_ends_a_script_element_is_escaped() -> None:
+    assert in_script('{"<a>":"\u2028\u2029&"}') == '{"\\u003ca>":"\\u2028\\u2029&"}'
+
+
+MODULES = {
+    "a.js": 'import { b, Late } from "./lib/b.js";\nexport function a() {\n  return b() + new Late().n;\n}\n',
+    "lib/b.js": 'import { a } from "../a.js";\nexport const b = () => 1;\nexport class Late {\n  n = a.length;\n}\n',
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'export * from "./lib/b.js";',
+        'export { b } from "./lib/b.js";',
+        'import * as b from "./lib/b.js";',
+        'import "./lib/b.js";',
+        'import { b } from "b";',
+        'const b = import("./lib/b.js");',
+        "const here = import.meta.url;",
+        "export let n = 1;",
+        "export default 1 + 1;",
+    ],
+)
+def test_other_forms_of_modules_are_refused(source: str) -> None:
+    with pytest.raises(NotBundled):
+        bundle({**MODULES, "a.js": source}, "a.js")
+
+
+def test_a_module_that_there_is_not_is_refused() -> None:
+    with pytest.raises(KeyError):
+        bundle({"a.js": MODULES["a.js"]}, "a.js")
+
+
+def test_modules_stand_behind_what_they_import() -> None:
+    script = bundle(MODULES, "a.js")
+
+    assert script.index("// lib/b.js") < script.index("// a.js")
+    assert "const { b, Late } = $exports[0];" in script
+    assert "const { a } = $exports[1];" in script
+    assert "yield { get a() { return a; } };" in script
+
+
+def test_a_script_ends_no_element() -> None:
+    script = bundle({"a.js": r"export const a = ['</script>', '<!--', /<\/script>|<!--/];"}, "a.js")
+
+    assert r"['\x3C/script>', '\x3C!--', /<\/script>|\x3C!--/]" in script
+
+
+def test_the_viewer_can_be_bundled() -> None:
+    now = viewer()
+    sources = {path: asset.content.decode() for path, asset in now.assets.items() if path.endswith("js")}
+
+    assert "class ChatRenderer" in bundle(sources, ENTRY)
+
+
+def without_times(events: list[Any]) -> list[Any]:
+    """Of lines that tell no time it is that of their reading."""
+    return [{key: value for key, value in event.items() if key != "timestamp"} for event in events]
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.name)
+async def test_what_is_not_stored_is_shown_as_if_it_were(connection: AsyncConnection, path: Path) -> None:
+    imported = await import_file(connection, path, "named")
+    stored = await get_session(connection, imported.session_id)
+    events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
+
+    unstored = read_unstored(path, "named")
+
+    now = {"created_at": stored.created_at, "updated_at": stored.updated_at}
+    assert unstored.session.model_copy(update=now) == stored
+    assert without_times(list(map(json.loads, unstored.events))) == without_times(
+        [json.loads(event.wire()) for event in events]
+    )
+    assert unstored.events
+
+
+def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"type":"user","message":{"role":"user","content":"hi"}}\n\xff\n{"a":"\0"}\n')
+
+    unstored = read_unstored(path, "a")
+
+    assert [(problem.line, problem.reason) for problem in unstored.refused.problems] == [
+        (2, "is not valid UTF-8"),
+        (3, "holds a NUL byte, which PostgreSQL cannot keep"),
+    ]
+    assert unstored.session.message_count == 1
+
+
+async def test_an_unknown_session_has_no_events(connection: AsyncConnection) -> None:
+    session = (await create_session(connection, id=UUID(int=7))).session
+
+    assert json.loads(Parsed("".join(await page_of(connection, session))).found["events"]) == []

@@ -1,0 +1,143 @@
+"""Pages in a real browser. Whatever one complains of, whoever it asks and whatever it pops up fails the test."""
+
+import asyncio
+import mimetypes
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
+
+import ash_server
+from tests.server.test_cli_serve import serving
+from tests.viewer.browser import ABSENT, browsing, chromium
+
+VIEWER = Path(ash_server.__file__).parent / "viewer"
+HERE = Path(__file__).parent
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify"
+)
+
+_REPORT = """
+addEventListener("securitypolicyviolation", (event) =>
+  console.error("refused by the policy:", event.effectiveDirective, event.blockedURI, event.sample));
+"""
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    program = chromium()
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(ABSENT)
+    async with browsing(program) as browser:
+        yield browser
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the page of the test did that no page may do; a test that expects some takes them out."""
+    return []
+
+
+@pytest.fixture
+async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
+    async with await browser.new_context() as context:
+        await watch(context, complaints)
+        yield await context.new_page()
+        await settle(context.pages[0])
+    if complaints:
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
+async def settle(page: Page) -> None:
+    """What was about to happen has happened."""
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+
+
+async def watch(context: BrowserContext, complaints: list[str]) -> None:
+    """Errors, refusals of the policy, dialogs, further windows, and requests to anybody but this machine's servers."""
+    dismissed = list[asyncio.Future[None]]()
+
+    def on_console(said: ConsoleMessage) -> None:
+        if said.type == "error":
+            complaints.append(f"console: {said.text}")
+
+    def on_dialog(dialog: Dialog) -> None:
+        complaints.append(f"dialog: {dialog.message}")
+        dismissed.append(asyncio.ensure_future(dialog.dismiss()))
+
+    def on_page(page: Page) -> None:
+        if len(context.pages) > 1:
+            complaints.append(f"window: {page.url}")
+
+    def on_request(asked: Request) -> None:
+        if is_elsewhere(asked.url):
+            complaints.append(f"request: {asked.url}")
+
+    context.on("console", on_console)
+    context.on("dialog", on_dialog)
+    context.on("page", on_page)
+    context.on("request", on_request)
+    context.on("weberror", lambda uncaught: complaints.append(f"uncaught: {uncaught.error}"))
+    await context.add_init_script(_REPORT)
+
+
+def is_elsewhere(url: str) -> bool:
+    return urlsplit(url).scheme not in ("data", "blob", "about") and urlsplit(url).hostname != "127.0.0.1"
+
+
+@pytest.fixture(scope="session")
+def assets() -> Iterator[str]:
+    """The address of the modules of the viewer (/viewer/…), under the policy of the pages, without a server of Ash."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Assets) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+async def blank(page: Page, assets: str) -> Page:
+    """An empty page, in which `import("/viewer/….js")` is possible."""
+    await page.goto(assets)
+    return page
+
+
+class _Assets(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        file = HERE / "blank.html" if path == "/" else _file(path)
+        body = file.read_bytes() if file.is_file() else b""
+        self.send_response(200 if file.is_file() else 404)
+        self.send_header("Content-Type", mimetypes.guess_type(file.name)[0] or "application/octet-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+def _file(path: str) -> Path:
+    folder, name = (
+        (VIEWER, path.removeprefix("/viewer/")) if path.startswith("/viewer/") else (HERE, path[1:])
+    )
+    file = (folder / name).resolve()
+    return file if file.is_relative_to(folder) else folder
+
+
+@pytest.fixture(scope="session")
+def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a database for all tests of the viewer, who each make sessions of their own."""
+    with serving(server_url, template, tmp_path_factory.mktemp("viewer")) as (address, _):
+        yield address

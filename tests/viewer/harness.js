@@ -1,0 +1,106 @@
+import { ChatRenderer } from "/viewer/chat-renderer.js";
+
+const AROUND = 160;
+const BREATHS = 4;
+const DEPTH = 20;
+
+/**
+ * Shows the events in each of the ways, and tells where one is not as the first. A way is a list of steps, a step the
+ * places of events; the first step is replayed. Nothing is on the screen, so that nothing depends on what would be.
+ */
+export async function compared(events, ways) {
+  const shown = [];
+  for (const [name, steps] of Object.entries(ways)) shown.push([name, await live(events, steps)]);
+  const [[, expected], ...others] = shown;
+  const differing = others.filter(([, html]) => html !== expected);
+  return {
+    size: expected.length,
+    differences: Object.fromEntries(differing.map(([name, html]) => [name, difference(expected, html)])),
+  };
+}
+
+async function live(events, steps) {
+  const root = container();
+  const renderer = new ChatRenderer(root);
+  const pause = Math.ceil(steps.length / BREATHS);
+  renderer.replayEvents(steps[0].map((place) => events[place]));
+  for (const [number, step] of steps.slice(1).entries()) {
+    step.forEach((place) => renderer.handleNewEvent(events[place]));
+    renderer.flush();
+    if (number % pause === 0) await breath();
+  }
+  await breath();
+  await breath();
+  const html = root.innerHTML;
+  root.parentElement.remove();
+  return html;
+}
+
+/** Shows the events and leaves them there. */
+export async function show(events) {
+  const renderer = new ChatRenderer(container(false));
+  renderer.replayEvents(events);
+  await settled();
+  return renderer;
+}
+
+function container(isHidden = true) {
+  const root = document.createElement("div");
+  const around = document.createElement("main");
+  around.hidden = isHidden;
+  around.append(root);
+  document.body.append(around);
+  return root;
+}
+
+function breath() {
+  return new Promise((done) => setTimeout(done));
+}
+
+export async function settled() {
+  for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+}
+
+function difference(expected, html) {
+  let at = 0;
+  while (expected[at] === html[at]) at++;
+  const around = (text) => text.slice(Math.max(0, at - AROUND), at + AROUND);
+  return [around(expected), around(html)];
+}
+
+/** Opens what can be opened, and what is in it, as a person would who soon has enough. */
+export async function opened(root) {
+  for (let depth = 0; depth < DEPTH; depth++) {
+    const closed = root.querySelectorAll("details:not([open])");
+    if (!closed.length) break;
+    closed.forEach((details) => (details.open = true));
+    await breath();
+  }
+  root.querySelectorAll("[aria-expanded=false]").forEach((button) => button.click());
+  await settled();
+}
+
+/** What stands in the page, and where the marked texts are. */
+export function audit(root, tokens) {
+  const elements = [...root.querySelectorAll("*")];
+  const attributes = elements.flatMap((element) => [...element.attributes]);
+  const text = root.textContent;
+  return {
+    tags: distinct(elements.map((element) => element.localName)),
+    attributes: distinct(attributes.map(({ name }) => name).filter((name) => !/^(aria|data)-/.test(name))),
+    carriers: distinct(attributes.filter(({ value }) => /zz\d+zz/.test(value)).map(({ name }) => name)),
+    protocols: distinct([...root.querySelectorAll("[href]")].map((link) => protocol(link.getAttribute("href")))),
+    sources: distinct([...root.querySelectorAll("[src]")].map((image) => image.getAttribute("src").slice(0, 15))),
+    polluted: [Object.prototype, Array.prototype, Map.prototype].flatMap((each) => Object.keys(each)),
+    odd: distinct(text.match(/\[object |\[native code\]|undefined/g) ?? []),
+    missing: tokens.filter((token) => !text.includes(token)),
+  };
+}
+
+function protocol(href) {
+  return href.startsWith("#") ? "#" : new URL(href, "relative:/").protocol;
+}
+
+function distinct(values) {
+  return [...new Set(values)].sort();
+}

@@ -1,0 +1,297 @@
+"""Logs of events to show, from all that there is, and the ways in which they may come."""
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import ash_server
+from ash_shared.events import CHUNKS
+from ash_shared.normalize import Event, Normalizer, read_line
+from ash_shared.standard import texts_of
+from tests.shared.conftest import CORPUS
+from tests.shared.logs import context
+
+Log = list[Event]
+Steps = list[list[int]]
+"""Which events come together; the first step is what is there at the beginning."""
+
+ROOM = 1000
+"""Sequences lie so far apart, for pieces to be cut into more."""
+
+LARGEST = 300_000
+
+SERVER = Path(ash_server.__file__).parent
+SESSIONS = Path(__file__).parents[1] / "shared" / "sessions"
+
+
+def log_of(lines: Iterable[str | bytes], source: str | None = None, *, ends: bool = True) -> Log:
+    """What the server would derive of them."""
+    normalizer, events = Normalizer(source), Log()
+    for number, line in enumerate(lines, start=1):
+        told = normalizer.follow(read_line(line, source), context(number))
+        events += [{**event, "messageSequence": number} for event in told]
+    return numbered(events + (normalizer.close(context("end")) if ends else []))
+
+
+def numbered(events: Iterable[Event]) -> Log:
+    return [{**event, "sequence": ROOM * number} for number, event in enumerate(events, start=1)]
+
+
+def whole_and_left(name: str, lines: Sequence[str | bytes], source: str | None = None) -> dict[str, Log]:
+    """The log of a session, and that of one that is not over."""
+    left = lines[: len(lines) * 2 // 3]
+    logs = {name: log_of(lines, source), f"{name}, not over": log_of(left, source, ends=False)}
+    return {name: log for name, log in logs.items() if log}
+
+
+def from_files(*paths: Path) -> dict[str, Log]:
+    logs = dict[str, Log]()
+    for path in paths:
+        texts = [text for text in texts_of(path.read_bytes().decode(errors="replace")) if text.strip()]
+        logs |= whole_and_left(path.name, texts)
+    return logs
+
+
+def from_sessions(source: str) -> dict[str, Log]:
+    """Of the short sessions that the tests of the normalisers have."""
+    logs = dict[str, Log]()
+    for name, session in json.loads((SESSIONS / f"{source}.json").read_text()).items():
+        logs |= whole_and_left(name, list(map(json.dumps, session["lines"])), source)
+    return logs
+
+
+def from_corpus(folder: str) -> dict[str, Log]:
+    """A few files: the largest that are not too large, and some of every size."""
+    found = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
+    by_size = sorted((path.stat().st_size, path) for path in found)
+    fitting = [path for size, path in by_size if size <= LARGEST]
+    return from_files(*fitting[-3:], *fitting[:-3][:: len(fitting) // 4 + 1])
+
+
+MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
+    **{path.name: lambda path=path: from_files(path) for path in sorted(SERVER.glob("samples/*.jsonl"))},
+    **{path.name: lambda path=path: from_files(path) for path in sorted(SERVER.glob("recordings/*.jsonl"))},
+    **{f"sessions of {path.stem}": lambda path=path: from_sessions(path.stem) for path in SESSIONS.iterdir()},
+    **{
+        f"corpus: {path.name}": lambda path=path: from_corpus(path.name) for path in sorted(CORPUS.glob("*/"))
+    },
+}
+"""By what they are made of; made when they are wanted."""
+
+
+def at_random(seed: int, count: int = 40) -> Log:
+    """Events of every type in no order that anybody would write, about few turns, answers, calls and agents."""
+    choose = random.Random(seed)
+    names = [f"seed {seed}/{number}" for number in range(count)]
+    return numbered(_any_event(choose, name, names) for name in names)
+
+
+def _any_event(choose: random.Random, name: str, names: list[str]) -> Event:
+    type = choose.choice([*_PAYLOADS, *_PAYLOADS, "retraction", *_OFTEN])
+    payload = _retraction(choose, names) if type == "retraction" else _PAYLOADS[type](choose)
+    if type in _NESTED and choose.random() < 0.3:
+        payload["parentToolCallId"] = _call(choose)
+    event = {"id": name, "timestamp": 1793611915000 + choose.randrange(10**7), "sessionId": "s", "type": type}
+    beside = {"turnId": "t", "responseId": "r", "recordId": "u"}
+    told = {key: f"{short}{choose.randrange(4)}" for key, short in beside.items() if choose.random() < 0.8}
+    return {**event, **told, "payload": payload}
+
+
+def _text(choose: random.Random) -> str:
+    return choose.choice(
+        (
+            "",
+            "One ",
+            "*two* ",
+            "`three`",
+            "\n\n- four\n",
+            "\n```py\nx = 1\n",
+            "\n```\n",
+            "🪁👩‍👧",
+            "| a |\n|--|\n",
+            "</div>",
+        )
+    )
+
+
+def _call(choose: random.Random) -> str:
+    return f"c{choose.randrange(4)}"
+
+
+def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:
+    return choose.choice(
+        (
+            {"eventIds": choose.sample(names, 2)},
+            {"messageIds": [f"u{choose.randrange(4)}"], "reason": "superseded"},
+            {"fromMessageId": f"r{choose.randrange(5)}"},
+            {"turns": choose.randrange(3)},
+        )
+    )
+
+
+_ARGS = (
+    {"command": "ls"},
+    {"file_path": "a.py", "old_string": "a", "new_string": "b"},
+    "no JSON {",
+    {},
+    None,
+    [1],
+)
+_RESULTS = ("", "1 failed\n", None, [{"type": "text", "text": "a"}], {"deep": [1]})
+_TOOLS = ("Bash", "Edit", "Task", "holo")
+
+_PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
+    "turn_start": lambda choose: {"trigger": choose.choice(("user", "callback", "system"))},
+    "turn_end": lambda choose: {"costUsd": 0.01} if choose.random() < 0.5 else {"partial": True},
+    "user_message": lambda choose: {"text": _text(choose)},
+    "user_audio": lambda choose: {"transcription": _text(choose), "durationMs": 1800},
+    "assistant_chunk": lambda choose: {"text": _text(choose)},
+    "assistant_done": lambda choose: {"text": _text(choose) + _text(choose), "stopReason": "end_turn"},
+    "thinking_chunk": lambda choose: {"text": _text(choose)},
+    "thinking_done": lambda choose: {"text": _text(choose)},
+    "tool_call": lambda choose: {
+        "toolCallId": _call(choose),
+        "toolName": choose.choice(_TOOLS),
+        "args": choose.choice(_ARGS),
+    },
+    "tool_input_chunk": lambda choose: {
+        "toolCallId": _call(choose),
+        "toolName": choose.choice(_TOOLS),
+        "chunk": _text(choose),
+        "offset": choose.randrange(9),
+    },
+    "tool_output_chunk": lambda choose: {
+        "toolCallId": _call(choose),
+        "chunk": _text(choose),
+        "offset": choose.randrange(9),
+    },
+    "tool_result": lambda choose: {
+        "toolCallId": _call(choose),
+        "result": choose.choice(_RESULTS),
+        **choose.choice(({}, {"error": {"code": "exit", "message": "1"}, "exitCode": 1}, {"orphan": True})),
+    },
+    "agent_message": lambda choose: {
+        "messageId": f"m{choose.randrange(3)}",
+        "message": "Look.",
+        "wait": True,
+    },
+    "agent_callback": lambda choose: {"messageId": f"m{choose.randrange(3)}", "result": _text(choose)},
+    "agent_switch": lambda choose: {"fromAgentId": "plan", "toAgentId": "build"},
+    "interrupt": lambda choose: {"reason": choose.choice(("user_cancel", "timeout", "error"))},
+    "error": lambda choose: {"code": "overloaded", "message": "Try again."},
+    "audio_chunk": lambda choose: {"data": "UklGRg==", "seq": choose.randrange(3)},
+    "audio_done": lambda choose: {"durationMs": 2100},
+    "summary": lambda choose: {"text": _text(choose)},
+    "system_message": lambda choose: {"text": "Model changed.", "variant": "notice"},
+    "raw": lambda choose: {"source": "claude", "raw": {"type": "holo_frame"}},
+    "hologram": lambda choose: {"frames": [1, 2]},
+    "__proto__": lambda choose: {"constructor": 1},
+}
+_OFTEN = (
+    "assistant_chunk",
+    "tool_call",
+    "tool_result",
+    "tool_output_chunk",
+    "assistant_done",
+    "user_message",
+)
+_NESTED = frozenset(
+    {"assistant_chunk", "assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"}
+)
+
+
+def ways(log: Log, seed: int = 0) -> tuple[Log, dict[str, Steps]]:
+    """How the log may come: all events that are needed for it, and by name the steps."""
+    choose = random.Random(seed)
+    pieces = cut(log, choose)
+    events = [*log, *pieces]
+    all = list(range(len(log)))
+    shuffled = choose.sample(all, len(all))
+    in_pieces = list(range(len(log), len(events)))
+    older, newest = _parts(all, 3), _parts(all, 4)
+    return events, {
+        "replayed": [all],
+        "one by one": [[], *([place] for place in all)],
+        "cut into more pieces": [[], *_batches(in_pieces, choose)],
+        "everything twice": [
+            [],
+            *([place, max(0, place - choose.randrange(9)), place] for place in all),
+            all,
+        ],
+        "pages from the end": [older[-1], *reversed(older[:-1])],
+        "from within, both ways": [newest[1], newest[2], newest[0], newest[3]],
+        "in any order": [[], *_batches(shuffled, choose)],
+        "in any order at once": [shuffled],
+        "without what became whole": [[place for place in all if not became_whole(log, place)]],
+    }
+
+
+def cut(log: Log, choose: random.Random) -> Log:
+    """The same, said in more and smaller pieces."""
+    return [piece for event in log for piece in (_cut(event, choose) if event["type"] in CHUNKS else [event])]
+
+
+def _cut(event: Event, choose: random.Random) -> Log:
+    key = next(key for key in ("text", "chunk", "data") if key in event["payload"])
+    text: str = event["payload"][key]
+    if key == "data" or len(text) < 2:
+        return [event]
+    places = [0, *sorted(choose.sample(range(1, len(text)), min(3, len(text) - 1))), len(text)]
+    return [_piece(event, key, number, *ends) for number, ends in enumerate(pairwise(places))]
+
+
+def _piece(event: Event, key: str, number: int, begin: int, end: int) -> Event:
+    payload = {**event["payload"], key: event["payload"][key][begin:end]}
+    if "offset" in payload:
+        payload["offset"] += begin
+    if number:
+        return {
+            **event,
+            "id": f"{event['id']}+{number}",
+            "sequence": event["sequence"] + number,
+            "payload": payload,
+        }
+    return {**event, "payload": payload}
+
+
+def became_whole(log: Log, place: int) -> bool:
+    """Whether it is a piece of what a later event tells as a whole."""
+    event = log[place]
+    return event["type"] in CHUNKS and any(
+        later["type"] == WHOLES[event["type"]] and _is_of_one(event, later) for later in log[place + 1 :]
+    )
+
+
+WHOLES = {
+    "assistant_chunk": "assistant_done",
+    "thinking_chunk": "thinking_done",
+    "audio_chunk": "audio_done",
+    "tool_input_chunk": "tool_call",
+    "tool_output_chunk": "tool_result",
+}
+
+
+def _is_of_one(piece: Event, whole: Event) -> bool:
+    call, of = piece["payload"].get("toolCallId"), whole["payload"].get("toolCallId")
+    if call is not None:
+        return bool(call == of)
+    keys, within = ("turnId", "responseId"), "parentToolCallId"
+    same = all(piece.get(key) == whole.get(key) for key in keys)
+    return same and bool(piece["payload"].get(within) == whole["payload"].get(within))
+
+
+def _batches(places: Sequence[int], choose: random.Random) -> Iterator[list[int]]:
+    sizes = [choose.randint(1, 6) for _ in places]
+    return (
+        list(places[begin:end])
+        for begin, end in pairwise(accumulate(sizes, initial=0))
+        if begin < len(places)
+    )
+
+
+def _parts(places: list[int], count: int) -> Steps:
+    """So many stretches of about the same length."""
+    return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]

@@ -1,0 +1,109 @@
+"""Whatever is text can be read on whatever is behind it, in both themes: 4.5 to 1 at least, as WCAG asks."""
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+import ash_server
+
+STYLES = Path(ash_server.__file__).parent / "viewer" / "styles"
+LEAST = 4.5
+
+THEMES = ("light", "dark")
+WORDS = ("text", "muted", "accent", "tool", "think", "ok", "err")
+TERMINAL = tuple(f"ansi-{number}" for number in range(16))
+PAIRS = (
+    *product(WORDS, ("bg", "surface", "raised", "hover", "user")),
+    *product(("text", "muted", "accent", "tool", "think", "ok", "err"), ("add", "del")),
+    *product(("text",), ("add-word", "del-word", "found", "selected")),
+    *product(TERMINAL, ("bg", "surface")),
+    ("on-accent", "accent"),
+    ("bg", "text"),
+)
+"""What is written in which colour on which ground."""
+
+GROUND_OF_TERMINAL = 0.24
+"""How much of its colour a ground has that a program asked for (code.css)."""
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_BLOCK = re.compile(r"^(?P<where>\S[^{]*?) \{(?P<tokens>.*?)^\}", re.MULTILINE | re.DOTALL)
+_COLOUR = re.compile(r"--([\w-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\);")
+
+RGB = tuple[float, float, float]
+
+
+def test_text_can_be_read() -> None:
+    assert list(_too_faint(_colours(None))) == []
+
+
+def test_more_contrast_is_more() -> None:
+    plain, more = _colours(None), _colours("prefers-contrast")
+    assert list(_too_faint(more)) == []
+    assert [
+        f"{theme}: {name}"
+        for theme, name in product(THEMES, ("text", "muted", "line", "line-strong", "accent"))
+        if _ratio(more[theme][name], more[theme]["bg"]) < _ratio(plain[theme][name], plain[theme]["bg"])
+    ] == []
+
+
+def test_text_on_grounds_of_terminals_can_be_read() -> None:
+    ratios = {
+        f"{theme}: {tint} on {behind}": _ratio(
+            colours["text"], _mixed(colours[tint], colours[behind], share=GROUND_OF_TERMINAL)
+        )
+        for theme, colours in _colours(None).items()
+        for tint, behind in product(TERMINAL, ("bg", "surface"))
+    }
+    assert {name: ratio for name, ratio in ratios.items() if ratio < LEAST} == {}
+
+
+@pytest.mark.parametrize("path", sorted(STYLES.glob("*.css")), ids=lambda path: path.name)
+def test_colours_are_tokens(path: Path) -> None:
+    """Elsewhere no colour is written out, but black in masks, whose colour is not seen, and white on paper."""
+    if path.name == "tokens.css":
+        return
+    without = re.sub(r"url\(.*?\)|mask-image: .*?;|--bg: #ffffff;", "", path.read_text())
+    assert re.findall(r"#[0-9a-fA-F]{3,8}\b|\b(?:rgb|hsl|oklch)a?\([^v].*?\)", without) == []
+
+
+def _too_faint(colours: dict[str, dict[str, RGB]]) -> Iterator[str]:
+    for theme, (front, behind) in product(THEMES, PAIRS):
+        ratio = _ratio(colours[theme][front], colours[theme][behind])
+        if ratio < LEAST:
+            yield f"{theme}: {front} on {behind}: {ratio:.2f}"
+
+
+def _colours(medium: str | None) -> dict[str, dict[str, RGB]]:
+    """By theme and name: those of every medium, and over them those of this one."""
+    found: dict[str, dict[str, RGB]] = {theme: {} for theme in THEMES}
+    for block in _BLOCK.finditer(_COMMENT.sub("", (STYLES / "tokens.css").read_text())):
+        if block["where"] == ":root" or (medium and medium in block["where"]):
+            for name, *pair in _COLOUR.findall(block["tokens"]):
+                for theme, colour in zip(THEMES, pair, strict=True):
+                    found[theme][name] = _rgb(colour)
+    return found
+
+
+def _rgb(colour: str) -> RGB:
+    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4))
+    return red, green, blue
+
+
+def _mixed(one: RGB, other: RGB, *, share: float) -> RGB:
+    red, green, blue = (share * a + (1 - share) * b for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+def _ratio(one: RGB, other: RGB) -> float:
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: RGB) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

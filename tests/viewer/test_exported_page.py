@@ -1,0 +1,111 @@
+"""The page that stands alone: opened from a disk, under its own policy, it shows what the page of the session shows."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Page
+
+import ash_server
+from ash_server.viewer.bundle import bundle
+
+SERVER = Path(ash_server.__file__).parent
+FILES = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+SHOWN = "document.querySelector('.chat-log').innerHTML"
+
+
+@pytest.fixture
+def session(ash: str, request: pytest.FixtureRequest) -> str:
+    """The address of a session that holds a transcript."""
+    with httpx.Client(base_url=ash) as client:
+        id = client.post("/api/sessions", json={}).json()["id"]
+        path: Path = request.param
+        client.post(
+            f"/api/sessions/{id}/messages", content=path.read_bytes(), headers=NDJSON
+        ).raise_for_status()
+    return f"{ash}/sessions/{id}"
+
+
+@pytest.fixture
+def file(session: str, tmp_path: Path) -> str:
+    """The address of its page on the disk."""
+    file = tmp_path / "session.html"
+    file.write_bytes(httpx.get(f"{session}.html").content)
+    return file.as_uri()
+
+
+async def drawn(page: Page, address: str) -> str:
+    await page.goto(address)
+    await page.wait_for_selector(".chat-log .turn")
+    html: str = await page.evaluate(SHOWN)
+    return html
+
+
+@pytest.mark.parametrize("session", FILES, ids=lambda path: path.name, indirect=True)
+async def test_the_file_shows_what_the_page_shows(
+    page: Page, complaints: list[str], session: str, file: str
+) -> None:
+    live = await drawn(page, session)
+    from_server = await drawn(page, f"{session}.html")
+    from_disk = await drawn(page, file)
+
+    assert from_server == from_disk == live
+    complaints.remove(f"request: {file}")
+
+
+@pytest.mark.parametrize("session", FILES[:1], ids=lambda path: path.name, indirect=True)
+async def test_what_works_without_a_server(
+    page: Page, complaints: list[str], session: str, file: str
+) -> None:
+    await drawn(page, session)
+    id = await page.locator(".chat-log [data-event-id][id]").last.get_attribute("id")
+
+    await drawn(page, f"{file}#{id}")
+    assert await page.evaluate("document.activeElement.id") == id
+    await page.keyboard.press("3")
+    assert await page.get_attribute(".chat-log", "data-preset") == "everything"
+    await page.keyboard.press("r")
+    assert await page.is_visible(".stored")
+    complaints.remove(f"request: {file}")
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https://evil.example/x.png"
+
+
+async def test_hostile_words_stay_words(page: Page, ash: str) -> None:
+    async with httpx.AsyncClient(base_url=ash) as client:
+        made = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
+        id = made.json()["id"]
+        events = [
+            {"type": type, "payload": {"text": HOSTILE}}
+            for type in ("user_message", "assistant_done", HOSTILE)
+        ]
+        (await client.post(f"/api/sessions/{id}/events", json=events)).raise_for_status()
+
+    await page.goto(f"{ash}/sessions/{id}.html")
+
+    assert await page.text_content("h1") == HOSTILE
+    assert "</script><img src=x onerror=alert(1)><!--<script>" in await page.inner_text(".user-message")
+    assert await page.evaluate("document.scripts.length") == 3
+
+
+MODULES = {
+    "a.js": 'import { b } from "./b.js";\nimport { default as c, two as zwei } from "./lib/c.mjs";\n'
+    'export function a() {\n  return "a";\n}\nexport const done = [a(), b(), c, zwei];\nglobalThis.ran = done;\n',
+    "b.js": 'import { a } from "./a.js";\nconst early = a();\nexport function b() {\n  return `${early}b`;\n}\n',
+    "lib/c.mjs": "var $c=3,two='export default 1; </script><!--';export{$c as default,two};\n"
+    "//# sourceMappingURL=c.mjs.map\n",
+}
+
+
+async def test_bundled_modules_run_as_modules_do(blank: Page) -> None:
+    """Names are those of their module, modules may import each other, and functions are there ahead of all."""
+    script = bundle(MODULES, "a.js")
+
+    await blank.evaluate(f"() => {{ {script} }}")
+
+    assert await blank.evaluate("ran") == ["a", "ab", 3, "export default 1; </script><!--"]
+    assert await blank.evaluate("typeof a + typeof early + typeof $c") == "undefined" * 3

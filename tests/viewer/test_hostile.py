@@ -1,0 +1,376 @@
+"""Whatever a transcript says, nothing of it runs, nobody is asked for anything, and all of it can be read."""
+
+import asyncio
+import copy
+import json
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from tests.viewer.hostile import BARE, PAYLOADS, STALLS
+from tests.viewer.logs import SERVER, Log, from_files, numbered
+
+ENOUGH_SECONDS = 60
+"""Far more than anything takes: whoever is not done by then hangs."""
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "text", "text": "a", "citations": [{"url": "u", "title": "t"}], "variant": "refusal"},
+    {"type": "thinking", "thinking": "a", "signature": "s", "data": "d"},
+    {
+        "type": "tool_use",
+        "id": "c9",
+        "name": "Bash",
+        "input": {"command": "ls"},
+        "server_name": "s",
+        "status": "s",
+    },
+    {"type": "tool_result", "tool_use_id": "c9", "content": "a", "structured": {"a": "b"}},
+    {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+        "detail": "low",
+    },
+    {"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zy8+"}},
+    {"type": "image", "source": {"type": "url", "url": "https://evil.example/a.png"}},
+    {"type": "image", "source": {"type": "file", "file_id": "f"}},
+    {
+        "type": "file",
+        "filename": "a.pdf",
+        "mimeType": "application/pdf",
+        "storagePath": "/a",
+        "title": "t",
+        "context": "c",
+        "mediaClass": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "a"},
+    },
+    {
+        "type": "file",
+        "source": {"type": "url", "url": "https://evil.example/a.html", "media_type": "text/html"},
+    },
+    {"type": "file", "source": {"type": "base64", "data": "PHN2Zy8+", "media_type": "text/html"}},
+    {
+        "type": "raw",
+        "rawType": "holo",
+        "reason": "unknown_type",
+        "raw": {"type": "holo", "a": "b"},
+        "note": "n",
+    },
+    {"type": "hologram", "frames": [{"a": "b"}], "extra": {"a": "b"}, "source_type": "s"},
+]
+
+SPECIMENS: list[tuple[str, dict[str, Any]]] = [
+    ("turn_start", {"trigger": "user"}),
+    ("user_message", {"text": "a", "content": BLOCKS}),
+    ("user_message", {"text": "a", "synthetic": True}),
+    ("user_message", {"text": "<wrapped>a</wrapped>b", "visibleText": "b"}),
+    ("user_audio", {"transcription": "a", "durationMs": 1}),
+    ("thinking_done", {"text": "a", "signature": "s"}),
+    (
+        "assistant_done",
+        {"text": "a", "phase": "final_answer", "variant": "refusal", "stopReason": "s", "content": BLOCKS},
+    ),
+    ("tool_input_chunk", {"toolCallId": "c1", "toolName": "Bash", "chunk": "a", "offset": 0}),
+    (
+        "tool_call",
+        {
+            "toolCallId": "c2",
+            "toolName": "Bash",
+            "args": {"command": "a", "description": "d"},
+            "executor": "e",
+        },
+    ),
+    (
+        "tool_result",
+        {"toolCallId": "c2", "result": "a", "error": {"code": "c", "message": "m"}, "structured": {"a": "b"}},
+    ),
+    ("tool_call", {"toolCallId": "c3", "toolName": "holo", "args": "a"}),
+    ("tool_result", {"toolCallId": "c3", "result": BLOCKS}),
+    (
+        "tool_call",
+        {
+            "toolCallId": "c4",
+            "toolName": "Task",
+            "args": {"description": "d", "prompt": "p", "subagent_type": "s"},
+        },
+    ),
+    ("assistant_done", {"text": "a", "parentToolCallId": "c4"}),
+    ("tool_result", {"toolCallId": "c5", "result": {"a": {"b": ["c"]}}, "orphan": True}),
+    (
+        "agent_message",
+        {"messageId": "m", "targetAgentId": "a", "targetSessionId": "s", "message": "a", "wait": True},
+    ),
+    ("agent_callback", {"messageId": "m", "fromAgentId": "a", "fromSessionId": "s", "result": "a"}),
+    ("agent_callback", {"messageId": "m2", "fromAgentId": "a", "fromSessionId": "s", "result": "a"}),
+    ("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}),
+    ("audio_chunk", {"data": "UklGRg==", "seq": 0}),
+    ("audio_done", {"durationMs": 1}),
+    ("error", {"code": "c", "message": "m", "details": {"a": "b"}}),
+    ("summary", {"text": "a", "trigger": "auto"}),
+    ("system_message", {"text": "a", "variant": "notice"}),
+    ("retraction", {"eventIds": ["a"], "messageIds": ["b"], "fromMessageId": "c", "reason": "r"}),
+    ("raw", {"source": "claude", "raw": {"type": "holo_frame", "a": "b"}}),
+    ("hologram", {"frames": ["a"]}),
+    ("interrupt", {"reason": "user_cancel"}),
+    ("thinking_chunk", {"text": "a"}),
+    ("assistant_chunk", {"text": "a", "phase": "commentary", "variant": "plan"}),
+    ("turn_end", {"usage": {"input_tokens": 1, "service_tier": "s", "vendor": {"a": "b"}}, "costUsd": 0.01}),
+]
+
+TAGS = frozenset(
+    """
+    a article aside b blockquote br button code dd del details div dl dt em figcaption figure footer h1 h2 h3 h4 h5 h6
+    hr i img ins kbd li mark ol p pre s section small span strong sub summary sup table tbody td th thead time tr u ul
+    var
+    """.split()  # noqa: SIM905 - a text to read
+)
+ATTRIBUTES = frozenset(
+    """
+    alt class colspan datetime decoding dir download height hidden href id lang loading open referrerpolicy rel role
+    scope src start tabindex target title translate type width
+    """.split()  # noqa: SIM905 - a text to read
+)
+CARRIERS = frozenset(
+    """
+    alt aria-label data-event-id data-href data-kind data-message-id data-phase data-response-id data-tool-call-id
+    data-turn-id data-variant download href id title
+    """.split()  # noqa: SIM905 - a text to read
+)
+"""The attributes that may hold what somebody wrote."""
+
+PROTOCOLS = frozenset(("#", "http:", "https:", "mailto:", "data:"))
+SOURCES = frozenset(("data:image/png;",))
+
+_SHOW = """async (told) => {
+  const [events, tokens] = JSON.parse(told);
+  const { show, opened, audit } = await import("/harness.js");
+  globalThis.pwn = () => console.error("a script ran");
+  const { container } = await show(events);
+  const closed = audit(container, tokens);
+  await opened(container);
+  const result = [closed, audit(container, tokens)];
+  container.parentElement.remove();
+  return result;
+}"""
+
+
+async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
+    """The tokens that are nowhere, neither at first nor when all is open."""
+    closed, opened = await asyncio.wait_for(page.evaluate(_SHOW, json.dumps([log, tokens])), ENOUGH_SECONDS)
+    for found in (closed, opened):
+        assert set(found["tags"]) <= TAGS
+        assert set(found["attributes"]) <= ATTRIBUTES
+        assert set(found["carriers"]) <= CARRIERS
+        assert set(found["protocols"]) <= PROTOCOLS
+        assert set(found["sources"]) <= SOURCES
+        assert found["polluted"] == found["odd"] == []
+    return sorted(set(closed["missing"]) & set(opened["missing"]))
+
+
+def marked(payload: str, number: int) -> str:
+    """With a word behind it by which it is found."""
+    return f"{payload}zz{number}zz"
+
+
+NAMES = frozenset(("messageId", "parentToolCallId", "toolCallId"))
+"""What belongs together has one of these in common."""
+
+
+def log_of(payload: str, number: int) -> Log:
+    """All specimens, with the payload in the place of every text. The word behind it is that of the specimen."""
+    name = marked(payload, number)
+    beside = {
+        "sessionId": "s",
+        "timestamp": 1793611915000,
+        "turnId": name,
+        "responseId": name,
+        "recordId": name,
+    }
+    return [
+        {
+            **beside,
+            "id": f"{name}{place}",
+            "type": type,
+            "payload": with_texts(told, name, marked(payload, token(number, place))),
+        }
+        for place, (type, told) in enumerate(SPECIMENS)
+    ]
+
+
+def token(number: int, place: int) -> int:
+    return 1000 * (number + 1) + place
+
+
+def with_texts(value: Any, name: str, text: str) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: item if key == "type" else name + item if key in NAMES else with_texts(item, name, text)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_texts(item, name, text) for item in value]
+    return text if isinstance(value, str) else value
+
+
+TENS = [PAYLOADS[place : place + 10] for place in range(0, len(PAYLOADS), 10)]
+
+SILENT = frozenset(("turn_start", "turn_end", "audio_chunk", "audio_done"))
+"""Of these, what is written is told by the stored text alone."""
+
+
+@pytest.mark.parametrize("payloads", TENS, ids=lambda payloads: repr(payloads[0])[:30])
+async def test_in_every_field_at_once(blank: Page, payloads: tuple[str, ...]) -> None:
+    log = numbered(event for number, payload in enumerate(payloads) for event in log_of(payload, number))
+    tokens = {
+        f"zz{token(number, place)}zz": (payload, type)
+        for number, payload in enumerate(payloads)
+        for place, (type, _) in enumerate(SPECIMENS)
+        if type not in SILENT
+    }
+
+    lost = [tokens[each] for each in await audited(blank, log, list(tokens))]
+    assert {type: payload for payload, type in lost} == {}
+
+
+async def test_as_names_of_what_nobody_knows(blank: Page) -> None:
+    """Types of events and of blocks, and keys."""
+    events = Log()
+    for number, payload in enumerate(PAYLOADS):
+        text = marked(payload, number)
+        block = {"type": text, text: {text: 1}}
+        events += [
+            {"type": text, "payload": {text: text}},
+            {"type": "user_message", "payload": {"text": "", "content": [block]}},
+            {
+                "type": "tool_call",
+                "payload": {"toolCallId": text, "toolName": text, "args": {text: {text: 1}}},
+            },
+            {
+                "type": "tool_result",
+                "payload": {"toolCallId": text, "result": [block], "structured": {text: 1}},
+            },
+        ]
+    log = numbered({"id": f"e{place}", "timestamp": 1, **event} for place, event in enumerate(events))
+
+    assert await audited(blank, log, [f"zz{number}zz" for number in range(len(PAYLOADS))]) == []
+
+
+async def test_as_bare_names(blank: Page) -> None:
+    """Where something is looked up by what was written."""
+    events = [{"type": name, "payload": {name: {name: 1}}} for name in BARE]
+    events += [
+        {"type": type, "payload": with_texts(told, name, name)} for name in BARE for type, told in SPECIMENS
+    ]
+    log = numbered({"id": f"e{place}", "timestamp": 1, **event} for place, event in enumerate(events))
+
+    assert await audited(blank, log, list(BARE)) == []
+
+
+BESIDE_EACH_OTHER = 8
+"""A log is shown so often; each time every so manieth of its texts is replaced."""
+
+NOT_SHOWN = frozenset(
+    {
+        ("assistant_done", "phase"),
+        ("system_message", "trigger"),
+        ("system_message", "variant"),
+        ("thinking_chunk", "text"),  # the whole follows
+        ("thinking_done", "signature"),
+        ("tool_call", "toolCallId"),
+        ("tool_result", "toolCallId"),
+        ("turn_end", "usage"),
+        ("turn_start", "trigger"),
+        ("user_message", "content"),  # its texts are those of `text`; of broken pictures the data is a link
+        ("user_message", "visibleText"),  # a part of `text`
+    }
+)
+"""Types and keys of what only attributes say, or the stored text of the message."""
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SERVER.glob("samples/*.jsonl")))
+async def test_in_one_field_at_a_time(blank: Page, sample: str) -> None:
+    """In the midst of a session that is otherwise as it was."""
+    [log] = (log for name, log in from_files(SERVER / "samples" / sample).items() if name == sample)
+    places = [(number, path) for number, event in enumerate(log) for path in texts_within(event["payload"])]
+    lost = set[tuple[str, str]]()
+    for share in range(BESIDE_EACH_OTHER):
+        changed, tokens = copy.deepcopy(log), dict[str, tuple[str, str]]()
+        for number, (place, path) in list(enumerate(places))[share::BESIDE_EACH_OTHER]:
+            put(changed[place]["payload"], path, marked(PAYLOADS[number * 7 % len(PAYLOADS)], number))
+            tokens[f"zz{number}zz"] = (log[place]["type"], str(path[0]))
+        lost |= {tokens[token] for token in await audited(blank, changed, list(tokens))}
+
+    assert sorted(lost - NOT_SHOWN) == []
+
+
+def texts_within(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from texts_within(item, (*path, key))
+
+
+def put(value: Any, path: tuple[str | int, ...], text: str) -> None:
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = text
+
+
+@pytest.mark.parametrize("name", STALLS)
+async def test_nothing_stalls_the_page(blank: Page, name: str) -> None:
+    text, number = STALLS[name], count()
+    told: list[tuple[str, dict[str, Any]]] = [
+        ("user_message", {"text": text}),
+        ("thinking_done", {"text": text}),
+        ("assistant_done", {"text": text}),
+        ("tool_call", {"toolCallId": "c1", "toolName": "Bash", "args": {"command": text}}),
+        ("tool_result", {"toolCallId": "c1", "result": text}),
+        (
+            "tool_call",
+            {"toolCallId": "c2", "toolName": "Edit", "args": {"old_string": text, "new_string": f"{text} "}},
+        ),
+        ("tool_result", {"toolCallId": "c2", "result": [{"type": "text", "text": text}]}),
+        ("summary", {"text": text}),
+        ("error", {"code": text, "message": text}),
+        ("hologram", {"text": text}),
+    ]
+    log = numbered(
+        {"id": f"e{next(number)}", "timestamp": 1, "turnId": "t", "type": type, "payload": payload}
+        for type, payload in told
+    )
+
+    await audited(blank, log, [])
+
+
+DEEP = {
+    "lists": json.loads("[" * 190 + "]" * 190),
+    "objects": json.loads('{"a":' * 190 + "1" + "}" * 190),
+    "many keys": {str(number): number for number in range(100_000)},
+    "many items": list(range(100_000)),
+    "large numbers": [2**53 + 1, 2**64, 10**300, -(2**63)],
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+async def test_no_value_stalls_the_page(blank: Page, name: str) -> None:
+    value = DEEP[name]
+    log = numbered(
+        {"id": type, "timestamp": 1, "turnId": "t", "type": type, "payload": payload}
+        for type, payload in (
+            ("hologram", {"value": value}),
+            ("tool_call", {"toolCallId": "c1", "toolName": "holo", "args": value}),
+            ("tool_result", {"toolCallId": "c1", "result": value, "structured": value}),
+            ("error", {"code": "c", "message": "m", "details": value}),
+        )
+    )
+
+    await audited(blank, log, [])
+
+
+def test_there_are_enough_payloads() -> None:
+    assert len(set(PAYLOADS)) >= 100
+    assert not [payload for payload in PAYLOADS if re.search(r"zz\d+zz", payload)]

@@ -1,0 +1,42 @@
+"""However the events of a session come, the page is the same, to the byte."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from tests.viewer.logs import MATERIAL, Log, at_random, ways
+
+SEEDS = 200
+
+
+async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[str, Any]:
+    """By log and way, what stands where the replayed page has something else."""
+    found = dict[str, Any]()
+    for name, log in logs.items():
+        events, by_name = ways(log)
+        by_name = {way: steps for way, steps in by_name.items() if way not in without}
+        compared = await page.evaluate(COMPARED, json.dumps([events, by_name]))
+        assert compared["size"] > 0 or not log, name
+        found |= {name: compared["differences"]} if compared["differences"] else {}
+    return found
+
+
+COMPARED = "async (told) => (await import('/harness.js')).compared(...JSON.parse(told))"
+
+
+@pytest.mark.parametrize("material", MATERIAL)
+async def test_live_is_replay(blank: Page, material: str) -> None:
+    logs = MATERIAL[material]()
+
+    assert logs
+    assert await differences(blank, logs) == {}
+
+
+@pytest.mark.parametrize("decade", range(0, SEEDS, 10))
+async def test_whatever_the_events_are(blank: Page, decade: int) -> None:
+    """But for what became whole: nothing says that these wholes hold their pieces."""
+    logs = {f"seed {seed}": at_random(seed) for seed in range(decade, decade + 10)}
+
+    assert await differences(blank, logs, "without what became whole") == {}

@@ -1,0 +1,833 @@
+"""The page of a session: what is loaded of it and what is new, the places in it, and what keys and switches do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.async_api import Page, Route, expect
+
+Event = dict[str, Any]
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+SHOWN = (
+    "() => [...document.querySelectorAll('.chat-log [data-seq][id]')].map((item) => Number(item.dataset.seq))"
+)
+VISIBLE = """
+() => [...document.querySelectorAll('.chat-log [data-event-id][id]')]
+  .filter((item) => item.checkVisibility())
+  .map((item) => item.classList[0] + ' ' + item.dataset.eventId)
+"""
+TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
+FOCUSED = "() => document.activeElement.closest('[data-event-id][id]')?.dataset.eventId"
+
+WATCH = """
+() => {
+  const bar = document.querySelector('.page-bar').getBoundingClientRect().bottom;
+  const seen = [...document.querySelectorAll('.chat-log [data-event-id][id]')]
+    .find((item) => item.getBoundingClientRect().top >= bar);
+  const at = seen.getBoundingClientRect().top;
+  globalThis.shift = 0;
+  const look = () => {
+    globalThis.shift = Math.max(shift, Math.abs(seen.getBoundingClientRect().top - at));
+    requestAnimationFrame(look);
+  };
+  look();
+}
+"""
+"""From now on `shift` is how far what stands first on the screen was moved, in the worst frame."""
+
+
+@dataclass
+class Session:
+    """A session that is told to the server while the page of it is open, or before."""
+
+    client: httpx.AsyncClient
+    id: str
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def address(self) -> str:
+        return f"{str(self.client.base_url).rstrip('/')}/sessions/{self.id}"
+
+    async def tell(self, *events: Event) -> None:
+        for start in range(0, len(events), 500):
+            body = "\n".join(json.dumps(event) for event in events[start : start + 500])
+            await self.post("events", body)
+
+    async def write(self, *lines: Event | str) -> None:
+        await self.post(
+            "messages", "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)
+        )
+
+    async def post(self, route: str, body: str) -> None:
+        answer = await self.client.post(f"/api/sessions/{self.id}/{route}", content=body, headers=NDJSON)
+        answer.raise_for_status()
+
+
+@pytest.fixture
+async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=ash) as client:
+        yield client
+
+
+@pytest.fixture
+async def session(client: httpx.AsyncClient) -> Session:
+    made = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
+    return Session(client, made.json()["id"])
+
+
+def turn(
+    number: int, *, said: str | None = None, is_over: bool = True, at: int = 1_790_000_000_000
+) -> list[Event]:
+    """A turn as a writer posts it: what the user said, a thought, a text, a call with its result, and the answer."""
+    inside: list[tuple[str, dict[str, Any]]] = [
+        ("turn_start", {"trigger": "user"}),
+        ("user_message", {"text": said or f"Prompt {number}"}),
+        ("thinking_done", {"text": f"Thought {number}"}),
+        ("assistant_done", {"text": f"On the way {number}"}),
+        ("tool_call", {"toolCallId": f"c{number}", "toolName": "Bash", "args": {"command": f"ls {number}"}}),
+        ("tool_result", {"toolCallId": f"c{number}", "result": f"file {number}"}),
+        ("system_message", {"text": f"Notice {number}"}),
+        ("assistant_done", {"text": f"Answer {number}\n\n" + "and more of it. " * 60}),
+        ("turn_end", {}),
+    ]
+    names = ("start", "user", "thinking", "way", "call", "result", "notice", "answer", "end")
+    told = zip(names, inside, strict=True)
+    events = [
+        {
+            "id": f"{name}-{number}",
+            "turnId": f"t{number}",
+            "timestamp": at + number * 60_000,
+            "type": type,
+            "payload": payload,
+        }
+        for name, (type, payload) in told
+    ]
+    return events if is_over else events[:-1]
+
+
+def turns(*numbers: int) -> list[Event]:
+    return [event for number in numbers for event in turn(number)]
+
+
+def user(text: str, uuid: str) -> Event:
+    return {
+        "type": "user",
+        "uuid": uuid,
+        "timestamp": "2026-03-10T11:00:00Z",
+        "message": {"role": "user", "content": text},
+    }
+
+
+def assistant(id: str, uuid: str, *content: Event, **more: Any) -> Event:
+    message = {
+        "id": id,
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": list(content),
+        **more,
+    }
+    return {"type": "assistant", "uuid": uuid, "timestamp": "2026-03-10T11:00:05Z", "message": message}
+
+
+async def open_page(page: Page, address: str) -> None:
+    await page.goto(address)
+    await expect(page.locator(".chat-log .turn, .state").first).to_be_attached()
+    await still(page)
+
+
+async def still(page: Page) -> None:
+    """Nothing has moved for some frames."""
+    await page.evaluate(
+        """() => new Promise((done) => {
+          let [last, same] = ['', 0];
+          const look = () => {
+            const now = `${scrollY} ${document.documentElement.scrollHeight}`;
+            same = now === last ? same + 1 : 0;
+            last = now;
+            if (same < 6) requestAnimationFrame(look);
+            else done();
+          };
+          look();
+        })"""
+    )
+
+
+async def position(page: Page, id: str) -> int:
+    """How far below the bar an item is."""
+    script = """(id) => Math.round(document.getElementById('e-' + id).getBoundingClientRect().top
+      - document.querySelector('.page-bar').getBoundingClientRect().bottom)"""
+    return int(await page.evaluate(script, id))
+
+
+# What is loaded
+
+
+async def test_the_newest_come_first_and_the_end_is_in_view(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(120)))
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+
+    await open_page(page, session.address)
+
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0] > 1080 - 500, shown[-1], shown) == (True, 1079, sorted(shown))
+    assert await page.evaluate(TO_END) == 0
+    assert [urlsplit(url).query for url in asked if url.split("?")[0].endswith("/events")] == [
+        "before=9007199254740991&limit=500&collapse=true"
+    ]
+    await expect(page.locator("h1")).to_have_text("Paths on Windows")
+    await expect(page.locator(".load-all")).to_have_text("Load all 1,080")
+
+
+@pytest.mark.parametrize("scroll", [0, 40, 700])
+async def test_what_is_older_comes_without_moving_what_is_read(
+    page: Page, session: Session, scroll: int
+) -> None:
+    await session.tell(*turns(*range(120)))
+    may_come = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await may_come.wait()
+        await route.continue_()
+
+    await open_page(page, session.address)
+    await page.route("**/events?before=*", hold)
+    await page.evaluate("(top) => scrollTo(0, top)", scroll)
+    await still(page)
+
+    await page.evaluate(WATCH)
+    may_come.set()
+    await expect(page.locator(".edge.older")).to_be_hidden()
+    await still(page)
+
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0], shown[-1], shown) == (2, 1079, sorted(shown))
+    assert await page.evaluate("shift") < 1
+
+
+async def test_all_of_it_at_once(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(400)))
+    await open_page(page, session.address)
+    await page.evaluate(WATCH)
+
+    await page.locator(".load-all").evaluate("(button) => button.click()")
+    await expect(page.locator(".edge.older")).to_be_hidden()
+    await still(page)
+
+    shown = await page.evaluate(SHOWN)
+    assert (shown[0], shown[-1], shown) == (2, 3599, sorted(shown))
+    assert await page.evaluate(TO_END) == 0
+
+
+async def test_what_is_over_and_here_as_a_whole_is_read_from_its_beginning(
+    page: Page, session: Session
+) -> None:
+    await session.tell(*turns(*range(20)))
+    await open_page(page, session.address)
+    assert await page.evaluate("scrollY") == 0
+
+    await page.keyboard.press("Shift+G")
+    await still(page)
+    assert await page.evaluate(TO_END) == 0
+
+
+async def test_what_is_being_written_is_opened_at_its_end(page: Page, session: Session) -> None:
+    now = int(await page.evaluate("Date.now()"))
+    await session.tell(*turns(*range(20)), *turn(20, is_over=False, at=now - 20 * 60_000))
+
+    await open_page(page, session.address)
+
+    assert await page.evaluate(TO_END) == 0
+    await expect(page.locator(".live-mark")).to_be_visible()
+    await expect(page).to_have_title("● Paths on Windows · Ash")
+
+
+async def test_an_empty_session_waits(page: Page, session: Session) -> None:
+    await open_page(page, session.address)
+    await expect(page.locator(".state")).to_contain_text("No events yet")
+
+    await session.tell(*turns(1))
+
+    await expect(page.locator(".assistant-text").last).to_contain_text("Answer 1")
+    await expect(page.locator(".state")).to_have_count(0)
+
+
+# What is new
+
+
+async def test_the_end_stays_in_view_for_who_is_there(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(10)))
+    await open_page(page, session.address)
+    await page.keyboard.press("Shift+G")
+
+    for number in range(10, 14):
+        await session.tell(*turn(number))
+        await expect(page.locator(f"#e-answer-{number}")).to_be_in_viewport()
+        await still(page)
+        assert await page.evaluate(TO_END) == 0
+    await expect(page.locator(".to-end")).to_be_hidden()
+
+
+async def test_who_reads_above_is_left_alone_and_told(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(30)))
+    await open_page(page, session.address)
+    await page.keyboard.press("Shift+G")
+    await still(page)
+    await page.mouse.wheel(0, -1500)
+    await still(page)
+    await page.evaluate(WATCH)
+
+    await session.tell(*turn(30), *turn(31)[:3])
+    await expect(page.locator(".to-end")).to_have_text("↓ 7 new")
+    pieces = [
+        {"type": "assistant_chunk", "turnId": "t31", "payload": {"text": f"piece {number} "}}
+        for number in range(40)
+    ]
+    await session.tell(*pieces[:20])
+    await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
+    await session.tell(*pieces[20:])
+    await expect(page.locator("[data-streaming]")).to_contain_text("piece 39")
+    await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
+    assert await page.evaluate("shift") < 1
+    assert await page.locator("[data-unread]").get_attribute("id") == "e-user-30"
+    assert (await page.locator("[data-unread]").get_attribute("data-unread") or "").startswith("New since ")
+
+    await page.locator(".to-end").click()
+    await still(page)
+    assert await page.evaluate(TO_END) == 0
+    await expect(page.locator(".to-end")).to_be_hidden()
+    await expect(page.locator("[data-unread]")).to_have_count(1)
+
+
+async def test_a_card_that_grows_above_moves_nothing(page: Page, session: Session) -> None:
+    call = {
+        "type": "tool_call",
+        "turnId": "t",
+        "payload": {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}},
+    }
+    texts = [{"type": "user_message", "turnId": "t", "payload": {"text": "line\n" * 20}} for _ in range(12)]
+    await session.tell({"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}, call, *texts)
+    await open_page(page, session.address)
+    await page.locator("details.tool-call > summary").click()
+    await page.evaluate("scrollTo(0, 1200)")
+    await still(page)
+    await page.evaluate(WATCH)
+
+    for number in range(20):
+        chunk = {"toolCallId": "c", "chunk": f"{number} built\n" * 5, "offset": number}
+        await session.tell({"type": "tool_output_chunk", "turnId": "t", "payload": chunk})
+    await expect(page.locator(".tool-call")).to_contain_text("19 built")
+    await still(page)
+
+    assert await page.evaluate("shift") < 1
+
+
+async def test_it_is_live_while_something_comes(page: Page, session: Session) -> None:
+    await session.tell(*turns(1))
+    await page.clock.install()
+    await open_page(page, session.address)
+    log, mark = page.locator(".chat-log"), page.locator(".live-mark")
+    told = list[tuple[bool, bool, str]]()
+
+    async def look() -> None:
+        live = await log.get_attribute("data-live") is not None
+        told.append((live, await mark.is_visible(), (await page.title())[0]))
+
+    await look()
+    now = int(await page.evaluate("Date.now()"))
+    await session.tell(*turn(2, is_over=False, at=now - 120_000))
+    await expect(log).to_have_attribute("data-live", "")
+    await look()
+    await page.clock.run_for(16_000)
+    await look()
+    await session.tell(turn(2, at=now - 120_000)[-1])
+    await expect(mark).to_be_hidden()
+    await look()
+
+    assert told == [(False, False, "P"), (True, True, "●"), (False, True, "●"), (False, False, "P")]
+
+
+async def test_a_reading_anew_takes_the_place_of_the_old_one(page: Page, session: Session) -> None:
+    await session.tell(*turns(1, 2))
+    await open_page(page, session.address)
+
+    await session.tell(
+        {"type": "reset", "payload": {}}, *({**event, "id": f"new-{event['id']}"} for event in turn(3))
+    )
+
+    await expect(page.locator("#e-new-answer-3")).to_be_attached()
+    assert await page.evaluate(SHOWN) == [21, 22, 23, 24, 26, 27]
+
+
+# Away and back
+
+
+class Line:
+    """What lies between a browser and a server, and can be cut."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.is_cut = False
+        self.ends = set[asyncio.StreamWriter]()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.ends.add(writer)
+        if not self.is_cut:
+            there, back = await asyncio.open_connection("127.0.0.1", self.port)
+            self.ends.add(back)
+            await asyncio.gather(self.pass_on(reader, back), self.pass_on(there, writer))
+        await self.hang_up(writer)
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        await self.hang_up(writer)
+
+    async def hang_up(self, writer: asyncio.StreamWriter) -> None:
+        self.ends.discard(writer)
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for writer in self.ends:
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        self.is_cut = False
+
+
+@asynccontextmanager
+async def line_to(address: str) -> AsyncIterator[tuple[Line, str]]:
+    line = Line(urlsplit(address).port or 0)
+    async with await asyncio.start_server(line.take, "127.0.0.1") as server:
+        yield line, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        line.cut()
+
+
+async def test_what_was_missed_comes_once(
+    page: Page, session: Session, ash: str, complaints: list[str]
+) -> None:
+    await session.tell(*turns(1))
+    async with line_to(ash) as (line, address):
+        await open_page(page, f"{address}/sessions/{session.id}")
+        await session.tell(*turns(2))
+        await expect(page.locator("#e-answer-2")).to_be_attached()
+
+        line.cut()
+        await session.tell(*turns(3))
+        lost = page.locator(".connection")
+        await expect(lost).to_contain_text("Disconnected, tries again in")
+        line.mend()
+        await lost.locator("button").click()
+        await expect(page.locator("#e-answer-3")).to_be_attached()
+        await expect(lost).to_be_hidden()
+        await session.tell(*turns(4))
+        await expect(page.locator("#e-answer-4")).to_be_attached()
+
+        shown = await page.evaluate(SHOWN)
+        assert shown == [9 * number + place for number in range(4) for place in (2, 3, 4, 5, 7, 8)]
+        await page.goto("about:blank")
+    assert all("net::ERR" in each for each in complaints)
+    assert len(complaints) <= 4
+    complaints.clear()
+
+
+async def test_a_session_that_is_deleted_is_told_so(
+    page: Page, session: Session, complaints: list[str]
+) -> None:
+    await session.tell(*turns(1))
+    await open_page(page, session.address)
+    await page.wait_for_timeout(200)
+
+    (await session.client.delete(f"/api/sessions/{session.id}")).raise_for_status()
+
+    await expect(page.locator(".connection")).to_contain_text("This session was deleted.")
+    await expect(page.locator(".connection button")).to_be_hidden()
+    await expect(page.locator("#e-answer-1")).to_be_attached()
+    assert [each for each in complaints if "404" not in each] == []
+    complaints.clear()
+
+
+# Places
+
+
+LINES: list[Event] = [
+    line
+    for number in range(400)
+    for line in (
+        user(f"Prompt {number}", f"u{number}"),
+        assistant(
+            f"m{number}", f"a{number}", {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {}}
+        ),
+        user("", f"r{number}")
+        | {
+            "message": {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"found {number}"}
+                ],
+            }
+        },
+        assistant(f"n{number}", f"b{number}", {"type": "text", "text": f"Answer {number}. " * 20}),
+    )
+]
+
+
+@pytest.fixture
+async def long(client: httpx.AsyncClient, ash: str) -> Session:
+    """One for all tests: they only read it."""
+    told = {"source": "claude", "externalId": "long", "title": "A long one"}
+    made = await client.post("/api/sessions", json=told)
+    session = Session(client, made.json()["id"])
+    if made.status_code == 201:
+        for start in range(0, len(LINES), 800):
+            await session.write(*LINES[start : start + 800])
+    return session
+
+
+async def event_of(session: Session, message: int, type: str) -> str:
+    page = await session.client.get(f"/api/sessions/{session.id}/events?message={message}&limit=10")
+    return next(
+        str(each["id"])
+        for each in page.json()["events"]
+        if (each.get("messageSequence"), each["type"]) == (message, type)
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "type", "item"),
+    [
+        (41, "user_message", 41),
+        (1000, "assistant_done", 1000),
+        (1599, "tool_result", 1598),
+        (1, "user_message", 1),
+    ],
+)
+async def test_an_address_leads_to_its_place(
+    page: Page, long: Session, message: int, type: str, item: int
+) -> None:
+    event = await event_of(long, message, type)
+    named = await event_of(long, item, {"tool_result": "tool_call"}.get(type, type))
+
+    await open_page(page, f"{long.address}?message={message}#e-{event}")
+
+    target = page.locator(f"[id='e-{named}']")
+    await expect(target).to_be_in_viewport()
+    await expect(target).to_have_attribute("data-flash", "")
+    await still(page)
+    assert await page.evaluate(FOCUSED) == named
+    assert (
+        abs(await position(page, named) - 16) <= 1
+        or await page.evaluate(TO_END) == 0
+        or await page.evaluate("scrollY") == 0
+    )
+    await expect(target).not_to_have_attribute("data-flash", "")
+
+
+async def test_a_window_goes_on_both_ways(page: Page, long: Session) -> None:
+    await open_page(page, f"{long.address}?message=800")
+    await expect(page.locator("[data-flash]")).to_have_count(1)
+    await page.evaluate(WATCH)
+
+    await page.keyboard.press("Shift+G")
+    await expect(page.locator(".assistant-text").last).to_contain_text("Answer 399.")
+    assert await page.evaluate(TO_END) == 0
+    await page.keyboard.press("g")
+    await page.keyboard.press("g")
+    await expect(page.locator(".user-message").first).to_contain_text("Prompt 0")
+    assert await page.evaluate("scrollY") == 0
+    for _ in range(30):
+        await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        await still(page)
+        if not await page.locator(".edge.newer").is_visible():
+            break
+    shown = await page.evaluate(SHOWN)
+    assert shown == sorted(shown)
+    assert len(shown) == 1200
+
+
+async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Session) -> None:
+    await open_page(page, long.address)
+    await page.evaluate("scrollBy(0, -2000)")
+    await still(page)
+    await page.wait_for_timeout(400)
+    script = "() => [...document.querySelectorAll('.user-message')].find((each) => each.getBoundingClientRect().top > 100).dataset.eventId"
+    seen = str(await page.evaluate(script))
+    before = await position(page, seen)
+
+    far = await event_of(long, 101, "user_message")
+    await page.evaluate("(id) => history.pushState(null, '', `?message=101#e-${id}`)", far)
+    await page.evaluate("dispatchEvent(new PopStateEvent('popstate', { state: null }))")
+    await expect(page.locator(f"[id='e-{far}']")).to_be_in_viewport()
+    near = await event_of(long, 105, "user_message")
+    await page.evaluate("(id) => (location.hash = `e-${id}`)", near)
+    await expect(page.locator(f"[id='e-{near}'][data-flash]")).to_be_in_viewport()
+    await still(page)
+    await page.wait_for_timeout(400)
+
+    await page.go_back()
+    await expect(page.locator(f"[id='e-{far}']")).to_be_in_viewport()
+    await page.wait_for_timeout(400)
+    await page.go_back()
+    await expect(page.locator(f"[id='e-{seen}']")).to_be_in_viewport()
+    await still(page)
+    assert abs(await position(page, seen) - before) <= 1
+
+    await page.wait_for_timeout(400)
+    await page.reload()
+    await expect(page.locator(f"[id='e-{seen}']")).to_be_in_viewport()
+    await still(page)
+    assert abs(await position(page, seen) - before) <= 1
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("?message=41#e-nothing", "This place is not there any more."),
+        ("#e-nothing", "This place is not there any more."),
+        ("?message=99999", "Nothing of message 99999 is shown here: this is what is next to it."),
+        ("?at=99999", "This place is shown here: this is what is next to it."),
+    ],
+)
+async def test_a_place_that_is_gone(page: Page, long: Session, place: str, told: str) -> None:
+    await open_page(page, long.address + place)
+
+    await expect(page.locator(".toast")).to_have_text(told)
+    assert await page.locator(".chat-log .turn").count() > 10
+
+
+async def test_a_link_is_copied(page: Page, long: Session) -> None:
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await open_page(page, f"{long.address}?message=41&preset=everything")
+    await page.keyboard.press("y")
+
+    await expect(page.locator(".toast")).to_have_text("Link copied")
+    event = await event_of(long, 41, "user_message")
+    assert await page.evaluate("navigator.clipboard.readText()") == f"{long.address}?message=41#e-{event}"
+
+
+async def test_what_filters_hide_is_shown_to_who_is_sent_there(page: Page, session: Session) -> None:
+    await session.tell(*turns(1))
+    await open_page(page, f"{session.address}?preset=read#e-notice-1")
+
+    await expect(page.locator("#e-notice-1")).to_be_in_viewport()
+    assert "system=1" in page.url
+
+
+# What is shown
+
+
+ALL = (
+    "user-message user",
+    "thinking thinking",
+    "assistant-text way",
+    "tool-call call",
+    "notice notice",
+    "assistant-text answer",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "pressed", "shown", "after"),
+    [
+        ("", "", (0, 1, 2, 3, 5), ""),
+        ("?preset=read", "", (0, 5), "?preset=read"),
+        ("?preset=everything", "", range(6), "?preset=everything"),
+        ("?preset=read&system=1", "", (0, 4, 5), "?preset=read&system=1"),
+        ("?thinking=0&tools=0", "", (0, 2, 5), "?thinking=0&tools=0"),
+        ("?preset=holo&holo=1", "", (0, 1, 2, 3, 5), "?preset=holo&holo=1"),
+        ("", "1", (0, 5), "?preset=read"),
+        ("?preset=read", "2", (0, 1, 2, 3, 5), ""),
+        ("?thinking=0", "3", range(6), "?preset=everything"),
+        ("", "s", range(6), "?system=1"),
+        ("", "t", (0, 2, 3, 5), "?thinking=0"),
+        ("", "tt", (0, 1, 2, 3, 5), ""),
+        ("?errors=1", "", (), "?errors=1"),
+    ],
+)
+async def test_presets_and_filters(
+    page: Page, session: Session, query: str, pressed: str, shown: Iterable[int], after: str
+) -> None:
+    await session.tell(*turns(1))
+    await open_page(page, session.address + query)
+    for key in pressed:
+        await page.keyboard.press(key)
+
+    assert await page.evaluate(VISIBLE) == [f"{ALL[place]}-1" for place in shown]
+    assert page.url == session.address + after
+    await expect(page.locator(".blank")).to_be_visible(visible=not shown)
+
+
+async def test_how_much_is_hidden(page: Page, session: Session) -> None:
+    await session.tell(*turns(1, 2, 3))
+    await open_page(page, session.address)
+    sum = page.locator(".filter-sum")
+    await expect(sum).to_have_text("3 system messages hidden")
+
+    await session.tell(*turns(4))
+    await expect(sum).to_have_text("4 system messages hidden")
+    await page.keyboard.press("s")
+    await expect(sum).to_have_text("")
+
+
+async def test_turns_of_which_nothing_is_left_take_no_room(page: Page, session: Session) -> None:
+    notices = [{"type": "system_message", "payload": {"text": f"Notice {number}"}} for number in range(50)]
+    await session.tell(*notices, *turns(1))
+    await open_page(page, session.address)
+
+    await expect(page.locator(".turn").first).to_be_hidden()
+    await expect(page.locator("#e-user-1")).to_be_in_viewport()
+
+
+async def test_a_filter_keeps_the_place(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(30)))
+    await open_page(page, f"{session.address}?at=140#e-user-15")
+    await still(page)
+    before = await position(page, "user-15")
+
+    for key in ("3", "1", "2", "s"):
+        await page.keyboard.press(key)
+        await still(page)
+        assert abs(await position(page, "user-15") - before) <= 1
+
+
+# Keys, the rail, and what is stored
+
+
+async def test_a_walk_by_keys(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(6)))
+    await open_page(page, session.address)
+    walked = list[Any]()
+    for key in ("j", "j", "j", "j", "j", "k", "Shift+J", "Shift+J", "j", "Shift+K", "Shift+K"):
+        await page.keyboard.press(key)
+        walked.append(await page.evaluate(FOCUSED))
+
+    assert walked == [
+        "user-0", "thinking-0", "way-0", "call-0", "answer-0", "call-0", "user-1", "user-2", "thinking-2", "user-2", "user-1",
+    ]  # fmt: skip
+    await expect(page.locator("#e-user-1")).to_be_in_viewport()
+
+    await page.keyboard.press("e")
+    await page.keyboard.press("j")
+    await page.keyboard.press("e")
+    await expect(page.locator("#e-thinking-1")).to_have_attribute("open", "")
+    await page.keyboard.press("Shift+E")
+    await expect(page.locator("#e-call-1")).to_have_attribute("open", "")
+    await page.keyboard.press("Shift+E")
+    assert await page.locator(".turn details[open]").count() == 0
+
+    await page.keyboard.press("?")
+    await expect(page.locator("dialog.help")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("dialog.help")).to_be_hidden()
+    await page.keyboard.press("/")
+    await page.keyboard.type("jk1")
+    assert await page.locator(".find-input").input_value() == "jk1"
+    assert page.url == session.address
+
+
+async def test_the_rail_has_the_prompts_and_what_failed(page: Page, session: Session) -> None:
+    await session.tell(*turns(0))
+    failed = [
+        {**event, "payload": {**event["payload"], "error": {"code": "exit", "message": "1"}}}
+        if event["type"] == "tool_result"
+        else event
+        for event in turn(1)
+    ]
+    await session.tell(*failed, *turns(2), *turn(3, said="Two\nlines"))
+    await open_page(page, session.address)
+    links = page.locator(".outline-link")
+
+    await expect(links).to_have_text(["Prompt 0", "Prompt 11", "Prompt 2", "Two"])
+    await expect(page.locator(".outline-errors")).to_have_text(["1"])
+    await expect(links.nth(0)).to_have_attribute("aria-current", "true")
+    await links.nth(2).click()
+    await expect(page.locator("#e-user-2")).to_be_in_viewport()
+    await expect(links.nth(2)).to_have_attribute("aria-current", "true")
+
+
+STORED = '{"type":"user","uuid":"s1",  "message":{"role":"user","content":"a\\u0007b \\u202e é\u202e\u007f 9007199254740993"},"n":9007199254740993}'
+
+
+async def test_what_is_stored_is_shown_as_it_is(page: Page, session: Session) -> None:
+    await session.write(user("Before", "s0"), STORED)
+    await session.tell({"id": "posted", "type": "user_message", "payload": {"text": "Posted"}})
+    await open_page(page, session.address)
+    panel = page.locator(".stored")
+
+    await page.locator(".user-message").nth(1).hover()
+    await page.locator(".item-toolbar [data-action=stored]").click()
+    await expect(panel.locator("h2")).to_have_text("Message 2")
+    assert await panel.locator(".stored-text").evaluate("(pre) => pre.textContent") == STORED
+    assert await panel.locator(".control").evaluate_all(
+        "(all) => all.map((each) => each.dataset.symbol)"
+    ) == ["U+202E", "␡"]
+    await expect(panel.locator(".stored-tree")).to_contain_text("9007199254740993")
+
+    await panel.locator("[data-action=prev]").click()
+    await expect(panel.locator("h2")).to_have_text("Message 1")
+    await page.keyboard.press("Escape")
+    await expect(panel).to_be_hidden()
+    await page.locator(".user-message").nth(2).hover()
+    await page.locator(".item-toolbar [data-action=stored]").click()
+    await expect(panel.locator("h2")).to_have_text("Event 4")
+    assert (
+        json.loads(await panel.locator(".stored-text").evaluate("(pre) => pre.textContent"))["id"] == "posted"
+    )
+
+
+async def test_what_each_answer_cost_is_told_in_everything(page: Page, session: Session) -> None:
+    usage = {
+        "input_tokens": 5,
+        "output_tokens": 30,
+        "cache_read_input_tokens": 1000,
+        "cache_creation_input_tokens": 20,
+    }
+    await session.write(
+        user("Go on.", "x0"),
+        assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage),
+        assistant("m1", "x2", {"type": "text", "text": "Two"}, usage=usage),
+        assistant(
+            "m2", "x3", {"type": "text", "text": "Three"}, usage={"input_tokens": 1, "output_tokens": 2}
+        ),
+    )
+    await open_page(page, session.address)
+    assert await page.locator("[data-usage]").count() == 0
+
+    await page.keyboard.press("3")
+
+    script = "(all) => all.map((each) => [each.textContent.trim(), each.dataset.usage])"
+    await expect(page.locator("[data-usage]")).to_have_count(2)
+    assert await page.locator("[data-usage]").evaluate_all(script) == [
+        ["Two", "5 tokens in · 30 out · 1,000 from the cache · 20 to the cache"],
+        ["Three", "1 token in · 2 out"],
+    ]
+
+
+async def test_code_gets_its_colours_and_keeps_its_text(page: Page, session: Session) -> None:
+    text = "```py\nx = 1  # <b>\n```\n\n```holo\nx\n```"
+    await session.tell({"type": "assistant_done", "turnId": "t", "payload": {"text": text}})
+    await open_page(page, session.address)
+
+    await expect(page.locator("code[data-coloured]")).to_have_count(2)
+    assert await page.locator("pre.code code").evaluate_all(
+        "(all) => all.map((each) => each.textContent)"
+    ) == [
+        "x = 1  # <b>\n",
+        "x\n",
+    ]
+    assert await page.locator("pre.code span").count() > 0

@@ -1,0 +1,501 @@
+"""The page of all sessions: its rows and their order, what finds them, and how it changes while somebody looks."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.viewer.hostile import PAYLOADS
+
+NOW = "2026-03-10T12:00:00Z"
+"""When the page is opened, by its clock: a day is the same day in nearly every zone at that time."""
+TODAY, YESTERDAY = "2026-03-10T11:00:00Z", "2026-03-09T12:00:00Z"
+BEFORE, LONG_BEFORE = "2026-02-03T12:00:00Z", "2026-01-02T12:00:00Z"
+
+SEEN = """
+() => {
+  const texts = (root, selector) => [...root.querySelectorAll(selector)].map((each) => each.textContent.trim());
+  return [...document.querySelectorAll(".session-day")].map((day) => [
+    day.querySelector(".day").textContent,
+    [...day.querySelectorAll(":scope > ul > li")].map((item) => [
+      ...texts(item, ":scope > a > .session-title"),
+      ...texts(item, ":scope > a > .session-prompt"),
+      ...texts(item, ":scope > a .fact"),
+      ...texts(item, ":scope > details > summary"),
+    ]),
+  ]);
+}
+"""
+"""Day by day what the rows say, but for times and sources."""
+
+TITLES = "() => [...document.querySelectorAll('.session-item > a > .session-title')].map((each) => each.textContent)"
+
+
+@dataclass
+class Store:
+    """Sessions of a source of their own, so that a test finds those that it made, and no others."""
+
+    client: httpx.AsyncClient
+    source: str = field(default_factory=lambda: f"test {uuid4()}")
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def address(self) -> str:
+        return str(self.client.base_url.copy_with(path="/", params={"source": self.source}))
+
+    async def make(self, title: str | None = None, *lines: dict[str, Any], **given: Any) -> str:
+        told = {"source": self.source, **({} if title is None else {"title": title}), **given}
+        made = (await self.client.post("/api/sessions", json=told)).raise_for_status().json()
+        await self.tell(made["id"], *lines)
+        return str(made["id"])
+
+    async def tell(self, session_id: str, *lines: dict[str, Any]) -> None:
+        address = f"/api/sessions/{session_id}/chunks"
+        headers = {"Content-Type": "application/x-ndjson"}
+        content = "\n".join(json.dumps({**line, "uuid": f"u{next(self.numbers)}"}) for line in lines)
+        if lines:
+            answer = await self.client.post(
+                address, params={"source": "claude"}, headers=headers, content=content
+            )
+            answer.raise_for_status()
+
+
+@pytest.fixture
+async def store(ash: str) -> AsyncIterator[Store]:
+    async with httpx.AsyncClient(base_url=ash) as client:
+        yield Store(client)
+
+
+@pytest.fixture
+async def page(page: Page) -> Page:
+    await page.clock.install(time=NOW)
+    return page
+
+
+def user(text: str, at: str) -> dict[str, Any]:
+    return {"type": "user", "timestamp": at, "message": {"role": "user", "content": text}}
+
+
+def failed(at: str) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "1 failed", "is_error": True}
+    return {"type": "user", "timestamp": at, "message": {"role": "user", "content": [result]}}
+
+
+def unheard_of(at: str) -> dict[str, Any]:
+    return {"type": "holo_frame", "timestamp": at, "frames": [1]}
+
+
+async def open_list(page: Page, address: str) -> None:
+    await page.goto(address)
+    await expect(page.locator(".list-view")).to_have_attribute("aria-busy", "false")
+
+
+async def test_rows_by_day_with_what_they_tell(page: Page, store: Store) -> None:
+    parent = await store.make("Fix the paths", user("Please.", TODAY))
+    await store.make("Look at Windows", user("Look.", TODAY), parentId=parent)
+    await store.make("Look at macOS", user("Look.", YESTERDAY), parentId=parent)
+    await store.make(None, user("Which tests\n fail?", YESTERDAY), failed(YESTERDAY), unheard_of(YESTERDAY))
+    await store.make("Of a session that is elsewhere", user("Go on.", BEFORE), parentId=str(uuid4()))
+    await store.make(None, unheard_of(LONG_BEFORE), externalId="runs/7.jsonl")
+
+    await open_list(page, store.address)
+
+    assert await page.evaluate(SEEN) == [
+        ["Today", [["Fix the paths", "Please.", "1 message", "2 subagents"]]],
+        ["Yesterday", [["Which tests fail?", "3 messages", "1 error", "1 event not recognised"]]],
+        [
+            "Tuesday, February 3, 2026",
+            [["Of a session that is elsewhere", "Go on.", "subagent", "1 message"]],
+        ],
+        ["Friday, January 2, 2026", [["runs/7.jsonl", "1 message", "1 event not recognised"]]],
+    ]
+    assert await page.inner_text(".list-status") == "6 sessions"
+
+
+async def test_subagents_unfold(page: Page, store: Store) -> None:
+    parent = await store.make("Fix the paths", user("Please.", TODAY))
+    for title, at in (("Windows", YESTERDAY), ("macOS", TODAY)):
+        await store.make(title, user("Look.", at), parentId=parent)
+
+    await open_list(page, store.address)
+    await page.keyboard.press("j")
+    await page.keyboard.press("e")
+
+    nested = page.locator(".subagents .session-title")
+    await expect(nested).to_have_text(["macOS", "Windows"])
+
+
+async def test_a_row_is_a_link(page: Page, store: Store) -> None:
+    session_id = await store.make("Fix the paths", user("Please.", TODAY))
+
+    await open_list(page, store.address)
+    await page.click(".session-row")
+
+    await expect(page).to_have_url(f"{store.client.base_url}/sessions/{session_id}")
+
+
+async def test_pages_come_until_there_are_no_more(page: Page, store: Store) -> None:
+    titles = [f"Session {number}" for number in range(130)]
+    for title in titles:
+        await store.make(title)
+
+    await open_list(page, store.address)
+    for _ in titles:
+        await page.keyboard.press("j")
+    await expect(page.locator(".list-status")).to_have_text("130 sessions")
+
+    assert await page.evaluate(TITLES) == titles[::-1]
+    await expect(page.locator(".more")).to_be_hidden()
+
+
+async def test_who_comes_back_is_where_they_were(page: Page, store: Store) -> None:
+    for number in range(130):
+        await store.make(f"Session {number}")
+    await open_list(page, store.address)
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    await expect(page.locator(".list-status")).to_have_text("130 sessions")
+    row = page.get_by_text("Session 3", exact=True)
+    await row.scroll_into_view_if_needed()
+    before = await row.evaluate(TOP)
+
+    await row.click()
+    await page.wait_for_url("**/sessions/*")
+    await page.go_back()
+    await expect(page.locator(".list-view")).to_have_attribute("aria-busy", "false")
+
+    assert await row.evaluate(TOP) == pytest.approx(before, abs=2)
+
+
+async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
+    await store.make("Of today", user("Go on.", TODAY))
+    await store.make("Of yesterday", user("Go on.", YESTERDAY), failed(YESTERDAY))
+    await store.make("Of long ago", user("Go on.", BEFORE))
+    await open_list(page, store.address)
+    shown = page.locator(".session-item > a > .session-title")
+
+    async def sees(query: dict[str, str], *titles: str) -> None:
+        await expect(shown).to_have_text(titles)
+        url = httpx.URL(page.url)
+        assert dict(url.params) == {"source": store.source, **query}
+
+    await sees({}, "Of today", "Of yesterday", "Of long ago")
+    await page.click("text=7 days")
+    await sees({"since": "7d"}, "Of today", "Of yesterday")
+    await page.click("text=With errors")
+    await sees({"since": "7d", "errors": "true"}, "Of yesterday")
+    await page.go_back()
+    await sees({"since": "7d"}, "Of today", "Of yesterday")
+    await page.go_back()
+    await sees({}, "Of today", "Of yesterday", "Of long ago")
+    await page.go_forward()
+    await sees({"since": "7d"}, "Of today", "Of yesterday")
+    await page.reload()
+    await sees({"since": "7d"}, "Of today", "Of yesterday")
+    await page.click(".range > summary")
+    await page.fill(".range input[name=since]", "2026-02-01")
+    await page.fill(".range input[name=until]", "2026-02-28")
+    await sees({"since": "2026-02-01", "until": "2026-02-28"}, "Of long ago")
+    await page.click("text=Today")
+    await sees({"since": "today"}, "Of today")
+
+
+async def test_what_is_in_no_session_is_told(page: Page, store: Store) -> None:
+    await store.make("Of long ago", user("Go on.", BEFORE))
+    await page.goto(f"{store.address}&since=today")
+
+    await expect(page.locator(".state-title")).to_have_text("No session is left")
+    await page.click(".state .action")
+
+    await expect(page.locator(".session-title").first).to_be_visible()
+    assert httpx.URL(page.url).query == b""
+
+
+async def test_an_empty_store_tells_how_to_fill_it(page: Page, store: Store) -> None:
+    await answer(page, "**/api/sessions?*", {"sessions": []})
+    await page.goto(str(store.client.base_url))
+
+    await expect(page.locator(".state-title")).to_have_text("Nothing here yet")
+    lines = await page.locator(".command code").all_inner_texts()
+    assert [line.split(" | ")[-1] for line in lines] == [
+        "ash import --discover",
+        "ash import --all",
+        "ash ingest --session fix",
+        "ash ingest --session fix",
+    ]
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.click(".command >> nth=0 >> button")
+    await expect(page.locator(".command button").first).to_have_text("Copied")
+    assert await page.evaluate("navigator.clipboard.readText()") == "ash import --discover"
+
+
+async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints: list[str]) -> None:
+    await store.make("Fix the paths")
+    problem = {"title": "The database does not answer.", "status": 503, "code": "database_unavailable"}
+    await answer(page, "**/api/sessions?*", problem, 503)
+    await page.goto(store.address)
+
+    await expect(page.locator(".state-title")).to_have_text("The database does not answer.")
+    await page.unroute("**/api/sessions?*")
+    await page.click(".state .action")
+
+    await expect(page.locator(".session-title")).to_have_text("Fix the paths")
+    assert all("503" in complaint for complaint in complaints)
+    complaints.clear()
+
+
+async def answer(page: Page, address: str, document: object, status: int = 200) -> None:
+    async def fulfil(route: Route) -> None:
+        await route.fulfill(status=status, json=document)
+
+    await page.route(address, fulfil)
+
+
+async def test_whatever_sessions_are_called_is_text(page: Page, store: Store) -> None:
+    texts = [text for text in map(one_line, PAYLOADS) if 0 < len(text) < 150][-100:]
+    for number, text in enumerate(texts):
+        at = f"2026-03-10T11:{59 - number // 60:02}:{59 - number % 60:02}Z"
+        await store.make(text, user(f"Read: {text}", at), externalId=f"{store.source} {text}")
+
+    await open_list(page, store.address)
+
+    assert await page.locator(".session-title").all_text_contents() == texts
+    prompts = await page.locator(".session-prompt").all_text_contents()
+    assert list(map(one_line, prompts)) == [f"Read: {text}" for text in texts]
+
+
+@pytest.mark.parametrize("text", PAYLOADS[::20])
+async def test_whatever_sources_are_called_is_text(page: Page, store: Store, text: str) -> None:
+    hostile = Store(store.client, f"{one_line(text)[:60]} {uuid4()}")
+    await hostile.make("Fix the paths")
+
+    await open_list(page, hostile.address)
+
+    assert await page.text_content(".session-source") == hostile.source
+    assert await page.text_content(".chip[aria-pressed=true]") == hostile.source
+
+
+async def test_titles_and_messages_are_found(page: Page, store: Store) -> None:
+    named = await store.make("Kingfisher at the lake", user("Count them.", TODAY))
+    told = await store.make("Herons", user("Where is the kingfisher <b>now</b>?", TODAY), *results(BEFORE, 4))
+    await open_list(page, store.address)
+
+    await page.keyboard.press("/")
+    await page.keyboard.type("kingfisher")
+    await expect(page.locator(".hit")).to_have_count(1)
+
+    assert await page.locator(".titles-found .session-row").evaluate_all(HREFS) == [f"/sessions/{named}"]
+    assert [href.split("#e-")[0] for href in await page.locator(".hit").evaluate_all(HREFS)] == [
+        f"/sessions/{told}?message=1"
+    ]
+    assert await page.text_content(".snippet") == "Where is the kingfisher <b>now</b>?"
+    assert await page.locator("mark").all_text_contents() == ["kingfisher"]
+    assert httpx.URL(page.url).params["q"] == "kingfisher"
+
+    await page.get_by_label("in tool results too").check()
+    await expect(page.locator(".hit")).to_have_count(3)
+    await page.get_by_text("2 more in this session").click()
+    await expect(page.locator(".hit")).to_have_count(5)
+
+    await page.locator(".search-box").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        await page.keyboard.press(key)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/sessions/{told}?message=1#e-*")
+    await page.go_back()
+    await expect(page.locator(".search-box")).to_have_value("kingfisher")
+    await expect(page.locator(".hit").first).to_be_visible()
+
+
+async def test_one_search_is_one_entry_of_the_history(page: Page, store: Store) -> None:
+    await store.make("Kingfisher")
+    await open_list(page, store.address)
+
+    await page.locator(".search-box").press_sequentially("king", delay=1)
+    await expect(page.locator(".contents-found .state-title")).to_be_visible()
+    await page.locator(".search-box").press_sequentially("fishers", delay=1)
+    await expect(page.locator(".state-title")).to_have_text("Nothing found for “kingfishers”")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".session-days .session-title")).to_have_text("Kingfisher")
+    urls = [page.url]
+    for _ in range(2):
+        await page.go_back()
+        urls.append(page.url)
+
+    assert [httpx.URL(url).params.get("q") for url in urls] == [None, "kingfishers", None]
+
+
+async def test_rows_change_while_somebody_looks(page: Page, store: Store) -> None:
+    older = await store.make("Older", user("Go on.", YESTERDAY))
+    newer = await store.make("Newer", user("Go on.", TODAY))
+    await open_live(page, store.address)
+    titles = page.locator(".session-item > a > .session-title")
+
+    await store.tell(older, user("Now.", now()))
+    await expect(titles).to_have_text(["Older", "Newer"])
+    await expect(page.locator(".session-item[data-live] .live-mark")).to_have_text("live")
+    await expect(page.locator(".session-item >> nth=0 >> .fact >> nth=0")).to_have_text("2 messages")
+    await store.make("Newest", user("Begin.", now()))
+    await expect(titles).to_have_text(["Newest", "Older", "Newer"])
+    await store.client.delete(f"/api/sessions/{newer}")
+    await expect(titles).to_have_text(["Newest", "Older"])
+    await page.clock.fast_forward(20_000)
+    await expect(page.locator("[data-live]")).to_have_count(0)
+
+
+async def test_nothing_moves_under_who_is_there(page: Page, store: Store) -> None:
+    older = await store.make("Older", user("Go on.", YESTERDAY))
+    await store.make("Newer", user("Go on.", TODAY))
+    await open_live(page, store.address)
+    titles = page.locator(".session-item > a > .session-title")
+    await page.keyboard.press("j")
+
+    await store.tell(older, user("Now.", now()))
+    await store.make("Newest", user("Begin.", now()))
+
+    await expect(page.locator(".changed-pill")).to_have_text("2 changed")
+    await expect(page.locator(".session-item[data-live]")).to_have_count(1)
+    assert await titles.all_text_contents() == ["Newer", "Older"]
+    assert await page.evaluate(FOCUSED) == "Newer"
+    await page.click(".changed-pill")
+    await expect(titles).to_have_text(["Newest", "Older", "Newer"])
+    await expect(page.locator(".changed-pill")).to_be_hidden()
+    assert await page.evaluate(FOCUSED) == "Newest"
+
+
+async def test_what_does_not_belong_does_not_come(page: Page, store: Store) -> None:
+    await store.make("Here", failed(TODAY))
+    await open_live(page, f"{store.address}&errors=true")
+
+    await Store(store.client).make("Of another source", failed(now()))
+    await store.make("Without errors", user("Go on.", now()))
+    await store.make("There", failed(now()))
+
+    await expect(page.locator(".session-item > a > .session-title")).to_have_text(["There", "Here"])
+
+
+async def test_what_was_missed_is_caught_up_with(page: Page, store: Store, complaints: list[str]) -> None:
+    gone = await store.make("Gone")
+    await store.make("Kept", user("Go on.", TODAY))
+    await page.route("**/api/sessions/stream", lambda route: route.abort())
+    await open_list(page, store.address)
+    await expect(page.locator(".connection")).to_have_text("not connected")
+
+    await store.make("Come")
+    await store.client.delete(f"/api/sessions/{gone}")
+    await page.unroute("**/api/sessions/stream")
+    await page.clock.fast_forward(10_000)
+
+    await expect(page.locator(".connection")).to_have_text("live")
+    await expect(page.locator(".session-item > a > .session-title")).to_have_text(["Come", "Kept"])
+    complaints.clear()
+
+
+async def test_what_cannot_be_found_yet_is_told(page: Page, store: Store) -> None:
+    await answer(page, "**/api/search?*", {"results": [], "pending": 12000})
+    await page.goto(f"{store.address}&q=kingfisher")
+
+    await expect(page.locator(".pending")).to_have_text("12,000 events cannot be found yet.")
+
+
+async def test_colours_are_kept(page: Page, store: Store) -> None:
+    await open_list(page, store.address)
+    chosen = list[str | None]()
+    for _ in range(3):
+        await page.click(".theme-toggle")
+        await page.reload()
+        chosen.append(await page.locator("html").get_attribute("data-theme"))
+
+    assert chosen == ["light", "dark", None]
+
+
+async def test_a_narrow_screen_is_not_scrolled_sideways(page: Page, store: Store) -> None:
+    parent = await store.make("Title " * 100, user("prompt" * 200, TODAY))
+    await store.make("unbroken" * 60, user("Look.", TODAY), parentId=parent)
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await open_list(page, store.address)
+    await page.click(".subagents > summary")
+
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+SESSIONS = [
+    {"id": "a", "updatedAt": "2026-03-10T12:00:00Z"},
+    {"id": "b", "updatedAt": "2026-03-10T11:00:00Z", "parentId": "c"},
+    {"id": "c", "updatedAt": "2026-03-10T10:00:00Z", "lastAt": "2026-03-01T10:00:00Z"},
+    {"id": "d", "updatedAt": "2026-03-10T09:00:00Z", "parentId": "elsewhere"},
+    {"id": "e", "updatedAt": "2026-03-10T09:30:00Z", "parentId": "d"},
+    {"id": "f", "updatedAt": "2026-03-10T08:00:00Z", "parentId": "g"},
+    {"id": "g", "updatedAt": "2026-03-10T07:00:00Z", "parentId": "f"},
+    {"id": "h", "updatedAt": "2026-03-10T06:00:00Z", "parentId": "h"},
+]
+
+
+async def test_who_belongs_to_whom(blank: Page) -> None:
+    """Behind each other as they were active; those that began each other begin nothing."""
+    grouped = """async (sessions) => {
+        const { grouped } = await import("/viewer/sessions/groups.js");
+        const groups = grouped(sessions, new Map(sessions.map((session) => [session.id, session])));
+        return groups.map(({ lead, children }) => [lead, ...children].map(({ id }) => id).join(" "));
+    }"""
+
+    assert await blank.evaluate(grouped, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
+
+
+MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
+    ({"a": 2, "b": 1}, {"a": 2, "b": 1}, "", []),
+    ({"a": 2, "b": 1}, {"a": 2, "b": 3}, "", ["b"]),
+    ({"a": 2, "b": 1}, {"a": 3, "b": 1}, "", []),
+    ({"a": 2, "b": 1}, {"a": 3, "b": 4}, "a b", []),
+    ({"a": 3, "b": 2, "c": 1}, {"a": 4, "b": 2, "c": 5}, "a c", ["c"]),
+    ({"a": 2}, {"a": 2, "b": 1}, "", ["b"]),
+]
+"""Where they stand, when they were active, which are live, and which are to move."""
+
+
+@pytest.mark.parametrize(("places", "active", "live", "moved"), MOVES)
+async def test_who_moves(
+    blank: Page, places: dict[str, int], active: dict[str, int], live: str, moved: list[str]
+) -> None:
+    movers = """async ([places, active, live]) => {
+        const { movers } = await import("/viewer/sessions/groups.js");
+        const groups = Object.entries(active).map(([key, at]) => ({ key, at }));
+        return movers(groups, new Map(Object.entries(places)), ({ key }) => live.includes(key)).map(({ key }) => key);
+    }"""
+
+    assert await blank.evaluate(movers, [places, active, live.split()]) == moved
+
+
+HREFS = "(links) => links.map((link) => link.getAttribute('href'))"
+TOP = "(element) => element.getBoundingClientRect().top"
+FOCUSED = "document.activeElement.querySelector('.session-title')?.textContent"
+
+
+async def open_live(page: Page, address: str) -> None:
+    await open_list(page, address)
+    await expect(page.locator(".connection")).to_have_text("live")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def results(at: str, number: int) -> list[dict[str, Any]]:
+    blocks = [
+        {"type": "tool_result", "tool_use_id": f"t{each}", "content": "a kingfisher"}
+        for each in range(number)
+    ]
+    return [
+        {"type": "user", "timestamp": at, "message": {"role": "user", "content": [each]}} for each in blocks
+    ]
+
+
+def one_line(text: str) -> str:
+    return re.sub(r"[\s\ufeff]+", " ", text).strip()
