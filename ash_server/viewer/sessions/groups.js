@@ -64,7 +64,7 @@ function rootOf(session, byId) {
   const seen = new Set();
   let { id } = session;
   for (let parent = session.parentId; parent !== undefined; parent = byId.get(id)?.parentId) {
-    if (seen.has(parent)) return id;
+    if (seen.has(parent)) return session.id;
     seen.add(parent);
     id = parent;
   }
