@@ -58,8 +58,8 @@ class Indexer:
             if asked > self._answered:
                 answered = self._asked
                 async with self._pool.connection() as conn:
-                    await index_pending(conn, seconds=_AT_ONCE)
-                    self._pending = await count_pending(conn)
+                    is_done = await index_pending(conn, seconds=_AT_ONCE)
+                    self._pending = 0 if is_done else await count_pending(conn)
                 self._answered = answered
         return self._pending
 

@@ -52,12 +52,10 @@ async def _catch_up(conn: AsyncConnection) -> int:
     if pending > _MANY:
         complain(f"{counted(pending, 'event')} are made searchable first, once")
     end = time.monotonic() + _PATIENCE
-    while pending:
-        await index_pending(conn)
-        pending = await count_pending(conn)
+    while not await index_pending(conn):
         if time.monotonic() > end:
-            break
-    return pending
+            return await count_pending(conn)
+    return 0
 
 
 def _heading(result: SearchResult) -> Text:

@@ -114,19 +114,21 @@ class Told(msgspec.Struct):
 read_told = msgspec.json.Decoder(Told).decode
 
 
-async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf")) -> None:
+async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf")) -> bool:
     """Takes the words of what has come, page by page until so much time is over. Sessions that somebody else is at are
-    passed over."""
+    passed over. Whether nothing is left."""
     end = time.monotonic() + seconds
     wanted = {"version": PASSAGES_VERSION, "limit": _SESSIONS_AT_ONCE}
-    goes_on = True
-    while goes_on:
+    while found := await (await conn.execute(_BEHIND, wanted)).fetchall():
         goes_on = False
-        for (session_id,) in await (await conn.execute(_BEHIND, wanted)).fetchall():
+        for (session_id,) in found:
             while await _index_page(conn, session_id):
                 goes_on = True
                 if time.monotonic() >= end:
-                    return
+                    return False
+        if not goes_on:
+            return False
+    return True
 
 
 async def count_pending(conn: AsyncConnection) -> int:

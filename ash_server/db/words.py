@@ -28,6 +28,9 @@ _LONGEST = 255
 """Characters of a word; nobody looks for a longer one, and PostgreSQL has a bound for them."""
 _MOST_CHARACTERS = 4 * 1024 * 1024
 """Of one text: what lies behind them cannot be found."""
+_PIECE = 32 * 1024
+"""Of it that are split at once: nothing else runs in the process meanwhile."""
+_BLANK = re.compile(r"\s")
 _PART = 4000
 """Words of a vector. It keeps 255 places of each word, so the most frequent ones fit, and places up to 16,383."""
 _PART_CHARACTERS = 128 * 1024
@@ -38,18 +41,31 @@ _GAP = [""] * _OVERLAP
 """Between two texts: a phrase lies in one of them."""
 
 _MOST_WANTED = 32
+"""Words of a search."""
 _MOST_TRIED = 20_000
+"""Places in a text that only look as if something stood there."""
 _NEVER = "(?!)"
 
 _QUOTES = str.maketrans("\u201c\u201d\u201e\u00ab\u00bb", '"""""')
-_TERM = re.compile(r'(?P<excluded>-?)"(?P<phrase>[^"]*)"?|\S+')
+_TERM = re.compile(r'-?"[^"]*"?|\S+')
 
 
 def words(text: str) -> list[str]:
     """In their order, folded: what differs in case alone, or in how an accent is written, is the same word."""
-    text = _BYTES.sub(" ", text[:_MOST_CHARACTERS])
-    found = _split(text)
+    found: list[str] = []
+    for piece in _pieces(text[:_MOST_CHARACTERS]):
+        found += _split(_BYTES.sub(" ", piece))
     return [word for word in found if len(word) <= _LONGEST] if len(text) > _LONGEST else found
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut at blanks, where there are any."""
+    start = 0
+    while start < len(text):
+        blank = _BLANK.search(text, start + _PIECE, start + 2 * _PIECE)
+        end = blank.start() if blank else start + 2 * _PIECE
+        yield text[start:end]
+        start = end
 
 
 def _split(text: str) -> list[str]:

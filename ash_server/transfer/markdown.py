@@ -1,7 +1,7 @@
 """A conversation as Markdown: for people, wherever Markdown is shown.
 
-What is said stands as it was written, but that its tags show as text and its fences are closed: no message can change
-how the next one looks. What tools were given and gave stands in fences that are longer than any run inside of them.
+What is said stands as it was written (`prose`); what tools were given and gave stands in fences, longer than any run of
+ticks inside. So no message can change how the next one looks.
 """
 
 import asyncio
@@ -17,14 +17,12 @@ from pydantic import MISSING
 from ash_server.conversation import Connect, get_pages
 from ash_server.db.facts import moment
 from ash_server.db.sessions import Session, active_at
+from ash_server.transfer.prose import contained
 from ash_shared.message import StandardMessage
 
 Block = Mapping[str, Any]
 
 _TICKS = re.compile("`+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_CODE_SPAN = re.compile(r"((?<!`)(`+)(?!`).+?(?<!`)\2(?!`))")
-_TAG = re.compile(r"<(?=[A-Za-z/!?])(?!https?://|mailto:)")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
 
 
@@ -195,28 +193,8 @@ _PARTS: Mapping[str, Callable[[Block], Iterator[str]]] = {
 
 
 def _said(text: str) -> str:
-    """As it was written. A fence that is left open is closed; a tag would be taken for HTML, and is shown as text."""
-    lines, fence = [], ""
-    for line in text.strip("\n").split("\n"):
-        found = _FENCE.fullmatch(line)
-        if fence:
-            lines.append(line)
-            fence = "" if found and found[1].startswith(fence) and not found[2].strip() else fence
-        else:
-            fence = found[1] if found and not (found[1][0] == "`" and "`" in found[2]) else ""
-            lines.append(line if fence else _without_tags(line))
-    return "\n".join([*lines, *([fence] if fence else ())])
-
-
-def _without_tags(line: str) -> str:
-    if "<" not in line:
-        return line
-    pieces = _CODE_SPAN.split(line)  # the outer group and the inner one of each span stand between the others
-    return "".join(
-        piece if place % 3 else _TAG.sub(r"\\<", piece)
-        for place, piece in enumerate(pieces)
-        if place % 3 != 2
-    )
+    said = contained(text)
+    return _fenced(text) if said is None else said
 
 
 def _in_line(text: str) -> str:

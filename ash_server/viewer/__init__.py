@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 
-STYLES = ("tokens", "base", "icons", "prose", "code", "chat", "tools", "page", "sessions", "filters", "print")
+STYLES = (
+    *("tokens", "base", "icons", "prose", "code", "chat", "tools"),
+    *("bar", "page", "panels", "sessions", "filters", "print"),
+)
 """In the order in which they count."""
 
 _MEDIA_TYPES: Mapping[str, str] = {

@@ -97,6 +97,7 @@ class Screen {
   }
 
   endLine(end) {
+    while (this.#cells?.at(-1) === BLANK) this.#cells.pop();
     (this.#cells ?? this.#line).forEach(([text, classes]) => this.#show(text, classes));
     this.#show(end, this.#runs.at(-1)?.classes ?? "");
     this.#line = [];

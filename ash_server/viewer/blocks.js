@@ -42,7 +42,8 @@ function block(value, depth) {
   if (!parts) return unknown(value);
   SAYS_NOTHING.forEach((name) => reader.text(name));
   const rest = reader.rest();
-  return el("div", { class: "block", "data-type": type }, ...parts, rest !== undefined && aside("More", rest));
+  const more = rest !== undefined && aside("More", rest);
+  return el("div", { class: "block", "data-type": type }, ...parts, more);
 }
 
 function textBlock(text) {

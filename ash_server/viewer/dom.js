@@ -32,16 +32,13 @@ function becoming(before, after) {
   });
 }
 
-/** Gives an element these children, in this order, with as few moves as an order that mostly holds needs. */
+/** Gives an element these children, in this order. Those that stay, in the order they have, are not moved. */
 export function place(parent, children) {
+  const wanted = new Set(children);
+  [...parent.childNodes].forEach((child) => wanted.has(child) || child.remove());
   let at = parent.firstChild;
   for (const child of children) {
     if (child === at) at = at.nextSibling;
     else parent.insertBefore(child, at);
-  }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
   }
 }

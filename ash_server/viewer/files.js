@@ -10,24 +10,28 @@ const LONGEST_TEXT = 200_000;
 const ADDRESS_SHOWN = 200;
 
 /** How each kind of picture that is shown begins. SVG is none of them: it can hold scripts. */
-const PICTURES = {
-  "image/png": /^\x89PNG\r\n\x1a\n/,
-  "image/jpeg": /^\xff\xd8\xff/,
-  "image/gif": /^GIF8[79]a/,
-  "image/webp": /^RIFF[^]{4}WEBP/,
-};
-const SPELLINGS = { "image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg" };
-const ENDINGS = {
-  "application/pdf": "pdf",
-  "application/json": "json",
-  "audio/mpeg": "mp3",
-  "image/jpeg": "jpg",
-  "image/svg+xml": "svg",
-  "text/markdown": "md",
-  "text/plain": "txt",
-};
+const PICTURES = new Map([
+  ["image/png", /^\x89PNG\r\n\x1a\n/],
+  ["image/jpeg", /^\xff\xd8\xff/],
+  ["image/gif", /^GIF8[79]a/],
+  ["image/webp", /^RIFF[^]{4}WEBP/],
+]);
+const SPELLINGS = new Map([
+  ["image/jpg", "image/jpeg"],
+  ["image/pjpeg", "image/jpeg"],
+]);
+const ENDINGS = new Map([
+  ["application/pdf", "pdf"],
+  ["application/json", "json"],
+  ["audio/mpeg", "mp3"],
+  ["image/jpeg", "jpg"],
+  ["image/svg+xml", "svg"],
+  ["text/markdown", "md"],
+  ["text/plain", "txt"],
+]);
 const TEXTUAL = /^(?:text\/|application\/(?:json|xml|yaml|toml|javascript)\b)/;
 const DATA_URL = /^data:([^;,]*)((?:;[^;,]*)*),/;
+const NOT_IN_NAMES = /[\0-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]/g;
 const BASE64 = /^[A-Za-z0-9+/]*$/;
 
 export function image(reader, depth) {
@@ -56,7 +60,7 @@ function aboutOf(reader, source, kind) {
   return {
     kind: kind ?? reader.text("mediaClass") ?? "file",
     name: text("filename", "fileName", "title", "name"),
-    mediaType: SPELLINGS[declared?.toLowerCase()] ?? declared?.toLowerCase(),
+    mediaType: SPELLINGS.get(declared?.toLowerCase()) ?? declared?.toLowerCase(),
     size: reader.scalar("size"),
     text: isPlain ? data : undefined,
     data: isPlain ? undefined : data,
@@ -70,10 +74,14 @@ function aboutOf(reader, source, kind) {
 const FORMS = [
   ["data", (about) => inline({ ...about, data: standard(about.data) }, about.data)],
   ["text", (about) => textFile(about)],
-  ["content", ({ content, ...about }, depth) => [chip(about), ...(isText(content) ? [code(content)] : blocks(content, depth + 1))]],
+  ["content", ({ content, ...about }, depth) => [chip(about), ...inner(content, depth)]],
   ["url", (about) => [remote(about)]],
   ["id", (about) => [chip(about, about.id)]],
 ];
+
+function inner(content, depth) {
+  return isText(content) ? [code(content)] : blocks(content, depth + 1);
+}
 
 /** Base64 as browsers take it. */
 function standard(data) {
@@ -87,14 +95,15 @@ function inline(about, written) {
   const real = pictureIn(data);
   const isTrue = mediaType === undefined || mediaType === real;
   if (real && isTrue && data.length <= LARGEST) return [picture({ ...about, mediaType: real }, href)];
-  if (TEXTUAL.test(mediaType ?? "") && data.length <= LONGEST_TEXT) return textFile({ ...about, text: decodedText(data) });
+  const isTextual = TEXTUAL.test(mediaType ?? "") && data.length <= LONGEST_TEXT;
+  if (isTextual) return textFile({ ...about, text: decodedText(data) });
   const isLie = mediaType?.startsWith("image/") && mediaType !== real;
   return [chip(about, isLie && `not shown: it is ${real ?? "no picture that can be shown"}`, href)];
 }
 
 function pictureIn(data) {
   const start = atob(data.slice(0, 24));
-  return Object.keys(PICTURES).find((type) => PICTURES[type].test(start));
+  return [...PICTURES].find(([, begins]) => begins.test(start))?.[0];
 }
 
 function decodedText(data) {
@@ -115,13 +124,15 @@ function picture({ data, mediaType, ...about }, href) {
 
 function textFile(about) {
   const { text, name } = about;
-  const view = el("details", { class: "document" }, el("summary", {}, "Its text"), code(text, name && languageOf(name)));
-  return [chip(about, undefined, textHref(text)), view];
+  const view = code(text, name && languageOf(name));
+  const folded = el("details", { class: "document" }, el("summary", {}, "Its text"), view);
+  return [chip(about, undefined, textHref(text)), folded];
 }
 
 function remote({ url, kind, name, mediaType }) {
-  const words = isWeb(url) ? `${name ?? kind} at ${new URL(url).host}` : `${name ?? kind} at ${url.slice(0, ADDRESS_SHOWN)}`;
-  return el("span", { class: "attachment", "data-kind": kind }, isWeb(url) ? link(url, words) : words, mediaType && ` · ${mediaType}`);
+  const words = `${name ?? kind} at ${isWeb(url) ? new URL(url).host : url.slice(0, ADDRESS_SHOWN)}`;
+  const shown = isWeb(url) ? link(url, words) : words;
+  return el("span", { class: "attachment", "data-kind": kind }, shown, mediaType && ` · ${mediaType}`);
 }
 
 /** The name of a file and what is known of it; with an address it can be saved. */
@@ -146,7 +157,7 @@ function sizeIn(told, bytes) {
 
 /** A name to save it by; folders in it, and what a disk would not take, are left out. */
 function nameOf({ kind, name, mediaType }) {
-  const own = name?.split(/[\\/]/).at(-1).replaceAll(/[\0-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]/g, "").slice(-120);
+  const own = name?.split(/[\\/]/).at(-1).replaceAll(NOT_IN_NAMES, "").slice(-120);
   if (own) return own;
-  return `${kind}.${ENDINGS[mediaType] ?? mediaType?.match(/^\w+\/(\w+)$/)?.[1] ?? "bin"}`;
+  return `${kind}.${ENDINGS.get(mediaType) ?? mediaType?.match(/^\w+\/(\w+)$/)?.[1] ?? "bin"}`;
 }

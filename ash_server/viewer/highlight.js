@@ -1,7 +1,7 @@
+import { el } from "./dom.js";
 import { default as hljs } from "./vendor/highlightjs-11.12.0/core.min.js";
 import { default as bash } from "./vendor/highlightjs-11.12.0/languages/bash.min.js";
 import { default as cpp } from "./vendor/highlightjs-11.12.0/languages/cpp.min.js";
-import { default as csharp } from "./vendor/highlightjs-11.12.0/languages/csharp.min.js";
 import { default as css } from "./vendor/highlightjs-11.12.0/languages/css.min.js";
 import { default as diff } from "./vendor/highlightjs-11.12.0/languages/diff.min.js";
 import { default as dockerfile } from "./vendor/highlightjs-11.12.0/languages/dockerfile.min.js";
@@ -10,6 +10,7 @@ import { default as ini } from "./vendor/highlightjs-11.12.0/languages/ini.min.j
 import { default as java } from "./vendor/highlightjs-11.12.0/languages/java.min.js";
 import { default as javascript } from "./vendor/highlightjs-11.12.0/languages/javascript.min.js";
 import { default as json } from "./vendor/highlightjs-11.12.0/languages/json.min.js";
+import { default as kotlin } from "./vendor/highlightjs-11.12.0/languages/kotlin.min.js";
 import { default as markdown } from "./vendor/highlightjs-11.12.0/languages/markdown.min.js";
 import { default as php } from "./vendor/highlightjs-11.12.0/languages/php.min.js";
 import { default as python } from "./vendor/highlightjs-11.12.0/languages/python.min.js";
@@ -20,11 +21,16 @@ import { default as typescript } from "./vendor/highlightjs-11.12.0/languages/ty
 import { default as xml } from "./vendor/highlightjs-11.12.0/languages/xml.min.js";
 import { default as yaml } from "./vendor/highlightjs-11.12.0/languages/yaml.min.js";
 
+// Grammars are searches, and some texts make them search for long: what is beyond this stays without colours.
 const LONGEST = 50_000;
+const LONGEST_OF = { ini: 10_000, ruby: 30_000, rust: 30_000 }; // whose work grows with the square of the length
+const LONGEST_LINE = 1_000;
+const LONGEST_WORD = /\w{101}/;
 const MOST_LINES = 800;
+const DEEPEST = 40; // colours within colours
 
 const GRAMMARS = {
-  bash, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, markdown, php, python, ruby, rust, sql,
+  bash, cpp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, markdown, php, python, ruby, rust, sql,
   typescript, xml, yaml,
 };
 
@@ -33,15 +39,15 @@ const ALIASES = new Map(
   Object.entries({
     bash: "sh zsh shell console shell-session bashrc zshrc profile env",
     cpp: "c h cc cxx hpp hh hxx c++ ino",
-    csharp: "cs c#",
     css: "scss less",
     diff: "patch",
     dockerfile: "docker containerfile",
     go: "golang",
     ini: "toml cfg conf editorconfig gitconfig properties",
-    java: "kt kts kotlin scala groovy",
+    java: "cs csharp c# scala groovy",
     javascript: "js mjs cjs jsx",
     json: "jsonl json5 jsonc ndjson ipynb webmanifest",
+    kotlin: "kt kts",
     markdown: "md mdx mdc",
     php: "php8 phtml",
     python: "py pyi pyw py3 python3 pyx",
@@ -64,10 +70,8 @@ class Elements {
   }
 
   openNode(scope) {
-    const span = document.createElement("span");
-    span.className = classOf(scope);
-    this.#open.at(-1).append(span);
-    this.#open.push(span);
+    const last = this.#open.at(-1);
+    this.#open.push(last.appendChild(el("span", { class: classOf(scope) })));
   }
 
   closeNode() {
@@ -96,12 +100,18 @@ class Elements {
 hljs.configure({ __emitter: Elements });
 Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
 
-/** The code in colours, or null where its language is unknown or it is too long: then it stays as it is. */
+/** The code in colours, or null where its language is unknown or it is too much: then it stays as it is. */
 export function highlight(code, language) {
   const name = ALIASES.get(language?.toLowerCase());
-  if (!name || code.length > LONGEST || code.split("\n", MOST_LINES + 1).length > MOST_LINES) return null;
+  if (!name || isTooMuch(code, LONGEST_OF[name] ?? LONGEST)) return null;
   const fragment = hljs.highlight(code, { language: name, ignoreIllegals: true })._emitter.root;
   return fragment.textContent === code ? fragment : null;
+}
+
+function isTooMuch(code, longest) {
+  if (code.length > longest || LONGEST_WORD.test(code)) return true;
+  const lines = code.split("\n");
+  return lines.length > MOST_LINES || lines.some((line) => line.length > LONGEST_LINE);
 }
 
 /** The language of a file by its name, or null. */

@@ -10,7 +10,7 @@ const FEW = 40; // entries of a tree that is open from the start
 const GIST = 6; // keys that stand for an object
 const LONGEST_PARSED = 200_000;
 
-const MAYBE_INEXACT = /\d{16}|[[:,]\s*-?[\d.]+[eE]\+?\d{3}/; // far from every number needs the slow way of reading
+const MAYBE_INEXACT = /\d{16}|(?:^|[[:,])\s*-?[\d.]+[eE]\+?\d{3}/; // far from every number needs the slow way of reading
 const BRACKETS = new Set(["{}", "[]"]);
 const INTEGER = /^-?\d+$/;
 

@@ -33,7 +33,7 @@ export class Log {
   /** Whether it is new. */
   add(event) {
     const seq = event.sequence ?? this.last + 1;
-    const name = event.sequence ?? event.id;
+    const name = nameOf(event);
     if (seq < this.floor || this.events.has(name)) return false;
     this.events.set(name, event);
     this.last = Math.max(this.last, seq);
@@ -171,7 +171,7 @@ function foldAgents({ key, entries }) {
 function alone(kind) {
   return (log, event, seq) => {
     log.turn(event, seq);
-    const strand = log.strand(`event\0${seq}`, foldAlone);
+    const strand = log.strand(`event\0${nameOf(event)}`, foldAlone);
     strand.kind = kind;
     strand.entries = [{ event, seq }];
   };
@@ -182,7 +182,12 @@ function foldAlone({ key, kind, entries: [{ event, seq }] }) {
 }
 
 function of(kind, event, seq) {
-  return { key: `${kind}\0${seq}`, kind, seq, event, parent: event.payload?.parentToolCallId };
+  return { key: `${kind}\0${nameOf(event)}`, kind, seq, event, parent: event.payload?.parentToolCallId };
+}
+
+/** One that has no sequence may stand where another one will. */
+function nameOf({ sequence, id }) {
+  return sequence ?? id;
 }
 
 /** Of several that a turn has, the first start counts, and the last end. */
@@ -249,38 +254,52 @@ function inOrder(events) {
 
 const SAID = new Set(["agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"]);
 
+const PROMPTS = new Set(["user_audio", "user_message"]);
+
 /** As the projections decide it (ash_shared/projections/_log.py): names, a record and all behind it, or last turns. */
 function standing(events) {
   const revoked = new Set();
+  const known = new Set();
   let left = [];
+  let hasMarks = false;
   const cut = (place) => {
-    left.slice(place).forEach((event) => revoked.add(event.id));
+    left.slice(place).forEach(({ event }) => revoked.add(event.id));
     left = left.slice(0, place);
   };
   for (const event of events) {
     if (event.type !== "retraction") {
-      left.push(event);
+      hasMarks ||= event.turnId !== undefined || event.type === "turn_start";
+      left.push({ event, begins: event.type === "turn_start" || (!hasMarks && isPrompt(event)) });
+      known.add(event.id);
       continue;
     }
     const { eventIds = [], messageIds = [], fromMessageId, turns = 0 } = event.payload;
     const names = new Set(messageIds);
-    eventIds.forEach((id) => revoked.add(id));
-    left.filter((each) => names.has(each.recordId) || names.has(each.responseId)).forEach(({ id }) => revoked.add(id));
+    eventIds.filter((id) => known.has(id)).forEach((id) => revoked.add(id));
+    left.filter((each) => namesOf(each).some((name) => names.has(name))).forEach((each) => revoked.add(each.event.id));
     if (fromMessageId !== undefined) {
-      cut(Math.max(0, left.findIndex((each) => [each.recordId, each.responseId].includes(fromMessageId))));
+      cut(Math.max(0, left.findIndex((each) => namesOf(each).includes(fromMessageId))));
     }
     if (turns > 0) cut(beginOfTurn(left, turns));
   }
   return revoked;
 }
 
-/** Where the last so many turns begin in which something was said. */
-function beginOfTurn(events, turns) {
+function namesOf({ event }) {
+  return [event.recordId, event.responseId];
+}
+
+function isPrompt({ type, payload }) {
+  return PROMPTS.has(type) && !payload.synthetic;
+}
+
+/** Where the last so many turns begin in which something was said: by their ids, else as the marks or prompts say. */
+function beginOfTurn(left, turns) {
   const begun = [];
   const seen = new Set();
   let hasSaid = true;
-  events.forEach((event, place) => {
-    if (event.turnId !== undefined && !seen.has(event.turnId)) {
+  left.forEach(({ event, begins }, place) => {
+    if (event.turnId === undefined ? begins : !seen.has(event.turnId)) {
       seen.add(event.turnId);
       if (!hasSaid) begun.pop();
       begun.push(place);

@@ -6,14 +6,15 @@ import { markdown } from "./markdown.js";
 import { counted } from "./numbers.js";
 import { clockTime } from "./time.js";
 import { toolCall } from "./tools/index.js";
+import { aside, link } from "./tools/parts.js";
 
 const LONG_TEXT = 2000;
 const LONG_LINES = 24;
 const GIST = 160;
 
-/** The element of an item, with what permalinks, filters and pairing need to know of it. */
+/** The element of an item, with what permalinks, filters and pairing need to know of it. Never throws. */
 export function paint(item, context) {
-  const { name = "div", kind, data = {}, children } = (PAINTERS[item.kind] ?? raw)(item, context);
+  const { name = "div", kind, data = {}, children } = painted(item, context);
   const { event } = item;
   const attributes = {
     class: kind,
@@ -25,6 +26,15 @@ export function paint(item, context) {
     ...data,
   };
   return el(name, attributes, ...children);
+}
+
+/** No payload is trusted to be what its type promises: one that cannot be painted is shown as it is. */
+function painted(item, context) {
+  try {
+    return PAINTERS[item.kind](item, context);
+  } catch {
+    return raw(item);
+  }
 }
 
 const PAINTERS = {
@@ -86,7 +96,7 @@ function wrapped(said) {
 }
 
 function text({ event, text, isOpen }) {
-  const { variant, phase, partial, content = [], stopReason } = event.payload;
+  const { variant, phase, partial, content = [], stopReason, citations } = event.payload;
   const others = content.filter((block) => block.type !== "text");
   return {
     kind: "assistant-text",
@@ -100,9 +110,21 @@ function text({ event, text, isOpen }) {
     children: [
       ...markdown(text).childNodes,
       ...blocks(others),
+      Array.isArray(citations) && citations.length > 0 && sources(citations),
       stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
     ],
   };
+}
+
+/** Where an answer says that it has it from. */
+function sources(citations) {
+  const entries = citations.map((citation) => {
+    const { url, title = citation?.document_title ?? url, cited_text: cited } = citation ?? {};
+    if (typeof title !== "string") return el("li", {}, jsonView(citation));
+    const named = typeof url === "string" ? link(url, title) : title;
+    return el("li", {}, named, typeof cited === "string" && el("q", { dir: "auto" }, cited), aside("More", citation));
+  });
+  return el("details", { class: "sources" }, el("summary", {}, counted(citations.length, "source")), el("ol", {}, ...entries));
 }
 
 function thinking({ event, text, isOpen }) {
@@ -177,15 +199,15 @@ function error({ event }) {
   };
 }
 
-const REASONS = {
-  user_cancel: "Stopped by the user",
-  timeout: "Stopped: it took too long",
-  error: "Broken off",
-};
+const REASONS = new Map([
+  ["user_cancel", "Stopped by the user"],
+  ["timeout", "Stopped: it took too long"],
+  ["error", "Broken off"],
+]);
 
 function interrupt({ event }) {
   const { reason } = event.payload;
-  return { kind: "interrupt", data: { "data-block": "error" }, children: [REASONS[reason] ?? `Stopped: ${reason}`] };
+  return { kind: "interrupt", data: { "data-block": "error" }, children: [REASONS.get(reason) ?? `Stopped: ${reason}`] };
 }
 
 function retraction({ event }) {

@@ -35,7 +35,7 @@ class SessionPage extends View {
     this.usage = new Usage(`${api}/standard-messages`, this.renderer);
     this.pages = new Pages(`${api}/events`, this.renderer);
     this.edges = new Edges(this.pages, { paint, onEnd: () => this.listen(), toEnd: () => this.toEnd() });
-    this.find = new Find(id, path, (place) => this.go(place, { isNew: true }));
+    this.find = new Find(id, path, (place) => this.try(() => this.go(place, { isNew: true })));
     this.stream = new Stream(`${api}/events/stream?collapse=true`, (what, told) => HEARD[what](this, told));
     this.connection = new Connection(() => this.stream.retry());
     this.incoming = [];
@@ -55,8 +55,8 @@ class SessionPage extends View {
     this.outline.older.addEventListener("click", () => edges.load("older"));
     this.usage.want(this.filters.preset === "everything");
     history.scrollRestoration = "manual";
-    addEventListener("popstate", ({ state }) => this.returnTo(state));
-    addEventListener("scroll", () => this.keepPlace(), { passive: true });
+    addEventListener("popstate", ({ state }) => this.try(() => this.returnTo(state)));
+    addEventListener("scroll", () => this.keepPlaceSoon(), { passive: true });
     addEventListener("pagehide", () => this.stream.stop());
     addEventListener("pageshow", ({ persisted }) => persisted && this.listen());
     document.addEventListener("visibilitychange", () => this.look());
@@ -153,16 +153,31 @@ class SessionPage extends View {
     return Date.now() - (events.get(last)?.timestamp ?? Date.now()) < RECENT;
   }
 
+  /** Shows a page of events, and follows what comes behind it; gives false where another one was asked for meanwhile. */
   async openPage(query) {
     this.stream.stop();
-    const isShown = await this.pages.open(query);
-    if (isShown && !this.pages.hasNewer) this.listen();
-    return isShown;
+    this.incoming = [];
+    try {
+      if (!(await this.pages.open(query))) return false;
+    } catch (problem) {
+      this.listen();
+      throw problem;
+    }
+    this.listen();
+    return true;
+  }
+
+  /** What a person asks for may fail; what is here stays. */
+  try(act) {
+    return act().catch((problem) => this.voice.say(problem.message));
   }
 
   /** Goes to a place; `isNew` makes it an entry of the history. */
   async go(place, { isNew = false, below, flashes } = {}) {
-    if (isNew) history.pushState(null, "", addressOf(this.path, place));
+    if (isNew) {
+      this.keepPlace();
+      history.pushState(null, "", addressOf(this.path, place));
+    }
     const known = find(this.renderer, place);
     const page = pageOf(place);
     if (!known && (page || !this.pages.last) && !(await this.openPage(page))) return;
@@ -189,25 +204,29 @@ class SessionPage extends View {
     this.voice.say(place.id !== undefined || !near ? "This place is not there any more." : `${told} shown here: this is what is next to it.`);
   }
 
+  visit(element) {
+    this.keepPlace();
+    super.visit(element);
+  }
+
+  keepPlaceSoon() {
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => this.keepPlace(), SETTLED);
+  }
+
+  /** For the way back, and for who loads the page again. */
   keepPlace() {
     clearTimeout(this.keeping);
-    this.keeping = setTimeout(() => {
-      const [first] = inView(this.log);
-      const item = first && this.renderer.itemOf(first);
-      const below = first && Math.round(first.getBoundingClientRect().top - edge());
-      const state = this.follow.sticks ? { isEnd: true } : item && { place: placeOf(item), below };
-      history.replaceState(state ?? null, "");
-    }, SETTLED);
+    const [first] = inView(this.log);
+    const item = first && this.renderer.itemOf(first);
+    const below = first && Math.round(first.getBoundingClientRect().top - edge());
+    const state = this.follow.sticks ? { isEnd: true } : item && { place: placeOf(item), below };
+    history.replaceState(state ?? null, "");
   }
 
   async toStart() {
     this.follow.release();
-    if (this.pages.hasOlder) {
-      this.stream.stop();
-      if (!(await this.pages.open({ after: 0 }))) return;
-      if (!this.pages.hasNewer) this.listen();
-    }
-    this.toTop();
+    if (!this.pages.hasOlder || (await this.try(() => this.openPage({ after: 0 })))) this.toTop();
   }
 
   toTop() {
@@ -215,15 +234,15 @@ class SessionPage extends View {
   }
 
   async toEnd() {
-    if (this.pages.hasNewer) await this.openPage();
-    this.follow.stick();
+    if (!this.pages.hasNewer || (await this.try(() => this.openPage()))) this.follow.stick();
   }
 
   // What is new.
 
   /** From the last event on; who does not look needs no connection, of which a browser has few. */
   listen() {
-    if (!this.pages.hasNewer && !document.hidden) this.stream.start(this.pages.last);
+    const { isOpen, hasNewer, last } = this.pages;
+    if (isOpen && !hasNewer && !document.hidden) this.stream.start(last);
   }
 
   look() {

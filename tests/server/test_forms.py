@@ -12,6 +12,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
 from ash_server.conversation import get_pages
@@ -21,6 +24,7 @@ from ash_server.transfer import html
 from ash_server.transfer.html import ENTRY, frame, in_script, write_page
 from ash_server.transfer.jsonl import import_file
 from ash_server.transfer.markdown import MarkdownWriter, write_markdown
+from ash_server.transfer.prose import contained
 from ash_server.transfer.unstored import read_unstored
 from ash_server.viewer import viewer
 from ash_server.viewer.bundle import NotBundled, bundle
@@ -104,23 +108,89 @@ def test_blocks_as_markdown(block: Any, parts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("```python\nprint()", "```python\nprint()\n```"),
+        ("```python\n<b>", "```python\n<b>\n```"),
         ("~~~~\n```\n~~~", "~~~~\n```\n~~~\n~~~~"),
-        ("````\n```\n````\nafter", "````\n```\n````\nafter"),
-        ("a ``` b", "a ``` b"),
-        ("``` a ` b", "``` a ` b"),
+        ("````\n```\n   ````\n<b>", "````\n```\n   ````\n\\<b>"),
+        ("```\n    ```\n<b>", "```\n    ```\n<b>\n```"),
         ("```\na\n``` b", "```\na\n``` b\n```"),
+        ("a ``` b", "a ``` b"),
+        ("``` a ` <b>", "``` a ` \\<b>"),
+        ("1. Run\n   ```\n   <b>\n\n   ```\n<b>", "1. Run\n   ```\n   <b>\n\n   ```\n\\<b>"),
         ("<b>bold</b>", "\\<b>bold\\</b>"),
         ("<!-- gone", "\\<!-- gone"),
-        ("<system-reminder>x</system-reminder>", "\\<system-reminder>x\\</system-reminder>"),
-        ("a < b, `<b>`, ``<`i>``", "a < b, `<b>`, ``<`i>``"),
-        ("```\n<b>\n```\n<b>", "```\n<b>\n```\n\\<b>"),
-        ("<https://a.example> <mailto:a@b>", "<https://a.example> <mailto:a@b>"),
-        ("<javascript:alert(1)>", "\\<javascript:alert(1)>"),
+        ("\\<b> \\\\<b>", "\\<b> \\\\\\<b>"),
+        ("<https://a.example>", "\\<https://a.example>"),
+        ("a < b, `<b>`, ``<`i>``, 1<2", "a < b, `<b>`, ``<`i>``, 1<2"),
+        ("` a\n` <b> `", "` a\n` \\<b> `"),
+        ("` a\n\n` <b> `", "` a\n\n` <b> `"),
+        ("\\` <b> `", "\\` \\<b> `"),
+        ("\\``\n` <b> `", "\\``\n` \\<b> `"),
+        ("a `\n    ```\n    x\n    ```\n` <b> `", "a `\n    ```\n    x\n    ```\n` \\<b> `"),
+        ("![it](https://evil.example/b.png) `![it]`", "\\![it](https://evil.example/b.png) `![it]`"),
+        ("[User]: https://evil.example", "[User]\\: https://evil.example"),
+        ("a\r\nb\r<b>", "a\nb\n\\<b>"),
     ],
 )
 def test_no_text_changes_how_the_next_one_looks(text: str, shown: str) -> None:
     assert written(said(text)) == f"\n## Assistant\n\n{shown}\n"
+
+
+@pytest.mark.parametrize("text", ["- ```\n  a", "  ```\na", "   ```\n   a", "\t```\n", "  ~~~\n  a\n   ~~~"])
+def test_what_may_be_in_a_fence_is_shown_as_code(text: str) -> None:
+    assert contained(text) is None
+    assert written(said(text)).startswith("\n## Assistant\n\n```")
+
+
+INDENTS = ["", "  ", "   ", "    ", "- ", "  - ", "1. ", "2. ", "> ", "\t", "> > "]
+WORDS = [
+    *(
+        "```",
+        "````",
+        "~~~",
+        "```py",
+        "``` `",
+        "<b>",
+        "`<b>`",
+        "a `",
+        "` <b>",
+        "a",
+        "",
+        "<!--",
+        "<script>",
+        "\\",
+    ),
+    *(
+        "\\` <b> `",
+        "`` ` <i>",
+        "[x]:",
+        "/u",
+        "![i](u)",
+        "---",
+        "\x0b",
+        "\u2003",
+        "a\r<b>",
+        "\\``",
+        "<?",
+        "<pre>",
+    ),
+]
+
+lines_of_any_kind = st.lists(st.tuples(st.sampled_from(INDENTS), st.sampled_from(WORDS)), max_size=9)
+
+
+@given(lines_of_any_kind)
+@settings(max_examples=500, deadline=None)
+def test_whatever_is_said_ends_where_it_ends(lines: list[tuple[str, str]]) -> None:
+    """As somebody else reads Markdown: there is no HTML, no picture, no address for others, and a heading is one."""
+    text = "\n".join(map("".join, lines))
+    document, others = f"## A\n{written(said(text))}\n## End [x]\n", dict[str, Any]()
+
+    tokens = MarkdownIt("commonmark").parse(document, others)
+
+    every = [each for token in tokens for each in (token, *(token.children or ()))]
+    assert not {"html_block", "html_inline", "image"} & {each.type for each in every}
+    assert not others.get("references")
+    assert (tokens[-3].type, tokens[-3].level, tokens[-2].content) == ("heading_open", 0, "End [x]")
 
 
 def test_who_speaks() -> None:

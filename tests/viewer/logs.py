@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,10 @@ def from_corpus(folder: str) -> dict[str, Log]:
 
 
 MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
-    **{path.name: lambda path=path: from_files(path) for path in sorted(SERVER.glob("samples/*.jsonl"))},
-    **{path.name: lambda path=path: from_files(path) for path in sorted(SERVER.glob("recordings/*.jsonl"))},
-    **{f"sessions of {path.stem}": lambda path=path: from_sessions(path.stem) for path in SESSIONS.iterdir()},
-    **{
-        f"corpus: {path.name}": lambda path=path: from_corpus(path.name) for path in sorted(CORPUS.glob("*/"))
-    },
+    **{path.name: partial(from_files, path) for path in sorted(SERVER.glob("samples/*.jsonl"))},
+    **{path.name: partial(from_files, path) for path in sorted(SERVER.glob("recordings/*.jsonl"))},
+    **{f"sessions of {path.stem}": partial(from_sessions, path.stem) for path in sorted(SESSIONS.iterdir())},
+    **{f"corpus: {path.name}": partial(from_corpus, path.name) for path in sorted(CORPUS.glob("*/"))},
 }
 """By what they are made of; made when they are wanted."""
 
@@ -132,7 +131,7 @@ def _retraction(choose: random.Random, names: list[str]) -> dict[str, Any]:
     )
 
 
-_ARGS = (
+_ARGS: tuple[Any, ...] = (
     {"command": "ls"},
     {"file_path": "a.py", "old_string": "a", "new_string": "b"},
     "no JSON {",
@@ -140,7 +139,7 @@ _ARGS = (
     None,
     [1],
 )
-_RESULTS = ("", "1 failed\n", None, [{"type": "text", "text": "a"}], {"deep": [1]})
+_RESULTS: tuple[Any, ...] = ("", "1 failed\n", None, [{"type": "text", "text": "a"}], {"deep": [1]})
 _TOOLS = ("Bash", "Edit", "Task", "holo")
 
 _PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {

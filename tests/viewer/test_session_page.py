@@ -34,15 +34,16 @@ WATCH = """
   const seen = [...document.querySelectorAll('.chat-log [data-event-id][id]')]
     .find((item) => item.getBoundingClientRect().top >= bar);
   const at = seen.getBoundingClientRect().top;
-  globalThis.shift = 0;
+  globalThis.moves = [];
   const look = () => {
-    globalThis.shift = Math.max(shift, Math.abs(seen.getBoundingClientRect().top - at));
+    const by = seen.getBoundingClientRect().top - at;
+    if (Math.abs(by) >= 1) moves.push([seen.id, by, scrollY, document.documentElement.scrollHeight]);
     requestAnimationFrame(look);
   };
   look();
 }
 """
-"""From now on `shift` is how far what stands first on the screen was moved, in the worst frame."""
+"""From now on `moves` has each frame in which what stands first on the screen was not where it is."""
 
 
 @dataclass
@@ -212,7 +213,7 @@ async def test_what_is_older_comes_without_moving_what_is_read(
 
     shown = await page.evaluate(SHOWN)
     assert (shown[0], shown[-1], shown) == (2, 1079, sorted(shown))
-    assert await page.evaluate("shift") < 1
+    assert await page.evaluate("moves") == []
 
 
 async def test_all_of_it_at_once(page: Page, session: Session) -> None:
@@ -298,7 +299,7 @@ async def test_who_reads_above_is_left_alone_and_told(page: Page, session: Sessi
     await session.tell(*pieces[20:])
     await expect(page.locator("[data-streaming]")).to_contain_text("piece 39")
     await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
-    assert await page.evaluate("shift") < 1
+    assert await page.evaluate("moves") == []
     assert await page.locator("[data-unread]").get_attribute("id") == "e-user-30"
     assert (await page.locator("[data-unread]").get_attribute("data-unread") or "").startswith("New since ")
 
@@ -329,7 +330,7 @@ async def test_a_card_that_grows_above_moves_nothing(page: Page, session: Sessio
     await expect(page.locator(".tool-call")).to_contain_text("19 built")
     await still(page)
 
-    assert await page.evaluate("shift") < 1
+    assert await page.evaluate("moves") == []
 
 
 async def test_it_is_live_while_something_comes(page: Page, session: Session) -> None:

@@ -1,12 +1,12 @@
 /** Calls as short texts, to compare. */
 import { settled } from "/harness.js";
 import { blocks } from "/viewer/blocks.js";
+import { ExactNumber } from "/viewer/json-view.js";
 import { Log } from "/viewer/log.js";
 import { paint } from "/viewer/painters.js";
 import { stateOf } from "/viewer/tools/state.js";
 
 const INLINE = new Set(["A", "BDI", "CODE", "DEL", "EM", "INS", "SPAN", "STRONG", "TIME"]);
-const HIDDEN = "visually-hidden";
 
 /** The elements of the calls in these events, opened or not. */
 export function calls(events, { isOpen = true, openTurn } = {}) {
@@ -19,8 +19,8 @@ export function calls(events, { isOpen = true, openTurn } = {}) {
 /** The line of a call, and what is below it: an element a line, its class ahead of its text. */
 export function told(element) {
   const [summary, ...body] = element.children;
-  const name = `${element.dataset.kind} ${element.dataset.state}`;
-  return [`${name} | ${[...summary.children].map(textOf).join(" | ")}`, ...body.flatMap((part) => lines(part, ""))];
+  const row = [`${element.dataset.kind} ${element.dataset.state}`, ...[...summary.children].map(textOf)];
+  return [row.join(" | "), ...body.flatMap((part) => lines(part, ""))];
 }
 
 /** The same for blocks of a message. */
@@ -31,11 +31,12 @@ export function toldBlocks(list) {
 function lines(element, indent) {
   const name = nameOf(element);
   if (element.matches(".json")) return [`${indent}${name}: ${treeIn(element)}`];
-  const inner = [...element.childNodes].filter((node) => node.nodeType !== Node.TEXT_NODE || node.data.trim());
-  const isLeaf = inner.every((node) => node.nodeType === Node.TEXT_NODE || INLINE.has(node.tagName));
+  const inner = [...element.childNodes].filter((node) => node.tagName || node.data.trim());
+  const isLeaf = inner.every((node) => !node.tagName || INLINE.has(node.tagName));
   if (isLeaf) return [`${indent}${name}: ${textOf(element)}`];
   if (element.matches(".diff-lines")) return [...element.children].map((row) => `${indent}  ${textOf(row)}`);
-  return [`${indent}${name}`, ...inner.flatMap((node) => (node.tagName ? lines(node, `${indent}  `) : [`${indent}  ${node.data}`]))];
+  const deeper = (node) => (node.tagName ? lines(node, `${indent}  `) : [`${indent}  ${node.data}`]);
+  return [`${indent}${name}`, ...inner.flatMap(deeper)];
 }
 
 /** Paths and values of a tree, as far as it is open. */
@@ -45,15 +46,19 @@ function treeIn(element) {
 
 function nameOf(element) {
   const code = element.querySelector(":scope > code")?.className ?? "";
-  const told = ["stream", "status", "state", "type", "chosen"].map((name) => element.dataset[name]).filter(Boolean);
+  const told = ["stream", "status", "state", "type", "chosen"].map((name) => element.dataset[name]);
   const words = [element.className || element.tagName.toLowerCase(), code.replace("language-", ""), ...told];
   return words.filter(Boolean).join(" ");
 }
 
 function textOf(element) {
   const shown = element.cloneNode(true);
-  shown.querySelectorAll(`.${HIDDEN}`).forEach((hidden) => hidden.replaceWith(`(${hidden.textContent.replace(/^, /, "").trim()})`));
-  shown.querySelectorAll("[href]").forEach((link) => link.append(`<${link.getAttribute("href").slice(0, 60)}>`));
+  for (const hidden of shown.querySelectorAll(".visually-hidden")) {
+    hidden.replaceWith(`(${hidden.textContent.replace(/^, /, "").trim()})`);
+  }
+  for (const link of shown.querySelectorAll("[href]")) {
+    link.append(`<${link.getAttribute("href").slice(0, 60)}>`);
+  }
   return shown.textContent.replaceAll("\n", "⏎");
 }
 
@@ -87,11 +92,11 @@ const WILD = {
   "deep results": nested((inner) => [{ content: inner, type: "tool_result" }]),
   "deep JSON": "[".repeat(5000) + "]".repeat(5000),
   many: Object.fromEntries(Array.from({ length: 20_000 }, (_, place) => [`k${place}`, place])),
-  "names that objects have": JSON.parse('{"__proto__": {"command": "a"}, "constructor": 1, "hasOwnProperty": 2}'),
+  "names that objects have": JSON.parse('{"__proto__": {"command": "a"}, "constructor": 1, "toString": 2}'),
   "nothing to convert": { toString: null, valueOf: null, type: { toString: null }, command: { toString: 1 } },
-  "lists for texts": { type: [[]], command: [[]], path: [{}], file_path: {}, url: [1], source: [], questions: [[]] },
+  "lists for texts": { type: [[]], command: [[]], path: [{}], url: [1], source: [], questions: [[]] },
   "half a pair": "\ud800 \udc00",
-  numbers: [1e308, -0, 2 ** 64, 12345678901234567890n],
+  numbers: [1e308, -0, new ExactNumber("12345678901234567890")],
 };
 
 function nested(around) {
@@ -100,24 +105,29 @@ function nested(around) {
 
 /** What is thrown for which value in the place of everything that tools of these names are given and give. */
 export function failures(names) {
-  return Object.entries(WILD).flatMap(([kind, value]) =>
-    names.flatMap((name) => [false, true].map((isOpen) => failure(`${kind}, ${name}`, wildCall(name, value), isOpen))),
-  ).filter(Boolean);
+  const tries = Object.entries(WILD).flatMap(([kind, value]) => names.map((name) => ({ kind, value, name })));
+  return tries.map(failure).filter(Boolean);
+}
+
+function failure({ kind, value, name }) {
+  try {
+    [false, true].forEach((isOpen) => calls(wildCall(name, value), { isOpen }));
+  } catch (error) {
+    return `${kind}, ${name}: ${error.stack}`;
+  }
 }
 
 function wildCall(name, value) {
-  const of = { turnId: "t", timestamp: value };
-  const result = { result: value, structured: value, exitCode: value, error: value, more: value };
-  return [
-    { ...of, type: "tool_call", id: "e1", sequence: 1, payload: { toolCallId: "c", toolName: name, args: value } },
-    { ...of, type: "tool_result", id: "e2", sequence: 2, payload: { toolCallId: "c", ...result } },
+  const payloads = [
+    ["tool_call", { toolName: name, args: value }],
+    ["tool_result", { result: value, structured: value, exitCode: value, error: value, more: value }],
   ];
-}
-
-function failure(name, events, isOpen) {
-  try {
-    calls(events, { isOpen });
-  } catch (error) {
-    return `${name}: ${error.stack}`;
-  }
+  return payloads.map(([type, payload], place) => ({
+    type,
+    id: `e${place}`,
+    sequence: place + 1,
+    timestamp: value,
+    turnId: "t",
+    payload: { toolCallId: "c", ...payload },
+  }));
 }

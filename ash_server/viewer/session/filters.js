@@ -22,6 +22,7 @@ export const PRESETS = {
 };
 
 const STANDARD = "work";
+const LATER = 250;
 
 export class Filters {
   /** `log` is the element; `onChange` is called after each change. */
@@ -37,6 +38,7 @@ export class Filters {
       el("summary", {}, "Filters ", this.sum),
       el("div", { class: "menu-body" }, ...Object.values(this.switches).map(({ element }) => element)),
     );
+    this.menu.addEventListener("toggle", () => this.tell());
     this.read();
   }
 
@@ -125,23 +127,32 @@ export class Filters {
     this.later ??= setTimeout(() => {
       this.later = undefined;
       this.tell();
-    }, 250);
+    }, LATER);
   }
 
   tell() {
-    for (const [name, { selector }] of Object.entries(KINDS)) {
-      const count = this.log.querySelectorAll(selector).length;
-      this.switches[name].count.textContent = count ? number(count) : "";
-      this.switches[name].box.checked = this.shows[name];
-      if (name === "system") this.sum.textContent = this.told(count);
+    for (const [name, { box }] of Object.entries(this.switches)) {
+      box.checked = name === "errors" ? this.errorsOnly : this.shows[name];
     }
-    this.switches.errors.count.textContent = number(this.log.querySelectorAll(ERRORS).length);
-    this.switches.errors.box.checked = this.errorsOnly;
     for (const button of this.presets.children) {
       const isChosen = button.dataset.preset === this.preset;
       button.setAttribute("aria-checked", String(isChosen));
       button.tabIndex = isChosen ? 0 : -1;
     }
+    this.sum.textContent = this.told(this.countOf("system"));
+    if (this.menu.open) this.count();
+  }
+
+  /** Only while somebody looks: it means to go through the whole log. */
+  count() {
+    for (const [name, { count }] of Object.entries(this.switches)) {
+      const found = this.countOf(name);
+      count.textContent = found ? number(found) : "";
+    }
+  }
+
+  countOf(name) {
+    return this.log.querySelectorAll(name === "errors" ? ERRORS : KINDS[name].selector).length;
   }
 
   told(count) {

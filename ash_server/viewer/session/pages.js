@@ -10,6 +10,7 @@ export class Pages {
   constructor(address, renderer) {
     this.address = address;
     this.renderer = renderer;
+    this.isOpen = false;
     this.clear();
   }
 
@@ -28,16 +29,13 @@ export class Pages {
     const asked = (this.asked = {});
     const page = await this.fetch({ ...query, limit: FIRST_PAGE });
     if (asked !== this.asked) return false;
+    this.isOpen = true;
     this.clear();
     this.bound(page.events);
     this.hasOlder = page.prevBefore !== undefined;
     this.hasNewer = page.nextAfter !== undefined;
     this.renderer.replayEvents(page.events);
     return true;
-  }
-
-  openStart() {
-    return this.open({ after: 0 });
   }
 
   /** Fetches what is ahead of what is loaded; `put` is called with what puts it there. */

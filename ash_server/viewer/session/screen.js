@@ -12,7 +12,7 @@ const BY_HAND = ["wheel", "touchmove", "keydown", "pointerdown"];
 
 /** Where the contents begin: the bar lies over what is above. */
 export function edge() {
-  return document.querySelector(".page-bar")?.getBoundingClientRect().bottom ?? 0;
+  return Math.max(0, document.querySelector(".page-bar")?.getBoundingClientRect().bottom ?? 0);
 }
 
 /** The items that can be seen, from the top. */

@@ -32,7 +32,7 @@ function answersIn(result) {
 
 function shownQuestion(reader, answers) {
   const question = reader.text("question");
-  const options = reader.take(["options"], (each) => Array.isArray(each) && each.every((one) => isText(one) || isOption(one)));
+  const options = reader.take(["options"], (each) => Array.isArray(each) && each.every(isOption));
   const answer = question !== undefined && isText(at(answers, [question])) ? at(answers, [question]) : "";
   const rest = reader.rest();
   return [
@@ -44,12 +44,13 @@ function shownQuestion(reader, answers) {
 }
 
 function isOption(value) {
-  return isObject(value) && isText(value.label) && Object.values(value).every(isText);
+  return isText(value) || (isObject(value) && isText(value.label) && Object.values(value).every(isText));
 }
 
 function option(value, answer) {
   const { label, ...more } = isText(value) ? { label: value } : value;
   const isChosen = answer === label || answer.split(", ").includes(label);
   const told = [label, ...Object.values(more)].join(" · ");
-  return el("li", { "data-chosen": isChosen }, told, isChosen && el("span", { class: "visually-hidden" }, " (chosen)"));
+  const mark = isChosen && el("span", { class: "visually-hidden" }, " (chosen)");
+  return el("li", { "data-chosen": isChosen }, told, mark);
 }

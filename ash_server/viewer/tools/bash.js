@@ -10,8 +10,13 @@ const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_
 const SHELL = /^(?:.*\/)?(?:ba|z|da|k)?sh$/;
 
 /** What Codex writes ahead of what the command wrote. */
-const ENVELOPE = /^(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b.*\n)+Output:\n/;
-const EXITS = [/^Exit code:? (-?\d+)/, /^[^]{0,200}?^Process exited with code (-?\d+)/m, /^(?:Output|Command): [^]*\nExit Code: (-?\d+)/];
+const ENVELOPE =
+  /^(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b.*\n)+Output:\n/;
+const EXITS = [
+  /^Exit code:? (-?\d+)/,
+  /^[^]{0,200}?^Process exited with code (-?\d+)/m,
+  /^(?:Output|Command): [^]*\nExit Code: (-?\d+)/,
+];
 const OUT = ["stdout", "stdOut"];
 const ERR = ["stderr", "stdErr"];
 const EXIT_KEYS = ["exitCode", "exit_code", "exit", "return_code"];
@@ -33,12 +38,14 @@ export const bash = {
     if (text === undefined || !(reader.all(isText) ?? reader.take(COMMAND, isCommand))) return undefined;
     const description = reader.text("description", "justification", "explanation");
     const folder = reader.text(...FOLDER);
-    const language = textAt(args, "language") ?? (textAt(args, "code", "snippet") === undefined ? "bash" : "python");
+    const isCode = textAt(args, "code", "snippet") !== undefined;
+    const language = textAt(args, "language") ?? (isCode ? "python" : "bash");
     const shell = shellOf(args);
+    const where = [folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ");
     return [
       description && note(description),
       code(text, language.toLowerCase(), "command"),
-      (folder || shell) && note([folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ")),
+      where && note(where),
     ];
   },
 
@@ -73,7 +80,8 @@ function isCommand(value) {
 /** The shell that a list gives a script to. */
 function shellOf(args) {
   const list = at(args, COMMAND, isCommand);
-  return list?.length === 3 && SHELL.test(list[0]) && /^-\w*c$/.test(list[1]) ? `${list[0]} ${list[1]}` : undefined;
+  const isScript = list?.length === 3 && SHELL.test(list[0]) && /^-\w*c$/.test(list[1]);
+  return isScript ? `${list[0]} ${list[1]}` : undefined;
 }
 
 function quoted(word) {
@@ -87,15 +95,17 @@ function written(text, stderr) {
   const heading = head && note(head.trimEnd().split("\n").slice(0, -1).join(" · "));
   const place = stderr.trim() ? body.lastIndexOf(stderr.trim()) : -1;
   const parts = place < 0 ? [["", body], ["stderr", stderr]] : split(body, place, stderr.trim().length);
-  return [heading, ...parts.filter(([, part]) => part.trim()).map(([stream, part]) => output(part, stream || undefined))];
+  return [heading, ...parts.filter(([, part]) => part.trim()).map(([stream, part]) => output(part, stream))];
 }
 
 function split(text, place, length) {
-  return [["", text.slice(0, place)], ["stderr", text.slice(place, place + length)], ["", text.slice(place + length)]];
+  const end = place + length;
+  return [["", text.slice(0, place)], ["stderr", text.slice(place, end)], ["", text.slice(end)]];
 }
 
 function isStreams(value) {
-  return isText(textAt(value, ...OUT, ...ERR)) || (isText(textAt(value, "output")) && isObject(value.metadata));
+  const isWrapped = textAt(value, "output") !== undefined && isObject(value.metadata);
+  return isWrapped || textAt(value, ...OUT, ...ERR) !== undefined;
 }
 
 function streams(reader) {
@@ -110,8 +120,9 @@ function streamsOf(reader) {
 }
 
 /** How the command ended, as far as anything tells. */
-export function exitOf({ exitCode, structured, value }) {
-  return exitCode ?? at(told({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
+function exitOf({ exitCode, structured, value }) {
+  if (Number.isInteger(exitCode)) return exitCode;
+  return at(told({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
 }
 
 /** How it ended, as the text says. */

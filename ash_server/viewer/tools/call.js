@@ -3,10 +3,9 @@ import { parseJson } from "../json-view.js";
 import { partial } from "./partial.js";
 import { isEmpty, isText } from "./values.js";
 
-const OF_CALL = new Set(["toolCallId", "toolName", "args", "executor", "parentToolCallId", "sidechain", "partial"]);
-const OF_RESULT = new Set([
-  "toolCallId", "result", "error", "exitCode", "structured", "orphan", "parentToolCallId", "sidechain",
-]);
+const OF_BOTH = ["toolCallId", "parentToolCallId", "sidechain"];
+const OF_CALL = new Set([...OF_BOTH, "toolName", "args", "executor", "partial"]);
+const OF_RESULT = new Set([...OF_BOTH, "result", "error", "exitCode", "structured", "orphan"]);
 
 /**
  * @typedef {{name: string, args: any, written?: string, executor?: string, more: object, output: any[],
@@ -27,8 +26,12 @@ export function readCall(item, state) {
     results,
     last: results.at(-1),
     state,
-    took: item.results.at(-1)?.timestamp - item.call?.timestamp,
+    took: between(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };
+}
+
+function between(begin, end) {
+  return Number.isFinite(begin) && Number.isFinite(end) ? end - begin : undefined;
 }
 
 /** `written` is the text of arguments that are not whole. */
@@ -54,7 +57,7 @@ function others(payload, known) {
 
 /** The value that a text is JSON for, if that is an object or a list; else the text. */
 export function decoded(text) {
-  if (!isText(text) || !/^\s*[{[]/.test(text)) return text;
+  if (!isText(text) || !/^\s*[{[]/.test(text) || !/[\]}]\s{0,9}$/.test(text.slice(-10))) return text;
   try {
     return parseJson(text);
   } catch {

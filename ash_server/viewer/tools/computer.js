@@ -11,7 +11,8 @@ export const computer = {
   gist(args) {
     const place = at(args, PLACE, (each) => Array.isArray(each) && each.every(isScalar)) ?? pointIn(args);
     const what = at(args, WHAT, (each) => isScalar(each) || (Array.isArray(each) && each.every(isText)));
-    return [textAt(args, "action", "type"), place?.join(", "), what !== undefined && [what].flat().join(" ")].filter(Boolean).join(" ") || undefined;
+    const told = [textAt(args, "action", "type"), place?.join(", "), [what ?? []].flat().join(" ")];
+    return told.filter(Boolean).join(" ") || undefined;
   },
 };
 

@@ -26,29 +26,40 @@ export const edit = {
   args(reader, call) {
     const asked = changesAsked(reader);
     if (!asked.length) return undefined;
-    const done = call.state === "done" ? changesTold(call.last) : [];
-    const shown = done.length ? done : asked;
-    const isAside = done.length > 0 && !asked.every((change) => isSeenIn(change, done));
     const reason = reader.text("instruction", "explanation", "description");
-    const unnamed = done.length ? pathsOf(asked).filter((path) => !pathsOf(done).includes(path)) : [];
-    return [
-      reason && note(reason),
-      ...unnamed.map((path) => filePath(path)),
-      ...shown.flatMap(shownChange),
-      isAside && aside("As asked", reader.whole),
-    ];
+    const done = call.state === "done" ? named(changesTold(call.last), asked) : [];
+    const shown = done.length ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);
+    return [reason && note(reason), ...shown];
   },
 
   result: shownOutput,
 };
 
-/** The files that changes are of, each once. */
-export function pathsOf(changes) {
-  const named = changes.flatMap(({ path, patch }) => [path, ...pathsIn(path === undefined ? patch : undefined)]);
-  return [...new Set(named.filter(Boolean))];
+/** One change that was made is that of the one file that was asked for. */
+function named(done, asked) {
+  const isOne = done.length === 1 && asked.length === 1;
+  return isOne ? [{ ...done[0], path: asked[0].path ?? done[0].path }] : done;
 }
 
-function pathsIn(patch = "") {
+/** What was done, and what of that which was asked for cannot be seen in it. */
+function shownDone(done, asked, args) {
+  const isNamed = (path) => pathsOf(done).some((each) => each === path || each.endsWith(`/${path}`));
+  const unnamed = pathsOf(asked).filter((path) => !isNamed(path));
+  const isSeen = asked.every((change) => isSeenIn(change, done));
+  return [
+    ...unnamed.map((path) => filePath(path)),
+    ...done.flatMap(shownChange),
+    !isSeen && aside("As asked", args),
+  ];
+}
+
+/** The files that changes are of, each once. */
+function pathsOf(changes) {
+  const paths = changes.flatMap(({ path, patch }) => (path === undefined ? pathsIn(patch ?? "") : [path]));
+  return [...new Set(paths.filter(Boolean))];
+}
+
+function pathsIn(patch) {
   return [...patch.matchAll(/^\*\*\* (?:Add|Update|Delete) File: (.*)$/gm)].map(([, path]) => path.trim());
 }
 
@@ -80,6 +91,7 @@ export function plusMinus(tally) {
 /** A change as it is looked at. */
 export function shownChange({ path, verb, moved, hunks, patch, before, after, content, rest }) {
   const words = [verb && `${verb} file`, moved && `moved to ${moved}`].filter(Boolean);
+  const isBare = [hunks, patch, before, content].every((each) => each === undefined);
   return [
     words.length > 0 && filePath(path, ...words),
     hunks && hunkDiff(hunks, { path }),
@@ -87,7 +99,7 @@ export function shownChange({ path, verb, moved, hunks, patch, before, after, co
     before !== undefined && lineDiff(before, after, { path }),
     content !== undefined && !words.length && path && filePath(path),
     content !== undefined && code(content, languageIn(path)),
-    [hunks, patch, before, content].every((each) => each === undefined) && !words.length && filePath(path ?? "a file"),
+    isBare && !words.length && filePath(path ?? "a file"),
     rest !== undefined && (isObject(rest) ? facts(rest) : facts({ value: rest })),
   ];
 }

@@ -21,7 +21,7 @@ export const web = {
   outcome({ last }) {
     const found = hitsIn(last?.structured);
     const status = at(told(last), ["code", "status_code"], Number.isInteger);
-    return [status !== undefined && status >= 400 && `status ${status}`, found.length > 0 && counted(found.length, "result")];
+    return [status >= 400 && `status ${status}`, found.length > 0 && counted(found.length, "result")];
   },
 
   args(reader) {
@@ -42,10 +42,9 @@ export const web = {
     const { text, beside } = textual(result.value) ?? {};
     const isProse = text && isText(decoded(text));
     const hits = hitsIn(result.structured);
-    return [
-      hits.length > 0 && el("ul", { class: "links" }, ...hits.map(hit)),
-      ...(isProse ? [hits.length > 0 && label("Answer"), prose(text), ...blocks(beside)] : shown(result.value)),
-    ];
+    const answer = isProse ? [prose(text), ...blocks(beside)] : shown(result.value);
+    if (!hits.length) return answer;
+    return [el("ul", { class: "links" }, ...hits.map(hit)), isProse && label("Answer"), ...answer];
   },
 };
 
@@ -68,6 +67,7 @@ function hitsIn(value, depth = 0) {
 function hit(page) {
   const url = textAt(page, ...URL_KEYS);
   const title = textAt(page, "title", "name");
-  const more = [title !== undefined && isWeb(url) && new URL(url).host, textAt(page, "page_age", "snippet")].filter(Boolean);
+  const host = title !== undefined && isWeb(url) && new URL(url).host;
+  const more = [host, textAt(page, "page_age", "snippet")].filter(Boolean);
   return el("li", {}, link(url, title ?? url), ...more.map((each) => ` · ${each}`));
 }

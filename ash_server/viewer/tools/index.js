@@ -21,42 +21,79 @@ import { at, textAt } from "./values.js";
 import { write } from "./write.js";
 
 /**
- * How a kind of tool is shown: `title` and `gist` in the line, `outcome` what came of it, `args` and `result` what is
- * below. `args` takes what it shows from a Reader, and gives undefined where the arguments are not what it expects.
+ * How a kind of tool is shown: `title`, `gist` and `outcome` in the line, `args` and `result` below. `args` takes
+ * what it shows from a Reader, and gives undefined where the arguments are not what it expects.
  * @typedef {{gist: Function, title?: Function, outcome?: Function, args?: Function, result?: Function}} Tool
  */
 
 /** By their names, without case and signs. The second column is `data-kind`. */
 const TOOLS = [
-  [bash, "execute", "bash shell local_shell shell_command run_shell_command exec exec_command unified_exec command"],
-  [bash, "execute", "run_command execute_command run_terminal_cmd run_terminal_command run_in_terminal terminal powershell"],
-  [bash, "execute", "bash_code_execution container_exec write_stdin git process"],
-  [bash, "execute", "code_interpreter code_execution nova_code_interpreter python ipython js_repl repl execute_code run_code"],
-  [raw, "execute", "bash_output kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal"],
-  [edit, "edit", "edit multi_edit multiedit edit_file replace str_replace search_replace replace_in_file apply_patch patch"],
-  [edit, "edit", "file_change apply_diff notebook_edit edit_notebook insert undo_edit update_file smart_edit"],
-  [write, "edit", "write write_file create_file create write_to_file save_file file_write save_memory"],
+  [
+    bash,
+    "execute",
+    `bash shell local_shell shell_command run_shell_command exec exec_command unified_exec
+     container_exec write_stdin bash_code_execution run_command execute_command run_terminal_cmd
+     run_terminal_command run_in_terminal terminal powershell git code_interpreter code_execution
+     nova_code_interpreter python ipython js_repl repl execute_code run_code`,
+  ],
+  [
+    raw,
+    "execute",
+    "bash_output kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal",
+  ],
+  [
+    edit,
+    "edit",
+    `edit multi_edit edit_file update_file smart_edit replace str_replace search_replace
+     replace_in_file insert undo_edit apply_patch patch apply_diff file_change notebook_edit
+     edit_notebook`,
+  ],
   [edit, "delete", "delete delete_file remove_file rm"],
+  [write, "edit", "write write_file write_to_file file_write create create_file save_file save_memory"],
   [raw, "move", "move move_file rename rename_file mv copy_file"],
-  [read, "read", "read read_file read_many_files read_files view view_file view_image open_file cat notebook_read fetch_file"],
-  [read, "read", "read_mcp_resource read_resource get_internal_docs"],
-  [search, "search", "grep glob search search_file_content grep_search file_search find find_files grep_files glob_files"],
-  [search, "search", "codebase_search code_search codesearch sem_search semantic_search ripgrep rg ls list list_dir"],
-  [search, "search", "list_directory list_files read_folder tool_search tool_search_tool_regex tool_search_tool_bm25 search_files"],
-  [todo, "todo", "todo_write todowrite todo_read todoread todo update_todos write_todos todo_list update_plan manage_todo_list"],
-  [todo, "todo", "task_create task_update task_list task_get"],
-  [task, "agent", "task agent subagent spawn_agent dispatch_agent run_subagent new_task delegate delegate_to_agent send_input"],
-  [task, "agent", "codebase_investigator codebase_search_agent oracle advisor librarian collab_tool_call wait_agent close_agent"],
-  [web, "fetch", "web_fetch webfetch fetch fetch_url url_fetch read_web_page web_search websearch google_web_search"],
-  [web, "fetch", "web_search_exa x_search x_semantic_search x_keyword_search open_page search_web browse"],
+  [
+    read,
+    "read",
+    `read read_file read_files read_many_files view view_file view_image open_file cat notebook_read
+     fetch_file read_mcp_resource read_resource get_internal_docs`,
+  ],
+  [
+    search,
+    "search",
+    `grep grep_search grep_files ripgrep rg glob glob_files find find_files search search_files
+     search_file_content file_search codebase_search code_search sem_search semantic_search ls list
+     list_dir list_directory list_files read_folder tool_search tool_search_tool_regex
+     tool_search_tool_bm25`,
+  ],
+  [
+    todo,
+    "todo",
+    `todo todo_write todo_read todo_list update_todos write_todos manage_todo_list update_plan
+     task_create task_update task_list task_get`,
+  ],
+  [
+    task,
+    "agent",
+    `task new_task agent subagent spawn_agent dispatch_agent run_subagent delegate delegate_to_agent
+     send_input wait_agent close_agent collab_tool_call codebase_investigator codebase_search_agent
+     oracle advisor librarian`,
+  ],
+  [
+    web,
+    "fetch",
+    `fetch web_fetch url_fetch fetch_url read_web_page open_page browse web_search search_web
+     google_web_search web_search_exa x_search x_semantic_search x_keyword_search`,
+  ],
   [words, "think", "think thinking sequential_thinking"],
-  [words, "switch_mode", "exit_plan_mode enter_plan_mode plan_exit plan_enter switch_mode"],
-  [ask, "other", "ask_user_question ask_user ask_followup_question question request_user_input"],
+  [words, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
+  [ask, "other", "ask_user ask_user_question ask_followup_question question request_user_input"],
   [computer, "other", "computer computer_use computer_call browser browser_action"],
-  [mcp, "other", "mcp mcp_tool mcp_approval_request use_mcp_tool call_mcp_tool"],
+  [mcp, "other", "mcp mcp_tool use_mcp_tool call_mcp_tool mcp_approval_request"],
 ];
 
-const BY_NAME = new Map(TOOLS.flatMap(([tool, kind, names]) => names.split(" ").map((name) => [bare(name), { tool, kind }])));
+const BY_NAME = new Map(
+  TOOLS.flatMap(([tool, kind, names]) => names.split(/\s+/).map((name) => [bare(name), { tool, kind }])),
+);
 
 /** What a tool that does several things is asked to do. */
 const COMMANDS = {
@@ -77,10 +114,11 @@ const OTHER = { tool: raw, kind: "other" };
 export function toolCall(item, { state, isOpen }) {
   const call = readCall(item, state);
   const { tool, kind } = toolOf(call);
+  const id = item.event.payload.toolCallId;
   return {
     name: "details",
     kind: "tool-call",
-    data: { "data-tool-call-id": item.event.payload.toolCallId, "data-block": "tool", "data-kind": kind, "data-state": state },
+    data: { "data-tool-call-id": id, "data-block": "tool", "data-kind": kind, "data-state": state },
     children: [row(call, tool), ...(isOpen ? richBody(call, { ...raw, ...tool }) : plainBody(call))],
   };
 }

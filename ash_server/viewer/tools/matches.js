@@ -6,10 +6,13 @@ const IN_FILE = [/^ {0,4}L(\d{1,9}):? ?(.*)$/, /^ {0,4}Line (\d{1,9}): ?(.*)$/];
 const FILE = [/^File: (.+)$/, /^((?:\/|[A-Za-z]:[\\/]|\.{1,2}\/).+):$/];
 const BETWEEN = /^-{0,3}$/;
 
-/** @typedef {{path: string, isHeaded: boolean, lines: {number: string, text: string, isContext: boolean}[]}} Found */
+/**
+ * @typedef {{number: string, text: string, isContext: boolean}} Line
+ * @typedef {{path: string, isHeaded: boolean, lines: Line[]}} Found
+ */
 
 /**
- * Lines by file, `{files, others}`: others belong to none. Undefined where most of the text is not of that form.
+ * Lines by file; others belong to none. Undefined where most of the text is not of that form.
  * @returns {{files: Found[], others: string[]} | undefined}
  */
 export function matchesIn(text) {
@@ -23,7 +26,8 @@ function take({ files, others }, line) {
   const last = files.at(-1);
   const heading = matchOf(FILE, line);
   if (heading) return void files.push({ path: heading[1], isHeaded: true, lines: [] });
-  const [, path = last?.path, number, text, isContext = false] = matchOf([AT_LINE], line) ?? within(line, last);
+  const match = matchOf([AT_LINE], line) ?? within(line, last);
+  const [, path = last?.path, number, text, isContext = false] = match;
   if (number === undefined) return BETWEEN.test(line) || void others.push(line);
   if (path !== last?.path) files.push({ path, isHeaded: false, lines: [] });
   files.at(-1).lines.push({ number, text, isContext });
@@ -34,7 +38,8 @@ function within(line, last) {
   if (!last) return [];
   const [, number, text] = (last.isHeaded && matchOf(IN_FILE, line)) || [];
   if (number !== undefined) return ["", undefined, number, text];
-  const rest = line.startsWith(`${last.path}-`) ? line.slice(last.path.length + 1).match(/^(\d{1,9})-(.*)$/) : null;
+  if (!line.startsWith(`${last.path}-`)) return [];
+  const rest = line.slice(last.path.length + 1).match(/^(\d{1,9})-(.*)$/);
   return rest ? ["", undefined, rest[1], rest[2], true] : [];
 }
 
@@ -45,26 +50,32 @@ function matchOf(patterns, line) {
 /** The lines of a result that has no text, as the providers tell what was found in a form; else undefined. */
 export function linesTold(form) {
   if (!isObject(form)) return undefined;
-  const results = Object.entries(at(form, ["workspaceResults"], isObject) ?? {}).flatMap(([, each]) => linesOfPart(each));
-  const lines = [...results, ...namesIn(form), ...listing(at(form, ["directoryTreeRoot"], isObject), 0)];
+  const results = Object.values(at(form, ["workspaceResults"], isObject) ?? {});
+  const listed = listing(at(form, ["directoryTreeRoot"], isObject), 0);
+  const lines = [...results.flatMap(linesOfPart), ...namesIn(form), ...listed];
   return lines.length ? lines : undefined;
 }
 
 function linesOfPart(part) {
-  const files = at(at(part, ["content"], isObject), ["matches"], Array.isArray) ?? [];
-  const matches = files.flatMap((file) =>
-    (at(file, ["matches"], Array.isArray) ?? []).map((match) => lineOf(textAt(file, "file", "path") ?? "", match)),
-  );
+  const matches = listAt(at(part, ["content"], isObject), "matches").flatMap((file) => {
+    const path = textAt(file, "file", "path") ?? "";
+    return listAt(file, "matches").map((match) => lineOf(path, match));
+  });
   return [...matches, ...namesIn(at(part, ["files"], isObject))];
 }
 
 function lineOf(path, match) {
-  const sign = at(match, ["isContextLine"]) === true ? "-" : ":";
-  return `${path}${sign}${at(match, ["lineNumber"], Number.isInteger) ?? 0}${sign}${textAt(match, "content", "line") ?? ""}`;
+  const number = at(match, ["lineNumber"], Number.isInteger) ?? 0;
+  const text = textAt(match, "content", "line") ?? "";
+  return [path, number, text].join(at(match, ["isContextLine"]) === true ? "-" : ":");
 }
 
 function namesIn(form) {
-  return (at(form, ["filenames", "files"], Array.isArray) ?? []).filter(isText);
+  return listAt(form, "filenames", "files").filter(isText);
+}
+
+function listAt(form, ...names) {
+  return at(form, names, Array.isArray) ?? [];
 }
 
 const DEEPEST = 30;
@@ -72,8 +83,8 @@ const DEEPEST = 30;
 function listing(folder, depth) {
   if (!folder || depth > DEEPEST) return [];
   const indent = "  ".repeat(depth);
-  const files = (at(folder, ["childrenFiles"], Array.isArray) ?? []).map((file) => `${indent}${textAt(file, "name") ?? "?"}`);
-  const folders = (at(folder, ["childrenDirs"], Array.isArray) ?? []).flatMap((each) => [
+  const files = listAt(folder, "childrenFiles").map((file) => `${indent}${textAt(file, "name") ?? "?"}`);
+  const folders = listAt(folder, "childrenDirs").flatMap((each) => [
     `${indent}${textAt(each, "absPath", "name") ?? "?"}/`,
     ...listing(isObject(each) ? each : undefined, depth + 1),
   ]);

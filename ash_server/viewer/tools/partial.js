@@ -7,7 +7,7 @@ const WORD = /[-+.\w]+/y;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
 const WORDS = { true: true, false: false, null: null };
 
-/** What can be read of it so far: an unfinished text as far as it goes. What is no JSON is given back as it is. */
+/** What can be read of it so far: an unfinished text as far as it goes. What is no JSON is given back. */
 export function partial(text) {
   if (!/^\s*[{[]/.test(text)) return text;
   return value({ text, at: 0, depth: 0 });

@@ -8,18 +8,21 @@ import { isObject, isScalar, isText } from "./values.js";
 
 const LONGEST = 2_000_000;
 const SHORT = 200;
+const MOST_FACTS = 100;
 
 /** Code in its colours. */
 export function code(text, language, name = "source") {
   const shown = within(text);
   const coloured = language ? highlight(shown, language) : null;
   const attributes = coloured === null ? {} : { class: `language-${language}`, "data-coloured": true };
-  return whole(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, el("code", attributes, coloured ?? shown)));
+  const inner = el("code", attributes, coloured ?? shown);
+  return whole(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, inner));
 }
 
 /** What a program wrote. */
 export function output(text, stream) {
-  const shown = el("pre", { class: "output", tabindex: 0, dir: "auto", "data-stream": stream === "stderr" && stream });
+  const isSecond = stream === "stderr" && stream;
+  const shown = el("pre", { class: "output", tabindex: 0, dir: "auto", "data-stream": isSecond });
   shown.append(ansi(within(text)));
   return whole(text, shown);
 }
@@ -33,7 +36,8 @@ export function label(text) {
 }
 
 export function note(...texts) {
-  return el("p", { class: "tool-note", dir: "auto" }, ...texts.map((each) => (isText(each) ? visible(each) : each)));
+  const parts = texts.map((each) => (isText(each) ? visible(each) : each));
+  return el("p", { class: "tool-note", dir: "auto" }, ...parts);
 }
 
 /** The name of a file over what is shown of it. */
@@ -43,7 +47,11 @@ export function filePath(...parts) {
 
 /** Names and what they are set to. */
 export function facts(values) {
-  const pairs = Object.entries(values).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, fact(value))]);
+  if (Object.keys(values).length > MOST_FACTS) return jsonView(values);
+  const pairs = Object.entries(values).flatMap(([name, value]) => [
+    el("dt", {}, name),
+    el("dd", {}, fact(value)),
+  ]);
   return el("dl", { class: "facts" }, ...pairs);
 }
 
@@ -63,11 +71,11 @@ function fact(value) {
 
 /** What is there too, for those who open it. */
 export function aside(title, value) {
-  const inner = isText(value) ? output(value) : isObject(value) || Array.isArray(value) ? jsonView(value) : String(value);
+  const inner = isText(value) ? output(value) : jsonView(value);
   return el("details", { class: "aside" }, el("summary", {}, title), inner);
 }
 
-/** A link to the web, or the text where the address leads elsewhere. It is followed when it is clicked, never before. */
+/** A link to the web, or the text where the address leads elsewhere. */
 export function link(address, text = address) {
   if (!isWeb(address)) return el("span", { class: "dead-link" }, text);
   return el("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", dir: "auto" }, text);
@@ -93,7 +101,8 @@ function within(text) {
 
 function whole(text, shown) {
   if (text.length <= LONGEST) return shown;
-  return el("div", {}, shown, note(`${size(text.length)} in all. `, download("whole.txt", textHref(text), "Save it")));
+  const all = download("whole.txt", textHref(text), "Save it");
+  return el("div", {}, shown, note(`${size(text.length)} in all. `, all));
 }
 
 const UNITS = ["kB", "MB", "GB"];

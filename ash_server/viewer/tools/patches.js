@@ -5,18 +5,30 @@ import { PATH } from "./paths.js";
 import { told } from "./results.js";
 import { at, isObject, isText, Reader, textAt } from "./values.js";
 
-const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content", "oldContent"];
-const AFTER = ["new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content", "newContent"];
-const PATCH = ["patch", "patchText", "patch_text", "patchContent", "input", "unified_diff", "diff", "diffString", "fileDiff"];
-const CONTENT = ["content", "streamContent", "new_source", "insert_text", "new_str", "file_text", "code_edit", "contents"];
+const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content"];
+const AFTER = ["new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content"];
+const PATCH = [
+  ...["patch", "patchText", "patch_text", "patchContent", "input"],
+  ...["unified_diff", "diff", "diffString", "fileDiff"],
+];
+const CONTENT = [
+  ...["content", "contents", "streamContent", "file_text", "code_edit"],
+  ...["new_source", "insert_text", "new_str"],
+];
 const VERBS = {
-  add: "new", create: "new", create_file: "new", delete: "deleted", delete_file: "deleted", update: "", update_file: "",
+  add: "new",
+  create: "new",
+  create_file: "new",
+  delete: "deleted",
+  delete_file: "deleted",
+  update: "",
+  update_file: "",
 };
 const LARGEST = 200_000;
 
 /**
- * What happens to one file: `hunks` or a `patch`, what stood there `before` and `after`, the `content` that stands
- * there now, or only that something happens. `rest` is what else is told of it.
+ * What happens to one file: `hunks` or a `patch`, what stood there `before` and stands there `after`, the
+ * `content` that it has now, or only that something happens. `rest` is what else is told of it.
  * @typedef {{path?: string, verb?: string, moved?: string, hunks?: any[], patch?: string, before?: string,
  *   after?: string, content?: string, rest?: any}} Change
  */
@@ -25,16 +37,21 @@ const LARGEST = 200_000;
 export function changesTold(result) {
   const form = told(result);
   const path = textAt(form, ...PATH);
-  const hunks = at(form, ["structuredPatch"], (each) => Array.isArray(each) && each.length > 0 && each.every(isHunk));
+  const hunks = at(form, ["structuredPatch"], areHunks);
   if (hunks) return [{ path, hunks }];
-  if (isObject(form?.changes)) return changesByPath(form.changes).filter(({ patch, content }) => patch ?? content);
+  const changes = at(form, ["changes"], isObject);
+  if (changes) return changesByPath(changes).filter(({ patch, content }) => patch ?? content);
   const patch = at(form, PATCH, (each) => isText(each) && /^@@/m.test(each));
   return patch === undefined ? [] : [{ path, patch }];
 }
 
+function areHunks(value) {
+  return Array.isArray(value) && value.length > 0 && value.every(isHunk);
+}
+
 function isHunk(hunk) {
   const { oldStart, newStart, lines } = hunk ?? {};
-  return Number.isInteger(oldStart) && Number.isInteger(newStart) && Array.isArray(lines) && lines.every(isText);
+  return [oldStart, newStart].every(Number.isInteger) && Array.isArray(lines) && lines.every(isText);
 }
 
 /** What the call asks for. What it is read from is taken. @returns {Change[]} */
@@ -47,7 +64,7 @@ export function changesAsked(reader) {
   const nested = reader.object("multiStrReplace") ?? reader.object("strReplace", "applyPatch");
   const many = reader.list("edits") ?? (nested && (at(nested, ["edits"], Array.isArray) ?? [nested])) ?? [];
   const own = ownChange(reader, path);
-  const isOwn = Object.keys(own).some((name) => !["path", "rest"].includes(name)) || (path !== undefined && !many.length);
+  const isOwn = path === undefined || many.length ? Object.keys(own).some((name) => name !== "path") : true;
   return [...(isOwn ? [own] : []), ...many.map((each) => changeIn(each, path))];
 }
 
@@ -59,7 +76,8 @@ export function isPatchCommand(value) {
 }
 
 function isPatchCall(value) {
-  return Array.isArray(value) && value.length === 2 && /^(?:.*\/)?apply_?patch$/.test(value[0]) && isText(value[1]);
+  const isPair = Array.isArray(value) && value.length === 2 && value.every(isText);
+  return isPair && /^(?:.*\/)?apply_?patch$/.test(value[0]);
 }
 
 function scriptIn(value) {
@@ -86,7 +104,8 @@ function changeIn(value, path) {
 
 function ownChange(reader, path) {
   const kind = reader.take(["kind", "type"], (each) => isText(each) && Object.hasOwn(VERBS, each));
-  const change = { path, verb: VERBS[kind] || undefined, moved: reader.text("move_path", "movePath", "new_path") };
+  const moved = reader.text("move_path", "movePath", "new_path");
+  const change = { path, verb: VERBS[kind] || undefined, moved };
   const patch = reader.text(...PATCH);
   const before = patch === undefined ? reader.text(...BEFORE) : undefined;
   if (before !== undefined) return without({ ...change, before, after: reader.text(...AFTER) ?? "" });
@@ -102,7 +121,7 @@ export function tallyOf({ hunks, patch, before, after, verb, content }) {
   if (hunks) return tally(hunks.flatMap(({ lines }) => lines.map((line) => line[0])));
   if ((patch ?? before ?? content ?? "").length + (after ?? "").length > LARGEST) return undefined;
   if (before !== undefined) return counts(before, after);
-  if (patch !== undefined && isPatch(patch)) return tally(filesOf(patch).flatMap(({ rows }) => rows.map(signOf)));
+  if (patch !== undefined && isPatch(patch)) return tally(filesOf(patch).flatMap(signsOf));
   const whole = patch ?? content;
   if (whole === undefined) return undefined;
   return { new: counts("", whole), deleted: counts(whole, "") }[verb];
@@ -113,8 +132,8 @@ export function isPatch(text) {
   return /^(?:@@|\*\*\* (?:Begin|Add|Update|Delete)|[-+]{3} |diff )/m.test(text);
 }
 
-function signOf({ kind }) {
-  return { added: "+", removed: "-" }[kind];
+function signsOf({ rows }) {
+  return rows.map(({ kind }) => ({ added: "+", removed: "-" })[kind]);
 }
 
 function tally(signs) {
@@ -123,13 +142,16 @@ function tally(signs) {
 }
 
 /** Whether all that one change asks for is seen in the other ones. */
-export function isSeenIn({ before, after, patch, content }, changes) {
-  const asked = [before, after, content].filter(isText).flatMap((text) => text.split("\n"));
+export function isSeenIn(change, changes) {
   const lines = new Set(changes.flatMap(linesOf));
-  return patch === undefined && asked.every((line) => lines.has(line));
+  return change.patch === undefined && plainLinesOf(change).every((line) => lines.has(line));
 }
 
-function linesOf({ hunks, patch, before, after, content }) {
-  const signed = [...(hunks ?? []).flatMap(({ lines }) => lines), ...(patch ?? "").split("\n")];
-  return [...signed.map((line) => line.slice(1)), ...[before, after, content].filter(isText).flatMap((text) => text.split("\n"))];
+function linesOf({ hunks = [], patch = "", ...texts }) {
+  const signed = [...hunks.flatMap(({ lines }) => lines), ...patch.split("\n")];
+  return [...signed.map((line) => line.slice(1)), ...plainLinesOf(texts)];
+}
+
+function plainLinesOf({ before, after, content }) {
+  return [before, after, content].filter(isText).flatMap((text) => text.split("\n"));
 }

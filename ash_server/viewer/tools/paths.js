@@ -1,8 +1,8 @@
 /** Paths of files, as tools have them. */
 
 export const PATH = [
-  "file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file", "file", "filename", "fileName",
-  "relative_path", "relativePath", "relative_workspace_path", "uri",
+  ...["file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file"],
+  ...["file", "filename", "fileName", "relative_path", "relativePath", "relative_workspace_path", "uri"],
 ];
 
 const SHOWN = 3;

@@ -15,9 +15,13 @@ export function plainBody({ args, written, results, output }) {
   const soFar = results.length ? "" : plain(output.map(({ chunk }) => chunk).join(""));
   return [
     asked && el("pre", { class: "tool-args" }, asked),
-    ...results.map((result) => el("pre", { class: "tool-result", "data-event-id": result.id }, plain(told(result)))),
+    ...results.map(plainResult),
     soFar && el("pre", { class: "tool-output" }, soFar),
   ];
+}
+
+function plainResult(result) {
+  return el("pre", { class: "tool-result", "data-event-id": result.id }, plain(told(result)));
 }
 
 /** What the model was told, else what stands for it. */
@@ -29,7 +33,7 @@ function told({ value, structured, error }) {
 
 function plain(value) {
   const writer = new Writer();
-  writer.write(value, "");
+  writer.write(value, "", 0);
   if (writer.text.length <= MOST) return writer.text.trimEnd();
   return `${writer.text.slice(0, SHOWN)}…\n${size(sizeOf(value))} in all`;
 }
@@ -37,33 +41,34 @@ function plain(value) {
 class Writer {
   text = "";
 
-  write(value, indent) {
+  write(value, indent, depth) {
     if (isText(value)) this.add(readable(value), indent);
-    else if (Array.isArray(value)) this.members(value, indent);
-    else if (isObject(value)) this.object(value, indent);
+    else if (typeof value === "object" && depth > DEEPEST) this.add("…", indent);
+    else if (Array.isArray(value)) this.members(value, indent, depth + 1);
+    else if (isObject(value)) this.object(value, indent, depth + 1);
     else if (value !== undefined && value !== null) this.add(String(value), indent);
   }
 
-  members(list, indent) {
+  members(list, indent, depth) {
     for (const each of list) {
       if (this.text.length > MOST) return;
-      this.write(each, indent);
+      this.write(each, indent, depth);
     }
   }
 
-  object(value, indent) {
-    if (value.type === "text" && isText(value.text)) return this.write(value.text, indent);
+  object(value, indent, depth) {
+    if (value.type === "text" && isText(value.text)) return this.add(readable(value.text), indent);
     for (const [name, inner] of Object.entries(value)) {
       if (this.text.length > MOST) return;
       const isShort = typeof inner !== "object" && !String(inner).includes("\n");
       if (isShort) this.add(`${name}: ${readable(String(inner))}`, indent);
-      else this.deeper(name, inner, indent);
+      else this.member(name, inner, indent, depth);
     }
   }
 
-  deeper(name, value, indent) {
+  member(name, value, indent, depth) {
     this.add(`${name}:`, indent);
-    this.write(indent.length < DEEPEST ? value : "…", `${indent} `);
+    this.write(value, `${indent} `, depth);
   }
 
   add(text, indent) {
@@ -74,6 +79,6 @@ class Writer {
 
 /** Without colours, and without what no person reads, such as pictures. */
 function readable(text) {
-  if (text.length > LONGEST_WORD && !/\s/.test(text.slice(0, LONGEST_WORD))) return `${text.slice(0, 60)}… ${size(text.length)}`;
-  return text.replaceAll(COLOURS, "");
+  const isWord = text.length > LONGEST_WORD && !/\s/.test(text.slice(0, LONGEST_WORD));
+  return isWord ? `${text.slice(0, 60)}… ${size(text.length)}` : text.replaceAll(COLOURS, "");
 }

@@ -53,9 +53,10 @@ function isPaths(value) {
 function fileView(text, language) {
   const { before, numbers, source, after } = numbered(text);
   if (!numbers.length) return [code(source, language)];
+  const gutter = el("pre", { class: "gutter", "aria-hidden": "true" }, numbers.join("\n"));
   return [
     before && note(before),
-    el("div", { class: "file-view" }, el("pre", { class: "gutter", "aria-hidden": "true" }, numbers.join("\n")), code(source, language)),
+    el("div", { class: "file-view" }, gutter, code(source, language)),
     after && output(after),
   ];
 }

@@ -9,6 +9,7 @@ import { at, isEmpty, isObject, isScalar, isText, Reader, same } from "./values.
 
 const STATES = {
   denied: "It was not allowed.",
+  interrupted: "There is no result: its turn ended before one came.",
   orphan: "The call that this is a result of is not in this session.",
 };
 const EXECUTORS = {
@@ -20,10 +21,14 @@ const EXECUTORS = {
 export function richBody(call, tool) {
   return [
     el("div", { class: "tool-args" }, ...argsOf(call, tool)),
-    ...call.results.map((result) => el("div", { class: "tool-result", "data-event-id": result.id }, ...resultOf(result, call, tool))),
+    ...call.results.map((result) => resultBody(result, call, tool)),
     !call.results.length && call.output.length > 0 && el("div", { class: "tool-output" }, ...outputOf(call)),
     stateNote(call),
   ];
+}
+
+function resultBody(result, call, tool) {
+  return el("div", { class: "tool-result", "data-event-id": result.id }, ...resultOf(result, call, tool));
 }
 
 function argsOf(call, tool) {
@@ -92,7 +97,6 @@ function outputOf({ output: chunks }) {
 }
 
 function stateNote({ state, results }) {
-  const interrupted = results.length ? "It was interrupted." : "There is no result: its turn ended before one came.";
-  const told = state === "interrupted" ? interrupted : STATES[state];
+  const told = state === "interrupted" && results.length ? "It was interrupted." : STATES[state];
   return told && el("p", { class: "state-note", "data-state": state }, told);
 }

@@ -28,7 +28,8 @@ export function row(call, tool) {
 
 /** What it is called, in full. */
 export function titleOf(call, tool) {
-  return tool.title?.(call) ?? (call.name || (call.state === "orphan" ? "A call that is not here" : "A call"));
+  const nameless = call.state === "orphan" ? "A call that is not here" : "A call";
+  return tool.title?.(call) ?? (call.name || nameless);
 }
 
 /** Of a text what fits on a line, with nothing in it that would hide or turn round what follows. */
@@ -44,19 +45,22 @@ function codeOf(character) {
 }
 
 function outcomeOf(call, tool) {
-  const told = [...(tool.outcome?.(call) ?? []), tookOf(call), stateTold(call)].filter((part) => part?.length > 0);
-  const parts = told.flatMap((part, place) => [...(place ? [" · "] : []), ...shownPart(part)]);
+  const told = [...(tool.outcome?.(call) ?? []), tookOf(call), stateTold(call)];
+  const parts = told.filter((part) => part?.length > 0).map(shownPart);
+  const seen = parts.flatMap((part, place) => (place ? [" · ", ...part] : part));
   const unseen = UNSEEN[call.state];
-  return unseen ? [...parts, el("span", { class: "visually-hidden" }, `${parts.length ? ", " : ""}${unseen}`)] : parts;
+  if (!unseen) return seen;
+  return [...seen, el("span", { class: "visually-hidden" }, seen.length ? `, ${unseen}` : unseen)];
 }
 
 function shownPart(part) {
   if (!Array.isArray(part)) return [part];
-  return part.flatMap(({ name, text }, place) => [...(place ? [" "] : []), el("span", { class: name }, text)]);
+  const spans = part.map(({ name, text }) => el("span", { class: name }, text));
+  return spans.flatMap((span, place) => (place ? [" ", span] : [span]));
 }
 
 function tookOf({ took }) {
-  return took >= NOTABLE && Number.isFinite(took) ? duration(took) : undefined;
+  return took >= NOTABLE ? duration(took) : undefined;
 }
 
 function stateTold({ state, results }) {

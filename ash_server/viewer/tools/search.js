@@ -10,9 +10,12 @@ import { at, isText, Reader, textAt } from "./values.js";
 import { linesIn } from "./write.js";
 
 const PATTERN = [
-  "pattern", "query", "glob_pattern", "globPattern", "regex", "search_term", "file_pattern", "queries", "goal", "paths",
+  ...["pattern", "query", "glob_pattern", "globPattern", "regex", "search_term", "file_pattern"],
+  ...["queries", "goal", "paths"],
 ];
 const FOLDER = ["path", "dir_path", "target_directory", "targetDirectory", "directory", "absolute_path"];
+const NAME = ["filename", "file", "path"];
+const TEXT = ["text", "content"];
 const NOTHING = /^(?:No (?:files|matches|results|content)\b|Found 0 )/i;
 const FOUND = /^Found (?:at least )?(\d+) (?:total )?(match|file|line|result)/i;
 const MOST_FILES = 500;
@@ -21,7 +24,8 @@ export const search = {
   gist(args) {
     const folder = textAt(args, ...FOLDER, ...PATH);
     const pattern = patternIn(args);
-    return pattern === undefined ? folder && tail(folder) : [pattern, folder && `in ${tail(folder)}`].filter(Boolean).join(" ");
+    if (pattern === undefined) return folder && tail(folder);
+    return folder ? `${pattern} in ${tail(folder)}` : pattern;
   },
 
   outcome({ last, state }) {
@@ -62,25 +66,26 @@ function foundIn(text) {
   if (!found || found.files.length > MOST_FILES) return [output(text)];
   return [
     found.others.length > 0 && note(found.others.join("\n")),
-    el("ul", { class: "matches" }, ...found.files.map(matchesOf)),
+    el("ul", { class: "matches" }, ...found.files.map(fileOf)),
   ];
 }
 
-function matchesOf({ path, lines }) {
+function fileOf({ path, lines }) {
   const width = Math.max(...lines.map((line) => line.number.length), 0);
-  const text = lines.map((line) => `${line.number.padStart(width)}${line.isContext ? " " : ":"} ${line.text}`);
-  return el("li", {}, filePath(path), lines.length > 0 && output(text.join("\n")));
+  const texts = lines.map(({ number, text, isContext }) => {
+    return `${number.padStart(width)}${isContext ? "-" : ":"} ${text}`;
+  });
+  return el("li", {}, filePath(path), texts.length > 0 && output(texts.join("\n")));
 }
 
 /** Pieces of documents, as searches of vector stores find them. */
 function piecesIn(form) {
-  const list = Array.isArray(form) ? form : [];
-  const isPiece = (each) => textAt(each, "filename", "file", "path") !== undefined && textAt(each, "text", "content") !== undefined;
-  return list.length > 0 && list.every(isPiece) ? list.flatMap((each) => shownPiece(new Reader(each))) : [];
+  const isAll = Array.isArray(form) && form.every((each) => textAt(each, ...NAME) && textAt(each, ...TEXT));
+  return isAll ? form.flatMap((each) => shownPiece(new Reader(each))) : [];
 }
 
 function shownPiece(reader) {
-  const parts = [filePath(reader.text("filename", "file", "path")), output(reader.text("text", "content"))];
+  const parts = [filePath(reader.text(...NAME)), output(reader.text(...TEXT))];
   const rest = reader.rest();
   return [...parts, rest && facts(rest)];
 }
@@ -89,10 +94,10 @@ function countOf(result) {
   const names = result.value ? undefined : linesTold(told(result));
   const text = textual(result.value)?.text ?? names?.join("\n") ?? "";
   const found = matchesIn(text);
-  if (found) return matches(found.files.flatMap(({ lines }) => lines).filter(({ isContext }) => !isContext).length);
+  if (found) return several(matchesOf(found).length, "match");
   if (NOTHING.test(text)) return "nothing found";
   const [, count, noun] = text.match(FOUND) ?? [];
-  if (count !== undefined) return noun.toLowerCase() === "match" ? matches(Number(count)) : counted(Number(count), noun.toLowerCase());
+  if (count !== undefined) return several(Number(count), noun.toLowerCase());
   if (names) return `${number(names.length)} found`;
   const form = told(result);
   if (Array.isArray(form)) return counted(form.length, "result");
@@ -101,6 +106,10 @@ function countOf(result) {
   return text !== "" && counted(linesIn(text), "line");
 }
 
-function matches(count) {
-  return `${number(count)} ${count === 1 ? "match" : "matches"}`;
+function matchesOf({ files }) {
+  return files.flatMap(({ lines }) => lines).filter(({ isContext }) => !isContext);
+}
+
+function several(count, noun) {
+  return noun === "match" && count !== 1 ? `${number(count)} matches` : counted(count, noun);
 }

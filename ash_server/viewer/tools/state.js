@@ -6,8 +6,9 @@ export function stateOf(item, log, openTurn) {
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
   if (result) return outcomeOf(result.payload);
-  if (item.event.turnId === undefined || item.event.turnId === openTurn) return item.call ? "running" : "pending";
-  return "interrupted";
+  const isOpen = item.event.turnId === undefined || item.event.turnId === openTurn;
+  if (!isOpen) return "interrupted";
+  return item.call ? "running" : "pending";
 }
 
 /** What is told where somebody said no: by the providers, in the words that the model is given. */

@@ -19,7 +19,8 @@ export const task = {
 
   outcome({ last }) {
     const calls = at(told(last), ["totalToolUseCount", "toolUses"], Number.isInteger);
-    return [calls !== undefined && counted(calls, "call"), textAt(told(last), "status") === "async_launched" && "in the background"];
+    const isAside = textAt(told(last), "status") === "async_launched";
+    return [calls !== undefined && counted(calls, "call"), isAside && "in the background"];
   },
 
   args(reader) {

@@ -14,7 +14,9 @@ const STATES = {
   cancelled: ["cancelled", "canceled", "skipped", "deleted"],
   open: ["pending", "open", "todo", "notstarted", ""],
 };
-const STATE_OF = new Map(Object.entries(STATES).flatMap(([state, words]) => words.map((word) => [word, state])));
+const STATE_OF = new Map(
+  Object.entries(STATES).flatMap(([state, words]) => words.map((word) => [word, state])),
+);
 const WORDS = { done: "done: ", active: "being done: ", cancelled: "cancelled: ", open: "to do: " };
 
 export const todo = {
@@ -79,9 +81,12 @@ function readItem(item) {
 
 function checklist(list) {
   const items = readItems(list);
-  const shownItems = items.map(({ text, state, status }) =>
-    el("li", { "data-status": state }, el("span", { class: "visually-hidden" }, WORDS[state]), text, status && ` (${status})`),
-  );
   const hasMore = items.some(({ rest }) => !isEmpty(rest));
-  return [el("ol", { class: "todo-list" }, ...shownItems), hasMore && aside("All of the list", list)];
+  const shownItems = el("ol", { class: "todo-list" }, ...items.map(shownItem));
+  return [shownItems, hasMore && aside("All of the list", list)];
+}
+
+function shownItem({ text, state, status }) {
+  const word = el("span", { class: "visually-hidden" }, WORDS[state]);
+  return el("li", { "data-status": state }, word, text, status && ` (${status})`);
 }

@@ -2,7 +2,8 @@
 import { ExactNumber } from "../json-view.js";
 
 export function isObject(value) {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
+  const isNode = typeof value === "object" && value !== null;
+  return isNode && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
 /** What the first of these own keys has, of those that `fits`; else undefined. */
@@ -66,7 +67,8 @@ export class Reader {
   /** What was not asked for, but what says nothing; undefined where there is none. */
   rest() {
     if (!isObject(this.whole)) return isEmpty(this.whole) || this.#taken.has("") ? undefined : this.whole;
-    const left = Object.entries(this.whole).filter(([name, value]) => !this.#taken.has(name) && !isEmpty(value));
+    const isLeft = ([name, value]) => !this.#taken.has(name) && !isEmpty(value);
+    const left = Object.entries(this.whole).filter(isLeft);
     return left.length ? Object.fromEntries(left) : undefined;
   }
 

@@ -10,6 +10,8 @@ import { textAt } from "./values.js";
 
 const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact"];
 
+const CREATED = /\b(?:new file|File created|created file)\b/i;
+
 export const write = {
   gist(args) {
     const path = textAt(args, ...PATH);
@@ -35,7 +37,7 @@ export const write = {
 };
 
 function isNew(result) {
-  return textAt(told(result), "type") === "create" || /\b(?:new file|File created|created file)\b/i.test(textOf(result?.value));
+  return textAt(told(result), "type") === "create" || CREATED.test(textOf(result?.value));
 }
 
 export function linesIn(text) {

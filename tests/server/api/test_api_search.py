@@ -108,7 +108,7 @@ async def test_pages_go_on_where_the_last_one_ended(own_client: AsyncClient) -> 
     seen: list[int] = []
     after: dict[str, str] = {}
     while True:
-        query = {"q": "heron", "in": "everything", "limit": 1, **after}
+        query = {"q": "heron", "in": "everything", "limit": "1", **after}
         page = (await own_client.get("/api/search", params=query)).json()
         seen += [result["sequence"] for result in page["results"]]
         if "nextAfter" not in page:

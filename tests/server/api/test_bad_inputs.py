@@ -499,6 +499,10 @@ OF_SESSIONS = [
     "after=%00",
     "limit=0",
     "type=text",
+    *(f"parentId={value}" for value in ("", "1", "%7B0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60%7D")),
+    *(f"providerSessionId={value}" for value in ("", "%00")),
+    *(f"{name}={value}" for name in ("since", "until") for value in ("", "now", "2026", "%00")),
+    *(f"errors={value}" for value in ("", "1", "True")),
 ]
 ELSEWHERE = [
     ("GET", "/api/sessions/{id}?a=1"),

@@ -14,7 +14,13 @@ from ash_server import board, live
 from ash_server.board import Board
 from ash_server.db.engine import open_pool
 from ash_server.db.messages import append
-from ash_server.db.sessions import create_session, delete_session, get_session, update_session
+from ash_server.db.sessions import (
+    create_session,
+    delete_session,
+    get_session,
+    get_sessions,
+    update_session,
+)
 from ash_server.db.wake import notify
 from ash_server.ingest import new_message
 from ash_server.live import Hub
@@ -159,7 +165,6 @@ async def test_all_are_told_by_one_reading(
         readings.append(ids)
         return await get_sessions(conn, ids)
 
-    get_sessions = board.get_sessions
     monkeypatch.setattr(board, "get_sessions", counted)
     others = [Watcher(watched) for _ in range(50)]
     session_id = (await create_session(connection)).session.id

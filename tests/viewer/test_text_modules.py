@@ -1,0 +1,614 @@
+"""Texts as elements: Markdown, code in colours, what a terminal shows, differences, JSON. All texts are hostile."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from tests.viewer.hostile import EMBEDDED, HANDLERS, SCRIPTS
+
+CALL = """async ([name, told]) => {
+  const text = await import("/text.js");
+  const answers = [];
+  for (const each of JSON.parse(told)) answers.push((await text[name](...each)) ?? null);
+  return JSON.stringify(answers);
+}"""
+
+
+async def answers(page: Page, function: str, calls: Sequence[Sequence[object]]) -> list[Any]:
+    """What a function of text.js answers to each list of arguments."""
+    return list(json.loads(await page.evaluate(CALL, [function, json.dumps(calls)])))
+
+
+async def by_text(page: Page, function: str, texts: Mapping[str, object]) -> dict[str, Any]:
+    return dict(zip(texts, await answers(page, function, [[text] for text in texts]), strict=True))
+
+
+def repeated(part: str, length: int) -> str:
+    return (part * (length // len(part) + 1))[:length]
+
+
+# Markdown
+
+WEB = 'rel="noopener noreferrer nofollow" target="_blank"'
+MARKDOWN = {
+    "": "",
+    "a *b* **c** ~~d~~ `e`": '<p dir="auto">a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>\n',
+    "# א\n\n> b\n\n---": '<h1 dir="auto">א</h1>\n<blockquote>\n<p dir="auto">b</p>\n</blockquote>\n<hr>\n',
+    "3. a\n   - b": ('<ol start="3">\n<li dir="auto">a\n<ul>\n<li dir="auto">b</li>\n</ul>\n</li>\n</ol>\n'),
+    "|a|b|\n|-|-:|\n|1|2|": (
+        '<div class="table" role="region" tabindex="0" aria-label="Table"><table><thead>\n'
+        '<tr>\n<th dir="auto">a</th>\n<th class="align-right" dir="auto">b</th>\n</tr>\n</thead>\n'
+        '<tbody>\n<tr>\n<td dir="auto">1</td>\n<td class="align-right" dir="auto">2</td>\n</tr>\n</tbody>\n'
+        "</table></div>"
+    ),
+    "```Py title\nif a < b:\n```": (
+        '<pre class="code" dir="ltr" tabindex="0" data-language="py">'
+        '<code class="language-py">if a &lt; b:\n</code></pre>\n'
+    ),
+    "    a\n": '<pre class="code" dir="ltr" tabindex="0"><code>a\n</code></pre>\n',
+    '```"><b>\n```': '<pre class="code" dir="ltr" tabindex="0"><code></code></pre>\n',
+    "<b onclick=x>a</b><!-- c -->": '<p dir="auto">&lt;b onclick=x&gt;a&lt;/b&gt;&lt;!-- c --&gt;</p>\n',
+    "see https://a.example/x?y=1.": (
+        f'<p dir="auto">see <a href="https://a.example/x?y=1" {WEB}>https://a.example/x?y=1</a>.</p>\n'
+    ),
+    "a.example b@a.example ftp://a.example //a.example": (
+        '<p dir="auto">a.example b@a.example ftp://a.example //a.example</p>\n'
+    ),
+    '[a](https://a.example "t") [b](mailto:b@a.example)': (
+        f'<p dir="auto"><a href="https://a.example/" title="t" {WEB}>a</a> '
+        f'<a href="mailto:b@a.example" {WEB}>b</a></p>\n'
+    ),
+    "[a](src/a.py:12) [b](#c) [src](src)": (
+        '<p dir="auto"><span class="dead-link">a</span> <span class="link-address">(src/a.py:12)</span> '
+        '<span class="dead-link">b</span> <span class="link-address">(#c)</span> '
+        '<span class="dead-link">src</span></p>\n'
+    ),
+    "[a](javascript:pwn()) [b](JaVaScRiPt&#58;pwn()) <data:text/html,x> [c](//evil.example)": (
+        '<p dir="auto"><span class="dead-link">a</span> <span class="link-address">(javascript:pwn())</span> '
+        '<span class="dead-link">b</span> <span class="link-address">(JaVaScRiPt:pwn())</span> '
+        '<span class="dead-link">data:text/html,x</span> '
+        '<span class="dead-link">c</span> <span class="link-address">(//evil.example)</span></p>\n'
+    ),
+    "![a](https://evil.example/b.png) ![](c.png)": (
+        f'<p dir="auto"><a class="remote-image" href="https://evil.example/b.png" {WEB}>'
+        'a <span class="host">evil.example</span></a> '
+        '<span class="remote-image">image <span class="link-address">(c.png)</span></span></p>\n'
+    ),
+    "[![a](https://b.example/c.svg)](https://d.example)": (
+        f'<p dir="auto"><a href="https://d.example/" {WEB}>'
+        '<span class="remote-image">a <span class="host">b.example</span></span></a></p>\n'
+    ),
+    "![a](data:image/png;base64,AAAA)": (
+        '<p dir="auto"><span class="remote-image">a '
+        '<span class="link-address">(data:image/png;base64,AAAA)</span></span></p>\n'
+    ),
+    "[a]\n\n[a]: https://a.example": f'<p dir="auto"><a href="https://a.example/" {WEB}>a</a></p>\n',
+}
+
+
+async def test_markdown(blank: Page) -> None:
+    assert await by_text(blank, "markdownHtml", MARKDOWN) == MARKDOWN
+
+
+async def test_line_ends_of_prompts(blank: Page) -> None:
+    calls = [["a\nb"], ["a\nb", {"breaks": True}]]
+
+    assert await answers(blank, "markdownHtml", calls) == [
+        '<p dir="auto">a\nb</p>\n',
+        '<p dir="auto">a<br>\nb</p>\n',
+    ]
+
+
+WHOLE = 149_900
+HOSTILE = {
+    "too long": ("a " * 75_001, "plain"),
+    "just not too long": ("a " * 75_000, "markdown"),
+    "stars": ("*" * 100_000, "plain"),
+    "101 backticks": ("a " + "`" * 101, "plain"),
+    "100 backticks": ("a " + "`" * 100, "markdown"),
+    "brackets": ("[" * 50_000, "plain"),
+    "quotes": (">" * 10_000, "plain"),
+    "quotes with blanks": ("> " * 4_000, "plain"),
+    "40 quotes": ("> " * 40 + "a", "plain"),
+    "38 quotes": ("> " * 38 + "a", "markdown"),
+    "lists in one line": ("- " * 4_000 + "a", "plain"),
+    "lists in lists": ("\n".join(f"{'  ' * depth}- a" for depth in range(300)), "plain"),
+    "ordered lists": ("1. " * 4_000 + "a", "plain"),
+    "lists and quotes": ("- > " * 4_000, "plain"),
+    "emphasis that never ends": ("a**" * 20_000, "plain"),
+    "emphasis in emphasis": ("*a **b " * 900 + "b** a*" * 900, "plain"),
+    "links in links": ("[" * 60 + "a" + "](b)" * 60, "markdown"),
+    "open links": ("[a](" * 20_000, "plain"),
+    "a long title": (f'[a](https://b.example "{"c " * 70_000}")', "markdown"),
+    "a title that never ends": (f'[a](https://b.example "{"c " * 70_000}', "markdown"),
+    "a long address": (f"[a](<{'b' * 140_000}>)", "markdown"),
+    "links in one word": ("http://[" * 4_900, "markdown"),
+    "many links": ("http://a " * 9_000, "markdown"),
+    "too many links": ("http://a " * 11_000, "plain"),
+    "paragraphs": ("a\n\n" * 4_900, "markdown"),
+    "too many paragraphs": ("a\n\n" * 5_100, "plain"),
+    "numbers in code": ("1`2`" * 4_900, "markdown"),
+    "references": ("[a]: b\n" * 2_000 + ">" * 30, "markdown"),
+    "a wide table": (f"|{'a|' * 1_500}\n|{'-|' * 1_500}\n|{'b|' * 1_500}\n", "markdown"),
+    "a long table": ("|a|b|\n|-|-|\n" + "|1|2|\n" * 2_400, "markdown"),
+    "rules": ("-" * 140_000, "markdown"),
+    "sharps": ("#" * 140_000, "markdown"),
+    "entities": ("&amp;" * 9_000, "markdown"),
+    "escapes": ("\\a" * 9_000, "markdown"),
+    "backticks of all lengths": ("".join(f"{'`' * length}a" for length in range(1, 100)), "markdown"),
+    "comments": ("<!--" * 2_000, "markdown"),
+    "nothing else than blanks": (" " * 140_000, "markdown"),
+    "half a character": ("\ud800 [a](https://b.example/\udc00)", "markdown"),
+    "a null": ("\0", "markdown"),
+}
+
+
+async def test_no_markdown_holds_up_the_page(blank: Page) -> None:
+    """What would is shown as it was written, to the last character."""
+    found = await answers(blank, "outcome", [[text] for text, _ in HOSTILE.values()])
+
+    assert dict(zip(HOSTILE, found, strict=True)) == {name: outcome for name, (_, outcome) in HOSTILE.items()}
+
+
+PARTS = (
+    "http://a ",
+    "http://[",
+    "https://a.example/(",
+    "1`2` ",
+    "a`",
+    "*a* ",
+    "*a **b ",
+    "a**",
+    "_a",
+    "~~a",
+    "[a](",
+    "[a](<",
+    "![a](",
+    "[a][",
+    "]",
+    "[a]: b\n",
+    "a\n\n",
+    "- a\n",
+    "> a\n",
+    "|a",
+    "<a ",
+    "<!--",
+    "&#1;",
+    "\\",
+    '[a](b "',
+)
+
+
+async def test_work_grows_with_the_length(blank: Page) -> None:
+    """Four times the text takes about four times as long, where the square would take sixteen."""
+    found = dict(zip(PARTS, await answers(blank, "growth", [[part] for part in PARTS]), strict=True))
+
+    assert {part: growth for part, growth in found.items() if growth > 11} == {}
+
+
+@pytest.mark.parametrize("way", ["markdown", "ansi", "json", "lineDiff", "unified", "highlight"])
+async def test_nothing_hostile_gets_through(blank: Page, way: str) -> None:
+    """The fixture hears of each request, dialog and refusal of the policy; here is nothing that could make one."""
+    texts = [*SCRIPTS, *HANDLERS, *EMBEDDED, *PARTS, *MARKDOWN]
+
+    assert await answers(blank, "strange", [[way, text] for text in texts]) == [[] for _ in texts]
+
+
+# Code in colours
+
+CODE = {
+    "py": "def f(x):\n    return '<b>' # c\n",
+    "ts": "const a: string = `x ${1 + `${b}`}`;\n",
+    "sh": 'for f in *.py; do echo "$f"; done\n',
+    "html": "<p class='a'>b</p><script>let a = 1;</script>\n",
+    "json": '{"a": [1, true]}',
+    "toml": '[a]\nb = "c"\n',
+    "dockerfile": "FROM a\nRUN b\n",
+    "rs": "fn a<'b>(c: &'b str) -> u8 { 1 }\n",
+    "c": "int main(void) { return 0; }\n",
+    "diff": "@@ -1 +1 @@\n-a\n+b\n",
+    "SQL": "select 1 from a where b = 'c';\n",
+    "yml": "a: 1\n",
+    "kt": "fun a() = 1\n",
+    "php": "<?php echo 1; ?>\n",
+    "rb": "def a\n  1\nend\n",
+    "go": "func a() {}\n",
+    "java": "class A {}\n",
+    "css": "a { color: red }\n",
+    "md": "# a\n\n*b*\n",
+    "js": "let a = 1;\n",
+}
+
+
+async def test_code_in_colours(blank: Page) -> None:
+    found = await answers(blank, "isHighlighted", [[code, language] for language, code in CODE.items()])
+
+    assert dict(zip(CODE, found, strict=True)) == dict.fromkeys(CODE, True)
+    assert await answers(blank, "highlighted", [["def f():\n  '<b>'", "py"]]) == [
+        '<span class="hljs-keyword">def</span> <span class="hljs-title function_">f</span>():\n'
+        "  <span class=\"hljs-string\">'&lt;b&gt;'</span>"
+    ]
+
+
+TOO_MUCH = {
+    "an unknown language": ("a", "brainfuck"),
+    "no language": ("a", None),
+    "a name of every object": ("a", "constructor"),
+    "too long": ("ab " * 300 + ("ab " * 300 + "\n") * 60, "py"),
+    "too long for its grammar": ('a = "b"\n' * 799 + "a" * 4_000, "toml"),
+    "too many lines": ("a\n" * 800, "py"),
+    "too long a line": ("a " * 501, "py"),
+    "too long a word": ("a" * 101, "py"),
+}
+
+
+async def test_too_much_stays_as_it_is(blank: Page) -> None:
+    found = await answers(blank, "highlighted", list(TOO_MUCH.values()))
+
+    assert dict(zip(TOO_MUCH, found, strict=True)) == dict.fromkeys(TOO_MUCH)
+    assert await answers(blank, "isHighlighted", [["1\n" * 799, "py"], ["1 " * 500, "py"]]) == [True, True]
+
+
+async def test_colours_within_colours_have_an_end(blank: Page) -> None:
+    assert await answers(blank, "highlightDepth", [["`${" * 300, "js"]]) == [40]
+
+
+LANGUAGES = {
+    "src/a.PY": "python",
+    "a\\b.tsx": "typescript",
+    "Dockerfile": "dockerfile",
+    "x/Dockerfile.dev": "dockerfile",
+    ".bashrc": "bash",
+    "a.tar.yml": "yaml",
+    "pyproject.toml": "ini",
+    "go.sum": None,
+    "README": None,
+    "": None,
+    "constructor": None,
+}
+
+
+async def test_language_of_a_file(blank: Page) -> None:
+    assert await by_text(blank, "languageOf", LANGUAGES) == LANGUAGES
+
+
+# Terminals
+
+ANSI = {
+    "a <b>": "a &lt;b&gt;",
+    "\x1b[31ma\x1b[0mb\x1b[1;92mc\x1b[22md\x1b[me": (
+        '<span class="ansi-fg-1">a</span>b<span class="ansi-bold ansi-fg-10">c</span>'
+        '<span class="ansi-fg-10">d</span>e'
+    ),
+    "\x1b[2;3;4;9ma\x1b[22;23;24;29mb": '<span class="ansi-dim ansi-italic ansi-strike ansi-underline">a</span>b',
+    "\x1b[7ma\x1b[31mb\x1b[44mc\x1b[27md\x1b[39;49me": (
+        '<span class="ansi-inverse">a</span><span class="ansi-inverse ansi-bg-1">b</span>'
+        '<span class="ansi-inverse ansi-fg-4 ansi-bg-1">c</span><span class="ansi-fg-1 ansi-bg-4">d</span>e'
+    ),
+    "\x1b[38;5;9ma\x1b[38;5;208mb\x1b[48;5;240mc\x1b[38;5;300md": (
+        '<span class="ansi-fg-9">a</span><span class="ansi-fg-11">b</span>'
+        '<span class="ansi-fg-11 ansi-bg-8">c</span><span class="ansi-bg-8">d</span>'
+    ),
+    "\x1b[38;2;10;200;10ma\x1b[38:2::250:0:0mb\x1b[38:5:4;1mc\x1b[4:3md\x1b[4:0me": (
+        '<span class="ansi-fg-2">a</span><span class="ansi-fg-9">b</span><span class="ansi-bold ansi-fg-4">c</span>'
+        '<span class="ansi-bold ansi-underline ansi-fg-4">d</span><span class="ansi-bold ansi-fg-4">e</span>'
+    ),
+    "\x1b[31ma\nb\x1b[m": '<span class="ansi-fg-1">a\nb</span>',
+    "10%\r50%\r100%\ndone": "100%\ndone",
+    "abc\rx\n": "xbc\n",
+    "abc\x1b[2K\rx": "x",
+    "abc\rx\x1b[K": "x",
+    "a\r\nb\r\r\n": "a\nb\n",
+    "ab\b\bc\x1b[31md\x1b[m!": 'c<span class="ansi-fg-1">d</span>!',
+    "a\x1b[3Cb\x1b[2Dc\x1b[1Gd": "d  cb",
+    "日\bb": "b",
+    "\x1b[?25la\x1b[>4;2mb\x1b[2;5Hc\x1b(Bd\x1b7e\x1b=f": "abcdef",
+    "\x1b]0;title\x07a\x1b]8;;https://b.example\x1b\\c\x1b]8;;\x1b\\\x1bPq\x1b\\d": "acd",
+    "\x1b]0;no end\na\x1b": "␛]0;no end\na␛",
+    "\x1b[" + "1;" * 60 + "ma": "␛[" + "1;" * 60 + "ma",
+    "\0\x01\x07\x0b\x7f\x85\t": "␀␁␇␋␡&lt;U+0085&gt;\t",
+}
+
+
+async def test_what_a_terminal_shows(blank: Page) -> None:
+    assert await by_text(blank, "ansiHtml", ANSI) == ANSI
+
+
+OF_A_MEGABYTE = {
+    "\x1b": [1_000_000, "␛" * 40],
+    "\x1b[": [1_000_000, "␛[" * 20],
+    "\x1b]": [1_000_000, "␛]" * 20],
+    "\x1b[0": [999_999, ("␛[0" * 14)[:40]],
+    "\x1b[999C|\n": [350_000, " " * 40],
+    "a\r": [1, "a"],
+    "\b": [0, ""],
+    "a\x1b[K": [250_000, "a" * 40],
+}
+
+
+async def test_no_output_holds_up_the_page(blank: Page) -> None:
+    texts = [part * (1_000_000 // len(part)) for part in OF_A_MEGABYTE]
+    found = await answers(blank, "ansiText", [[text] for text in texts])
+
+    assert dict(zip(OF_A_MEGABYTE, found, strict=True)) == OF_A_MEGABYTE
+    assert await answers(blank, "ansiSpans", [["\x1b[31ma\x1b[32mb" * 20_000]]) == [[5_000, 40_000]]
+
+
+# Differences
+
+TEN = "".join(f"line {number}\n" for number in range(1, 11))
+
+LINE_DIFFS: dict[str, tuple[tuple[Any, ...], list[str]]] = {
+    "words": (
+        ("a\nfoo(bar, 1)\nz", "a\nfoo(baz, 1)\nz", {"path": "x.py", "start": 10}),
+        ["x.py: +1 −1", "10/10 a", "11−foo({bar}, 1)", "11+foo({baz}, 1)", "12/12 z"],
+    ),
+    "three lines around": (
+        (TEN, TEN.replace("5\n", "five\n"), {"start": 1}),
+        [
+            "1/1 line 1",
+            "2/2 line 2",
+            "3/3 line 3",
+            "4/4 line 4",
+            "5−line {5}",
+            "5+line {five}",
+            "6/6 line 6",
+            "7/7 line 7",
+            "8/8 line 8",
+            "(… 2 unchanged lines)",
+        ],
+    ),
+    "nothing alike": (("one two", "three four"), ["−one two", "+three four"]),
+    "a line more": (("a\nb", "a\nnew\nb"), [" a", "+new", " b"]),
+    "a new file": ((None, "a\n\nb\n", {"start": 1}), ["1+a", "2+", "3+b"]),
+    "a deleted file": (("a\n", ""), ["−a"]),
+    "the same": (("a\n", "a\n"), [" a", "(No line differs.)"]),
+    "the last line's end": (
+        ("a\n", "a"),
+        [" a", "(No line differs.)", "(The last line no longer ends with a line break.)"],
+    ),
+    "line ends": (("a\r\nb\r\n", "a\nb\n"), ["−a{␍}", "−b{␍}", "+a", "+b"]),
+    "line ends of another system": (("a\r\nb\r\n", "a\r\nc\r\n"), [" a", "−b", "+c"]),
+    "control characters": (("a", "a\x1b[31m"), ["−a", "+a\N{SYMBOL FOR ESCAPE}[31m"]),
+    "markup": (("<b>a</b>", "<b>c</b>"), ["−<b>{a}</b>", "+<b>{c}</b>"]),
+    "a moved word": (
+        ("the quick brown fox", "the brown quick fox"),
+        ["−the {quick }brown fox", "+the brown {quick }fox"],
+    ),
+    "too much": (
+        ("\n".join(f"a{n}" for n in range(600)), "\n".join(f"b{n}" for n in range(600))),
+        [
+            "(Too many lines differ to compare them one by one: first what was there, then what is there now.)",
+            *(f"−a{n}" for n in range(600)),
+            *(f"+b{n}" for n in range(600)),
+        ],
+    ),
+}
+
+
+async def test_line_diffs(blank: Page) -> None:
+    found = await answers(blank, "lineDiffRows", [call for call, _ in LINE_DIFFS.values()])
+
+    assert dict(zip(LINE_DIFFS, found, strict=True)) == {name: rows for name, (_, rows) in LINE_DIFFS.items()}
+
+
+async def test_counts(blank: Page) -> None:
+    calls = [["a\nb\n", "a\nc\nd\n"], [None, "a"], ["", ""], ["a\n" * 5_000, "b\n" * 3]]
+
+    assert await answers(blank, "counts", calls) == [
+        {"added": 2, "removed": 1},
+        {"added": 1, "removed": 0},
+        {"added": 0, "removed": 0},
+        {"added": 3, "removed": 5_000},
+    ]
+
+
+async def test_any_two_texts(blank: Page) -> None:
+    """What is kept and gone is the one text, what is kept and new the other."""
+    found = await answers(blank, "randomDiffs", [[seed] for seed in range(300)])
+
+    assert {seed: each for seed, each in enumerate(found) if each != [True, True, True]} == {}
+
+
+async def test_gaps_open_and_more_is_shown(blank: Page) -> None:
+    many = "\n".join(map(str, range(5_000)))
+
+    assert (
+        await answers(blank, "wholeDiff", [[many, many + "\nend"], [many, ""], ["", many]])
+        == [[True, True]] * 3
+    )
+
+
+PATCHES: dict[str, tuple[str, list[str]]] = {
+    "of git": (
+        "diff --git a/x.py b/x.py\nindex 1..2 100644\n--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@ def f():\n"
+        " a\n-one bird\n+two bird\n c\n\\ No newline at end of file\n@@ -30 +30,2 @@\n-x\n+y\n+--- z\n"
+        "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+hi\n",
+        [
+            "x.py: +3 −2",
+            "(index 1..2 100644)",
+            "(… def f():)",
+            "1/1 a",
+            "2−{one} bird",
+            "2+{two} bird",
+            "3/3 c",
+            "(\\ No newline at end of file)",
+            "(…)",
+            "30−x",
+            "30+y",
+            "31+--- z",
+            "n: +1 −0",
+            "(new file mode 100644)",
+            "(New file)",
+            "1+hi",
+        ],
+    ),
+    "of diff": (
+        "--- a.txt\t2025-01-01\n+++ a.txt\t2025-01-02\n@@ -1 +1 @@\n-a\n+b\n"
+        "--- c.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-c\n",
+        ["a.txt: +1 −1", "1−a", "1+b", "c.txt: +0 −1", "(Deleted file)", "1−c"],
+    ),
+    "an envelope": (
+        "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/b.py\n@@ class X\n kept\n-old\n+new\n@@\n+end\n"
+        "*** End of File\n*** Add File: b.txt\n+one\n+\n+--- two\n*** Delete File: c\n*** End Patch\n",
+        [
+            "src/a.py: +2 −1",
+            "(Move to: src/b.py)",
+            "(… class X)",
+            " kept",
+            "−old",
+            "+new",
+            "(…)",
+            "+end",
+            "b.txt: +3 −0",
+            "(New file)",
+            "+one",
+            "+",
+            "+--- two",
+            "c: +0 −0",
+            "(Deleted file)",
+        ],
+    ),
+    "a hunk alone": ("@@ -5,2 +5,2 @@\n a\n-b\n+c\n", ["5/5 a", "6−b", "6+c"]),
+    "wrong numbers": (
+        "@@ -1,9 +1,1 @@\n a\n-b\n+c\n+d\ndiff --git a/e b/e\n",
+        ["1/1 a", "2−b", "2+c", "3+d", "e: +0 −0"],
+    ),
+    "something else": ("a\n\nb", ["(a)", "(b)"]),
+    "line ends of another system": (
+        "--- a\r\n+++ a\r\n@@ -1 +1 @@\r\n-b\r\n+c\r\n",
+        ["a: +1 −1", "1−b", "1+c"],
+    ),
+    "nothing": ("", []),
+}
+
+
+async def test_patches(blank: Page) -> None:
+    found = await answers(blank, "unifiedRows", [[patch] for patch, _ in PATCHES.values()])
+
+    assert dict(zip(PATCHES, found, strict=True)) == {name: rows for name, (_, rows) in PATCHES.items()}
+
+
+async def test_hunks(blank: Page) -> None:
+    hunks = [
+        {"oldStart": 5, "newStart": 5, "lines": [" a", "-b", "+c"]},
+        {"oldStart": 50, "newStart": 50, "lines": ["-d"]},
+    ]
+
+    assert await answers(blank, "hunkRows", [[hunks, {"path": "p"}]]) == [
+        ["p: +1 −2", "5/5 a", "6−b", "6+c", "(…)", "50−d"]
+    ]
+    assert await answers(blank, "unifiedRows", [["@@ -1 +1 @@\n-a\n", {"path": "q"}]]) == [
+        ["q: +0 −1", "1−a"]
+    ]
+
+
+# JSON
+
+NUMBERS = {
+    "9007199254740991": ["Number", "9007199254740991", True, 9007199254740991],
+    "9007199254740993": ["ExactNumber", "9007199254740993", True, 9007199254740992],
+    "-12345678901234567890123": ["ExactNumber", "-12345678901234567890123", False, -1.2345678901234568e22],
+    "1e400": ["ExactNumber", "1e400", True, None],
+    "0.30000000000000004": ["Number", "0.30000000000000004", False, 0.30000000000000004],
+    "1.50": ["Number", "1.5", False, 1.5],
+    "12345678901234567890e-3": ["Number", "12345678901234568", True, 12345678901234567.89],
+}
+
+
+async def test_whole_numbers_stay_exact(blank: Page) -> None:
+    found = await answers(blank, "jsonKinds", [[number] for number in NUMBERS])
+    texts = [
+        '{"a":[9007199254740993,{"b":-1e400}],"c":"9007199254740993"}',
+        '{"__proto__":12345678901234567}',
+    ]
+
+    assert {number: each[0] for number, each in zip(NUMBERS, found, strict=True)} == NUMBERS
+    assert await answers(blank, "jsonAgain", [[text] for text in texts]) == texts
+
+
+JSON = {
+    '"a<b>\\u0007"': '<div class="json-leaf"><span class="json-string" dir="auto">"a&lt;b&gt;␇"</span></div>',
+    "9007199254740993": '<div class="json-leaf"><span class="json-number">9007199254740993</span></div>',
+    '{"a": [null, true], "b": {}}': (
+        '<details class="json-node" open=""><summary><span class="json-gist">{a, b}</span></summary>'
+        '<details class="json-node" open=""><summary><span class="json-key" dir="auto">a</span>: '
+        '<span class="json-gist">2 items</span></summary>'
+        '<div class="json-leaf"><span class="json-key" dir="auto">0</span>: <span class="json-null">null</span></div>'
+        '<div class="json-leaf"><span class="json-key" dir="auto">1</span>: '
+        '<span class="json-boolean">true</span></div></details>'
+        '<div class="json-leaf"><span class="json-key" dir="auto">b</span>: <span class="json-object">{}</span></div>'
+        "</details>"
+    ),
+}
+
+
+async def test_json(blank: Page) -> None:
+    wrapped = {source: f'<div class="json" dir="ltr">{shown}</div>' for source, shown in JSON.items()}
+
+    assert await by_text(blank, "jsonHtml", wrapped) == wrapped
+
+
+async def test_json_is_filled_when_it_is_opened(blank: Page) -> None:
+    inner = [{"type": "text", "text": '{"deep": ["end"]}'}]
+    source = json.dumps({"content": inner, "list": list(range(50))})
+
+    assert await answers(blank, "jsonElements", [[source]]) == [11]
+    assert await answers(blank, "jsonText", [[source]]) == [
+        "\n".join(
+            [
+                "{content, list}",
+                "content: 1 item",
+                "0: {type, text}",
+                'type: "text"',
+                'text: "{"deep": ["end"]}"',
+                "parsed",
+                "{deep}",
+                "deep: 1 item",
+                '0: "end"',
+                "list: 50 items",
+                *(f"{number}: {number}" for number in range(50)),
+            ]
+        )
+    ]
+
+
+WIDE_AND_DEEP = {
+    "many entries": (list(range(100_000)), 604),
+    "a deep list": ("[" * 100_000 + "]" * 100_000, 5),
+    "a long string": ("a" * 10_000, 3),
+}
+
+
+async def test_no_json_holds_up_the_page(blank: Page) -> None:
+    calls = [[json.dumps(value)] for value, _ in WIDE_AND_DEEP.values()]
+    found = await answers(blank, "jsonElements", calls)
+
+    assert dict(zip(WIDE_AND_DEEP, found, strict=True)) == {
+        name: size for name, (_, size) in WIDE_AND_DEEP.items()
+    }
+
+
+async def test_more_is_shown_on_demand(blank: Page) -> None:
+    await answers(blank, "show", [[json.dumps(list(range(450)))]])
+    counted = []
+    while more := await blank.query_selector(".json-more"):
+        counted.append(await more.inner_text())
+        await more.click()
+
+    assert counted == ["… 250 more", "… 50 more"]
+    assert await blank.locator(".json-leaf").count() == 450
+
+
+async def test_what_is_very_large_can_be_saved(blank: Page) -> None:
+    value = {"a": "b" * 2_000_001}
+    await answers(blank, "show", [[json.dumps(value)]])
+    async with blank.expect_download() as coming:
+        await blank.click(".json-save")
+    saved = await (await coming.value).path()
+
+    assert await blank.inner_text(".json pre") == '{\n "a": "' + "b" * 3_991 + " …"
+    assert json.loads(saved.read_text()) == value
