@@ -9,7 +9,7 @@ from typing import NamedTuple
 import psycopg
 
 import benchmarks
-from benchmarks import appending, following, http, importing, listing, parsing, reading, report
+from benchmarks import appending, following, http, importing, listing, parsing, reading, report, viewer
 from benchmarks.database import database
 from benchmarks.samples import Samples, load
 from benchmarks.table import Details, Row
@@ -47,6 +47,10 @@ def _following(_samples: Samples, url: str, smoke: bool) -> Found:
     return asyncio.run(following.measure(url, following.SMOKE if smoke else following.FULL)), []
 
 
+def _viewer(_samples: Samples, url: str, smoke: bool) -> Found:
+    return asyncio.run(viewer.measure(url, viewer.SMOKE if smoke else viewer.FULL)), []
+
+
 def _importing(samples: Samples, url: str, smoke: bool) -> Found:
     return asyncio.run(importing.measure(url, samples, importing.SMOKE if smoke else importing.FULL)), []
 
@@ -58,6 +62,7 @@ _BENCHES = (
     Bench(frozenset({"P6"}), _appending),
     Bench(frozenset({"P7", "P8"}), _listing),
     Bench(frozenset({"P9"}), _following),
+    Bench(frozenset({"P11"}), _viewer),
     Bench(frozenset({"P12"}), _importing),
 )
 _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sorted(bench.goals)}

@@ -126,7 +126,7 @@ async def _hear(hub: Hub, session_id: UUID) -> AsyncIterator[Heard]:
 @asynccontextmanager
 async def _through_server(url: str) -> AsyncIterator[tuple[Post, Follow]]:
     """In a process of its own; this one posts to it, and is all of its followers."""
-    with _server(url) as (host, port):
+    with serving(url) as (host, port):
         path = f"/api/sessions/{await _new_session(url)}/events"
         async with AsyncExitStack() as stack:
             conversation = await stack.enter_async_context(_connection(host, port))
@@ -174,7 +174,8 @@ async def _ask(connection: Connection, asked: str, host: str, head: str, body: b
 
 
 @contextmanager
-def _server(url: str) -> Iterator[tuple[str, int]]:
+def serving(url: str) -> Iterator[tuple[str, int]]:
+    """A server of this database, in a process of its own: its host and port."""
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as home:
         environment = {**os.environ, "ASH_HOME": home, "ASH_DATABASE_URL": url}
         command = [str(_COMMAND), "serve", "--port", "0"]

@@ -16,7 +16,7 @@ once, beginning with another one each time, after a first round that does not co
 before each run and left on while it lasts. P1 to P5 compare the best rounds, since noise can only add to work that
 waits for nothing; P6 to P8 and P12, which wait for a disk, give the median of the rounds' ratios. Ratios are speeds
 (2x is twice as fast) but for P7 and P8, where they are times (2x takes twice as long). Absolute times would say more
-about the machine than about Ash, and are left out, but for P9, whose goal is one.
+about the machine than about Ash, and are left out, but for P9 and P11, whose goals are some.
 
 - P1 to P3: the same bytes, one message after the other, against `orjson.loads`, which builds everything and types
   nothing. The mix is the user and assistant lines of Claude Code sessions in their natural proportion.
@@ -33,6 +33,11 @@ about the machine than about Ash, and are left out, but for P9, whose goal is on
 - P7: against `COPY` of the same columns in order, read without asyncio.
 - P9: from before an event is appended until a follower has it. The process that measures is also the writer and all
   of the followers; through a server, they are connections to it.
+- P11: in Chromium, on a session made of the sample sessions of `ash demo`, over and over with new ids, from a server of
+  its own. The first screen is there when events have been painted in the window, from the start of the navigation; all
+  of it, when the last page has been laid out, from the press of the button. The plain page asks the same server for
+  the same events and puts what each says into one `<div>` as a text. What moves is looked for in every frame, at what
+  stands first on the screen, while more comes behind it or ahead of it. Medians of the rounds.
 - P12: lines of the mix, which are read, typed and stored with their events, against the lines alone. To derive events
   anew is to read every message and to write its events behind those that there are."""
 

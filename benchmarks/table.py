@@ -69,7 +69,6 @@ def _result(row: Row) -> str:
         return "not measured"
     if row.floor is None:
         return ""
-    beyond = row.ratio / row.floor - 1
-    if beyond < 0 if row.bound == ">=" else beyond > 0:
-        return f"missed by {abs(beyond):.1%}"
+    if row.ratio < row.floor if row.bound == ">=" else row.ratio > row.floor:
+        return f"missed by {abs(row.ratio / row.floor - 1):.1%}" if row.floor else "missed"
     return "aim met" if row.aim and row.ratio >= row.aim else "met"

@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -169,7 +168,7 @@ async def _find_one(conn: AsyncConnection, name: str) -> Session:
 def _redirect(request: AnyRequest, path: str) -> Response[bytes]:
     query = request.scope["query_string"].decode("latin-1")
     headers = {
-        "Location": quote(path) + (f"?{query}" if query else ""),
+        "Location": path + (f"?{query}" if query else ""),
         "Content-Security-Policy": PAGE_POLICY,
     }
     return Response(b"", status_code=307, media_type=HTML, headers=headers)

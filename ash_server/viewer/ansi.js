@@ -3,15 +3,18 @@ import { el } from "./dom.js";
 const MOST_SPANS = 5_000; // from there on the text goes on without its colours
 const MOST_BLANKS = 100_000; // that a cursor may leave behind where nothing was written
 
-// What a terminal is told: CSI, strings (OSC, DCS …) that end in their line, charsets, and the few short ones.
-// No part of it can be read in two ways, and none goes past the next escape: any text is read once.
-const SEQUENCE =
-  /\x1b(?:\[([0-?]{0,100})[ -/]{0,9}([@-~])|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])|\r{0,2}\n|[\r\b]/g;
+// What a terminal is told: CSI, strings (OSC, DCS …) that end in their line, charsets, a few short ones; and
+// line ends. No part of it can be read in two ways, and none goes past the next escape: any text is read once.
+const CSI = /\x1b\[([0-?]{0,100})[ -/]{0,9}([@-~])/;
+const OTHERS = /\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
+const SEQUENCE = new RegExp(`${CSI.source}|${OTHERS.source}|\\r{0,2}\\n|[\\r\\x08]`, "g");
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 const PRIVATE = /^[<=>?]/;
 const BLANK = [" ", ""];
 
-const ATTRIBUTES = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike", 21: "underline" };
+const ATTRIBUTES = {
+  1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike", 21: "underline",
+};
 const ENDINGS = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
 const PLACES = { 3: "fg", 4: "bg", 9: "fg", 10: "bg" }; // by the tens of a colour's code
 const BRIGHT = { 9: 8, 10: 8 };
@@ -22,8 +25,8 @@ export function visible(text) {
 }
 
 /**
- * What a terminal would show: colours as classes, and of a line that was written over the last state. What else a
- * terminal is told is left out; any other control character is shown as a symbol.
+ * What a terminal would show: colours as classes, and of a line that was written over the last state. What
+ * else a terminal is told is left out; any other control character is shown as a symbol.
  */
 export function ansi(text) {
   const screen = new Screen();
@@ -54,7 +57,7 @@ function act(screen, [sequence, parameters, command]) {
   if (!PRIVATE.test(parameters)) ACTIONS[name]?.(screen, parameters);
 }
 
-/** One line at a time: as runs of text while it is only added to, as single characters once the cursor moves. */
+/** One line at a time: as runs of text while it is only added to, as characters once the cursor moves. */
 class Screen {
   #style = {};
   #classes = "";
@@ -117,7 +120,8 @@ class Screen {
 
   #separate() {
     if (this.#cells !== null) return;
-    this.#cells = this.#line.flatMap(([text, classes]) => Array.from(text, (character) => [character, classes]));
+    const cells = ([text, classes]) => Array.from(text, (character) => [character, classes]);
+    this.#cells = this.#line.flatMap(cells);
     this.#column = this.#cells.length;
   }
 
@@ -146,7 +150,8 @@ function restyled(style, parameters) {
 
 function withCode(style, code, details, following) {
   if (code === 0) return {};
-  if (code === 38 || code === 48) return { ...style, [PLACES[Math.floor(code / 10)]]: anyColour(details, following) };
+  if (code === 38) return { ...style, fg: anyColour(details, following) };
+  if (code === 48) return { ...style, bg: anyColour(details, following) };
   if (code === 4 && details[0] === "0") return without(style, ENDINGS[24]);
   if (code in ATTRIBUTES) return { ...style, [ATTRIBUTES[code]]: true };
   if (code in ENDINGS) return without(style, ENDINGS[code]);
@@ -166,7 +171,8 @@ function without(style, names) {
 
 /** 38 and 48 tell more: `5;n` or `2;r;g;b`, behind them or, with colons, within. */
 function anyColour(details, following) {
-  const taken = details.length ? details : following.splice(0, following[0]?.[0] === "5" ? 2 : 4).map(([code]) => code);
+  const length = following[0]?.[0] === "5" ? 2 : 4;
+  const taken = details.length ? details : following.splice(0, length).map(([code]) => code);
   const [kind, ...values] = taken.map(Number);
   if (kind === 5) return ofPalette(values[0]);
   return kind === 2 && values.length >= 3 ? nearest(values.slice(-3)) : undefined;
@@ -177,7 +183,8 @@ function ofPalette(number) {
   if (number < 16) return number;
   if (number > 231) return nearest(Array(3).fill(8 + (number - 232) * 10));
   const steps = number - 16;
-  return nearest([Math.floor(steps / 36), Math.floor(steps / 6) % 6, steps % 6].map((step) => step && 55 + step * 40));
+  const rgb = [Math.floor(steps / 36), Math.floor(steps / 6) % 6, steps % 6];
+  return nearest(rgb.map((step) => step && 55 + step * 40));
 }
 
 /** Of the 16 colours the one with this hue, or the grey. The theme decides how each of them looks. */

@@ -15,7 +15,7 @@ const WORD = /[\p{L}\p{N}_]+|\s|[^\p{L}\p{N}_\s]/gu;
 const SIGNS = { added: "+", removed: "−" };
 const MARKS = { added: "ins", removed: "del" };
 
-// A row is {kind: "kept" | "added" | "removed" | "note", text, old, fresh}: the last two are numbers of lines.
+// A row is {kind: "kept" | "added" | "removed" | "note", text, old, fresh}; the last two number the lines.
 
 /** How many lines are new and how many are gone: `{added, removed}`. */
 export function counts(before, after) {
@@ -23,8 +23,8 @@ export function counts(before, after) {
 }
 
 /**
- * Two texts line by line, the words that differ marked within them. `path` gives it a heading; `start` is the number
- * of the first line in its file, where it is known.
+ * Two texts line by line, the words that differ marked within them. `path` gives it a heading; `start` is the
+ * number of the first line in its file, where it is known.
  */
 export function lineDiff(before, after, { path, start } = {}) {
   const rows = numbered(compared(linesOf(before), linesOf(after)), start);
@@ -111,9 +111,10 @@ function rowsOfChanges(changes, old, fresh) {
   });
 }
 
+const TOO_MANY = "Too many lines differ to compare them one by one: first what was there, then what is now.";
+
 function whole(old, fresh) {
-  const why = note("Too many lines differ to compare them one by one: first what was there, then what is there now.");
-  return [why, ...rowsOf("removed", old), ...rowsOf("added", fresh)];
+  return [note(TOO_MANY), ...rowsOf("removed", old), ...rowsOf("added", fresh)];
 }
 
 function rowsOf(kind, lines) {
@@ -172,8 +173,9 @@ function markWords(old, fresh, most) {
 /** What is equal by chance, a blank or a comma between two changes, counts as changed on both sides. */
 function withoutCrumbs(changes) {
   return changes.flatMap((change, place) => {
+    const isKept = !change.added && !change.removed;
     const isBetween = place > 0 && place < changes.length - 1;
-    const isCrumb = !change.added && !change.removed && isBetween && !/[\p{L}\p{N}_\n]/u.test(change.value.join(""));
+    const isCrumb = isKept && isBetween && !/[\p{L}\p{N}_\n]/u.test(change.value.join(""));
     return isCrumb ? [{ ...change, removed: true }, { ...change, added: true }] : [change];
   });
 }
@@ -219,8 +221,8 @@ function figure({ path, rows: read }) {
 
 /** Where all lines end with CR LF, the CR says nothing; else it is a difference, and is seen. */
 function withoutReturns(rows) {
-  const isWindows = rows.every(({ kind, text }) => kind === "note" || text.endsWith("\r"));
-  return isWindows ? rows.map((row) => (row.kind === "note" ? row : { ...row, text: row.text.slice(0, -1) })) : rows;
+  if (!rows.every(({ kind, text }) => kind === "note" || text.endsWith("\r"))) return rows;
+  return rows.map((row) => (row.kind === "note" ? row : { ...row, text: row.text.slice(0, -1) }));
 }
 
 /** What is far from any change becomes a gap: a list of rows in the place of them. */
@@ -246,7 +248,8 @@ function shownRows(items) {
 function shown(items, show, noun) {
   const nodes = items.slice(0, MOST_SHOWN).map(show);
   const rest = items.slice(MOST_SHOWN);
-  return rest.length ? [...nodes, expander(counted(rest.length, noun), () => shown(rest, show, noun))] : nodes;
+  if (!rest.length) return nodes;
+  return [...nodes, expander(counted(rest.length, noun), () => shown(rest, show, noun))];
 }
 
 function gap(rows) {
@@ -263,7 +266,8 @@ function expander(label, make) {
 }
 
 function line({ kind, text, parts, old, fresh }) {
-  const sign = SIGNS[kind] && el("span", { class: "diff-sign", role: "img", "aria-label": kind }, SIGNS[kind]);
+  const attributes = { class: "diff-sign", role: "img", "aria-label": kind };
+  const sign = SIGNS[kind] && el("span", attributes, SIGNS[kind]);
   const words = (parts ?? [[text, false]]).map(([part, isMarked]) =>
     isMarked ? el(MARKS[kind], {}, visible(part)) : visible(part),
   );

@@ -23,15 +23,15 @@ import { default as yaml } from "./vendor/highlightjs-11.12.0/languages/yaml.min
 
 // Grammars are searches, and some texts make them search for long: what is beyond this stays without colours.
 const LONGEST = 50_000;
-const LONGEST_OF = { ini: 10_000, ruby: 30_000, rust: 30_000 }; // whose work grows with the square of the length
+const LONGEST_OF = { ini: 10_000, ruby: 30_000, rust: 30_000 }; // whose work grows with the square of it
 const LONGEST_LINE = 1_000;
 const LONGEST_WORD = /\w{101}/;
 const MOST_LINES = 800;
 const DEEPEST = 40; // colours within colours
 
 const GRAMMARS = {
-  bash, cpp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, markdown, php, python, ruby, rust, sql,
-  typescript, xml, yaml,
+  bash, cpp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, markdown, php, python, ruby,
+  rust, sql, typescript, xml, yaml,
 };
 
 /** Other names: of languages, as fences have them, and of files, by their ending or their whole name. */
@@ -71,7 +71,8 @@ class Elements {
 
   openNode(scope) {
     const last = this.#open.at(-1);
-    this.#open.push(last.appendChild(el("span", { class: classOf(scope) })));
+    if (this.#open.length > DEEPEST) this.#open.push(last);
+    else this.#open.push(last.appendChild(el("span", { class: classOf(scope) })));
   }
 
   closeNode() {
@@ -117,7 +118,8 @@ function isTooMuch(code, longest) {
 /** The language of a file by its name, or null. */
 export function languageOf(path) {
   const name = path.split(/[\\/]/).at(-1).toLowerCase();
-  return ALIASES.get(/^(?:docker|container)file\b/.test(name) ? "dockerfile" : name.split(".").at(-1)) ?? null;
+  const ending = /^(?:docker|container)file\b/.test(name) ? "dockerfile" : name.split(".").at(-1);
+  return ALIASES.get(ending) ?? null;
 }
 
 function classOf(scope) {

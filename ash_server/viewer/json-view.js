@@ -10,7 +10,8 @@ const FEW = 40; // entries of a tree that is open from the start
 const GIST = 6; // keys that stand for an object
 const LONGEST_PARSED = 200_000;
 
-const MAYBE_INEXACT = /\d{16}|(?:^|[[:,])\s*-?[\d.]+[eE]\+?\d{3}/; // far from every number needs the slow way of reading
+// Few texts have numbers that need the slow way of reading.
+const MAYBE_INEXACT = /\d{16}|(?:^|[[:,])\s*-?[\d.]+[eE]\+?\d{3}/;
 const BRACKETS = new Set(["{}", "[]"]);
 const INTEGER = /^-?\d+$/;
 
@@ -39,12 +40,13 @@ export function parseJson(text) {
 }
 
 /**
- * A tree of native `<details>`, each level filled when it is opened; a small one is open. What is very large is shown
- * by its beginning, and can be saved.
+ * A tree of native `<details>`, each level filled when it is opened; a small one is open. What is very large
+ * is shown by its beginning, and can be saved.
  */
 export function jsonView(value) {
   const { size, entries } = measured(value);
-  const nodes = size > LARGEST ? beginning(value) : [entry(undefined, value, { isOpen: true, isAllOpen: entries <= FEW })];
+  const opened = { isOpen: true, isAllOpen: entries <= FEW };
+  const nodes = size > LARGEST ? beginning(value) : [entry(undefined, value, opened)];
   return el("div", { class: "json", dir: "ltr" }, ...nodes);
 }
 
@@ -116,12 +118,14 @@ function leaf(value) {
   if (typeof value !== "string") return [el("span", { class: `json-${kindOf(value)}` }, written(value))];
   const parsed = parsedNode(value);
   const shown = el("span", { class: "json-string", dir: "auto" }, ...string(value));
-  return parsed ? [shown, folded("json-parsed", el("summary", {}, "parsed"), false, () => [jsonView(parsed)])] : [shown];
+  if (!parsed) return [shown];
+  return [shown, folded("json-parsed", el("summary", {}, "parsed"), false, () => [jsonView(parsed)])];
 }
 
 function string(value) {
   if (value.length <= LONGEST_STRING) return [`"${visible(value)}"`];
-  const all = expander(`… all ${number(value.length)} characters`, () => [`${visible(value.slice(PREVIEW))}"`]);
+  const rest = () => [`${visible(value.slice(PREVIEW))}"`];
+  const all = expander(`… all ${number(value.length)} characters`, rest);
   return [`"${visible(value.slice(0, PREVIEW))}`, all];
 }
 
@@ -141,16 +145,18 @@ function parsedNode(text) {
   try {
     return parseJson(text);
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof RangeError) return null; // no JSON, or too deep to be read
+    if (error instanceof SyntaxError || error instanceof RangeError) return null; // no JSON, or too deep
     throw error;
   }
 }
 
 function beginning(value) {
   const text = JSON.stringify(value, null, 1);
-  const button = el("button", { class: "json-save", type: "button" }, `Save all ${number(text.length)} characters`);
+  const label = `Save all ${number(text.length)} characters`;
+  const button = el("button", { class: "json-save", type: "button" }, label);
   button.addEventListener("click", () => save(text));
-  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, `${visible(text.slice(0, PREVIEW))} …`), button];
+  const start = `${visible(text.slice(0, PREVIEW))} …`;
+  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, start), button];
 }
 
 function save(text) {

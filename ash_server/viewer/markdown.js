@@ -2,7 +2,7 @@ import { el } from "./dom.js";
 import { default as DOMPurify } from "./vendor/dompurify-3.4.18/purify.es.mjs";
 import { default as markdownIt } from "./vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
 
-// What is longer, fuller of marks or deeper than this is shown as it was written: no text may hold up the page.
+// What is longer, fuller of marks or deeper is shown as it was written: no text may hold up the page.
 const LONGEST = 150_000;
 const MOST_MARKS = 10_000;
 const DEEPEST = 40;
@@ -13,7 +13,8 @@ const LONGEST_WORD = 1_000; // in a longer one no bare link is looked for
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 const ADDRESS_SHOWN = 200;
 const OWN_DIRECTION = "p, h1, h2, h3, h4, h5, h6, li, th, td";
-const CLASS = /^(?:language-[\w+#.-]+|code|table|remote-image|host|dead-link|link-address|align-(?:left|right|center))$/;
+const CLASS =
+  /^(?:language-[\w+#.-]+|code|table|remote-image|host|dead-link|link-address|align-(?:left|right|center))$/;
 
 const SANITISED = {
   RETURN_DOM_FRAGMENT: true,
@@ -39,7 +40,7 @@ DOMPurify.addHook("afterSanitizeAttributes", (element) => {
 
 const parser = markdownIt({ html: false, typographer: false, maxNesting: DEEPEST });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add("ftp:", null).add("//", null);
-// Every address is read, and stays as it was written: which of them becomes a link is decided below, in one place.
+// Every address is read, and stays as it was written: which of them becomes a link is decided below.
 parser.validateLink = () => true;
 parser.normalizeLink = (address) => address;
 parser.normalizeLinkText = (address) => address;
@@ -60,12 +61,14 @@ export function markdown(text, { breaks = false } = {}) {
   parser.options.linkify = !text.split(/\s/).some((word) => word.length > LONGEST_WORD);
   const tokens = parser.parse(text, {});
   if (depth(tokens) >= DEEPEST) return plain(text); // the parser leaves out what is deeper
-  return directed(DOMPurify.sanitize(parser.renderer.render(tokens, { ...parser.options, breaks }, {}), SANITISED));
+  const html = parser.renderer.render(tokens, { ...parser.options, breaks }, {});
+  return directed(DOMPurify.sanitize(html, SANITISED));
 }
 
-/** From the inside out, and on what is finished: in any other order a browser reads the text again and again. */
+/** From the inside out, on what is finished: in any other order a browser reads the text again and again. */
 function directed(fragment) {
-  [...fragment.querySelectorAll(OWN_DIRECTION)].reverse().forEach((block) => block.setAttribute("dir", "auto"));
+  const blocks = [...fragment.querySelectorAll(OWN_DIRECTION)].reverse();
+  blocks.forEach((block) => block.setAttribute("dir", "auto"));
   return fragment;
 }
 
@@ -132,8 +135,8 @@ function picture(token, isInLink, Token) {
   const href = webAddress(address);
   const alt = parser.renderer.renderInlineAsText(token.children, parser.options, {}) || "image";
   const isLink = href !== null && !isInLink;
-  const name = ["class", "remote-image"];
-  const [open, text, close] = wrapped(isLink ? "a" : "span", isLink ? [name, ["href", href]] : [name], alt, Token);
+  const attributes = [["class", "remote-image"], ...(isLink ? [["href", href]] : [])];
+  const [open, text, close] = wrapped(isLink ? "a" : "span", attributes, alt, Token);
   const where = href === null ? ["link-address", `(${address})`] : ["host", new URL(href).host];
   return [open, text, ...beside(...where, Token), close];
 }
@@ -167,5 +170,6 @@ function languageOf(info) {
 function code(text, language) {
   const label = language && ` data-language="${language}"`;
   const name = language && ` class="language-${language}"`;
-  return `<pre class="code" dir="ltr" tabindex="0"${label}><code${name}>${parser.utils.escapeHtml(text)}</code></pre>\n`;
+  const inner = parser.utils.escapeHtml(text);
+  return `<pre class="code" dir="ltr" tabindex="0"${label}><code${name}>${inner}</code></pre>\n`;
 }

@@ -1,5 +1,5 @@
-// Patches as text: unified diffs, with or without the headings of git, and what `apply_patch` takes. Models write
-// them by hand, so that numbers may be wrong and lines astray: what is part of no hunk is kept as a note.
+// Patches as text: unified diffs, with or without the headings of git, and what `apply_patch` takes. Models
+// write them by hand, so that numbers may be wrong and lines astray: what is in no hunk is kept as a note.
 
 const ROW = /^(?:[-+ ]|$)/;
 const AFTER_HUNK = /^(?:--- |\+\+\+ |-- $|$)/;
@@ -9,7 +9,10 @@ const HEADINGS = [
   [/^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/, (reader, [, ...numbers]) => reader.hunk(...numbers)],
   [/^@@ ?(.*)$/, (reader, [, section]) => reader.place(section)],
   [/^\*\*\* Update File: (.*)$/, (reader, [, path]) => reader.file(path).place("")],
-  [/^\*\*\* (Add|Delete) File: (.*)$/, (reader, [, verb, path]) => reader.file(path).note(CHANGES[verb]).place("")],
+  [
+    /^\*\*\* (Add|Delete) File: (.*)$/,
+    (reader, [, verb, path]) => reader.file(path).note(CHANGES[verb]).place(""),
+  ],
   [/^\*\*\* Move to: (.*)$/, (reader, [line]) => reader.note(line.slice(4)).place("")],
   [/^\*\*\* (?:Begin|End) (?:Patch|of File)$/, (reader) => reader.close()],
   [/^diff --git (?:.* )?b\/(.*)$/, (reader, [, path]) => reader.file(path)],

@@ -59,6 +59,7 @@ class SessionPage extends View {
     addEventListener("scroll", () => this.keepPlaceSoon(), { passive: true });
     addEventListener("pagehide", () => this.stream.stop());
     addEventListener("pageshow", ({ persisted }) => persisted && this.listen());
+    addEventListener("online", () => this.stream.retry());
     document.addEventListener("visibilitychange", () => this.look());
     this.load();
   }
@@ -85,7 +86,7 @@ class SessionPage extends View {
 
   async describe() {
     this.session = await getJson(this.api);
-    this.header.show(this.session);
+    this.header.show(this.session, this.facts);
     this.live.name(`${titleOf(this.session)} · Ash`);
     this.shell.name(titleOf(this.session));
     this.edges.update(this.session.eventCount);
@@ -102,8 +103,10 @@ class SessionPage extends View {
       session.parentId && quietly(getJson(`/api/sessions/${session.parentId}`)),
       quietly(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
-    this.header.show(session, { summary, model, onUnrecognised: () => this.goToUnrecognised() });
-    this.header.relate(parent, children?.sessions ?? []);
+    this.facts = { summary, model, onUnrecognised: () => this.goToUnrecognised() };
+    this.header.show(session, this.facts);
+    const { parentId: id } = session;
+    this.header.relate(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
   }
 
   /** The last answer tells; a tool that speaks in its place has none. */
@@ -123,7 +126,8 @@ class SessionPage extends View {
 
   async goToUnrecognised() {
     const query = { type: "raw", kind: "message,record,chunk", content: false, limit: 1 };
-    const { messages } = await getJson(withQuery(`${this.api}/messages`, query)).catch(() => ({ messages: [] }));
+    const asked = getJson(withQuery(`${this.api}/messages`, query));
+    const { messages } = await asked.catch(() => ({ messages: [] }));
     if (messages.length) this.go({ message: messages[0].sequence }, { isNew: true });
     else if (!super.goToUnrecognised()) this.voice.say("It is not among what is loaded.");
   }
@@ -153,7 +157,7 @@ class SessionPage extends View {
     return Date.now() - (events.get(last)?.timestamp ?? Date.now()) < RECENT;
   }
 
-  /** Shows a page of events, and follows what comes behind it; gives false where another one was asked for meanwhile. */
+  /** Shows a page of events, and follows what is behind it; gives false where another was asked for meanwhile. */
   async openPage(query) {
     this.stream.stop();
     this.incoming = [];
@@ -200,8 +204,9 @@ class SessionPage extends View {
     const near = pageOf(place) && findNear(this.renderer, place);
     if (near) this.present(near, { flashes: false });
     else this.follow.stick();
-    const told = place.message === undefined ? "This place is" : `Nothing of message ${place.message} is`;
-    this.voice.say(place.id !== undefined || !near ? "This place is not there any more." : `${told} shown here: this is what is next to it.`);
+    const isNamed = place.id !== undefined || place.message === undefined || !near;
+    const told = isNamed ? "This place is not there any more" : `Nothing of message ${place.message} is shown here`;
+    this.voice.say(near ? `${told}: this is what is next to it.` : `${told}.`);
   }
 
   visit(element) {
@@ -248,7 +253,8 @@ class SessionPage extends View {
   look() {
     clearTimeout(this.away);
     if (document.hidden) this.away = setTimeout(() => this.rest(), AWAY);
-    else if (!this.stream.isRunning && !this.isOver) this.listen();
+    else if (this.stream.isRunning) this.stream.retry();
+    else if (!this.isOver) this.listen();
   }
 
   rest() {
@@ -302,7 +308,8 @@ class SessionPage extends View {
     const isEmpty = this.renderer.shown.size === 0;
     if (!isEmpty) this.empty?.remove();
     if (!isEmpty || this.empty?.isConnected) return;
-    this.empty = state("empty", "No events yet", { detail: "The session is there. What is written to it appears here." });
+    const detail = "The session is there. What is written to it appears here.";
+    this.empty = state("empty", "No events yet", { detail });
     this.log.before(this.empty);
   }
 }

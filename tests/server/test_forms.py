@@ -29,6 +29,7 @@ from ash_server.transfer.unstored import read_unstored
 from ash_server.viewer import viewer
 from ash_server.viewer.bundle import NotBundled, bundle
 from ash_shared import transform_messages
+from ash_shared.events import CHUNKS
 from ash_shared.message import StandardMessage
 
 SERVER = Path(str(files("ash_server")))
@@ -307,6 +308,17 @@ async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: S
         "require-trusted-types-for": "'script'",
         "trusted-types": "dompurify",
     }
+
+
+async def test_the_page_needs_no_pieces_of_what_is_whole(connection: AsyncConnection) -> None:
+    imported = await import_file(connection, SERVER / "recordings" / "kite-wind.jsonl", "kite")
+    session = await get_session(connection, imported.session_id)
+
+    page = Parsed("".join(await page_of(connection, session)))
+
+    events = json.loads(page.found["events"])
+    assert 0 < len(events) < session.event_count
+    assert not CHUNKS & {event["type"] for event in events}
 
 
 def hashed(text: str) -> str:

@@ -13,17 +13,12 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 import ash_server
+from ash_server.api.pages import PAGE_POLICY
 from tests.server.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
-    "require-trusted-types-for 'script'; trusted-types dompurify"
-)
 
 _REPORT = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -119,7 +114,7 @@ class _Assets(BaseHTTPRequestHandler):
         self.send_response(200 if file.is_file() else 404)
         self.send_header("Content-Type", mimetypes.guess_type(file.name)[0] or "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Content-Security-Policy", PAGE_POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(body)

@@ -55,7 +55,7 @@ SHAPES = (
 )
 """Texts that a tool might take for something."""
 
-WORDS = (
+WORDS: tuple[Json, ...] = (
     None,
     True,
     False,

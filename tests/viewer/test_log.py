@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -332,7 +333,7 @@ def talk(seed: int) -> Log:
     """Of which much is taken back; some have turns with ids, some turns with marks, and some neither."""
     choose = random.Random(seed)
     has_turns, has_marks = choose.random() * (seed % 3 > 0), seed % 2
-    forms = [asked, call, lambda **more: done("", **more), lambda **more: piece("", **more)]
+    forms: list[Callable[..., dict[str, Any]]] = [asked, call, partial(done, ""), partial(piece, "")]
 
     def one(place: int) -> dict[str, Any]:
         if choose.random() < 0.15:

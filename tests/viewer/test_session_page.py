@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +28,18 @@ VISIBLE = """
 """
 TO_END = "() => Math.round(document.documentElement.scrollHeight - innerHeight - scrollY)"
 FOCUSED = "() => document.activeElement.closest('[data-event-id][id]')?.dataset.eventId"
+
+DOWN = """
+() => new Promise((done) => {
+  const step = () => {
+    scrollTo(0, document.documentElement.scrollHeight);
+    if (document.querySelector('.edge.newer').hidden) done();
+    else requestAnimationFrame(step);
+  };
+  step();
+})
+"""
+"""Scrolls until there is nothing more."""
 
 WATCH = """
 () => {
@@ -551,11 +564,7 @@ async def test_a_window_goes_on_both_ways(page: Page, long: Session) -> None:
     await page.keyboard.press("g")
     await expect(page.locator(".user-message").first).to_contain_text("Prompt 0")
     assert await page.evaluate("scrollY") == 0
-    for _ in range(30):
-        await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-        await still(page)
-        if not await page.locator(".edge.newer").is_visible():
-            break
+    await page.evaluate(DOWN)
     shown = await page.evaluate(SHOWN)
     assert shown == sorted(shown)
     assert len(shown) == 1200
@@ -566,7 +575,8 @@ async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Sessio
     await page.evaluate("scrollBy(0, -2000)")
     await still(page)
     await page.wait_for_timeout(400)
-    script = "() => [...document.querySelectorAll('.user-message')].find((each) => each.getBoundingClientRect().top > 100).dataset.eventId"
+    script = """() => [...document.querySelectorAll('.user-message')]
+      .find((each) => each.getBoundingClientRect().top > 100).dataset.eventId"""
     seen = str(await page.evaluate(script))
     before = await position(page, seen)
 
@@ -598,10 +608,10 @@ async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Sessio
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("?message=41#e-nothing", "This place is not there any more."),
+        ("?message=41#e-nothing", "This place is not there any more: this is what is next to it."),
         ("#e-nothing", "This place is not there any more."),
         ("?message=99999", "Nothing of message 99999 is shown here: this is what is next to it."),
-        ("?at=99999", "This place is shown here: this is what is next to it."),
+        ("?at=99999", "This place is not there any more: this is what is next to it."),
     ],
 )
 async def test_a_place_that_is_gone(page: Page, long: Session, place: str, told: str) -> None:
@@ -718,8 +728,9 @@ async def test_a_walk_by_keys(page: Page, session: Session) -> None:
         walked.append(await page.evaluate(FOCUSED))
 
     assert walked == [
-        "user-0", "thinking-0", "way-0", "call-0", "answer-0", "call-0", "user-1", "user-2", "thinking-2", "user-2", "user-1",
-    ]  # fmt: skip
+        *("user-0", "thinking-0", "way-0", "call-0", "answer-0", "call-0"),
+        *("user-1", "user-2", "thinking-2", "user-2", "user-1"),
+    ]
     await expect(page.locator("#e-user-1")).to_be_in_viewport()
 
     await page.keyboard.press("e")
@@ -761,7 +772,10 @@ async def test_the_rail_has_the_prompts_and_what_failed(page: Page, session: Ses
     await expect(links.nth(2)).to_have_attribute("aria-current", "true")
 
 
-STORED = '{"type":"user","uuid":"s1",  "message":{"role":"user","content":"a\\u0007b \\u202e é\u202e\u007f 9007199254740993"},"n":9007199254740993}'
+STORED = (
+    '{"type":"user","uuid":"s1",  "message":{"role":"user",'
+    '"content":"a\\u0007b \\u202e é\u202e\u007f 9007199254740993"},"n":9007199254740993}'
+)
 
 
 async def test_what_is_stored_is_shown_as_it_is(page: Page, session: Session) -> None:
@@ -832,3 +846,118 @@ async def test_code_gets_its_colours_and_keeps_its_text(page: Page, session: Ses
         "x\n",
     ]
     assert await page.locator("pre.code span").count() > 0
+
+
+async def test_what_a_type_is_called_does_not_matter(page: Page, session: Session) -> None:
+    await open_page(page, session.address)
+    names = ("hologram", "caught_up", "closed", "message", "error ", "a: b", "__proto__")
+
+    await session.tell(*({"type": name, "payload": {"frames": [1]}} for name in names))
+
+    await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
+
+
+async def test_sessions_that_belong_together(page: Page, session: Session) -> None:
+    for title in ("Look at Windows", "Look at macOS"):
+        made = await session.client.post("/api/sessions", json={"title": title, "parentId": session.id})
+    await open_page(page, session.address)
+    relations = page.locator(".session-relations")
+
+    await relations.locator("summary").click()
+    await expect(relations.locator("li")).to_have_text(["Look at macOS", "Look at Windows"])
+    await relations.get_by_text("Look at macOS").click()
+    await expect(page).to_have_url(session.address.replace(session.id, made.json()["id"]))
+    await expect(relations).to_have_text("Started by Paths on Windows")
+
+
+async def test_facts_of_the_whole(page: Page, session: Session) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 30, "cache_read_input_tokens": 1000}
+    await session.write(
+        user("Go on.", "f0"),
+        assistant("f1", "f1", {"type": "text", "text": "One"}, usage=usage),
+        {"type": "holo_frame", "uuid": "f2", "timestamp": "2026-03-10T11:00:06Z"},
+    )
+    await session.post("end", "")
+    await open_page(page, session.address)
+
+    facts = page.locator(".session-facts .fact")
+    await expect(facts.filter(has_text="claude-sonnet-4-5")).to_have_count(1)
+    assert [text for text in await facts.all_inner_texts() if "2026" not in text] == [
+        "test",
+        "claude-sonnet-4-5",
+        "1 turn",
+        "35 tokens + 1,000 from the cache",
+        "1 unrecognised of 5",
+    ]
+    await facts.last.click()
+    await expect(page.locator(".raw[data-event-id]")).to_be_focused()
+    assert page.url == f"{session.address}?message=3"
+
+
+async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
+    await open_page(page, long.address)
+
+    await page.keyboard.press("/")
+    await page.keyboard.type('"prompt 7"')
+    await expect(page.locator(".find-sum")).to_have_text("1 hit", timeout=20_000)
+    assert await page.locator(".find-hit mark").all_inner_texts() == ["Prompt 7"]
+    await page.keyboard.press("Enter")
+
+    target = page.locator(".user-message[data-flash]")
+    await expect(target).to_contain_text("Prompt 7")
+    await expect(target).to_be_in_viewport()
+    assert "?message=29#e-" in page.url
+
+
+FRAMES = """
+async ([text, size]) => {
+  const { frames } = await import("/viewer/session/sse.js");
+  const bytes = new TextEncoder().encode(text);
+  async function* chunks() {
+    for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size);
+  }
+  const told = [];
+  for await (const frame of frames(chunks())) told.push(frame);
+  return told;
+}
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+async def test_frames_wherever_they_are_cut(blank: Page, size: int) -> None:
+    text = 'retry: 9\n\n:\n\nid: 7\nevent: a: b\ndata: {"é":"🪁"}\ndata:\n\nid:8\ndata: \ndata:  2\nodd\n\nid: 9\n'
+
+    assert await blank.evaluate(FRAMES, [text, size]) == [
+        {"retry": "9"},
+        {},
+        {"id": "7", "event": "a: b", "data": '{"é":"🪁"}\n'},
+        {"id": "8", "data": "\n 2", "odd": ""},
+    ]
+
+
+async def test_the_page_that_stands_alone(
+    page: Page, session: Session, tmp_path: Path, complaints: list[str]
+) -> None:
+    await session.tell(*turns(*range(3)))
+    file = tmp_path / "session.html"
+    file.write_bytes((await session.client.get(f"/sessions/{session.id}.html")).content)
+
+    await page.goto(f"{file.as_uri()}?preset=read#e-answer-1")
+
+    await expect(page.locator("#e-answer-1")).to_be_focused()
+    visible = [
+        f"{name}-{number}" for number in range(3) for name in ("user-message user", "assistant-text answer")
+    ]
+    assert await page.evaluate(VISIBLE) == visible
+    await page.keyboard.press("2")
+    await page.keyboard.press("Shift+K")
+    assert await page.evaluate(FOCUSED) == "user-1"
+    await page.keyboard.press("r")
+    await expect(page.locator(".stored-text")).to_contain_text('"id": "user-1"')
+    await page.keyboard.press("Escape")
+    await page.locator(".outline-link").first.click()
+    assert page.url == f"{file.as_uri()}#e-user-0"
+    await page.go_back()
+    assert page.url == f"{file.as_uri()}#e-answer-1"
+    assert [each for each in complaints if each != f"request: {file.as_uri()}?preset=read"] == []
+    complaints.clear()

@@ -16,17 +16,36 @@ export function markdownHtml(text, options) {
 export function outcome(text) {
   const shown = markdown(text);
   const plain = shown.querySelector("pre.plain");
-  if (plain) return shown.childNodes.length === 1 && shown.textContent === text ? "plain" : "plain, but not all of it";
+  const isAll = shown.childNodes.length === 1 && shown.textContent === text;
+  if (plain) return isAll ? "plain" : "plain, but not all of it";
   return shown.querySelectorAll("*").length <= 2 * (text.length + 1) ? "markdown" : "too many elements";
 }
 
-/** How much longer four times as much takes; the least of some tries, and nothing is said of what is short. */
-export function growth(part) {
-  const [once, fourfold] = [5_000, 20_000].map((length) => {
-    const text = part.repeat(length / part.length);
-    return Math.min(...Array.from({ length: 4 }, () => spent(text)));
+/** How much longer four times as much takes. Whatever else goes on may disturb it, so it is asked again. */
+export function growth(part, start = "") {
+  const most = mostTimes(part, start);
+  let least = Infinity;
+  for (let round = 0; round < 8 && least > LINEAR; round++) least = Math.min(least, grown(part, start, most));
+  return least > LINEAR ? least : "linear";
+}
+
+const LINEAR = 7; // the square of four would be sixteen
+const SHORT = 40;
+const LONG = 80_000;
+
+/** How often it can be said, before it is too much to be read as markdown. */
+function mostTimes(part, start) {
+  let times = 64;
+  while (part.length * times < LONG && outcome(start + part.repeat(2 * times)) === "markdown") times *= 2;
+  return times;
+}
+
+function grown(part, start, most) {
+  const [once, fourfold] = [most / 4, most].map((times) => {
+    const text = start + part.repeat(times);
+    return Math.min(...Array.from({ length: 3 }, () => spent(text)));
   });
-  return fourfold < 40 ? 4 : fourfold / once;
+  return fourfold < SHORT ? 0 : fourfold / once;
 }
 
 function spent(text) {
@@ -36,10 +55,10 @@ function spent(text) {
 }
 
 const ELEMENTS = new Set(
-  ("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br pre code em strong s a span div table thead tbody tr th td " +
-    "figure figcaption details summary button ins del").split(" "),
+  ("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br pre code em strong s a span div table thead tbody tr th " +
+    "td figure figcaption details summary button ins del").split(" "),
 );
-const ATTRIBUTES = new Set("class dir href rel target title start tabindex role aria-label open type".split(" "));
+const ATTRIBUTES = new Set("class dir rel target title start tabindex role aria-label open type".split(" "));
 
 const WAYS = {
   markdown,
@@ -55,11 +74,11 @@ export function strange(way, text) {
   document.body.replaceChildren(WAYS[way](text));
   return [...document.body.querySelectorAll("*")].flatMap((element) => [
     ...(ELEMENTS.has(element.localName) ? [] : [element.localName]),
-    ...[...element.attributes].flatMap(({ name, value }) => (isKnown(name, value) ? [] : [`${name}=${value}`])),
+    ...[...element.attributes].filter((each) => !isKnown(each)).map(({ name, value }) => `${name}=${value}`),
   ]);
 }
 
-function isKnown(name, value) {
+function isKnown({ name, value }) {
   if (name === "href") return /^(?:https?|mailto):/.test(value);
   return ATTRIBUTES.has(name) || /^data-(?:language|old|new)$/.test(name);
 }
@@ -68,8 +87,8 @@ export function ansiHtml(text) {
   return html(ansi(text));
 }
 
-export function ansiText(text) {
-  const { textContent } = ansi(text);
+export function ansiText(part, times) {
+  const { textContent } = ansi(part.repeat(times));
   return [textContent.length, textContent.slice(0, 40)];
 }
 
@@ -109,16 +128,17 @@ export function unifiedRows(patch, options) {
 /** Opens all gaps; in the end every line of both texts is there, in order. */
 export function wholeDiff(before, after) {
   const figure = lineDiff(before, after);
-  while (figure.querySelector(".diff-gap")) figure.querySelectorAll(".diff-gap").forEach((button) => button.click());
-  const side = (...kinds) =>
-    [...figure.querySelectorAll(kinds.map((kind) => `.diff-${kind}`).join())].map((row) => text(row)).join("\n");
+  for (let gap; (gap = figure.querySelector(".diff-gap")); ) gap.click();
+  const rows = (...kinds) => [...figure.querySelectorAll(kinds.map((kind) => `.diff-${kind}`).join())];
+  const side = (...kinds) => rows(...kinds).map((each) => text(each)).join("\n");
   return [side("kept", "removed") === before, side("kept", "added") === after];
 }
 
 export function randomDiffs(seed) {
   const next = random(seed);
   const words = () => Array.from({ length: next(12) }, () => "ab ,(x"[next(6)]).join("");
-  const lines = (some) => Array.from({ length: next(60) }, () => (next(2) ? some[next(some.length)] : words()));
+  const line = (some) => (next(2) ? some[next(some.length)] : words());
+  const lines = (some) => Array.from({ length: next(60) }, () => line(some));
   const some = Array.from({ length: 12 }, words);
   const [before, after] = [lines(some), lines(some)].map((each) => [...each, "end"].join("\n"));
   const found = counts(before, after);
@@ -134,11 +154,12 @@ function random(seed) {
   };
 }
 
-/** Numbers, sign and text of each row; what is marked stands in braces. */
+/** Numbers, sign and text of each row; what is marked stands in braces, and a hyphen for the minus sign. */
 function rowsOf(figure) {
   const path = figure.querySelector(".diff-path")?.textContent;
   const head = path === undefined ? [] : [`${path}: ${figure.querySelector(".diff-counts").textContent}`];
-  return [...head, ...[...figure.querySelector(".diff-lines").children].map(row)];
+  const rows = [...head, ...[...figure.querySelector(".diff-lines").children].map(row)];
+  return rows.map((each) => each.replaceAll("−", "-"));
 }
 
 function row(element) {
@@ -165,7 +186,8 @@ export function jsonAgain(source) {
 }
 
 export function jsonKinds(source) {
-  return [parseJson(source)].flat().map((value) => [value.constructor.name, String(value), value > 9, Number(value)]);
+  const value = parseJson(source);
+  return [value.constructor.name, String(value), value > 9, Number(value)];
 }
 
 /** With all levels open. */

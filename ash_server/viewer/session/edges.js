@@ -11,9 +11,10 @@ export class Edges {
     Object.assign(this, { pages, paint, onEnd });
     this.progress = el("span", { class: "edge-progress", role: "status" });
     this.all = button("load-all", "Load all", () => this.loadAll());
-    this.older = el("div", { class: "edge older", hidden: true }, button("load-more", "Show older", () => this.load("older")), this.all, this.progress);
-    const end = button("load-end", "To the end", toEnd);
-    this.newer = el("div", { class: "edge newer", hidden: true }, button("load-more", "Show newer", () => this.load("newer")), end);
+    const more = (label, side) => button("load-more", label, () => this.load(side));
+    const edge = (side, ...parts) => el("div", { class: `edge ${side}`, hidden: true }, ...parts);
+    this.older = edge("older", more("Show older", "older"), this.all, this.progress);
+    this.newer = edge("newer", more("Show newer", "newer"), button("load-end", "To the end", toEnd));
     const observer = new IntersectionObserver((seen) => this.saw(seen), { rootMargin: `${NEAR}px 0px` });
     [this.older, this.newer].forEach((edge) => observer.observe(edge));
   }
@@ -27,18 +28,23 @@ export class Edges {
   }
 
   saw(seen) {
-    seen.filter(({ isIntersecting }) => isIntersecting).forEach(({ target }) => this.fill(target === this.older ? "older" : "newer"));
+    for (const { target, isIntersecting } of seen) {
+      if (isIntersecting) this.fill(target === this.older ? "older" : "newer");
+    }
   }
 
   /** As long as what is not loaded is near. */
   async fill(side) {
-    const has = () => (side === "older" ? this.pages.hasOlder : this.pages.hasNewer);
-    while (has() && isNear(this[side]) && (await this.load(side)));
+    while (this.has(side) && isNear(this[side]) && (await this.load(side)));
+  }
+
+  has(side) {
+    return side === "older" ? this.pages.hasOlder : this.pages.hasNewer;
   }
 
   /** Loads one page; gives whether that went well. */
   async load(side) {
-    if (this.isLoading) return false;
+    if (this.isLoading || !this.has(side)) return false;
     this.isLoading = true;
     this[side].setAttribute("aria-busy", "true");
     try {
@@ -61,7 +67,8 @@ export class Edges {
     this.isLoadingAll = !this.isLoadingAll;
     this.all.textContent = this.isLoadingAll ? "Stop" : "Load all";
     while (this.isLoadingAll && this.pages.hasOlder && (await this.load("older"))) {
-      this.progress.textContent = `${number(this.pages.renderer.log.events.size)} of ${number(this.count ?? this.pages.last)}`;
+      const loaded = this.pages.renderer.log.events.size;
+      this.progress.textContent = `${number(loaded)} of ${number(this.count ?? this.pages.last)}`;
       await new Promise((done) => setTimeout(done));
     }
     this.isLoadingAll = false;

@@ -99,7 +99,10 @@ export class Filters {
   /** The address of this page with what is chosen, as far as it is not what one would get anyway. */
   address() {
     const url = new URL(location);
-    const set = (name, value) => (value === undefined ? url.searchParams.delete(name) : url.searchParams.set(name, value));
+    const set = (name, value) => {
+      if (value === undefined) url.searchParams.delete(name);
+      else url.searchParams.set(name, value);
+    };
     set("preset", this.preset === STANDARD ? undefined : this.preset);
     for (const [name, isShown] of Object.entries(this.shows)) {
       set(name, isShown === !PRESETS[this.preset].hides.includes(name) ? undefined : Number(isShown));
@@ -165,12 +168,14 @@ export class Filters {
     const count = el("span", { class: "filter-count" });
     const label = KINDS[name]?.label ?? "Errors alone";
     box.addEventListener("change", () => this.toggle(name));
-    return { box, count, element: el("label", { class: "filter" }, box, el("span", { class: "filter-name" }, label), count) };
+    const element = el("label", { class: "filter" }, box, el("span", { class: "filter-name" }, label), count);
+    return { box, count, element };
   }
 
   presetButtons() {
     const buttons = Object.entries(PRESETS).map(([name, { label, title }]) => {
-      const button = el("button", { class: "preset", type: "button", role: "radio", "data-preset": name, title }, label);
+      const attributes = { class: "preset", type: "button", role: "radio", "data-preset": name, title };
+      const button = el("button", attributes, label);
       button.addEventListener("click", () => this.choose(name));
       return button;
     });

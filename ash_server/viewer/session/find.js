@@ -79,10 +79,11 @@ export class Find {
 
   hit(result) {
     const place = placeOfResult(result);
+    const what = WHAT[result.type] ?? WHOSE[result.role];
     const link = el(
       "a",
       { class: "find-hit", href: addressOf(this.path, place) },
-      el("span", { class: "find-where" }, WHAT[result.type] ?? WHOSE[result.role], " · ", clockTime(Date.parse(result.createdAt))),
+      el("span", { class: "find-where" }, what, " · ", clockTime(Date.parse(result.createdAt))),
       el("span", { class: "find-text", dir: "auto" }, ...marked(result.snippet, result.marks)),
     );
     link.place = place;

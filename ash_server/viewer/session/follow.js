@@ -1,6 +1,8 @@
 import { counted, number } from "../numbers.js";
 import { NEAR, distanceToEnd, isShown, keepInView, toEnd } from "./screen.js";
 
+const OPENED = 100;
+
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 /**
@@ -15,7 +17,7 @@ export class Follow {
     this.top = scrollY;
     const log = renderer.container;
     addEventListener("scroll", () => this.scrolled(), { passive: true });
-    log.addEventListener("click", ({ target }) => target.closest("summary, .fold") && this.release());
+    log.addEventListener("click", ({ target }) => target.closest("summary, .fold") && this.pause());
     document.addEventListener("visibilitychange", () => document.hidden && this.remember());
     new ResizeObserver(() => this.sticks && toEnd()).observe(log);
   }
@@ -24,7 +26,6 @@ export class Follow {
   paint(change) {
     if (this.sticks) change();
     else keepInView(this.renderer.container, change);
-    if (this.sticks) toEnd();
     this.tell();
   }
 
@@ -32,6 +33,12 @@ export class Follow {
     this.sticks = true;
     toEnd();
     this.tell();
+  }
+
+  /** Somebody opens something: that stays where it is, and then the end is where it is. */
+  pause() {
+    this.release();
+    setTimeout(() => this.scrolled(), OPENED);
   }
 
   /** From now on the page stays where it is. */

@@ -19,10 +19,9 @@ export function frame({ home, mark, bar, main, rail, others }) {
     ...others,
   );
   const heading = conversation.querySelector("h1");
-  const watch = new IntersectionObserver(([{ isIntersecting }]) => top.toggleAttribute("data-scrolled", !isIntersecting), {
-    rootMargin: `-${Math.ceil(top.getBoundingClientRect().bottom)}px 0px 0px 0px`,
-  });
-  watch.observe(heading);
+  const rootMargin = `-${Math.ceil(top.getBoundingClientRect().bottom)}px 0px 0px 0px`;
+  const saw = ([{ isIntersecting }]) => top.toggleAttribute("data-scrolled", !isIntersecting);
+  new IntersectionObserver(saw, { rootMargin }).observe(heading);
   document.addEventListener("pointerdown", ({ target }) => closeMenus(target));
   return { name: (title) => (name.textContent = title) };
 }
@@ -30,6 +29,9 @@ export function frame({ home, mark, bar, main, rail, others }) {
 /** Closes menus, but for one that holds this; gives whether any was open. */
 export function closeMenus(but) {
   const open = [...document.querySelectorAll(".menu[open]")].filter((menu) => !menu.contains(but ?? null));
-  open.forEach((menu) => (menu.open = false));
+  for (const menu of open) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
+  }
   return open.length > 0;
 }

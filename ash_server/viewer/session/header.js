@@ -62,8 +62,9 @@ export function titleOf(session) {
 
 /** A menu of the forms in which a session can be had. */
 export function exports(path) {
-  const links = EXPORTS.map(([label, suffix]) => el("a", { class: "menu-item", href: path + suffix, download: true }, label));
-  return el("details", { class: "menu forms" }, el("summary", {}, "Export"), el("div", { class: "menu-body" }, ...links));
+  const link = ([label, suffix]) => el("a", { class: "menu-item", href: path + suffix, download: true }, label);
+  const body = el("div", { class: "menu-body" }, ...EXPORTS.map(link));
+  return el("details", { class: "menu forms" }, el("summary", {}, "Export"), body);
 }
 
 function fact(text, title) {
@@ -79,18 +80,20 @@ function source({ source, metadata }) {
 function span({ firstAt, lastAt, createdAt }) {
   const [begin, end] = [firstAt ?? createdAt, lastAt ?? createdAt].map((time) => Date.parse(time));
   const took = end - begin >= 1000 ? ` · ${duration(end - begin)}` : "";
-  const told = el("time", { datetime: new Date(begin).toISOString() }, from.formatRange(begin, end));
-  return el("span", { class: "fact", title: `${new Date(begin).toISOString()} – ${new Date(end).toISOString()}` }, told, took);
+  const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
+  const told = el("time", { datetime: first }, from.formatRange(begin, end));
+  return el("span", { class: "fact", title: `${first} – ${last}` }, told, took);
 }
 
 function counts({ messageCount, eventCount }, summary) {
   const all = `${counted(messageCount, "message")}, ${counted(eventCount, "event")}`;
   if (!summary) return [fact(counted(messageCount, "message"), all)];
   const total = (byName) => Object.values(byName).reduce((sum, count) => sum + count, 0);
-  const [calls, failed] = [total(summary.toolCalls), total(summary.toolErrors)];
+  const [calls, failures] = [total(summary.toolCalls), total(summary.toolErrors)];
+  const failed = failures ? `, ${number(failures)} failed` : "";
   return [
     fact(counted(summary.turns, "turn"), all),
-    calls > 0 && fact(`${counted(calls, "tool call")}${failed ? `, ${number(failed)} failed` : ""}`, named(summary.toolCalls)),
+    calls > 0 && fact(counted(calls, "tool call") + failed, named(summary.toolCalls)),
   ];
 }
 
@@ -121,5 +124,6 @@ function linkTo(session) {
 
 function details(children) {
   const rows = children.map((child) => el("li", {}, linkTo(child)));
-  return el("details", { class: "children" }, el("summary", {}, `Started ${counted(children.length, "session")}`), el("ul", {}, ...rows));
+  const told = `Started ${counted(children.length, "session")}`;
+  return el("details", { class: "children" }, el("summary", {}, told), el("ul", {}, ...rows));
 }

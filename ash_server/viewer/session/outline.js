@@ -65,7 +65,8 @@ export class Outline {
   }
 
   fill() {
-    const prompts = [...this.renderer.shown.values()].filter(isPrompt).sort((one, other) => one.item.seq - other.item.seq);
+    const prompts = [...this.renderer.shown.values()].filter(isPrompt);
+    prompts.sort((one, other) => one.item.seq - other.item.seq);
     const entries = prompts.map((shown) => this.entryOf(shown));
     this.entries = new Map(entries.map((entry) => [entry.prompt, entry]));
     place(this.list, entries.map(({ row }) => row));

@@ -6,9 +6,11 @@ import { ITEM, bringTo, edge } from "./screen.js";
 const TWICE = 700;
 
 /** Rows of [keys, what they do, acts by key]; those whose acts a page has no use for are left out. */
-export function shortcuts({ walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, release }) {
+export function shortcuts({ walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, pause }) {
   const go = async (steps, kind) => walk.go(steps, kind) || ((await onEdge(steps)) && walk.go(steps, kind));
   const withItem = (act) => () => walk.current && act(walk.current);
+  const opens = (change) => withItem(opening(pause, change));
+  const toggles = (name) => () => filters.toggle(name);
   let pressed = -Infinity;
   const twice = ({ timeStamp }) => {
     if (timeStamp - pressed < TWICE) toStart();
@@ -18,9 +20,9 @@ export function shortcuts({ walk, filters, copyLink, openStored, openFind, toSta
     [["j", "k"], "next, previous", { j: () => go(1), k: () => go(-1) }],
     [["J", "K"], "next, previous prompt", { J: () => go(1, PROMPT), K: () => go(-1, PROMPT) }],
     [["g g", "G"], "to the beginning, to the end", { g: twice, G: toEnd }],
-    [["e", "E"], "open this, all of this turn", { e: withItem(opening(release, one)), E: withItem(opening(release, all)) }],
+    [["e", "E"], "open this, all of this turn", { e: opens(one), E: opens(all) }],
     [["1", "2", "3"], "Read, Work, Everything", presets(filters)],
-    [["t", "s"], "thinking, system messages", { t: () => filters.toggle("thinking"), s: () => filters.toggle("system") }],
+    [["t", "s"], "thinking, system messages", { t: toggles("thinking"), s: toggles("system") }],
     [["y"], "copy the link", { y: withItem(copyLink) }],
     [["r"], "what is stored", { r: withItem(openStored) }],
     openFind && [["/"], "search this session", { "/": openFind }],
@@ -33,9 +35,9 @@ function presets(filters) {
 }
 
 /** Opens cards or closes them; what somebody looks at stays where it is. */
-function opening(release, change) {
+function opening(pause, change) {
   return (item) => {
-    release();
+    pause();
     const below = item.getBoundingClientRect().top - edge();
     change(item);
     bringTo(item, below);

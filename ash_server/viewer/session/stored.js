@@ -132,7 +132,8 @@ export class Stored {
 }
 
 function rest(pre, text) {
-  const button = el("button", { class: "stored-rest", type: "button" }, `Show all ${counted(text.length, "character")}`);
+  const told = `Show all ${counted(text.length, "character")}`;
+  const button = el("button", { class: "stored-rest", type: "button" }, told);
   button.addEventListener("click", () => {
     pre.replaceChildren(...marked(text));
     button.remove();

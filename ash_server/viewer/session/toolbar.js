@@ -18,6 +18,7 @@ export class Toolbar {
     );
     log.addEventListener("pointerover", ({ target, pointerType }) => pointerType !== "touch" && this.goTo(target));
     log.addEventListener("focusin", ({ target }) => this.goTo(target));
+    log.addEventListener("click", ({ target }) => this.goTo(target));
     log.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
     this.element.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
   }
@@ -59,11 +60,11 @@ export class Toolbar {
 }
 
 /** What an item says, as it was written. */
-export function textOf({ kind, event, text, call, results = [], answers = [] }) {
-  const { payload } = event;
-  if (kind === "tool") return [call ? written(call.payload.args) : "", ...results.map((each) => written(each.payload.result))].filter(Boolean).join("\n\n");
-  if (kind === "agent") return [payload.message, ...answers.map((each) => each.payload.result)].filter(Boolean).join("\n\n");
-  return text ?? payload.text ?? payload.transcription ?? payload.message ?? written(payload.raw ?? payload);
+export function textOf({ event: { payload }, text, call, results = [], answers = [] }) {
+  const said = text ?? payload.text ?? payload.transcription ?? payload.message;
+  const of = (events) => events.map((event) => written(event.payload.result));
+  const parts = call || results.length ? [call && written(call.payload.args), ...of(results)] : [said, ...of(answers)];
+  return parts.filter(Boolean).join("\n\n") || written(payload.raw ?? payload);
 }
 
 function written(value) {

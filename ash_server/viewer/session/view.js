@@ -68,7 +68,7 @@ export class View {
       toEnd: () => this.toEnd(),
       close: () => this.close(),
       onEdge: () => false,
-      release: () => this.follow.release(),
+      pause: () => this.follow.pause(),
     };
   }
 
@@ -149,6 +149,7 @@ export class View {
     this.blank.hidden = !isBlank;
     if (!isBlank || this.blank.firstChild) return;
     const action = { label: "Show everything", run: () => this.filters.choose("everything") };
-    this.blank.append(state("none", "All of it is left out", { detail: "The filters show nothing of this session.", action }));
+    const detail = "The filters show nothing of this session.";
+    this.blank.append(state("none", "All of it is left out", { detail, action }));
   }
 }

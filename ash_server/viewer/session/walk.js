@@ -16,7 +16,8 @@ export class Walk {
     const focused = document.activeElement?.closest(`.chat-log ${ITEM}`);
     if (focused) return focused;
     const seen = inView(this.log);
-    return seen.includes(this.last) ? this.last : seen.find((item) => item.getBoundingClientRect().top >= edge()) ?? seen[0];
+    if (seen.includes(this.last)) return this.last;
+    return seen.find((item) => item.getBoundingClientRect().top >= edge()) ?? seen[0];
   }
 
   /** Goes so many items of this kind on; gives whether there were so many. */

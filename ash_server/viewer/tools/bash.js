@@ -51,7 +51,7 @@ export const bash = {
 
   result(result) {
     const parts = shownOutput(result);
-    return parts.length ? parts : [note("No output.")];
+    return parts.length || result.error ? parts : [note("No output.")];
   },
 };
 

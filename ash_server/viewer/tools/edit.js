@@ -6,7 +6,7 @@ import { filesOf } from "../patch.js";
 import { shownOutput } from "./bash.js";
 import { aside, code, facts, filePath, note } from "./parts.js";
 import { tail } from "./paths.js";
-import { changesAsked, changesTold, isPatch, isSeenIn, tallyOf } from "./patches.js";
+import { changesAsked, changesTold, isBare, isPatch, isSeenIn, tallyOf } from "./patches.js";
 import { told } from "./results.js";
 import { at, isObject, Reader } from "./values.js";
 
@@ -27,7 +27,7 @@ export const edit = {
     const asked = changesAsked(reader);
     if (!asked.length) return undefined;
     const reason = reader.text("instruction", "explanation", "description");
-    const done = call.state === "done" ? named(changesTold(call.last), asked) : [];
+    const done = call.state === "done" ? named(changesTold(call.last, asked), asked) : [];
     const shown = done.length ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);
     return [reason && note(reason), ...shown];
   },
@@ -66,7 +66,7 @@ function pathsIn(patch) {
 /** What the result counts, else what can be counted. */
 function countsOf(call) {
   const asked = changesAsked(new Reader(call.args));
-  const done = changesTold(call.last);
+  const done = changesTold(call.last, asked);
   const form = told(call.last);
   const counted = at(form, ["filediff"], isObject) ?? form;
   const own = Object.fromEntries(
@@ -89,9 +89,9 @@ export function plusMinus(tally) {
 }
 
 /** A change as it is looked at. */
-export function shownChange({ path, verb, moved, hunks, patch, before, after, content, rest }) {
+export function shownChange(change) {
+  const { path, verb, moved, hunks, patch, before, after, content, rest } = change;
   const words = [verb && `${verb} file`, moved && `moved to ${moved}`].filter(Boolean);
-  const isBare = [hunks, patch, before, content].every((each) => each === undefined);
   return [
     words.length > 0 && filePath(path, ...words),
     hunks && hunkDiff(hunks, { path }),
@@ -99,7 +99,7 @@ export function shownChange({ path, verb, moved, hunks, patch, before, after, co
     before !== undefined && lineDiff(before, after, { path }),
     content !== undefined && !words.length && path && filePath(path),
     content !== undefined && code(content, languageIn(path)),
-    isBare && !words.length && filePath(path ?? "a file"),
+    isBare(change) && !words.length && filePath(path ?? "a file"),
     rest !== undefined && (isObject(rest) ? facts(rest) : facts({ value: rest })),
   ];
 }

@@ -21,8 +21,8 @@ import { at, textAt } from "./values.js";
 import { write } from "./write.js";
 
 /**
- * How a kind of tool is shown: `title`, `gist` and `outcome` in the line, `args` and `result` below. `args` takes
- * what it shows from a Reader, and gives undefined where the arguments are not what it expects.
+ * How a kind of tool is shown: `title`, `gist` and `outcome` in the line, `args` and `result` below. `args`
+ * takes what it shows from a Reader, and gives undefined where the arguments are not what it expects.
  * @typedef {{gist: Function, title?: Function, outcome?: Function, args?: Function, result?: Function}} Tool
  */
 

@@ -9,6 +9,7 @@ import { isObject, isScalar, isText } from "./values.js";
 const LONGEST = 2_000_000;
 const SHORT = 200;
 const MOST_FACTS = 100;
+const NAMES_OF_CALLS = new Set(["toolCallId", "tool_call_id"]);
 
 /** Code in its colours. */
 export function code(text, language, name = "source") {
@@ -57,10 +58,8 @@ export function facts(values) {
 
 /** What else a call was set to, taken from its arguments, where that is told in a word. */
 export function setting(reader) {
-  const words = Object.keys(reader.rest() ?? {}).flatMap((name) => {
-    const value = reader.scalar(name);
-    return value === undefined ? [] : [[name, value]];
-  });
+  const names = Object.keys(reader.rest() ?? {}).filter((name) => !NAMES_OF_CALLS.has(name));
+  const words = names.map((name) => [name, reader.scalar(name)]).filter(([, value]) => value !== undefined);
   return words.length > 0 && facts(Object.fromEntries(words));
 }
 

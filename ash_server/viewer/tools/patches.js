@@ -34,7 +34,7 @@ const LARGEST = 200_000;
  */
 
 /** What the result says that was changed. @returns {Change[]} */
-export function changesTold(result) {
+export function changesTold(result, asked = []) {
   const form = told(result);
   const path = textAt(form, ...PATH);
   const hunks = at(form, ["structuredPatch"], areHunks);
@@ -42,7 +42,19 @@ export function changesTold(result) {
   const changes = at(form, ["changes"], isObject);
   if (changes) return changesByPath(changes).filter(({ patch, content }) => patch ?? content);
   const patch = at(form, PATCH, (each) => isText(each) && /^@@/m.test(each));
-  return patch === undefined ? [] : [{ path, patch }];
+  if (patch !== undefined) return [{ path, patch }];
+  const signed = asked.every(isBare) ? at(form, PATCH, isSigned) : undefined;
+  return signed === undefined ? [] : [{ path, patch: `@@\n${signed}` }];
+}
+
+/** Lines with their signs alone, as Cursor has them. */
+function isSigned(value) {
+  return isText(value) && value.split("\n").every((line) => /^(?:[-+ ]|$)/.test(line)) && /^[-+]/m.test(value);
+}
+
+/** Whether it says nothing but that something happens. */
+export function isBare({ hunks, patch, before, content }) {
+  return [hunks, patch, before, content].every((each) => each === undefined);
 }
 
 function areHunks(value) {

@@ -6,7 +6,8 @@ import { isEmpty, isObject, isScalar, textAt } from "./values.js";
 
 const TELLING = [
   ...["command", "cmd", "path", "file_path", "filePath", "url", "query", "q", "pattern"],
-  ...["title", "subject", "question", "skill", "action", "name", "description", "prompt", "message", "text", "id"],
+  ...["title", "subject", "question", "skill", "action", "name", "description"],
+  ...["prompt", "message", "text", "id"],
 ];
 const SHORT = 80;
 

@@ -52,7 +52,7 @@ function resultOf(result, call, tool) {
     ...tool.result(result, call),
     ...errorOf(result),
     ...exitOf(result),
-    isTelling(result) && aside("Structured", result.structured),
+    isTelling(result) && aside("Structured result", result.structured),
     !isEmpty(result.more) && aside("More of the result", result.more),
   ].filter(Boolean);
   return parts.length ? parts : [note("No output.")];

@@ -18,7 +18,7 @@ export function row(call, tool) {
   return el(
     "summary",
     {},
-    el("span", { class: "tool-name" }, oneLine(titleOf(call, tool), LONGEST_NAME)),
+    el("span", { class: "tool-name" }, titleOf(call, tool)),
     " ",
     el("span", { class: "tool-gist" }, oneLine(gist, LONGEST)),
     " ",
@@ -26,10 +26,10 @@ export function row(call, tool) {
   );
 }
 
-/** What it is called, in full. */
+/** What it is called, as long as a line has room for it. */
 export function titleOf(call, tool) {
   const nameless = call.state === "orphan" ? "A call that is not here" : "A call";
-  return tool.title?.(call) ?? (call.name || nameless);
+  return oneLine(tool.title?.(call) ?? (call.name || nameless), LONGEST_NAME);
 }
 
 /** Of a text what fits on a line, with nothing in it that would hide or turn round what follows. */

@@ -5,15 +5,18 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from httpx import AsyncClient, Response
 from litestar.testing import AsyncTestClient
 
 import ash_server.viewer
+from ash_server.api import pages
 from ash_server.api.pages import PAGE_POLICY
 from ash_server.app import create_app
 from ash_server.settings import Settings
+from ash_server.transfer.html import frame
 from ash_server.viewer import viewer
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -289,6 +292,25 @@ async def test_forms(client: AsyncClient, session_id: str, form: str) -> None:
     names = ("content-type", "content-disposition", "link", "content-security-policy", "cache-control")
     assert (asked.status_code, asked.content) == (200, b"")
     assert [asked.headers[name] for name in names] == [told.headers[name] for name in names]
+
+
+async def test_the_page_for_a_file_is_under_its_own_policy(client: AsyncClient, session_id: str) -> None:
+    page = await client.get(f"/sessions/{session_id}.html")
+
+    assert page.headers["content-security-policy"] == f"{frame().policy}; frame-ancestors 'none'"
+
+
+async def test_who_asks_for_the_head_alone_has_nothing_read(
+    client: AsyncClient, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: object) -> NoReturn:
+        pytest.fail("it is read")
+
+    forms = {suffix: form._replace(write=write) for suffix, form in pages._FORMS.items()}
+    monkeypatch.setattr(pages, "_FORMS", forms)
+
+    for form in FORMS:
+        assert (await client.head(f"/sessions/{session_id}{form}")).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""Both pages can be used by everybody: with the keyboard alone, with a screen reader, on a phone, without motion."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+import ash_server
+from tests.viewer.conftest import settle, watch
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+SAMPLES = sorted(Path(ash_server.__file__).with_name("samples").glob("*.jsonl"))
+NDJSON = {"Content-Type": "application/x-ndjson"}
+SOURCE = "samples for everybody"
+
+WIDE, NARROW = (1440, 900), (390, 844)
+LOOKS: Mapping[str, tuple[Any, tuple[int, int]]] = {
+    "light, wide": ("light", WIDE),
+    "dark, wide": ("dark", WIDE),
+    "light, narrow": ("light", NARROW),
+    "dark, narrow": ("dark", NARROW),
+}
+
+VIOLATIONS = """
+async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) =>
+      nodes.slice(0, 3).map(({ html, any: [why] }) => `${id}: ${html.slice(0, 160)} ${why?.message ?? ""}`));
+}
+"""
+
+OPEN = """
+async () => {
+  const breath = () => new Promise((done) => setTimeout(done));
+  const root = document.querySelector("main");
+  for (let depth = 0; depth < 20; depth++) {
+    const closed = root.querySelectorAll("details:not([open]):not(.menu)");
+    if (!closed.length) break;
+    closed.forEach((details) => (details.open = true));
+    await breath();
+  }
+  root.querySelectorAll("[aria-expanded=false]").forEach((button) => button.click());
+  await breath();
+}
+"""
+
+TOO_WIDE = """
+() => [...document.querySelectorAll("html, body")]
+  .filter((each) => each.scrollWidth > innerWidth)
+  .map((each) => `${each.localName}: ${each.scrollWidth}`)
+"""
+
+CONTROLS = """
+() => {
+  const selector = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  const controls = [...document.querySelectorAll(selector)].filter(
+    (each) => !each.disabled && each.tabIndex >= 0 && each.checkVisibility({ visibilityProperty: true }) &&
+      !each.matches("input[type=radio]:not(:checked)"),
+  );
+  globalThis.unreached = new Set(controls);
+  globalThis.steps = [];
+  return controls.length;
+}
+"""
+
+STEP = """
+() => {
+  const at = document.activeElement;
+  if (at === document.body) return false;
+  const { top, bottom, width } = at.getBoundingClientRect();
+  const { outlineStyle, outlineWidth } = getComputedStyle(at);
+  const isSeen = bottom > 0 && top < innerHeight && width > 0;
+  const marksItsParts = at.type === "date";
+  const isMarked = marksItsParts || (outlineStyle !== "none" && parseFloat(outlineWidth) >= 1);
+  const lacks = [!isSeen && "not in view", !isMarked && "not marked"].filter(Boolean);
+  if (lacks.length) steps.push(`${lacks.join(", ")}: ${at.outerHTML.slice(0, 120)}`);
+  unreached.delete(at);
+  return true;
+}
+"""
+
+MOVING = """
+() => document.getAnimations()
+  .filter(({ timeline, effect }) => timeline === document.timeline && effect.getComputedTiming().endTime > 50)
+  .map(({ animationName, transitionProperty }) => animationName ?? transitionProperty)
+"""
+
+
+@pytest.fixture(scope="module")
+async def samples(ash: str) -> dict[str, str]:
+    """By their names the addresses of sessions that have what the sample files say."""
+    addresses = {}
+    async with httpx.AsyncClient(base_url=ash) as client:
+        for path in SAMPLES:
+            made = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
+            id = made.raise_for_status().json()["id"]
+            told = await client.post(
+                f"/api/sessions/{id}/messages", content=path.read_bytes(), headers=NDJSON
+            )
+            told.raise_for_status()
+            addresses[path.stem] = f"{ash}/sessions/{id}"
+    return addresses
+
+
+@asynccontextmanager
+async def visiting(browser: Browser, complaints: list[str], address: str, look: str) -> AsyncIterator[Page]:
+    """With axe at hand, which the policy of the page would not let in."""
+    scheme, (width, height) = LOOKS[look]
+    async with await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
+    ) as context:
+        await watch(context, complaints)
+        page = await context.new_page()
+        await page.goto(address)
+        await expect(page.locator(".turn, .session-row, .hit").first).to_be_visible()
+        await page.evaluate(AXE)
+        yield page
+        await settle(page)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("sample", [path.stem for path in SAMPLES])
+async def test_a_session_with_everything_open(
+    browser: Browser, complaints: list[str], samples: dict[str, str], sample: str
+) -> None:
+    async with visiting(browser, complaints, samples[sample], "light, wide") as page:
+        await page.keyboard.press("3")
+        await page.evaluate(OPEN)
+        found = {}
+        for look, (scheme, (width, height)) in LOOKS.items():
+            await page.emulate_media(color_scheme=scheme)
+            await page.set_viewport_size({"width": width, "height": height})
+            await settle(page)
+            found[look] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+
+    assert found == {look: [] for look in LOOKS}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_comes_up_over_a_session(
+    browser: Browser, complaints: list[str], samples: dict[str, str], look: str
+) -> None:
+    found = {}
+
+    async with visiting(browser, complaints, samples["tide-clock"], look) as page:
+
+        async def see(what: str) -> None:
+            await settle(page)
+            found[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+
+        await see("the page as it comes")
+        await page.keyboard.press("?")
+        await expect(page.locator("dialog[open]")).to_be_visible()
+        await see("the list of keys")
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("j")
+        await page.keyboard.press("r")
+        await expect(page.locator(".stored")).to_be_visible()
+        await see("what is stored")
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("/")
+        await page.keyboard.type("the")
+        await expect(page.locator(".find-hit").first).to_be_visible()
+        await see("what was found")
+
+    assert found == {what: [] for what in found}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_sessions(
+    browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], look: str
+) -> None:
+    found = {}
+    for what, query in {"all": {"source": SOURCE}, "a search": {"source": SOURCE, "q": "the"}}.items():
+        address = str(httpx.URL(ash, path="/", params=query))
+        async with visiting(browser, complaints, address, look) as page:
+            await page.evaluate(OPEN)
+            await settle(page)
+            found[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+            await page.keyboard.press("?")
+            await settle(page)
+            found[f"{what}, and the list of keys"] = await page.evaluate(VIOLATIONS)
+
+    assert found == {what: [] for what in found}
+
+
+@pytest.mark.parametrize("place", ["a session", "all sessions"])
+@pytest.mark.parametrize("look", ["light, wide", "dark, narrow"])
+async def test_the_keyboard_reaches_every_control(
+    browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, look: str
+) -> None:
+    addresses = {
+        "a session": samples["tide-clock"],
+        "all sessions": str(httpx.URL(ash, path="/", params={"source": SOURCE})),
+    }
+    async with visiting(browser, complaints, addresses[place], look) as page:
+        await page.evaluate(OPEN)
+        await page.evaluate("scrollTo(0, 0)")
+        await settle(page)
+        count = await page.evaluate(CONTROLS)
+        for _ in range(2 * count + 50):
+            await page.keyboard.press("Tab")
+            if not await page.evaluate(STEP):
+                break
+        unreached = await page.evaluate("[...unreached].map((each) => each.outerHTML.slice(0, 160))")
+        steps = await page.evaluate("steps")
+
+    assert count > 10
+    assert (unreached, steps) == ([], [])
+
+
+async def test_nothing_moves_for_who_does_not_want_it(
+    browser: Browser, complaints: list[str], ash: str
+) -> None:
+    address = await unfinished(ash)
+    moving = {}
+
+    async with visiting(browser, complaints, address, "light, wide") as page:
+        for motion in ("no-preference", "reduce"):
+            await page.emulate_media(reduced_motion=motion)
+            await page.goto(f"{address}?at=3")
+            await expect(page.locator(".assistant-text")).to_be_visible()
+            await settle(page)
+            moving[motion] = await page.evaluate(MOVING)
+
+    assert moving["no-preference"] != []
+    assert moving["reduce"] == []
+
+
+async def unfinished(ash: str) -> str:
+    """The address of a session that is being written."""
+    inside: list[tuple[str, dict[str, Any]]] = [
+        ("turn_start", {"trigger": "user"}),
+        ("user_message", {"text": "Where is it?"}),
+        ("tool_call", {"toolCallId": "c", "toolName": "Bash", "args": {"command": "ls"}}),
+        ("assistant_chunk", {"text": "It is"}),
+    ]
+    events = [
+        {"id": f"e{n}", "turnId": "t", "timestamp": int(time.time() * 1000), "type": type, "payload": payload}
+        for n, (type, payload) in enumerate(inside)
+    ]
+    async with httpx.AsyncClient(base_url=ash) as client:
+        made = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
+        id = made.raise_for_status().json()["id"]
+        body = "\n".join(map(json.dumps, events))
+        (await client.post(f"/api/sessions/{id}/events", content=body, headers=NDJSON)).raise_for_status()
+    return f"{ash}/sessions/{id}"
