@@ -55,6 +55,7 @@ _INSERT_EVENTS = f"""
     FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[])
         AS new (type, message_sequence, origin, given_id, piece_of, content)
 """
+_COLUMNS_OF_EVENTS = ("types", "message_sequences", "origins", "given_ids", "pieces", "contents")
 _COPY_EVENTS = f"COPY plain_events ({_EVENT_COLUMNS}) FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES = ("uuid", "text", "int8", "text", "text", "text", "text")
 
@@ -245,7 +246,8 @@ def _message(session_id: UUID, text: str) -> NewMessage:
 
 def _event_rows(events: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
     """The values of their columns, by row."""
-    return list(zip(*columns(list(events)).values(), strict=True))
+    told = columns(list(events))
+    return list(zip(*(told[name] for name in _COLUMNS_OF_EVENTS), strict=True))
 
 
 async def _insert_messages(conn: AsyncConnection, session_id: UUID, messages: list[NewMessage]) -> None:

@@ -93,7 +93,8 @@ class Live:
             yield
         finally:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def _write(self, app: Litestar) -> None:
         await self._seen.wait()

@@ -4,7 +4,7 @@ const MOST_SPANS = 5_000; // from there on the text goes on without its colours
 const MOST_BLANKS = 100_000; // that a cursor may leave behind where nothing was written
 
 // What a terminal is told: CSI, strings (OSC, DCS …) that end in their line, charsets, a few short ones; and
-// line ends. No part of it can be read in two ways, and none goes past the next escape: any text is read once.
+// line ends. No part can be read in two ways, and none goes past the next escape: any text is read once.
 const CSI = /\x1b\[([0-?]{0,100})[ -/]{0,9}([@-~])/;
 const OTHERS = /\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[78=>cDEHMNOZ])/;
 const SEQUENCE = new RegExp(`${CSI.source}|${OTHERS.source}|\\r{0,2}\\n|[\\r\\x08]`, "g");

@@ -7,6 +7,7 @@ import { shown } from "./tools/results.js";
 import { at, isText, Reader, sizeOf, textAt } from "./tools/values.js";
 
 const DEEPEST = 20;
+const MOST = 1_000;
 const SAYS_NOTHING = ["type", "source_type"];
 
 const REASONS = {
@@ -20,7 +21,9 @@ const REASONS = {
 
 /** Blocks as elements, in their order. */
 export function blocks(list, depth = 0) {
-  return (Array.isArray(list) ? list : [list]).map((each) => block(each, depth));
+  const all = Array.isArray(list) ? list : [list];
+  const rest = all.slice(MOST);
+  return [...all.slice(0, MOST).map((each) => block(each, depth)), ...(rest.length ? [jsonView(rest)] : [])];
 }
 
 /** Each takes from a reader what it shows; undefined where the block is not what it says that it is. */

@@ -35,10 +35,10 @@ async def looking(database_url: str, connection: AsyncConnection, monkeypatch: p
         yield client
 
 
-async def whole(client: AsyncClient) -> list[str]:
+async def whole(client: AsyncClient, count: int = len(LINES)) -> list[str]:
     """The stored lines, once all of them are."""
     async with asyncio.timeout(60):
-        while len(lines := (await client.get(f"/sessions/{ID}.jsonl")).text.splitlines()) < len(LINES):
+        while len(lines := (await client.get(f"/sessions/{ID}.jsonl")).text.splitlines()) < count:
             pass
     return lines
 
@@ -65,6 +65,18 @@ async def test_it_is_written_from_when_somebody_looks(looking: AsyncClient, addr
 
 def without_time(line: str) -> Any:
     return {name: value for name, value in json.loads(line).items() if name != "timestamp"}
+
+
+async def test_what_is_open_at_the_end_is_closed(
+    looking: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_recorded", lambda: [(0.0, line.encode()) for line in LINES[:20]])
+
+    await looking.get("/")
+    await whole(looking, 20)
+
+    events = (await looking.get(f"/api/sessions/{ID}/events?limit=1000")).json()["events"]
+    assert (events[-1]["type"], events[-1]["payload"]["partial"]) == ("turn_end", True)
 
 
 async def test_each_demo_begins_anew(looking: AsyncClient, connection: AsyncConnection) -> None:

@@ -22,7 +22,7 @@ Steps = list[list[int]]
 ROOM = 1000
 """Sequences lie so far apart, for pieces to be cut into more."""
 
-LARGEST = 300_000
+LARGEST = 120_000
 
 SERVER = Path(ash_server.__file__).parent
 SESSIONS = Path(__file__).parents[1] / "shared" / "sessions"

@@ -8,7 +8,7 @@ from playwright.async_api import Page
 
 from tests.viewer.logs import MATERIAL, Log, at_random, ways
 
-SEEDS = 200
+SEEDS = 80
 
 
 async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[str, Any]:

@@ -527,7 +527,7 @@ async def test_whole_numbers_stay_exact(blank: Page) -> None:
         '{"__proto__":12345678901234567}',
     ]
 
-    assert {number: each for number, each in zip(NUMBERS, found, strict=True)} == NUMBERS
+    assert dict(zip(NUMBERS, found, strict=True)) == NUMBERS
     assert await answers(blank, "jsonAgain", [[text] for text in texts]) == texts
 
 

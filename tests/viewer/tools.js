@@ -95,6 +95,17 @@ const WILD = {
   "names that objects have": JSON.parse('{"__proto__": {"command": "a"}, "constructor": 1, "toString": 2}'),
   "nothing to convert": { toString: null, valueOf: null, type: { toString: null }, command: { toString: 1 } },
   "lists for texts": { type: [[]], command: [[]], path: [{}], url: [1], source: [], questions: [[]] },
+  "many blocks": Array.from({ length: 80_000 }, () => ({ type: "a" })),
+  "many items": {
+    todos: Array.from({ length: 10_000 }, () => ({ content: "a", status: "b" })),
+    edits: Array.from({ length: 10_000 }, () => ({ old_string: "a", new_string: "b" })),
+    questions: Array.from({ length: 10_000 }, () => ({ question: "a", options: ["b"] })),
+    paths: Array.from({ length: 10_000 }, () => "a"),
+    results: Array.from({ length: 10_000 }, () => ({ url: "https://a.example", title: "b" })),
+  },
+  "many lines": { structuredPatch: [{ oldStart: 1, newStart: 1, lines: Array.from({ length: 150_000 }, () => "+") }] },
+  "many matches": "a:1:b\n".repeat(150_000),
+  "many numbers": "1→a\n".repeat(150_000),
   "half a pair": "\ud800 \udc00",
   numbers: [1e308, -0, new ExactNumber("12345678901234567890")],
 };

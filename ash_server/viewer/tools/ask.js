@@ -1,7 +1,7 @@
 /** Questions to the user, with what they may choose and what they chose. */
 import { el } from "../dom.js";
 import { facts, note } from "./parts.js";
-import { told } from "./results.js";
+import { isSome, told } from "./results.js";
 import { at, isObject, isText, Reader, textAt } from "./values.js";
 
 export const ask = {
@@ -23,7 +23,7 @@ export const ask = {
 };
 
 function questionsIn(args) {
-  return at(args, ["questions"], (each) => Array.isArray(each) && each.length > 0 && each.every(isObject));
+  return at(args, ["questions"], (each) => isSome(each) && each.every(isObject));
 }
 
 function answersIn(result) {
@@ -32,7 +32,7 @@ function answersIn(result) {
 
 function shownQuestion(reader, answers) {
   const question = reader.text("question");
-  const options = reader.take(["options"], (each) => Array.isArray(each) && each.every(isOption));
+  const options = reader.take(["options"], (each) => isSome(each) && each.every(isOption));
   const answer = question !== undefined && isText(at(answers, [question])) ? at(answers, [question]) : "";
   const rest = reader.rest();
   return [

@@ -7,7 +7,7 @@ import { shownOutput } from "./bash.js";
 import { aside, code, facts, filePath, note } from "./parts.js";
 import { tail } from "./paths.js";
 import { changesAsked, changesTold, isBare, isPatch, isSeenIn, tallyOf } from "./patches.js";
-import { told } from "./results.js";
+import { isSome, told } from "./results.js";
 import { at, isObject, Reader } from "./values.js";
 
 const FAILED = new Set(["error", "denied", "interrupted"]);
@@ -25,7 +25,7 @@ export const edit = {
 
   args(reader, call) {
     const asked = changesAsked(reader);
-    if (!asked.length) return undefined;
+    if (!isSome(asked)) return undefined;
     const reason = reader.text("instruction", "explanation", "description");
     const done = call.state === "done" ? named(changesTold(call.last, asked), asked) : [];
     const shown = done.length ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);

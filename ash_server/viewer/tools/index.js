@@ -1,5 +1,4 @@
 /** Calls of tools: which kind each is, and how it is shown. */
-import { el } from "../dom.js";
 import { ask } from "./ask.js";
 import { bash } from "./bash.js";
 import { readCall } from "./call.js";

@@ -4,7 +4,7 @@ import { el } from "../dom.js";
 import { highlight } from "../highlight.js";
 import { jsonView } from "../json-view.js";
 import { markdown } from "../markdown.js";
-import { isObject, isScalar, isText } from "./values.js";
+import { isScalar, isText } from "./values.js";
 
 const LONGEST = 2_000_000;
 const SHORT = 200;

@@ -71,7 +71,8 @@ export function changesAsked(reader) {
   const patch = reader.all((each) => isText(each) && each !== "") ?? patchInCommand(reader);
   if (patch !== undefined) return [{ patch }];
   const changes = reader.object("changes") ?? reader.list("changes");
-  if (changes) return Array.isArray(changes) ? changes.map((each) => changeIn(each)) : changesByPath(changes);
+  if (Array.isArray(changes)) return changes.map((each) => changeIn(each));
+  if (changes) return changesByPath(changes);
   const path = reader.text(...PATH);
   const nested = reader.object("multiStrReplace") ?? reader.object("strReplace", "applyPatch");
   const many = reader.list("edits") ?? (nested && (at(nested, ["edits"], Array.isArray) ?? [nested])) ?? [];

@@ -5,7 +5,7 @@ import { languageOf } from "../highlight.js";
 import { counted } from "../numbers.js";
 import { code, filePath, note, output, setting } from "./parts.js";
 import { PATH, tail } from "./paths.js";
-import { shown, textOf, textual, told } from "./results.js";
+import { isSome, shown, textOf, textual, told } from "./results.js";
 import { at, isObject, isText, textAt } from "./values.js";
 import { linesIn } from "./write.js";
 
@@ -46,7 +46,7 @@ function pathsIn(args) {
 }
 
 function isPaths(value) {
-  return Array.isArray(value) && value.length > 0 && value.every(isText);
+  return isSome(value) && value.every(isText);
 }
 
 /** A file with the numbers of its lines beside it, where they are told. */

@@ -14,8 +14,15 @@ export function shown(value) {
 }
 
 /** A list of blocks, and not of anything else. */
-export function isList(value) {
-  return Array.isArray(value) && value.length > 0 && value.every((each) => isText(textAt(each, "type")));
+function isList(value) {
+  return isSome(value) && value.every((each) => textAt(each, "type") !== undefined);
+}
+
+const MOST = 1_000;
+
+/** A list that is not empty, and not so long that nobody would look at each of its parts. */
+export function isSome(value) {
+  return Array.isArray(value) && value.length > 0 && value.length <= MOST;
 }
 
 function shownText(text) {

@@ -71,7 +71,7 @@ function foundIn(text) {
 }
 
 function fileOf({ path, lines }) {
-  const width = Math.max(...lines.map((line) => line.number.length), 0);
+  const width = lines.reduce((most, line) => Math.max(most, line.number.length), 0);
   const texts = lines.map(({ number, text, isContext }) => {
     return `${number.padStart(width)}${isContext ? "-" : ":"} ${text}`;
   });
@@ -80,7 +80,8 @@ function fileOf({ path, lines }) {
 
 /** Pieces of documents, as searches of vector stores find them. */
 function piecesIn(form) {
-  const isAll = Array.isArray(form) && form.every((each) => textAt(each, ...NAME) && textAt(each, ...TEXT));
+  const isPiece = (each) => textAt(each, ...NAME) && textAt(each, ...TEXT);
+  const isAll = Array.isArray(form) && form.length <= MOST_FILES && form.every(isPiece);
   return isAll ? form.flatMap((each) => shownPiece(new Reader(each))) : [];
 }
 

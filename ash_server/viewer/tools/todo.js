@@ -2,7 +2,7 @@
 import { el } from "../dom.js";
 import { decoded } from "./call.js";
 import { aside, note, prose, setting } from "./parts.js";
-import { shown, textual, told } from "./results.js";
+import { isSome, shown, textual, told } from "./results.js";
 import { at, isEmpty, isText, Reader, same, textAt } from "./values.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];
@@ -62,7 +62,7 @@ function listOf(result) {
 
 /** The items of a list, if it is a list of things to do. */
 function readItems(list) {
-  if (!Array.isArray(list) || !list.length) return undefined;
+  if (!isSome(list)) return undefined;
   const items = list.map(readItem);
   return items.every(Boolean) ? items : undefined;
 }
