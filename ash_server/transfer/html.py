@@ -13,7 +13,7 @@ from pydantic import MISSING
 from ash_server.conversation import Connect
 from ash_server.db.events import get_events_since
 from ash_server.db.sessions import Session
-from ash_server.viewer import STYLES, Viewer, viewer
+from ash_server.viewer import WHOLE_STYLE, Viewer, viewer
 from ash_server.viewer.bundle import bundle
 
 ENTRY = "exported-page.js"
@@ -30,6 +30,7 @@ class Frame(NamedTuple):
     script: str
     policy: str
     """What a browser may do with it: run this script, apply this style, and nothing else."""
+    licences: str
 
 
 class Page(NamedTuple):
@@ -44,7 +45,7 @@ def frame() -> Frame:
 
 def page_of(session: Session) -> Page:
     now = viewer()
-    style, script, policy = _frame(now)
+    style, script, policy, licences = _frame(now)
     named = (name for name in (session.title, session.external_id) if name is not MISSING)
     texts = {
         "policy": escape(policy),
@@ -54,6 +55,7 @@ def page_of(session: Session) -> Page:
         "style": style,
         "session": in_script(session.model_dump_json()),
         "script": script,
+        "licences": licences,
     }
     head, _, end = now.shells["exported"].template.partition("$events")
     return Page(Template(head).substitute(texts), Template(end).substitute(texts))
@@ -93,14 +95,14 @@ def listed(events: Iterable[str]) -> str:
 def _frame(now: Viewer) -> Frame:
     scripts = {path: asset.content.decode() for path, asset in now.assets.items() if path.endswith("js")}
     script = bundle(scripts, ENTRY).replace("\r", "")
-    style = "\n".join(now.assets[f"styles/{name}.css"].content.decode() for name in STYLES)
-    style = style.replace("\r", "").replace("</", r"<\/")
+    style = now.assets[WHOLE_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
         f"default-src 'none'; script-src {_hashed(script)}; style-src {_hashed(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'; "
         "require-trusted-types-for 'script'; trusted-types dompurify"
     )
-    return Frame(style, script, policy)
+    licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in now.licences.items())
+    return Frame(style, script, policy, licences.replace("--", "- -"))
 
 
 def _hashed(text: str) -> str:

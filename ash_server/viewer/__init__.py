@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
+from ash_server.viewer.bundle import bundle
+
 FOLDER = Path(__file__).parent
 
 STYLES = (
@@ -18,13 +20,16 @@ STYLES = (
 )
 """In the order in which they count."""
 
+WHOLE_STYLE = "whole.css"
+_ENTRIES = ("session-page.js", "sessions-page.js")
+
 _MEDIA_TYPES: Mapping[str, str] = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".css": "text/css",
     ".svg": "image/svg+xml",
 }
-_SUFFIXES = (*_MEDIA_TYPES, ".html")
+_SUFFIXES = (*_MEDIA_TYPES, ".html", "/LICENSE", ".txt")
 
 
 class Asset(NamedTuple):
@@ -38,9 +43,12 @@ class Viewer:
 
     digest: str
     assets: Mapping[str, Asset]
-    """By the path below the folder: what a browser may ask for."""
+    """By the path below the folder: what a browser may ask for. `whole.css` is all styles, `whole/` has each page's
+    modules in one: a browser that fetches a hundred small files shows nothing for most of a second."""
     shells: Mapping[str, Template]
     """The pages by their names, which the server fills in."""
+    licences: Mapping[str, str]
+    """By their paths: those of what is vendored, which go along where a copy is given away."""
 
     @property
     def root(self) -> str:
@@ -48,9 +56,8 @@ class Viewer:
 
     def shell(self, name: str, texts: Mapping[str, str]) -> str:
         """A page with these texts in their places."""
-        links = "\n".join(f'<link rel="stylesheet" href="{self.root}/styles/{each}.css">' for each in STYLES)
         filled = {key: escape(text) for key, text in texts.items()}
-        return self.shells[name].substitute(filled, viewer=self.root, styles=links)
+        return self.shells[name].substitute(filled, viewer=self.root)
 
 
 class _File(NamedTuple):
@@ -72,7 +79,7 @@ def _files(folder: str, below: str = "") -> Iterator[_File]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(entry.path, f"{below}{entry.name}/")
-            elif entry.is_file(follow_symlinks=False) and entry.name.endswith(_SUFFIXES):
+            elif entry.is_file(follow_symlinks=False) and entry.path.endswith(_SUFFIXES):
                 stat = entry.stat()
                 yield _File(below + entry.name, stat.st_mtime_ns, stat.st_size)
 
@@ -84,16 +91,30 @@ def _read(files: tuple[_File, ...]) -> Viewer:
     for path, content in contents.items():
         whole.update(f"{path}\0{len(content)}\0".encode() + content)
     suffixes = {path: Path(path).suffix for path in contents}
+    texts = {
+        path: content.decode() for path, content in contents.items() if suffixes[path] not in _MEDIA_TYPES
+    }
+    assets = {
+        path: Asset(_MEDIA_TYPES[suffixes[path]], content)
+        for path, content in contents.items()
+        if suffixes[path] in _MEDIA_TYPES
+    }
     return Viewer(
         digest=whole.hexdigest()[:16],
-        assets={
-            path: Asset(_MEDIA_TYPES[suffixes[path]], content)
-            for path, content in contents.items()
-            if suffixes[path] in _MEDIA_TYPES
-        },
+        assets={**assets, **dict(_joined(assets))},
         shells={
-            path.removesuffix(".html"): Template(content.decode())
-            for path, content in contents.items()
+            path.removesuffix(".html"): Template(text)
+            for path, text in texts.items()
             if suffixes[path] == ".html"
         },
+        licences={path: text for path, text in texts.items() if suffixes[path] != ".html"},
     )
+
+
+def _joined(assets: Mapping[str, Asset]) -> Iterator[tuple[str, Asset]]:
+    modules = {path: asset.content.decode() for path, asset in assets.items() if path.endswith("js")}
+    for entry in modules.keys() & set(_ENTRIES):
+        yield f"whole/{entry}", Asset(_MEDIA_TYPES[".js"], bundle(modules, entry).encode())
+    styles = [f"styles/{name}.css" for name in STYLES]
+    style = b"\n".join(assets[path].content for path in styles if path in assets)
+    yield WHOLE_STYLE, Asset(_MEDIA_TYPES[".css"], style)

@@ -20,11 +20,17 @@ export function become(element, fresh) {
   place(element, becoming([...element.childNodes], [...fresh.childNodes]));
 }
 
+/** They hold values that cannot be seen in them yet, so what looks alike need not be. */
+const FILLED_LATER = ".json, .diff, .diffs";
+
 function becoming(before, after) {
   return after.map((fresh, place) => {
     const old = before[place];
-    if (old?.isEqualNode(fresh)) return old;
-    if (old?.nodeType === Node.ELEMENT_NODE && old.tagName === fresh.tagName) {
+    const isElement = fresh.nodeType === Node.ELEMENT_NODE;
+    if (isElement && fresh.matches(FILLED_LATER)) return fresh;
+    const isKnown = !isElement || !fresh.querySelector(FILLED_LATER);
+    if (isKnown && old?.isEqualNode(fresh)) return old;
+    if (isElement && old?.tagName === fresh.tagName) {
       become(old, fresh);
       return old;
     }

@@ -122,7 +122,7 @@ function sources(citations) {
     const { url, title = citation?.document_title ?? url, cited_text: cited } = citation ?? {};
     if (typeof title !== "string") return el("li", {}, jsonView(citation));
     const named = typeof url === "string" ? link(url, title) : title;
-    return el("li", {}, named, typeof cited === "string" && el("q", { dir: "auto" }, cited), aside("More", citation));
+    return el("li", {}, named, typeof cited === "string" && el("span", { class: "cited", dir: "auto" }, cited), aside("More", citation));
   });
   return el("details", { class: "sources" }, el("summary", {}, counted(citations.length, "source")), el("ol", {}, ...entries));
 }

@@ -168,6 +168,7 @@ class SessionPage extends View {
       throw problem;
     }
     this.listen();
+    requestAnimationFrame(() => this.edges.fill());
     return true;
   }
 
@@ -301,7 +302,7 @@ class SessionPage extends View {
   filtered() {
     super.filtered();
     this.usage.want(this.filters.preset === "everything");
-    this.edges.fill("older");
+    this.edges.fill();
   }
 
   showEmpty() {

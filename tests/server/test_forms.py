@@ -26,7 +26,7 @@ from ash_server.transfer.jsonl import import_file
 from ash_server.transfer.markdown import MarkdownWriter, write_markdown
 from ash_server.transfer.prose import contained
 from ash_server.transfer.unstored import read_unstored
-from ash_server.viewer import viewer
+from ash_server.viewer import FOLDER, viewer
 from ash_server.viewer.bundle import NotBundled, bundle
 from ash_shared import transform_messages
 from ash_shared.events import CHUNKS
@@ -308,6 +308,17 @@ async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: S
         "require-trusted-types-for": "'script'",
         "trusted-types": "dompurify",
     }
+
+
+async def test_licences_go_along_with_what_is_given_away(
+    connection: AsyncConnection, stored: Session
+) -> None:
+    whole = "".join(await page_of(connection, stored))
+    others = sorted(path.name for path in (FOLDER / "vendor").iterdir() if path.is_dir())
+
+    comment = whole.rpartition("<!--")[2].partition("-->")[0]
+    assert [name for name in others if f"vendor/{name}/LICENSE\n" in comment] == others
+    assert whole.endswith("\n-->\n</body>\n</html>\n")
 
 
 async def test_the_page_needs_no_pieces_of_what_is_whole(connection: AsyncConnection) -> None:

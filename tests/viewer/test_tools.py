@@ -24,8 +24,8 @@ TYPES = {
 SEEDS = range(400)
 
 ONE_OF_EACH = (
-    *("Bash", "Edit", "apply_patch", "Write", "Read", "Grep", "TodoWrite", "Task", "WebSearch", "mcp__a__b"),
-    *("AskUserQuestion", "ExitPlanMode", "computer", "holo"),
+    *("Bash", "Edit", "apply_patch", "Write", "Read", "Grep", "TodoWrite", "Task", "WebSearch"),
+    *("AskUserQuestion", "ExitPlanMode", "holo"),
 )
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="

@@ -103,7 +103,14 @@ const WILD = {
     paths: Array.from({ length: 10_000 }, () => "a"),
     results: Array.from({ length: 10_000 }, () => ({ url: "https://a.example", title: "b" })),
   },
-  "many lines": { structuredPatch: [{ oldStart: 1, newStart: 1, lines: Array.from({ length: 150_000 }, () => "+") }] },
+  "many lines": {
+    file_path: "a",
+    old_string: "",
+    structuredPatch: [{ oldStart: 1, newStart: 1, lines: Array.from({ length: 150_000 }, () => "+") }],
+  },
+  "many files": {
+    changes: Object.fromEntries(Array.from({ length: 10_000 }, (_, place) => [`a${place}`, { content: "b" }])),
+  },
   "many matches": "a:1:b\n".repeat(150_000),
   "many numbers": "1→a\n".repeat(150_000),
   "half a pair": "\ud800 \udc00",
@@ -122,16 +129,18 @@ export function failures(names) {
 
 function failure({ kind, value, name }) {
   try {
-    [false, true].forEach((isOpen) => calls(wildCall(name, value), { isOpen }));
+    calls(wildCall(name, value, {}), { isOpen: false });
+    calls(wildCall(name, value, {}));
+    calls(wildCall(name, value, { error: value }));
   } catch (error) {
     return `${kind}, ${name}: ${error.stack}`;
   }
 }
 
-function wildCall(name, value) {
+function wildCall(name, value, failure) {
   const payloads = [
     ["tool_call", { toolName: name, args: value }],
-    ["tool_result", { result: value, structured: value, exitCode: value, error: value, more: value }],
+    ["tool_result", { result: value, structured: value, exitCode: value, more: value, ...failure }],
   ];
   return payloads.map(([type, payload], place) => ({
     type,

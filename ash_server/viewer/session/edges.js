@@ -4,6 +4,8 @@ import { number } from "../numbers.js";
 /** So near to what is not loaded it is fetched. */
 const NEAR = 1500;
 
+const SIDES = ["older", "newer"];
+
 /** Where what is loaded ends: more comes by itself when somebody gets near, or all of it when they ask. */
 export class Edges {
   /** `paint` makes a change of the page; `onEnd` is called when the newest event is loaded. */
@@ -15,8 +17,8 @@ export class Edges {
     const edge = (side, ...parts) => el("div", { class: `edge ${side}`, hidden: true }, ...parts);
     this.older = edge("older", more("Show older", "older"), this.all, this.progress);
     this.newer = edge("newer", more("Show newer", "newer"), button("load-end", "To the end", toEnd));
-    const observer = new IntersectionObserver((seen) => this.saw(seen), { rootMargin: `${NEAR}px 0px` });
-    [this.older, this.newer].forEach((edge) => observer.observe(edge));
+    const observer = new IntersectionObserver(() => this.fill(), { rootMargin: `${NEAR}px 0px` });
+    SIDES.forEach((side) => observer.observe(this[side]));
   }
 
   /** After each painting. `count` is how many events there are in all, as far as that is known. */
@@ -27,52 +29,61 @@ export class Edges {
     if (!this.isLoadingAll) this.all.textContent = count ? `Load all ${number(count)}` : "Load all";
   }
 
-  saw(seen) {
-    for (const { target, isIntersecting } of seen) {
-      if (isIntersecting) this.fill(target === this.older ? "older" : "newer");
-    }
-  }
-
-  /** As long as what is not loaded is near. */
-  async fill(side) {
-    while (this.has(side) && isNear(this[side]) && (await this.load(side)));
+  /** Loads what somebody is near to, as long as they are. */
+  fill() {
+    const side = SIDES.find((side) => this.has(side) && isNear(this[side]));
+    if (side && !this.loading) this.load(side).then((isLoaded) => isLoaded && this.fill());
   }
 
   has(side) {
     return side === "older" ? this.pages.hasOlder : this.pages.hasNewer;
   }
 
-  /** Loads one page; gives whether that went well. */
-  async load(side) {
-    if (this.isLoading || !this.has(side)) return false;
-    this.isLoading = true;
-    this[side].setAttribute("aria-busy", "true");
-    try {
+  /** Loads a page, if none is being loaded; gives whether it came. */
+  load(side) {
+    return this.alone(side, async () => {
       await this.pages[side]((change) => this.paint(change));
       this.progress.textContent = "";
+    });
+  }
+
+  /** All that is older; a second press stops it, with what has come. */
+  async loadAll() {
+    this.isLoadingAll = !this.isLoadingAll;
+    this.all.textContent = this.isLoadingAll ? "Stop" : "Load all";
+    if (!this.isLoadingAll) return;
+    await this.loading;
+    await this.alone("older", () => this.pages.everything((change) => this.paint(change), (count) => this.tell(count)));
+    this.isLoadingAll = false;
+    this.progress.textContent = "";
+    this.update();
+  }
+
+  /** How far loading all has come; gives whether it is still wanted. */
+  tell(loaded) {
+    this.progress.textContent = `${number(loaded)} of ${number(this.count ?? this.pages.last)}`;
+    return this.isLoadingAll;
+  }
+
+  alone(side, work) {
+    this.loading ??= this.mindful(side, work).finally(() => (this.loading = undefined));
+    return this.loading;
+  }
+
+  async mindful(side, work) {
+    if (!this.has(side)) return false;
+    this[side].setAttribute("aria-busy", "true");
+    try {
+      await work();
       if (side === "newer" && !this.pages.hasNewer) this.onEnd();
       return true;
     } catch (problem) {
       this.progress.textContent = problem.message;
       return false;
     } finally {
-      this.isLoading = false;
       this[side].removeAttribute("aria-busy");
       this.update();
     }
-  }
-
-  /** All that is older; a second press stops it. */
-  async loadAll() {
-    this.isLoadingAll = !this.isLoadingAll;
-    this.all.textContent = this.isLoadingAll ? "Stop" : "Load all";
-    while (this.isLoadingAll && this.pages.hasOlder && (await this.load("older"))) {
-      const loaded = this.pages.renderer.log.events.size;
-      this.progress.textContent = `${number(loaded)} of ${number(this.count ?? this.pages.last)}`;
-      await new Promise((done) => setTimeout(done));
-    }
-    this.isLoadingAll = false;
-    this.update();
   }
 }
 

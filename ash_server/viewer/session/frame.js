@@ -4,7 +4,7 @@ import { el } from "../dom.js";
 export function frame({ home, mark, bar, main, rail, others }) {
   const name = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });
   const top = el(
-    "div",
+    "header",
     { class: "page-bar" },
     home && el("a", { class: "home-link", href: home }, "Sessions"),
     name,

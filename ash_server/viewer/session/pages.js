@@ -48,6 +48,21 @@ export class Pages {
     return this.extend({ after: this.last }, put, ({ nextAfter }) => (this.hasNewer = nextAfter !== undefined));
   }
 
+  /** All that is ahead, put there at once: in pieces, what is there already would be laid out again with each of them. */
+  async everything(put, goesOn) {
+    const { asked } = this;
+    const events = [];
+    let before = this.first;
+    while (before !== undefined && goesOn(this.renderer.log.events.size + events.length)) {
+      const page = await this.fetch({ before, limit: PAGE });
+      if (asked !== this.asked) return;
+      events.push(...page.events);
+      before = page.prevBefore;
+    }
+    this.hasOlder = before !== undefined;
+    put(() => this.add(events));
+  }
+
   async extend(query, put, bound) {
     const { asked } = this;
     const page = await this.fetch({ ...query, limit: PAGE });
@@ -67,8 +82,9 @@ export class Pages {
     if (!events.length) return;
     const reset = events.find(({ type }) => type === "reset");
     if (reset) this.hasOlder = false;
-    this.first = reset?.sequence ?? Math.min(this.first ?? NEWEST, events[0].sequence);
-    this.last = Math.max(this.last, events.at(-1).sequence);
+    const sequences = events.map(({ sequence }) => sequence);
+    this.first = reset?.sequence ?? sequences.reduce((one, other) => Math.min(one, other), this.first ?? NEWEST);
+    this.last = sequences.reduce((one, other) => Math.max(one, other), this.last);
   }
 
   fetch(query) {

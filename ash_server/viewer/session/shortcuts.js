@@ -6,7 +6,7 @@ import { ITEM, bringTo, edge } from "./screen.js";
 const TWICE = 700;
 
 /** Rows of [keys, what they do, acts by key]; those whose acts a page has no use for are left out. */
-export function shortcuts({ walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, pause }) {
+export function shortcuts({ walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, pause, wrap }) {
   const go = async (steps, kind) => walk.go(steps, kind) || ((await onEdge(steps)) && walk.go(steps, kind));
   const withItem = (act) => () => walk.current && act(walk.current);
   const opens = (change) => withItem(opening(pause, change));
@@ -23,6 +23,7 @@ export function shortcuts({ walk, filters, copyLink, openStored, openFind, toSta
     [["e", "E"], "open this, all of this turn", { e: opens(one), E: opens(all) }],
     [["1", "2", "3"], "Read, Work, Everything", presets(filters)],
     [["t", "s"], "thinking, system messages", { t: toggles("thinking"), s: toggles("system") }],
+    [["w"], "wrap long lines", { w: wrap }],
     [["y"], "copy the link", { y: withItem(copyLink) }],
     [["r"], "what is stored", { r: withItem(openStored) }],
     openFind && [["/"], "search this session", { "/": openFind }],

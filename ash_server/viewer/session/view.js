@@ -10,7 +10,7 @@ import { Filters } from "./filters.js";
 import { Follow } from "./follow.js";
 import { closeMenus, frame } from "./frame.js";
 import { Outline } from "./outline.js";
-import { bringTo } from "./screen.js";
+import { bringTo, keepInView } from "./screen.js";
 import { shortcuts } from "./shortcuts.js";
 import { Stored } from "./stored.js";
 import { Toolbar, copied, textOf } from "./toolbar.js";
@@ -69,6 +69,7 @@ export class View {
       close: () => this.close(),
       onEdge: () => false,
       pause: () => this.follow.pause(),
+      wrap: () => keepInView(this.log, () => this.log.toggleAttribute("data-wrap")),
     };
   }
 

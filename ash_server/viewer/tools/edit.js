@@ -28,7 +28,7 @@ export const edit = {
     if (!isSome(asked)) return undefined;
     const reason = reader.text("instruction", "explanation", "description");
     const done = call.state === "done" ? named(changesTold(call.last, asked), asked) : [];
-    const shown = done.length ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);
+    const shown = isSome(done) ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);
     return [reason && note(reason), ...shown];
   },
 

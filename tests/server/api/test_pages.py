@@ -59,14 +59,14 @@ async def test_the_list_is_a_shell(client: AsyncClient) -> None:
     page = await client.get("/", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert f'<script type="module" src="{viewer().root}/sessions-page.js"></script>' in page.text
+    assert f'<script defer src="{viewer().root}/whole/sessions-page.js"></script>' in page.text
 
 
 async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert f'<script type="module" src="{viewer().root}/session-page.js"></script>' in page.text
+    assert f'<script defer src="{viewer().root}/whole/session-page.js"></script>' in page.text
     assert f'<body data-session-id="{session_id}">' in page.text
     assert "<title>&lt;b&gt;A &amp; B&lt;/b&gt; · Ash</title>" in page.text
 
@@ -424,7 +424,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "styles").mkdir(parents=True)
     (folder / "log.js").write_text("export const one = 1;")
     (folder / "styles" / "tokens.css").write_text("")
-    (folder / "sessions.html").write_text("$viewer $styles")
+    (folder / "sessions.html").write_text("$viewer")
     monkeypatch.setattr(ash_server.viewer, "FOLDER", folder)
     yield folder
     ash_server.viewer._read.cache_clear()
@@ -452,6 +452,6 @@ async def test_nothing_outside_of_the_folder_is_served(client: AsyncClient, fold
     (folder / ".git").mkdir()
     (folder / ".git" / "one.js").write_text("secret")
 
-    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css"]
+    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css", "whole.css"]
     for path in ("link.js", "linked/one.js", ".hidden.js", "_private.js", ".git/one.js"):
         assert (await client.get(f"{viewer().root}/{path}")).status_code == 404
