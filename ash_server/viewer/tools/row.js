@@ -45,10 +45,12 @@ function codeOf(character) {
 }
 
 function outcomeOf(call, tool) {
-  const told = [...(tool.outcome?.(call) ?? []), tookOf(call), stateTold(call)];
+  const came = (tool.outcome?.(call) ?? []).filter((part) => part?.length > 0);
+  const isMute = call.state === "error" && came.length === 0;
+  const told = [...came, isMute && UNSEEN.error, tookOf(call), stateTold(call)];
   const parts = told.filter((part) => part?.length > 0).map(shownPart);
   const seen = parts.flatMap((part, place) => (place ? [" · ", ...part] : part));
-  const unseen = UNSEEN[call.state];
+  const unseen = isMute ? undefined : UNSEEN[call.state];
   if (!unseen) return seen;
   return [...seen, el("span", { class: "visually-hidden" }, seen.length ? `, ${unseen}` : unseen)];
 }
