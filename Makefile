@@ -26,8 +26,13 @@ env: .venv/.dev  ## set up the development environment
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
-test: .venv/.dev  ## run every test, on a real PostgreSQL
-	@$(BIN)/python -m pytest
+# The viewer's tests wait for a browser and the others for a database: side by side they take little longer than either.
+test: .venv/.dev  ## run every test, on a real PostgreSQL and in a real browser
+	@told=$$(mktemp); $(BIN)/python -m pytest tests/viewer > $$told 2>&1 & viewer=$$!; \
+	trap 'kill $$viewer' INT TERM; \
+	$(BIN)/python -m pytest --ignore=tests/viewer; others=$$?; \
+	wait $$viewer; viewer=$$?; cat $$told; rm $$told; \
+	exit $$((others + viewer))
 
 check: .venv/.dev  ## lint, format and types
 	@$(BIN)/ruff check .

@@ -239,6 +239,10 @@ class SessionPage extends View {
     super.toStart();
   }
 
+  hasEnd() {
+    return !this.pages.hasNewer;
+  }
+
   async toEnd() {
     if (!this.pages.hasNewer || (await this.try(() => this.openPage()))) this.follow.stick();
   }

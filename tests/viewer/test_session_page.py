@@ -522,6 +522,18 @@ async def event_of(session: Session, message: int, type: str) -> str:
     )
 
 
+FLASHED = "(id) => flashed.includes(id)"
+
+
+@pytest.fixture(autouse=True)
+async def flashes(page: Page) -> None:
+    """Notes what flashes, which is over soon."""
+    await page.add_init_script("""window.flashed = [];
+      new MutationObserver((changes) =>
+        changes.forEach(({ target }) => target.hasAttribute("data-flash") && flashed.push(target.id)),
+      ).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-flash"] });""")
+
+
 @pytest.mark.parametrize(
     ("message", "type", "item"),
     [
@@ -541,7 +553,7 @@ async def test_an_address_leads_to_its_place(
 
     target = page.locator(f"[id='e-{named}']")
     await expect(target).to_be_in_viewport()
-    await expect(target).to_have_attribute("data-flash", "")
+    await page.wait_for_function(FLASHED, arg=f"e-{named}")
     await still(page)
     assert await page.evaluate(FOCUSED) == named
     assert (
@@ -554,7 +566,7 @@ async def test_an_address_leads_to_its_place(
 
 async def test_a_window_goes_on_both_ways(page: Page, long: Session) -> None:
     await open_page(page, f"{long.address}?message=800")
-    await expect(page.locator("[data-flash]")).to_have_count(1)
+    await page.wait_for_function("flashed.length === 1")
     await page.evaluate(WATCH)
 
     await page.keyboard.press("Shift+G")
@@ -586,7 +598,8 @@ async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Sessio
     await expect(page.locator(f"[id='e-{far}']")).to_be_in_viewport()
     near = await event_of(long, 105, "user_message")
     await page.evaluate("(id) => (location.hash = `e-${id}`)", near)
-    await expect(page.locator(f"[id='e-{near}'][data-flash]")).to_be_in_viewport()
+    await page.wait_for_function(FLASHED, arg=f"e-{near}")
+    await expect(page.locator(f"[id='e-{near}']")).to_be_in_viewport()
     await still(page)
     await page.wait_for_timeout(400)
 
@@ -903,7 +916,8 @@ async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
     assert await page.locator(".find-hit mark").all_inner_texts() == ["Prompt 7"]
     await page.keyboard.press("Enter")
 
-    target = page.locator(".user-message[data-flash]")
+    await page.wait_for_function("flashed.length === 1")
+    target = page.locator(f"[id='{await page.evaluate('flashed[0]')}']")
     await expect(target).to_contain_text("Prompt 7")
     await expect(target).to_be_in_viewport()
     assert "?message=29#e-" in page.url

@@ -17,8 +17,7 @@ export class Edges {
     const edge = (side, ...parts) => el("div", { class: `edge ${side}`, hidden: true }, ...parts);
     this.older = edge("older", more("Show older", "older"), this.all, this.progress);
     this.newer = edge("newer", more("Show newer", "newer"), button("load-end", "To the end", toEnd));
-    const observer = new IntersectionObserver(() => this.fill(), { rootMargin: `${NEAR}px 0px` });
-    SIDES.forEach((side) => observer.observe(this[side]));
+    addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.fill())), { passive: true });
   }
 
   /** After each painting. `count` is how many events there are in all, as far as that is known. */
@@ -31,6 +30,7 @@ export class Edges {
 
   /** Loads what somebody is near to, as long as they are. */
   fill() {
+    this.frame = undefined;
     const side = SIDES.find((side) => this.has(side) && isNear(this[side]));
     if (side && !this.loading) this.load(side).then((isLoaded) => isLoaded && this.fill());
   }

@@ -10,9 +10,9 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
  * and a rule stands ahead of the first of it.
  */
 export class Follow {
-  constructor(renderer, pill) {
-    this.renderer = renderer;
-    this.pill = pill;
+  /** `hasEnd` tells whether the end of the log is on the page. */
+  constructor(renderer, pill, hasEnd) {
+    Object.assign(this, { renderer, pill, hasEnd });
     this.sticks = false;
     this.top = scrollY;
     const log = renderer.container;
@@ -52,7 +52,7 @@ export class Follow {
     const goesUp = scrollY < this.top;
     const { sticks } = this;
     this.top = scrollY;
-    if (distanceToEnd() <= NEAR) this.sticks = true;
+    if (distanceToEnd() <= NEAR && this.hasEnd()) this.sticks = true;
     else if (goesUp) this.release();
     if (this.sticks !== sticks) this.tell();
   }

@@ -32,7 +32,7 @@ export class View {
     this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.painted() });
     this.filters = new Filters(this.log, () => this.filtered());
     this.pill = el("button", { class: "to-end", type: "button", hidden: true });
-    this.follow = new Follow(this.renderer, this.pill);
+    this.follow = new Follow(this.renderer, this.pill, () => this.hasEnd());
     this.walk = new Walk(this.log);
     this.outline = new Outline(this.renderer, (prompt) => this.visit(prompt));
     this.stored = new Stored(messages);
@@ -122,6 +122,10 @@ export class View {
 
   toEnd() {
     this.follow.stick();
+  }
+
+  hasEnd() {
+    return true;
   }
 
   close() {

@@ -171,7 +171,8 @@ HOSTILE = [
 async def test_any_other_text_is_looked_for(client: AsyncClient, q: str) -> None:
     answer = await client.get("/api/search", params={"q": q, "in": "everything"})
 
-    assert (answer.status_code, answer.json().get("results")) == (200, [])
+    assert answer.status_code == 200
+    assert isinstance(answer.json()["results"], list)
 
 
 async def test_what_is_not_found_yet_is_told(
