@@ -23,6 +23,7 @@ export function paint(item, context) {
     "data-seq": item.seq,
     "data-retracted": context.isRevoked,
     "data-sidechain": event.payload?.sidechain,
+    tabindex: name !== "details" && -1,
     ...data,
   };
   return el(name, attributes, ...children);

@@ -30,7 +30,8 @@ export class Outline {
     this.closer = el("button", { class: "outline-close icon-button", type: "button", "aria-label": "Close" });
     this.opener = el("button", { class: "outline-open icon-button", type: "button", "aria-label": "Prompts" });
     const title = el("h2", { class: "outline-title" }, "Prompts");
-    this.element = el("nav", { class: "outline", "aria-label": "Prompts" }, title, this.closer, this.older, this.list);
+    const parts = [title, this.closer, this.older, this.list];
+    this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
     this.opener.addEventListener("click", () => this.toggle(true));
     this.closer.addEventListener("click", () => this.toggle(false));
     this.list.addEventListener("click", (event) => this.clicked(event, onChoose));
@@ -70,6 +71,7 @@ export class Outline {
     const entries = prompts.map((shown) => this.entryOf(shown));
     this.entries = new Map(entries.map((entry) => [entry.prompt, entry]));
     place(this.list, entries.map(({ row }) => row));
+    this.element.hidden = this.opener.hidden = entries.length === 0;
     this.countErrors(entries);
     this.mark();
   }

@@ -48,7 +48,7 @@ export class Pages {
     return this.extend({ after: this.last }, put, ({ nextAfter }) => (this.hasNewer = nextAfter !== undefined));
   }
 
-  /** All that is ahead, put there at once: in pieces, what is there already would be laid out again with each of them. */
+  /** All that is ahead, put there at once: in pieces, what is there already would be laid out anew with each. */
   async everything(put, goesOn) {
     const { asked } = this;
     const events = [];
