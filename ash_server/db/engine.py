@@ -61,7 +61,11 @@ def _close_unless_refused(conn: AsyncConnection, error: BaseException) -> None:
 async def connect(url: str) -> AsyncConnection:
     """One connection of the same make."""
     conn = await AsyncConnection.connect(libpq_url(url), autocommit=True)
-    await _configure(conn)
+    try:
+        await _configure(conn)
+    except BaseException:  # also when it is cancelled: nobody else could close it
+        await conn.close()
+        raise
     return conn
 
 
