@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 
 from ash_server import live
 from ash_server.db.sessions import Session, get_sessions, recent_sessions
-from ash_server.live import Hub
+from ash_server.live import Hub, Work
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Changes:
         """Whether nothing else may have happened."""
 
 
-class Board:
+class Board(Work):
     """Entered, it looks what there is to tell (`async with`)."""
 
     def __init__(self, hub: Hub) -> None:
@@ -47,16 +47,6 @@ class Board:
         self._seen: Mapping[UUID, datetime] = {}
         """The sessions that changed lately, and when they did."""
         self._has_missed = False
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> "Board":
-        self._task = asyncio.create_task(self._work())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def watch(self) -> AsyncGenerator[bytes, None]:
         """As server-sent events, until the hub stops: at first that from now on all is told, and that again whenever

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hash
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
@@ -45,6 +45,24 @@ Pool = AsyncConnectionPool[AsyncConnection]
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+
+class Work:
+    """Goes on in a task of its own while it is entered (`async with`)."""
+
+    _task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        raise NotImplementedError
 
 
 class News:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import psycopg
 
 from ash_server.db.indexing import count_pending, index_pending
-from ash_server.live import Hub, Pool
+from ash_server.live import Hub, Pool, Work
 
 _LOOKS = 2.0
 """Seconds between two looks for what no hint told."""
@@ -26,7 +26,7 @@ _SHARE = 0.1
 _log = logging.getLogger(__name__)
 
 
-class Indexer:
+class Indexer(Work):
     """Entered, it works (`async with`)."""
 
     def __init__(self, hub: Hub, pool: Pool) -> None:
@@ -38,16 +38,6 @@ class Indexer:
         self._answered = 0
         self._pending = 0
         self._has_failed = False
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> "Indexer":
-        self._task = asyncio.create_task(self._work())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def catch_up(self) -> int:
         """What was stored before can be found after it, unless that is much; how many events cannot. Who asks while it

@@ -188,10 +188,10 @@ def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weigh
         told = read_told(event.content)
         at = datetime.fromtimestamp(min(told.timestamp / 1000, now.timestamp()), UTC)
         role = role_of(event.type)
-        found = sorted(passages({"type": told.type, "payload": told.payload}), key=weight_of)
+        found = passages_of(told)
         parts = [
             (weight, words)
-            for weight, several in groupby(found, weight_of)
+            for weight, several in groupby(found, _weight_of)
             for words in vectors(passage.text for passage in several)
         ]
         rows += [
@@ -200,5 +200,10 @@ def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weigh
     return rows
 
 
-def weight_of(passage: Passage) -> Weight:
+def passages_of(told: Told) -> list[Passage]:
+    """By their weights, in the order in which they are numbered."""
+    return sorted(passages({"type": told.type, "payload": told.payload}), key=_weight_of)
+
+
+def _weight_of(passage: Passage) -> Weight:
     return passage.weight

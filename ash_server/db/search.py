@@ -19,14 +19,14 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
-from ash_server.db.indexing import LARGE, read_told, weight_of
+from ash_server.db.indexing import LARGE, passages_of, read_told
 from ash_server.db.sessions import get_session
 from ash_server.db.snippets import snippet
 from ash_server.db.text import check_text
 from ash_server.db.words import Wanted, read_query
 from ash_server.errors import InvalidParameter
 from ash_shared.message import LAST_SEQUENCE, Role
-from ash_shared.passages import Weight, passages
+from ash_shared.passages import Weight
 
 Place = Literal["said", "conversation", "results", "everything"]
 """What is searched: what the user and the assistant said; that, what was thought, and which tools were called; what
@@ -196,7 +196,7 @@ def _results(shown: Iterable[tuple[_Found, int | None, str]], wanted: Wanted) ->
 
 def _result(found: _Found, message_sequence: int | None, content: str, wanted: Wanted) -> SearchResult:
     told = read_told(content)
-    texts = sorted(passages({"type": told.type, "payload": told.payload}), key=weight_of)
+    texts = passages_of(told)
     piece = snippet((each.text for each in texts if each.weight in found.weights), wanted.hits)
     return SearchResult(
         session_id=found.session_id,

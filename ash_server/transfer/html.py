@@ -13,8 +13,7 @@ from pydantic import MISSING
 from ash_server.conversation import Connect
 from ash_server.db.events import get_events_since
 from ash_server.db.sessions import Session
-from ash_server.viewer import WHOLE_STYLE, Viewer, viewer
-from ash_server.viewer.bundle import bundle
+from ash_server.viewer import WHOLE_STYLE, Viewer, script_of, viewer
 
 ENTRY = "exported-page.js"
 
@@ -93,8 +92,7 @@ def listed(events: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _frame(now: Viewer) -> Frame:
-    scripts = {path: asset.content.decode() for path, asset in now.assets.items() if path.endswith("js")}
-    script = bundle(scripts, ENTRY).replace("\r", "")
+    script = script_of(now.assets, ENTRY).replace("\r", "")
     style = now.assets[WHOLE_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
         f"default-src 'none'; script-src {_hashed(script)}; style-src {_hashed(style)}; img-src data:; "

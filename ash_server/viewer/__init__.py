@@ -21,6 +21,7 @@ STYLES = (
 """In the order in which they count."""
 
 WHOLE_STYLE = "whole.css"
+_WHOLE = "whole/"
 _ENTRIES = ("session-page.js", "sessions-page.js")
 
 _MEDIA_TYPES: Mapping[str, str] = {
@@ -58,6 +59,12 @@ class Viewer:
         """A page with these texts in their places."""
         filled = {key: escape(text) for key, text in texts.items()}
         return self.shells[name].substitute(filled, viewer=self.root)
+
+
+def script_of(assets: Mapping[str, Asset], entry: str) -> str:
+    """All modules that an entry reaches, as one script."""
+    modules = (path for path in assets if path.endswith("js") and not path.startswith(_WHOLE))
+    return bundle({path: assets[path].content.decode() for path in modules}, entry)
 
 
 class _File(NamedTuple):
@@ -112,9 +119,8 @@ def _read(files: tuple[_File, ...]) -> Viewer:
 
 
 def _joined(assets: Mapping[str, Asset]) -> Iterator[tuple[str, Asset]]:
-    modules = {path: asset.content.decode() for path, asset in assets.items() if path.endswith("js")}
-    for entry in modules.keys() & set(_ENTRIES):
-        yield f"whole/{entry}", Asset(_MEDIA_TYPES[".js"], bundle(modules, entry).encode())
+    for entry in assets.keys() & set(_ENTRIES):
+        yield _WHOLE + entry, Asset(_MEDIA_TYPES[".js"], script_of(assets, entry).encode())
     styles = [f"styles/{name}.css" for name in STYLES]
     style = b"\n".join(assets[path].content for path in styles if path in assets)
     yield WHOLE_STYLE, Asset(_MEDIA_TYPES[".css"], style)

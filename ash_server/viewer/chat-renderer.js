@@ -110,7 +110,7 @@ export class ChatRenderer {
     const { item } = shown;
     const fresh = paint(item, {
       ...this.context,
-      state: stateOf(item, this.log, this.openTurn),
+      state: stateOf(item, this.openTurn),
       isOpen: shown.isFilled,
       isRevoked: this.revoked.has(item.event.id),
     });

@@ -11,6 +11,10 @@ const UNITS = [
   ["day", 86_400_000, 14],
 ];
 
+export function clockText(milliseconds) {
+  return clock.format(milliseconds);
+}
+
 /** Milliseconds since 1970 as the clock shows it, with the whole of it to point at. */
 export function clockTime(milliseconds) {
   return time(milliseconds, clock);

@@ -13,7 +13,7 @@ export function calls(events, { isOpen = true, openTurn } = {}) {
   const log = new Log();
   events.forEach((event) => log.add(event));
   const items = log.changes().flatMap(({ now }) => now).filter(({ kind }) => kind === "tool");
-  return items.map((item) => paint(item, { state: stateOf(item, log, openTurn), isOpen, isRevoked: false }));
+  return items.map((item) => paint(item, { state: stateOf(item, openTurn), isOpen, isRevoked: false }));
 }
 
 /** The line of a call, and what is below it: an element a line, its class ahead of its text. */

@@ -1,9 +1,8 @@
 import { counted, number } from "../numbers.js";
+import { clockText } from "../time.js";
 import { NEAR, distanceToEnd, isShown, keepInView, toEnd } from "./screen.js";
 
 const OPENED = 100;
-
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 /**
  * Keeps the end in view for who is at the end, and everybody else's place for them: below it a pill counts what is new,
@@ -84,6 +83,6 @@ export class Follow {
   rule(element) {
     if (this.unread !== element) this.unread?.removeAttribute("data-unread");
     this.unread = element;
-    element?.setAttribute("data-unread", `New since ${clock.format(this.mark.time)}`);
+    element?.setAttribute("data-unread", `New since ${clockText(this.mark.time)}`);
   }
 }

@@ -1,7 +1,7 @@
 import { isObject, isText } from "./values.js";
 
 /** How far a call is. What was never answered when its turn ended was left. */
-export function stateOf(item, log, openTurn) {
+export function stateOf(item, openTurn) {
   if (item.kind !== "tool") return undefined;
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
