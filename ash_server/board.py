@@ -7,7 +7,6 @@ the last state of each session that changed meanwhile, and nothing in between.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -19,6 +18,7 @@ from psycopg import AsyncConnection
 from ash_server import live
 from ash_server.db.sessions import Session, get_sessions, recent_sessions
 from ash_server.live import Hub, Work
+from ash_server.tasks import wait
 
 _log = logging.getLogger(__name__)
 
@@ -56,16 +56,14 @@ class Board(Work):
         try:
             while not self._hub.is_stopped():
                 yield watcher.take()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(watcher.woken.wait(), live.BEAT)
+                await wait(watcher.woken, live.BEAT)
         finally:
             self._watchers.discard(watcher)
 
     async def _work(self) -> None:
         with self._hub.overhear() as overheard:
             while not self._hub.is_stopped():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(overheard.woken.wait(), _LOOKS)
+                await wait(overheard.woken, _LOOKS)
                 hinted, has_lost = overheard.take()
                 if self._watchers:
                     await self._tell(hinted, has_lost=has_lost)

@@ -22,6 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 from ash_server.db.engine import connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.wake import CHANNEL, Last, last_sequences, notify, read_notification
+from ash_server.tasks import end, wait
 
 FOLLOWS = "ash.follows"
 """Marks the scope of a connection on which somebody follows: who does not take what it is sent can be hung up on, since
@@ -58,8 +59,7 @@ class Work:
 
     async def __aexit__(self, *_: object) -> None:
         if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     async def _work(self) -> None:
         raise NotImplementedError
@@ -141,9 +141,7 @@ class Hub:
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     def stop(self) -> None:
         """Ends every follower: the server is going, and they come back to the next one."""
@@ -155,8 +153,7 @@ class Hub:
 
     async def pause(self, seconds: float) -> None:
         """As long, unless it stops."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), seconds)
+        await wait(self._stopped, seconds)
 
     def wake(self, session_id: UUID) -> None:
         """Something was committed to this session, by this process."""
@@ -185,8 +182,7 @@ class Hub:
                     yield news
                     due, behind = time() + BEAT, not news.caught_up
                 if news.caught_up:
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(woken.wait(), due - time())
+                    await wait(woken, due - time())
 
     @contextmanager
     def overhear(self) -> Iterator[Overheard]:

@@ -7,12 +7,12 @@ come as far as it can in a moment, so that what was just said is found.
 import asyncio
 import logging
 import time
-from contextlib import suppress
 
 import psycopg
 
 from ash_server.db.indexing import count_pending, index_pending
 from ash_server.live import Hub, Pool, Work
+from ash_server.tasks import wait
 
 _LOOKS = 2.0
 """Seconds between two looks for what no hint told."""
@@ -63,8 +63,7 @@ class Indexer(Work):
                     await asyncio.sleep(took)
                 else:
                     await asyncio.sleep(max(_GATHERED, took / _SHARE))
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(overheard.woken.wait(), _LOOKS)
+                    await wait(overheard.woken, _LOOKS)
                     overheard.take()
 
     async def _try(self) -> int:

@@ -32,6 +32,7 @@ from ash_server.errors import DatabaseUnavailable, SessionNotFound
 from ash_server.ingest import new_message
 from ash_server.serve import address, listen, serve
 from ash_server.settings import Settings
+from ash_server.tasks import end
 from ash_server.transfer.jsonl import import_file
 
 TOUR = "tide-clock.jsonl"
@@ -92,9 +93,7 @@ class Live:
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end(task)
 
     async def _write(self, app: Litestar) -> None:
         await self._seen.wait()
