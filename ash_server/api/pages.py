@@ -39,13 +39,16 @@ from ash_server.viewer import viewer
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
-    "require-trusted-types-for 'script'; trusted-types dompurify"
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
 HTML, MARKDOWN = "text/html", "text/markdown"
 
 _READ = [HttpMethod.GET, HttpMethod.HEAD]
 _FOR_EVER = "private, max-age=31536000, immutable"
+_NEWEST = "before=9007199254740991&limit=500&collapse=true"
+"""What session/pages.js asks for first, where the address names no place: fetched while the script is on its way."""
+_PLACES = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 AnyRequest = Request[Any, Any, Any]
@@ -184,6 +187,9 @@ async def _answer(
     if not suffix:
         title = session.id if session.title is MISSING else session.title
         texts = {"id": str(session.id), "title": f"{title} · Ash"}
+        if request.query_params.keys().isdisjoint(_PLACES):
+            newest = f"/api/sessions/{session.id}/events?{_NEWEST}"
+            headers["Link"] += f", <{newest}>; rel=preload; as=fetch; crossorigin"
         return await asyncio.to_thread(_page, "session", texts, headers)
     return await _form(request, state, session, suffix, headers)
 

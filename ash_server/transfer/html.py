@@ -97,7 +97,7 @@ def _frame(now: Viewer) -> Frame:
     policy = (
         f"default-src 'none'; script-src {_hashed(script)}; style-src {_hashed(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'; "
-        "require-trusted-types-for 'script'; trusted-types dompurify"
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     )
     licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in now.licences.items())
     return Frame(style, script, policy, licences.replace("--", "- -"))

@@ -1,5 +1,4 @@
 import { el } from "./dom.js";
-import { default as DOMPurify } from "./vendor/dompurify-3.4.18/purify.es.mjs";
 import { default as markdownIt } from "./vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
 
 // What is longer, fuller of marks or deeper is shown as it was written: no text may hold up the page.
@@ -13,30 +12,6 @@ const LONGEST_WORD = 1_000; // in a longer one no bare link is looked for
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 const ADDRESS_SHOWN = 200;
 const OWN_DIRECTION = "p, h1, h2, h3, h4, h5, h6, li, th, td";
-const CLASS =
-  /^(?:language-[\w+#.-]+|code|table|remote-image|host|dead-link|link-address|align-(?:left|right|center))$/;
-
-const SANITISED = {
-  RETURN_DOM_FRAGMENT: true,
-  ALLOWED_TAGS: [
-    ..."p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br pre code em strong s a span div".split(" "),
-    ..."table thead tbody tr th td #text".split(" "),
-  ],
-  ALLOWED_ATTR: ["href", "title", "class", "dir", "start", "tabindex", "role", "aria-label", "data-language"],
-  ADD_URI_SAFE_ATTR: ["title", "dir", "start", "tabindex", "role", "aria-label", "data-language"],
-  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
-  ALLOW_ARIA_ATTR: false,
-  ALLOW_DATA_ATTR: false,
-};
-
-DOMPurify.addHook("uponSanitizeAttribute", (_, attribute) => {
-  if (attribute.attrName === "class" && !CLASS.test(attribute.attrValue)) attribute.keepAttr = false;
-});
-DOMPurify.addHook("afterSanitizeAttributes", (element) => {
-  if (element.tagName !== "A") return;
-  element.setAttribute("rel", "noopener noreferrer nofollow");
-  element.setAttribute("target", "_blank");
-});
 
 const parser = markdownIt({ html: false, typographer: false, maxNesting: DEEPEST });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add("ftp:", null).add("//", null);
@@ -45,12 +20,16 @@ parser.validateLink = () => true;
 parser.normalizeLink = (address) => address;
 parser.normalizeLinkText = (address) => address;
 parser.core.ruler.push("shape", (state) => state.tokens.forEach((token) => shape(token, state.Token)));
-Object.assign(parser.renderer.rules, {
-  fence: (tokens, at) => code(tokens[at].content, languageOf(tokens[at].info)),
-  code_block: (tokens, at) => code(tokens[at].content, ""),
-  table_open: () => '<div class="table" role="region" tabindex="0" aria-label="Table"><table>',
-  table_close: () => "</table></div>",
-});
+
+/** What a token becomes: what has no line here is an element of its own, of its tag and its attributes. */
+const LEAVES = {
+  text: ({ content }) => content,
+  softbreak: (_, { breaks }) => (breaks ? el("br") : "\n"),
+  hardbreak: () => el("br"),
+  code_inline: ({ content }) => el("code", {}, content),
+  code_block: ({ content }) => code(content),
+  fence: ({ content, info }) => code(content, languageOf(info)),
+};
 
 /**
  * Markdown as elements: no HTML of its own, no picture that is fetched, no link but to the web and to mail.
@@ -61,8 +40,32 @@ export function markdown(text, { breaks = false } = {}) {
   parser.options.linkify = !text.split(/\s/).some((word) => word.length > LONGEST_WORD);
   const tokens = parser.parse(text, {});
   if (depth(tokens) >= DEEPEST) return plain(text); // the parser leaves out what is deeper
-  const html = parser.renderer.render(tokens, { ...parser.options, breaks }, {});
-  return directed(DOMPurify.sanitize(html, SANITISED));
+  const fragment = document.createDocumentFragment();
+  build(fragment, tokens, { breaks });
+  fragment.querySelectorAll("table").forEach(frame);
+  return directed(fragment);
+}
+
+/** Elements are made of what the parser found; no text is ever read as HTML, which the page's policy forbids. */
+function build(root, tokens, options) {
+  const open = [root];
+  for (const token of tokens) {
+    if (token.hidden) continue;
+    if (token.nesting < 0) open.pop();
+    else if (token.type === "inline") build(open.at(-1), token.children, options);
+    else {
+      const made = LEAVES[token.type]?.(token, options) ?? el(token.tag, Object.fromEntries(token.attrs ?? []));
+      open.at(-1).append(made);
+      if (token.nesting > 0) open.push(made);
+    }
+  }
+}
+
+/** A table that is too wide is scrolled in a box of its own. */
+function frame(table) {
+  const box = el("div", { class: "table", role: "region", tabindex: "0", "aria-label": "Table" });
+  table.replaceWith(box);
+  box.append(table);
 }
 
 /** From the inside out, on what is finished: in any other order a browser reads the text again and again. */
@@ -116,10 +119,14 @@ function link(token) {
   token.meta = { address, isDead: href === null };
   token.tag = href === null ? "span" : "a";
   token.attrs = [
-    ...(href === null ? [["class", "dead-link"]] : [["href", href]]),
+    ...(href === null ? [["class", "dead-link"]] : toWeb(href)),
     ...(token.attrs ?? []).filter(([name]) => name === "title"),
   ];
   return token;
+}
+
+function toWeb(href) {
+  return Object.entries({ href, rel: "noopener noreferrer nofollow", target: "_blank" });
 }
 
 function linkEnd(token, [opening, ...inside], Token) {
@@ -135,7 +142,7 @@ function picture(token, isInLink, Token) {
   const href = webAddress(address);
   const alt = parser.renderer.renderInlineAsText(token.children, parser.options, {}) || "image";
   const isLink = href !== null && !isInLink;
-  const attributes = [["class", "remote-image"], ...(isLink ? [["href", href]] : [])];
+  const attributes = [["class", "remote-image"], ...(isLink ? toWeb(href) : [])];
   const [open, text, close] = wrapped(isLink ? "a" : "span", attributes, alt, Token);
   const where = href === null ? ["link-address", `(${address})`] : ["host", new URL(href).host];
   return [open, text, ...beside(...where, Token), close];
@@ -164,12 +171,10 @@ function webAddress(address) {
 }
 
 function languageOf(info) {
-  return info.match(/^\s*\{?\.?([\w+#.-]{1,32})/)?.[1].toLowerCase() ?? "";
+  return info.match(/^\s*\{?\.?([\w+#.-]{1,32})/)?.[1].toLowerCase();
 }
 
 function code(text, language) {
-  const label = language && ` data-language="${language}"`;
-  const name = language && ` class="language-${language}"`;
-  const inner = parser.utils.escapeHtml(text);
-  return `<pre class="code" dir="ltr" tabindex="0"${label}><code${name}>${inner}</code></pre>\n`;
+  const inner = el("code", { class: language && `language-${language}` }, text);
+  return el("pre", { class: "code", dir: "ltr", tabindex: "0", "data-language": language }, inner);
 }

@@ -306,7 +306,7 @@ async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: S
         "img-src": "data:",
         **dict.fromkeys(("base-uri", "form-action", "object-src"), "'none'"),
         "require-trusted-types-for": "'script'",
-        "trusted-types": "dompurify",
+        "trusted-types": "'none'",
     }
 
 

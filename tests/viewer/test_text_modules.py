@@ -35,57 +35,57 @@ def repeated(part: str, length: int) -> str:
 WEB = 'rel="noopener noreferrer nofollow" target="_blank"'
 MARKDOWN = {
     "": "",
-    "a *b* **c** ~~d~~ `e`": '<p dir="auto">a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>\n',
-    "# א\n\n> b\n\n---": '<h1 dir="auto">א</h1>\n<blockquote>\n<p dir="auto">b</p>\n</blockquote>\n<hr>\n',
-    "3. a\n   - b": ('<ol start="3">\n<li dir="auto">a\n<ul>\n<li dir="auto">b</li>\n</ul>\n</li>\n</ol>\n'),
+    "a *b* **c** ~~d~~ `e`": '<p dir="auto">a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code></p>',
+    "# א\n\n> b\n\n---": '<h1 dir="auto">א</h1><blockquote><p dir="auto">b</p></blockquote><hr>',
+    "3. a\n   - b": ('<ol start="3"><li dir="auto">a<ul><li dir="auto">b</li></ul></li></ol>'),
     "|a|b|\n|-|-:|\n|1|2|": (
-        '<div class="table" role="region" tabindex="0" aria-label="Table"><table><thead>\n'
-        '<tr>\n<th dir="auto">a</th>\n<th class="align-right" dir="auto">b</th>\n</tr>\n</thead>\n'
-        '<tbody>\n<tr>\n<td dir="auto">1</td>\n<td class="align-right" dir="auto">2</td>\n</tr>\n</tbody>\n'
+        '<div class="table" role="region" tabindex="0" aria-label="Table"><table><thead>'
+        '<tr><th dir="auto">a</th><th class="align-right" dir="auto">b</th></tr></thead>'
+        '<tbody><tr><td dir="auto">1</td><td class="align-right" dir="auto">2</td></tr></tbody>'
         "</table></div>"
     ),
     "```Py title\nif a < b:\n```": (
         '<pre class="code" dir="ltr" tabindex="0" data-language="py">'
-        '<code class="language-py">if a &lt; b:\n</code></pre>\n'
+        '<code class="language-py">if a &lt; b:\n</code></pre>'
     ),
-    "    a\n": '<pre class="code" dir="ltr" tabindex="0"><code>a\n</code></pre>\n',
-    '```"><b>\n```': '<pre class="code" dir="ltr" tabindex="0"><code></code></pre>\n',
-    "<b onclick=x>a</b><!-- c -->": '<p dir="auto">&lt;b onclick=x&gt;a&lt;/b&gt;&lt;!-- c --&gt;</p>\n',
+    "    a\n": '<pre class="code" dir="ltr" tabindex="0"><code>a\n</code></pre>',
+    '```"><b>\n```': '<pre class="code" dir="ltr" tabindex="0"><code></code></pre>',
+    "<b onclick=x>a</b><!-- c -->": '<p dir="auto">&lt;b onclick=x&gt;a&lt;/b&gt;&lt;!-- c --&gt;</p>',
     "see https://a.example/x?y=1.": (
-        f'<p dir="auto">see <a href="https://a.example/x?y=1" {WEB}>https://a.example/x?y=1</a>.</p>\n'
+        f'<p dir="auto">see <a href="https://a.example/x?y=1" {WEB}>https://a.example/x?y=1</a>.</p>'
     ),
     "a.example b@a.example ftp://a.example //a.example": (
-        '<p dir="auto">a.example b@a.example ftp://a.example //a.example</p>\n'
+        '<p dir="auto">a.example b@a.example ftp://a.example //a.example</p>'
     ),
     '[a](https://a.example "t") [b](mailto:b@a.example)': (
-        f'<p dir="auto"><a href="https://a.example/" title="t" {WEB}>a</a> '
-        f'<a href="mailto:b@a.example" {WEB}>b</a></p>\n'
+        f'<p dir="auto"><a href="https://a.example/" {WEB} title="t">a</a> '
+        f'<a href="mailto:b@a.example" {WEB}>b</a></p>'
     ),
     "[a](src/a.py:12) [b](#c) [src](src)": (
         '<p dir="auto"><span class="dead-link">a</span> <span class="link-address">(src/a.py:12)</span> '
         '<span class="dead-link">b</span> <span class="link-address">(#c)</span> '
-        '<span class="dead-link">src</span></p>\n'
+        '<span class="dead-link">src</span></p>'
     ),
     "[a](javascript:pwn()) [b](JaVaScRiPt&#58;pwn()) <data:text/html,x> [c](//evil.example)": (
         '<p dir="auto"><span class="dead-link">a</span> <span class="link-address">(javascript:pwn())</span> '
         '<span class="dead-link">b</span> <span class="link-address">(JaVaScRiPt:pwn())</span> '
         '<span class="dead-link">data:text/html,x</span> '
-        '<span class="dead-link">c</span> <span class="link-address">(//evil.example)</span></p>\n'
+        '<span class="dead-link">c</span> <span class="link-address">(//evil.example)</span></p>'
     ),
     "![a](https://evil.example/b.png) ![](c.png)": (
         f'<p dir="auto"><a class="remote-image" href="https://evil.example/b.png" {WEB}>'
         'a <span class="host">evil.example</span></a> '
-        '<span class="remote-image">image <span class="link-address">(c.png)</span></span></p>\n'
+        '<span class="remote-image">image <span class="link-address">(c.png)</span></span></p>'
     ),
     "[![a](https://b.example/c.svg)](https://d.example)": (
         f'<p dir="auto"><a href="https://d.example/" {WEB}>'
-        '<span class="remote-image">a <span class="host">b.example</span></span></a></p>\n'
+        '<span class="remote-image">a <span class="host">b.example</span></span></a></p>'
     ),
     "![a](data:image/png;base64,AAAA)": (
         '<p dir="auto"><span class="remote-image">a '
-        '<span class="link-address">(data:image/png;base64,AAAA)</span></span></p>\n'
+        '<span class="link-address">(data:image/png;base64,AAAA)</span></span></p>'
     ),
-    "[a]\n\n[a]: https://a.example": f'<p dir="auto"><a href="https://a.example/" {WEB}>a</a></p>\n',
+    "[a]\n\n[a]: https://a.example": f'<p dir="auto"><a href="https://a.example/" {WEB}>a</a></p>',
 }
 
 
@@ -97,8 +97,8 @@ async def test_line_ends_of_prompts(blank: Page) -> None:
     calls = [["a\nb"], ["a\nb", {"breaks": True}]]
 
     assert await answers(blank, "markdownHtml", calls) == [
-        '<p dir="auto">a\nb</p>\n',
-        '<p dir="auto">a<br>\nb</p>\n',
+        '<p dir="auto">a\nb</p>',
+        '<p dir="auto">a<br>b</p>',
     ]
 
 

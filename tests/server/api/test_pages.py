@@ -133,7 +133,7 @@ def test_the_policy_lets_nothing_in() -> None:
         "img-src": "'self' data:",
         **dict.fromkeys(("base-uri", "frame-ancestors", "object-src"), "'none'"),
         "require-trusted-types-for": "'script'",
-        "trusted-types": "dompurify",
+        "trusted-types": "'none'",
     }
 
 
@@ -279,6 +279,19 @@ async def test_the_other_forms_are_announced(client: AsyncClient, session_id: st
         == told
         == [(f"/sessions/{session_id}{form}", type.partition(";")[0]) for form, type in FORMS.items()]
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "preloads"), [("", True), ("?preset=read", True), ("?message=1", False), ("?at=1", False)]
+)
+async def test_the_newest_events_are_on_their_way_with_the_page(
+    client: AsyncClient, session_id: str, query: str, preloads: bool
+) -> None:
+    page = await client.get(f"/sessions/{session_id}{query}", headers=BROWSER)
+
+    told = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
+    newest = f"/api/sessions/{session_id}/events?before=9007199254740991&limit=500&collapse=true"
+    assert told == [newest] * preloads
 
 
 @pytest.mark.parametrize("form", FORMS)
