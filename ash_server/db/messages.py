@@ -366,6 +366,8 @@ def _derived(
     normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[NewMessage]
 ) -> list[NewEvent]:
     now = milliseconds()
+    if not last:
+        normalizer.expect((message.line for message in new), now)
     return [
         event
         for sequence, message in enumerate(new, last + 1)

@@ -28,7 +28,7 @@ from ash_server.db.derived import (
 )
 from ash_server.db.renewal import said_by_writer
 from ash_shared.message import Role
-from ash_shared.normalize import NORMALIZER_VERSION, NOTED, Normalizer, read_line
+from ash_shared.normalize import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
 
 Row = TypeVar("Row")
 
@@ -116,6 +116,14 @@ async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
     return [row[0] for row in await found.fetchall()]
 
 
+def _line(message: _Message) -> Line:
+    return read_line(message.content, *said_by_writer(message))
+
+
+def _time(message: _Message) -> int:
+    return round(message.created_at.timestamp() * 1000)
+
+
 class _Rebuild:
     """One way through one session."""
 
@@ -136,6 +144,7 @@ class _Rebuild:
         reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
         self._waiting.append(NewEvent({**reset, "type": "reset", "payload": {}}, 0, "end", is_given=False))
         async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
+            await self._expect()
             other = await anext(others, None)
             at, now = 0, milliseconds()
             while True:
@@ -144,12 +153,20 @@ class _Rebuild:
                 message = await anext(messages, None)
                 if message is None:
                     break
-                at, now = message.sequence, round(message.created_at.timestamp() * 1000)
+                at, now = message.sequence, _time(message)
                 await self._derive(message, now)
         await self._flush()
 
+    async def _expect(self) -> None:
+        """As when the first of them were stored."""
+        query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
+        found = self._rows("first", _Message, query, [self._session_id])
+        first = [message async for message in found]
+        if first:
+            self.normalizer.expect(map(_line, first), _time(first[0]))
+
     async def _derive(self, message: _Message, now: int) -> None:
-        line = read_line(message.content, *said_by_writer(message))
+        line = _line(message)
         self.messages += 1
         self._waiting += derive(self.normalizer, self._session_id, message.sequence, line, now)
         if len(self._waiting) >= _AT_ONCE:

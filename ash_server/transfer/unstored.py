@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ash_server.transfer.load import transcript_at
 from ash_server.transfer.parents import read_head
 from ash_server.transfer.tally import Problem, Tally, text_of
 from ash_shared.events import CHUNKS
-from ash_shared.normalize import Normalizer
+from ash_shared.normalize import FIRST_LINES, Normalizer
 
 
 class Unstored(NamedTuple):
@@ -32,8 +33,13 @@ def read_unstored(path: Path, name: str, source: str | None = None) -> Unstored:
     session_id = session_id_for(read_head(transcript.texts(), source).source, name)
     normalizer, facts, refused = Normalizer(), SessionFacts(), Tally()
     new, count, now = list[NewEvent](), 0, milliseconds()
-    for count, (line, text) in enumerate(_readable(transcript.texts(), refused), 1):
-        message = new_message(session_id, text, id=line_id(session_id, line.name), source=source)
+    messages = (
+        new_message(session_id, text, id=line_id(session_id, line.name), source=source)
+        for line, text in _readable(transcript.texts(), refused)
+    )
+    first = list(islice(messages, FIRST_LINES))
+    normalizer.expect((message.line for message in first), now)
+    for count, message in enumerate(chain(first, messages), 1):
         new += derive(normalizer, session_id, count, message.line, now)
         facts = facts.then(facts_of([message.described]))
     written = columns(new)

@@ -27,16 +27,18 @@ one way up is `Log.close_open`, since a turn ends with what is open, and what is
 """
 
 from ash_shared.normalize.log import Context, Event, Line, line_of, read_line
-from ash_shared.normalize.machine import NORMALIZER_VERSION, Normalizer
+from ash_shared.normalize.machine import FIRST_LINES, NORMALIZER_VERSION, Normalizer, OpenTurn
 from ash_shared.normalize.notes import NOTED
 
 __all__ = [
+    "FIRST_LINES",
     "NORMALIZER_VERSION",
     "NOTED",
     "Context",
     "Event",
     "Line",
     "Normalizer",
+    "OpenTurn",
     "line_of",
     "read_line",
 ]

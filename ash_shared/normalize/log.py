@@ -64,10 +64,14 @@ class Log:
         """Of what is told just now: a line may hold several messages, and copies are told later than they came."""
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
-            lag = context.timestamp() - line.facts.timestamp
-            self.state.lag = lag if abs(lag) > _LIVE else 0
+            self.keep_time(line.facts.timestamp, context.timestamp())
         self.again = dict(self.state.sent) if self.state.sent else {}
         """What this line may hold once more, and how often."""
+
+    def keep_time(self, told: int, now: int) -> None:
+        """What names no time is told in that of what did."""
+        lag = now - told
+        self.state.lag = lag if abs(lag) > _LIVE else 0
 
     def new_id(self) -> str:
         return self.context.generate_event_id()

@@ -1,16 +1,29 @@
 """The machine: each step of a line goes to the function that follows it."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 from ash_shared import steps
+from ash_shared.blocks import Block
 from ash_shared.events import ChatEvent, read_event
-from ash_shared.normalize import assembled, digests, notes, parts, said, slots, turns
+from ash_shared.normalize import assembled, digests, notes, parts, said, slots, turns, usage
 from ash_shared.normalize.log import NOTHING, Context, Event, Line, Log, read_line
 from ash_shared.normalize.state import restored, written
 
 NORMALIZER_VERSION = 2
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
+
+FIRST_LINES = 50
+"""So far into a session its own time is looked for."""
+
+
+class OpenTurn(NamedTuple):
+    """A turn that has not ended, if it ever will: most tools do not write down the end of the last one."""
+
+    id: str
+    spent: Block
+    """What its end would tell now of its `usage` and `costUsd`."""
 
 
 class Normalizer:
@@ -20,6 +33,13 @@ class Normalizer:
         """`source` names the format of texts that do not say it; `state` is what another one left."""
         self._source = source
         self._log = Log(restored(state), slots.close_open)
+
+    def expect(self, lines: Iterable[Line], now: int) -> None:
+        """The first lines of a session, before they are followed: those that name no time are told in that of the
+        first that does, as those behind it are."""
+        told = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
+        if (first := next(filter(None, told), None)) is not None:
+            self._log.keep_time(first, now)
 
     def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
         """The events of the next line, or piece of a stream. Never raises."""
@@ -32,6 +52,11 @@ class Normalizer:
     def state(self) -> str | None:
         """What another normaliser needs to go on; None where nothing is open."""
         return written(self._log.state)
+
+    def open_turn(self) -> OpenTurn | None:
+        """None where no turn is open."""
+        turn = self._log.state.turn
+        return None if turn is None else OpenTurn(turn.id, usage.spent(turn))
 
     def follow(self, line: Line, context: Context) -> list[Event]:
         """As `normalize`, for what was read already, in wire form."""

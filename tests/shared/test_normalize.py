@@ -157,6 +157,36 @@ def test_a_recording_is_told_in_its_own_time() -> None:
     assert said_at(1_790_000_000_000, asked, answer) == [1_700_000_000_000] * 3
 
 
+def test_what_comes_ahead_of_the_first_time_is_told_in_it() -> None:
+    clock, told = 1_790_000_000_000, 1_700_000_000_000
+    timed, later = line_at(told), line_at(told + 90_000)
+    logs = {
+        "a time comes": [line_at(), line_at(), timed, line_at(), later],
+        "none comes": [line_at(), line_at()],
+        "it comes too late": [*[line_at()] * 50, timed],
+        "it is now": [line_at(), line_at(clock - 5)],
+    }
+
+    assert {name: first_time(lines, clock) for name, lines in logs.items()} == {
+        "a time comes": told,
+        "none comes": clock,
+        "it comes too late": clock,
+        "it is now": clock,
+    }
+
+
+def line_at(timestamp: int | None = None) -> Line:
+    record = {"type": "user", "timestamp": timestamp, "message": {"role": "user", "content": "Hi"}}
+    return read_line(json.dumps(record))
+
+
+def first_time(lines: list[Line], now: int) -> int:
+    normalizer = Normalizer()
+    normalizer.expect(lines, now)
+    first: int = normalizer.follow(lines[0], context(1)._replace(timestamp=lambda: now))[0]["timestamp"]
+    return first
+
+
 def test_a_prompt_that_was_posted_is_not_told_once_more_by_the_stream() -> None:
     normalizer = Normalizer()
     payload = {"text": "Hi"}

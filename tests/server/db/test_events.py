@@ -320,6 +320,20 @@ async def test_a_rebuild_gives_the_same_log_behind_the_old_one(
     assert (await get_session(connection, session_id)).event_count == len(after)
 
 
+async def test_what_names_no_time_is_told_in_that_of_the_first_that_does(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    told = 1_700_000_000_000
+    timed = json.dumps({**json.loads(ANSWER), "timestamp": told})
+    await store(connection, session_id, PROMPT, timed)
+    before = await wire(connection, session_id)
+    await rebuild_events(connection, session_id)
+    after = await wire(connection, session_id)
+
+    assert {round(event["timestamp"], -3) for event in before} == {told}
+    assert [without_place(event) for event in after[1:]] == [without_place(event) for event in before]
+
+
 async def test_ends_at_one_message_have_ids_of_their_own(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
