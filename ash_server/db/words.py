@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 from ash_server.errors import InvalidParameter
 
@@ -18,9 +18,24 @@ _ALONE = (
     "\uff66-\uff9d\U00020000-\U0003134f"
 )
 """Characters of scripts that put no blanks between words: each is one."""
-_ASCII = re.compile(r"[a-z0-9]+")
-_ANY = re.compile(rf"[^\W_{_ALONE}]+|(?!_)(?=\w)[{_ALONE}]")
 _IS_ALONE = re.compile(f"[{_ALONE}]")
+_POINTS = (
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"
+)
+"""What tells how a Hebrew or Arabic word is spoken: it is written by few, and the word is the same without."""
+_POINTED = re.compile("[\u05d0-\u05ea\u0620-\u06d5]")
+_SPOKEN = re.compile(f"[{_POINTS}]+")
+_MARKS = "".join(
+    mark
+    for mark in map(chr, (*range(0x300, 0x1E00), *range(0xA620, 0xAC00)))
+    if category(mark) in ("Mn", "Mc") and not _IS_ALONE.match(mark)
+)
+"""What belongs to the letter ahead of it, such as the vowels of Hindi, and is no letter itself."""
+_LETTER = rf"[^\W_{_ALONE}]"
+_ASCII = re.compile(r"[a-z0-9]+")
+_ANY = re.compile(rf"{_LETTER}+(?:[{_MARKS}]+{_LETTER}*)*|(?!_)(?=\w)[{_ALONE}]")
+_WITHIN = re.compile(rf"(?:{_LETTER}|[{_MARKS}]){{2}}")
 _BYTES = re.compile(r"[A-Za-z0-9+/=_-]{256,}+|(?:[A-Za-z0-9+/=]{60,}+\r?\n){4,}+[A-Za-z0-9+/=]*")
 """What only base64 looks like, in one line or in several."""
 
@@ -71,7 +86,7 @@ def _pieces(text: str) -> Iterator[str]:
 def _split(text: str) -> list[str]:
     if text.isascii():
         return _ASCII.findall(text.lower())
-    return _ANY.findall(normalize("NFC", text).casefold())
+    return _ANY.findall(_SPOKEN.sub("", normalize("NFC", text)).casefold())
 
 
 def vectors(texts: Iterable[str]) -> Iterator[str]:
@@ -183,7 +198,8 @@ def _term(text: str) -> _Term:
     is_excluded = text.startswith("-") and not text.startswith("--")
     found = [word[:_LONGEST] for word in _split(text)]
     may_go_on = '"' not in text[:2] and not is_excluded and bool(found) and len(found[-1]) > 1
-    return _Term(found, may_go_on, is_excluded, _ANY.findall(lowered(normalize("NFC", text))))
+    typed = _ANY.findall(lowered(_SPOKEN.sub("", normalize("NFC", text))))
+    return _Term(found, may_go_on, is_excluded, typed)
 
 
 def _tsquery(term: _Term) -> str:
@@ -193,11 +209,16 @@ def _tsquery(term: _Term) -> str:
 
 
 def _pattern(typed: Sequence[str]) -> str:
-    pattern = typed[0]
+    pattern = _spoken(typed[0])
     for before, word in pairwise(typed):
         stands_alone = _IS_ALONE.match(before) or _IS_ALONE.match(word)
-        pattern += (r"[\W_]*" if stands_alone else r"[\W_]+") + word
+        pattern += (r"[\W_]*" if stands_alone else r"[\W_]+") + _spoken(word)
     return pattern
+
+
+def _spoken(word: str) -> str:
+    """As it may be written where somebody tells how it is spoken."""
+    return f"[{_POINTS}]*".join(word) if _POINTED.match(word) else word
 
 
 def _any_of(patterns: Iterable[str]) -> str:
@@ -208,4 +229,4 @@ def _any_of(patterns: Iterable[str]) -> str:
 def _is_within(text: str, place: int) -> bool:
     """Whether it lies inside of a word."""
     beside = text[max(0, place - 1) : place + 1]
-    return 0 < place < len(text) and _ANY.fullmatch(beside) is not None
+    return 0 < place < len(text) and _WITHIN.fullmatch(beside) is not None
