@@ -28,16 +28,6 @@ _LOOKS = 2.0
 """Seconds between two looks for what no hint told."""
 
 
-class Changes:
-    """What those who watch are told together."""
-
-    def __init__(self, sessions: Mapping[UUID, Session | None], *, is_all: bool = True) -> None:
-        """None is a session that is gone."""
-        self.notes = {id: _session(session) if session else _gone(id) for id, session in sessions.items()}
-        self.is_all = is_all
-        """Whether nothing else may have happened."""
-
-
 class Board(Work):
     """Entered, it looks what there is to tell (`async with`)."""
 
@@ -81,13 +71,14 @@ class Board(Work):
         if changed is None:  # what was hinted at is forgotten
             self._has_missed = True
             return
-        changes = Changes(changed, is_all=not self._has_missed)
-        self._has_missed = False
-        if changes.notes or not changes.is_all:
+        notes = {id: _session(session) if session else _gone(id) for id, session in changed.items()}
+        if notes or self._has_missed:
             for watcher in self._watchers:
-                watcher.tell(changes)
+                watcher.tell(notes, has_missed=self._has_missed)
+        self._has_missed = False
 
     async def _read(self, conn: AsyncConnection, hinted: set[UUID]) -> dict[UUID, Session | None]:
+        """What changed; None is a session that is gone."""
         recent = await recent_sessions(conn)
         found = {id for id, at in recent.items() if self._seen.get(id) != at}
         self._seen = recent
@@ -102,17 +93,17 @@ class _Watcher:
     def __init__(self) -> None:
         self.woken = asyncio.Event()
         self._notes: dict[UUID, bytes] = {}
-        self._begins = True
+        self._has_missed = True
 
-    def tell(self, changes: Changes) -> None:
-        self._notes.update(changes.notes)
-        self._begins = self._begins or not changes.is_all
+    def tell(self, notes: Mapping[UUID, bytes], *, has_missed: bool) -> None:
+        self._notes.update(notes)
+        self._has_missed |= has_missed
         self.woken.set()
 
     def take(self) -> bytes:
         """What there is to tell; a comment where there is nothing."""
-        told = b"".join([*self._notes.values(), *([_CAUGHT_UP] if self._begins else [])])
-        self._notes, self._begins = {}, False
+        told = b"".join([*self._notes.values(), *([_CAUGHT_UP] if self._has_missed else [])])
+        self._notes, self._has_missed = {}, False
         self.woken.clear()
         return told or b":\n\n"
 

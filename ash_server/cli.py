@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:  # the command without the extra that it ne
     raise SystemExit(f"ash: {missing(error)}") from None
 
 if TYPE_CHECKING:
+    from ash_server.db.events import EventPage
     from ash_server.db.messages import Page
 
 KINDS = ("message", "record", "chunk")
@@ -542,6 +543,12 @@ def reindex(sessions: tuple[str, ...]) -> None:
     click.echo(f"{renewed.read} messages read, {renewed.written} derived anew")
 
 
+def _event_types(_ctx: click.Context, _param: click.Parameter, types: str | None) -> list[str] | None:
+    from ash_server.db.events import types_in
+
+    return None if types is None else types_in(types)
+
+
 class _EventsGroup(click.RichGroup):
     """`ash events SESSION`, beside what is done to events."""
 
@@ -568,8 +575,15 @@ def events() -> None:
 )
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @click.option("--collapse", is_flag=True, help="Without the pieces of what has become whole.")
+@click.option(
+    "--type",
+    "types",
+    metavar="TYPES",
+    callback=_event_types,
+    help="Only these types of events, separated by commas.",
+)
 @json_option
-def show_events(session: str, *, after: int, limit: int, collapse: bool, as_json: bool) -> None:
+def show_events(session: str, *, as_json: bool, **page: Unpack["EventPage"]) -> None:
     """List the events of a session, one on a line.
 
     SESSION is an id, the beginning of one, or the name the session has where it comes from.
@@ -578,9 +592,7 @@ def show_events(session: str, *, after: int, limit: int, collapse: bool, as_json
     from ash_server.commands.store import with_store
 
     show = command.show_json if as_json else command.show_view
-    with_store(
-        lambda conn: command.print_events(conn, session, show, after=after, limit=limit, collapse=collapse)
-    )
+    with_store(lambda conn: command.print_events(conn, session, show, **page))
 
 
 @events.command()

@@ -1,4 +1,4 @@
-"""The conversation of a stored session as standard messages, a page at a time.
+"""The conversation of a stored session as standard messages, a page at a time; and its log, likewise.
 
 First the store is asked, then what it gave is put together: the one takes a connection, the other the time. Where that
 is not a whole turn, more of it is asked for.
@@ -12,6 +12,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.messages import MOST_TOGETHER, StoredMessage, list_lines
 from ash_server.db.sessions import get_session
 from ash_shared.message import StandardMessage
@@ -68,6 +69,22 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
         page = await get_conversation(connect, session_id, after=after, limit=_PAGE)
         yield page.messages
         after = page.next_after
+
+
+async def get_event_pages(
+    connect: Connect, session_id: UUID, *, limit: int, most_bytes: int
+) -> AsyncGenerator[list[StoredEvent], None]:
+    """All events, likewise, without the pieces of what is whole."""
+    after = 0
+    while True:
+        async with connect() as conn:
+            page = await get_events_since(
+                conn, session_id, after, limit=limit, most_bytes=most_bytes, collapse=True
+            )
+        if not page:
+            return
+        yield page
+        after = page[-1].sequence
 
 
 async def _get_lines(

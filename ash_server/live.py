@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ash_server.db.engine import connect
 from ash_server.db.events import StoredEvent, get_events_since
+from ash_server.db.pages import may_go_on
 from ash_server.db.wake import CHANNEL, Last, last_sequences, notify, read_notification
 from ash_server.tasks import end, wait
 
@@ -227,7 +228,7 @@ class Hub:
             events = await get_events_since(
                 conn, session_id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=collapse
             )
-            return News(events, caught_up=not _goes_on(events))
+            return News(events, caught_up=not may_go_on(events, _PAGE, _PAGE_BYTES))
 
         place = (session_id, after, version, collapse)
         return await self.share(place, lambda: self.ask(read)) or _AWAY
@@ -311,7 +312,3 @@ class Hub:
 
 
 _AWAY = News((), caught_up=False)
-
-
-def _goes_on(events: Sequence[StoredEvent]) -> bool:
-    return len(events) == _PAGE or sum(len(event.content) for event in events) * 4 >= _PAGE_BYTES

@@ -35,7 +35,7 @@ from ash_shared.providers import Part, Provider, Record, RecordReading, discover
 from ash_shared.steps import Counted, Step, Stray, Whole, is_sound
 from ash_shared.visibility import is_system_message, visible_text
 
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 """Raised whenever describing a stored text gives something else than it gave before."""
 
 _PROVIDERS = discover()

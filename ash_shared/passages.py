@@ -8,7 +8,7 @@ from ash_shared.events import CHUNKS
 from ash_shared.message import Role
 from ash_shared.visibility import is_system_message, visible_text, wrapped_text
 
-PASSAGES_VERSION = 1
+PASSAGES_VERSION = 2
 """Raised whenever an event has other passages, or a passage other words, than before."""
 
 Weight = Literal["A", "B", "C", "D"]
@@ -67,7 +67,8 @@ def _beside(payload: Block) -> Iterator[Passage]:
 
 
 def _call(payload: Block) -> Iterator[Passage]:
-    yield Passage("C", f"{payload['toolName']}\n{_joined(payload['args'])}")
+    """As a person would write it down: the name, and the values apart from each other."""
+    yield Passage("C", ": ".join(filter(None, [payload["toolName"], " · ".join(_texts(payload["args"]))])))
 
 
 def _result(payload: Block) -> Iterator[Passage]:

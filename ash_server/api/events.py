@@ -183,6 +183,7 @@ _CALL: Mapping[str, Any] = {
 _OF_THE_HOUSE: Mapping[str, Any] = {"type": "build_finished", "payload": {"status": "red"}}
 _LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
 
+_TYPES = "^({0})(,({0}))*$".format("|".join(EVENTS))
 _SEQUENCE = {"ge": 1, "le": LAST_SEQUENCE}
 _LINES_REFUSALS = tuple(error for error in BODY_REFUSALS if error not in (InvalidBody, InvalidJson, TooDeep))
 
@@ -199,7 +200,7 @@ class EventController(Controller):
         "`before` (begin with the largest number, go on with `prevBefore`), or ask for the event `at` a sequence with "
         "what is around it, half of the page ahead of it, and go on from there both ways. `message` is the same by the "
         "sequence of a stored message, which stays as it is when events are derived anew. `collapse` leaves out the "
-        "pieces of what has become whole: a replay needs none.\n\n"
+        "pieces of what has become whole: a replay needs none. `type` leaves only events of these types.\n\n"
         "The sequences have no gap. Where a session was rebuilt by a newer version, they begin with a `reset`: what a "
         "reader has from before it is the older reading.",
         response_description="A page of events.",
@@ -239,9 +240,22 @@ class EventController(Controller):
         collapse: Annotated[
             bool, QueryParameter(description="Whether to leave out the pieces of what has become whole.")
         ] = False,
+        type: Annotated[
+            str | None,
+            QueryParameter(
+                schema_extra={"pattern": _TYPES},
+                description="Only these types of events, of those that Ash knows, separated by commas.",
+            ),
+        ] = None,
     ) -> Response[EventPage]:
         page = events.EventPage(
-            after=after, before=before, at=at, message=message, limit=limit, collapse=collapse
+            after=after,
+            before=before,
+            at=at,
+            message=message,
+            limit=limit,
+            collapse=collapse,
+            types=None if type is None else events.types_in(type),
         )
         has_middle = _middle(page)
         async with pool.connection() as conn:

@@ -19,7 +19,6 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 from psycopg import AsyncConnection
-from pydantic import MISSING
 
 from ash_server.api.addresses import ANY_QUERY
 from ash_server.api.bodies import JSON, NDJSON
@@ -185,8 +184,7 @@ async def _answer(
         suffix = _NEGOTIATED[request.accept.best_match(list(_NEGOTIATED), HTML) or HTML]
         headers["Vary"] = "Accept"
     if not suffix:
-        title = session.id if session.title is MISSING else session.title
-        texts = {"id": str(session.id), "title": f"{title} · Ash"}
+        texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
         if request.query_params.keys().isdisjoint(_PLACES):
             newest = f"/api/sessions/{session.id}/events?{_NEWEST}"
             headers["Link"] += f", <{newest}>; rel=preload; as=fetch; crossorigin"

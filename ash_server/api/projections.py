@@ -1,11 +1,7 @@
-"""A session as the next step needs it: the messages of a request, a prompt for a CLI, a summary.
-
-Of the events only what the projection reads is kept, page by page, so that what nobody asks for takes no memory.
-"""
+"""A session as the next step needs it: the messages of a request, a prompt for a CLI, a summary."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
@@ -18,9 +14,8 @@ from ash_server.api.bodies import JSON
 from ash_server.api.operations import json_of_any, operation, text
 from ash_server.api.pool import Pool
 from ash_server.api.problems import READS, refusals
-from ash_server.db.events import StoredEvent, check_cursor, get_events_since
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
-from ash_shared.events import CHUNKS
+from ash_server.projecting import read_conversation, read_summary
 from ash_shared.normalize import Event
 from ash_shared.projections import (
     SessionSummary,
@@ -28,19 +23,7 @@ from ash_shared.projections import (
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
-    to_session_summary,
 )
-
-_PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
-MOST_BYTES = 64 * 1024 * 1024
-"""Of the events that are kept: twice what any API takes in a request."""
-
-_MARKS = frozenset({"parentToolCallId", "sidechain"})
-"""What every projection looks for in every payload."""
-_BULKY = frozenset({"args", "content", "details", "raw", "result", "structured"})
-"""What a summary never shows of a payload."""
-_UNSAID = frozenset({"raw", "thinking_done"})
-"""Types of which no projection shows the payload."""
 
 
 class ProjectedMessages(BaseModel):
@@ -54,32 +37,28 @@ class ProjectedMessages(BaseModel):
 
 
 class _Projection(NamedTuple):
-    keep: Callable[[Event], Event]
-    """The event with what is read of it."""
-    write: Callable[[list[Event]], bytes]
+    make: Callable[[Pool, UUID], Awaitable[bytes]]
     media_type: str
 
 
-def _of_conversation(event: Event) -> Event:
-    if event["type"] not in _UNSAID:
-        return event
-    payload = event["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name in _MARKS}}
+def _of_conversation(write: Callable[[list[Event]], bytes], media_type: str) -> _Projection:
+    async def make(pool: Pool, session_id: UUID) -> bytes:
+        events = await read_conversation(pool.connection, session_id)
+        return await asyncio.to_thread(write, events)
 
-
-def _of_summary(event: Event) -> Event:
-    payload = _of_conversation(event)["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name not in _BULKY}}
+    return _Projection(make, media_type)
 
 
 def _messages(project: Callable[[list[Event]], list[dict[str, Any]]]) -> _Projection:
-    return _Projection(
-        _of_conversation, lambda events: msgspec.json.encode({"messages": project(events)}), JSON
-    )
+    return _of_conversation(lambda events: msgspec.json.encode({"messages": project(events)}), JSON)
 
 
 def _prompt(project: Callable[[list[Event]], str]) -> _Projection:
-    return _Projection(_of_conversation, lambda events: project(events).encode(), "text/plain")
+    return _of_conversation(lambda events: project(events).encode(), "text/plain")
+
+
+async def _summary(pool: Pool, session_id: UUID) -> bytes:
+    return (await read_summary(pool.connection, session_id)).model_dump_json().encode()
 
 
 _PROJECTIONS: Mapping[str, _Projection] = {
@@ -87,9 +66,7 @@ _PROJECTIONS: Mapping[str, _Projection] = {
     "claude-prompt": _prompt(to_claude_prompt),
     "codex-prompt": _prompt(to_codex_prompt),
     "openai-messages": _messages(to_openai_messages),
-    "session-summary": _Projection(
-        _of_summary, lambda events: to_session_summary(events).model_dump_json().encode(), JSON
-    ),
+    "session-summary": _Projection(_summary, JSON),
 }
 
 _ARGUMENTS = {"command": "pytest -q"}
@@ -144,6 +121,7 @@ _EXAMPLES: Mapping[str, Any] = {
         "unrecognised": 0,
         "compactions": 0,
         "subagents": 0,
+        "models": {"claude-sonnet-4-5": 1},
         "agents": [],
         "awaitedAgents": 0,
         "isOpen": False,
@@ -201,43 +179,5 @@ class ProjectionController(Controller):
         projection = _PROJECTIONS.get(name)
         if projection is None:
             raise NotFound(f"The projections are {', '.join(_PROJECTIONS)}.")
-        events = await _read(pool, session_id, projection.keep)
-        written = await asyncio.to_thread(projection.write, events)
+        written = await projection.make(pool, session_id)
         return Response(written, media_type=projection.media_type)
-
-
-async def _read(pool: Pool, session_id: UUID, keep: Callable[[Event], Event]) -> list[Event]:
-    """Where the session is rebuilt meanwhile, the newer reading follows behind a `reset`."""
-    events: list[Event] = []
-    size = 0
-    async with pool.connection() as conn:
-        await check_cursor(conn, session_id, 0)
-    async with aclosing(_pages(pool, session_id)) as pages:
-        async for page in pages:
-            kept, kept_size = await asyncio.to_thread(_kept, page, keep)
-            events += kept
-            size += kept_size
-            if size > MOST_BYTES:
-                raise SessionTooLarge
-    return events
-
-
-async def _pages(pool: Pool, session_id: UUID) -> AsyncGenerator[list[StoredEvent], None]:
-    after: int | None = 0
-    while after is not None:
-        async with pool.connection() as conn:
-            page = await get_events_since(
-                conn, session_id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=True
-            )
-        yield page
-        after = page[-1].sequence if page else None
-
-
-def _kept(found: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
-    """What is kept of a page, and about how large it is."""
-    events = [keep(msgspec.json.decode(event.content)) for event in found if event.type not in CHUNKS]
-    return events, sum(map(_size, events))
-
-
-def _size(event: Event) -> int:
-    return len(msgspec.json.encode(event))

@@ -31,6 +31,7 @@ from ash_server.commands.remote import (
     pauses,
     short_id,
     url_option,
+    why,
 )
 from ash_server.commands.terminal import complain, counted, visible
 from ash_server.errors import AshError
@@ -252,7 +253,7 @@ class Sender:
                     raise
                 self._miss(refused.detail)
             except AWAY as error:
-                self._miss(str(error) or type(error).__name__)
+                self._miss(why(error))
             else:
                 self._meet()
                 return answer

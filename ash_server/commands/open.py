@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 
 from ash_server.app import create_app
 from ash_server.commands.browser import show
-from ash_server.commands.remote import AWAY, Refused, Server, server_at
+from ash_server.commands.remote import AWAY, NoServer, Refused, Server, server_at, why
 from ash_server.commands.store import one_session, with_store
 from ash_server.commands.terminal import complain
 from ash_server.commands.transfer import Wishes, complain_of, import_paths
@@ -22,12 +22,8 @@ from ash_server.errors import AshError, SessionNotFound
 from ash_server.serve import address, listen, serve
 from ash_server.settings import Settings, check_exposure
 from ash_server.transfer.files import external_id, find_homes, source_at
-from ash_server.transfer.html import Page, listed, page_of
+from ash_server.transfer.html import Page, in_script, listed, page_of
 from ash_server.transfer.unstored import Unstored, read_unstored
-
-
-class NoServer(AshError):
-    status, code, title = 503, "no_server", "The server does not answer."
 
 
 class NotImported(AshError):
@@ -64,6 +60,8 @@ def open_alone(path: Path) -> int:
 def _write(write: Callable[[str], object], page: Page, unstored: Unstored) -> None:
     write(page.head)
     write(listed(unstored.events))
+    write(page.between)
+    write(in_script(unstored.summary.model_dump_json()))
     write(page.end)
 
 
@@ -72,7 +70,7 @@ def _answers(server: Server, *, is_named: bool) -> bool:
         server.ask("GET", "/health/live")
     except AWAY as error:
         if is_named:
-            raise NoServer(f"{server.url} does not answer: {str(error) or type(error).__name__}") from None
+            raise NoServer(f"{server.url} does not answer: {why(error)}") from None
         return False
     return True
 

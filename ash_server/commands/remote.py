@@ -35,6 +35,10 @@ class Refused(AshError):
         self.problem = problem
 
 
+class NoServer(AshError):
+    status, code, title = 503, "no_server", "The server does not answer."
+
+
 class NotAsh(AshError):
     status, code, title = 500, "not_ash", "Something else than Ash answers at this address."
 
@@ -88,6 +92,11 @@ def server_at(url: str | None) -> Server:
 def url_option(server: Server) -> list[str]:
     """What a command needs to reach the same server from here."""
     return [] if server.url == _usual_url().rstrip("/") else ["--url", server.url]
+
+
+def why(error: BaseException) -> str:
+    """One of AWAY, in words."""
+    return str(error) or type(error).__name__
 
 
 def pauses() -> Iterator[float]:

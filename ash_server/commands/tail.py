@@ -15,15 +15,17 @@ from urllib.parse import urlencode
 from ash_server.commands.remote import (
     AWAY,
     LATER,
+    NoServer,
     Refused,
     Server,
     find_session,
     may_begin_id,
     pauses,
+    why,
 )
 from ash_server.commands.story import Story
 from ash_server.commands.terminal import complain, output, visible_json
-from ash_server.errors import AshError, SessionNotFound
+from ash_server.errors import SessionNotFound
 from ash_shared.message import LAST_SEQUENCE
 
 _SILENCE = 45
@@ -50,10 +52,6 @@ class ServerEvent(NamedTuple):
     """None of what is not an event of the log, but tells of the stream."""
     name: str
     data: str
-
-
-class Away(AshError):
-    status, code, title = 503, "away", "The server does not answer."
 
 
 class Lines:
@@ -121,7 +119,7 @@ class _Follower:
                     return 1
                 self._recover(refused)
             except AWAY as error:
-                self._lose(str(error) or type(error).__name__)
+                self._lose(why(error))
             time.sleep(next(waits))
 
     def _find(self, reference: str) -> bool:
@@ -209,7 +207,7 @@ class _Follower:
 
     def _lose(self, reason: str) -> None:
         if not self._wishes.follows:
-            raise Away(f"{self._server.url} does not answer: {reason}")
+            raise NoServer(f"{self._server.url} does not answer: {reason}")
         self._say("away", f"{self._server.url} does not answer ({reason}); this goes on when it does")
 
     def _say(self, matter: Literal["away", "missing"], text: str) -> None:

@@ -33,9 +33,9 @@ from ash_server.db.engine import one_transaction
 from ash_server.db.pages import END, MOST_IN_PAGE, bounded, named
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
-from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, SessionNotFound
-from ash_shared.events import CHUNKS
-from ash_shared.normalize import NOTED, Event, Normalizer
+from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
+from ash_shared.events import CHUNKS, EVENT_TYPES, EVENTS
+from ash_shared.normalize import NOTED, Event, Normalizer, OpenTurn
 
 _FETCHED, _FETCHED_BYTES = 500, 1024 * 1024
 
@@ -64,6 +64,7 @@ _PAGE = """
     SELECT sequence, type, CASE origin WHEN 'line' THEN message_sequence END AS message_sequence, content
     FROM events AS event
     WHERE session_id = %(session_id)b AND sequence > %(after)b AND sequence < %(before)b
+      AND (%(types)b::text[] IS NULL OR type = ANY(%(types)b))
       AND (NOT %(collapse)b OR type NOT LIKE '%%chunk' OR NOT EXISTS (
           SELECT FROM events AS whole
           WHERE whole.session_id = %(session_id)b AND whole.piece_of = event.piece_of
@@ -80,6 +81,7 @@ _OF_MESSAGE = """
     SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
 """
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
+_STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
 
 
 class Appended(NamedTuple):
@@ -125,6 +127,8 @@ class EventPage(TypedDict, total=False):
     limit: int
     collapse: bool
     """Without the chunks of what has become whole."""
+    types: Sequence[str] | None
+    """Of these types alone."""
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -206,6 +210,23 @@ async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerat
                 yield event
 
 
+async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | None:
+    """The one whose end the log does not tell. Raises SessionNotFound."""
+    found = await (await conn.execute(_STATE, [session_id])).fetchone()
+    if not found:
+        raise SessionNotFound
+    return Normalizer(state=found[0]).open_turn()
+
+
+def types_in(text: str) -> list[str]:
+    """Raises InvalidParameter where Ash does not know one of them."""
+    types = text.split(",")
+    if not EVENT_TYPES.issuperset(types):
+        message = f"It names one or more of {', '.join(EVENTS)}, separated by commas."
+        raise InvalidParameter(f"'type': {message}", errors=[{"path": "type", "message": message}])
+    return types
+
+
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
     """The last sequence of the log. Raises CursorAhead where the cursor is past it, and SessionNotFound."""
     found = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
@@ -281,7 +302,7 @@ def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
 
 def _wanted(session_id: UUID, page: EventPage) -> dict[str, Any]:
     defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MOST_IN_PAGE}
-    return {**defaults, **named(page), "session_id": session_id}
+    return {"types": None, **defaults, **named(page), "session_id": session_id}
 
 
 async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventPage) -> int | None:

@@ -20,7 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.pages import bounded
+from ash_server.db.pages import bounded, may_go_on
 from ash_server.db.words import vectors
 from ash_shared.message import Role
 from ash_shared.passages import PASSAGES_VERSION, SILENT, Passage, Weight, passages, role_of
@@ -154,7 +154,7 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         progress = _Progress(*held)
         after = max(progress.last, progress.events_dropped)
         events = await _read_events(conn, session_id, after)
-        is_cut = len(events) == _PAGE or sum(len(each.content) for each in events) * 4 >= _PAGE_BYTES
+        is_cut = may_go_on(events, _PAGE, _PAGE_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
         if progress.dropped < progress.events_dropped:
             await conn.execute(_FORGET, [session_id, 0, progress.events_dropped])

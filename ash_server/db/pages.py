@@ -51,6 +51,6 @@ def named(page: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def may_go_on(found: Sequence[HasContent], limit: int) -> bool:
-    """Whether more may follow a page that was asked for with this limit."""
-    return len(found) == limit or sum(len(entry.content) for entry in found) * 4 >= MOST_IN_PAGE
+def may_go_on(found: Sequence[HasContent], limit: int, most_bytes: int = MOST_IN_PAGE) -> bool:
+    """Whether more may follow a page that was asked for with these limits."""
+    return len(found) == limit or sum(len(entry.content) for entry in found) * 4 >= most_bytes

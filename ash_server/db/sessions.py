@@ -125,6 +125,11 @@ class Session(BaseModel):
     """What the writer gave; and, where the writer gave no such keys, `sessionId`, the provider's own id of the
     session, and `cliVersion`, the version of the tool that wrote it, as its messages name them."""
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return next(name for name in (self.title, self.external_id, str(self.id)) if name is not MISSING)
+
 
 class SessionPage(BaseModel):
     """Sessions, newest activity first."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.derived import Origin
 from ash_server.db.messages import StoredMessage, list_lines
-from ash_server.db.pages import bounded
+from ash_server.db.pages import bounded, may_go_on
 from ash_shared.message import Kind
 
 _MOST_ENTRIES = 1000
@@ -107,8 +108,9 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
     head = await _lines(conn, session_id, 0, start.line, limit=_HEAD) if lines else []
-    has_more_lines = _is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
-    has_more_events = _is_full(events) and await _events(
+    is_full = partial(may_go_on, limit=_MOST_ENTRIES, most_bytes=_MOST_BYTES)
+    has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
+    has_more_events = is_full(events) and await _events(
         conn,
         session_id,
         events[-1].sequence,
@@ -123,11 +125,6 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
         next_after=lines[-1].sequence if has_more_lines else None,
         next_event_after=events[-1].sequence if has_more_events else None,
     )
-
-
-def _is_full(found: Sequence[SpannedEvent] | Sequence[StoredMessage]) -> bool:
-    """Whether more may lie behind them."""
-    return len(found) == _MOST_ENTRIES or sum(len(each.content) for each in found) * 4 >= _MOST_BYTES
 
 
 async def _events(

@@ -1,22 +1,24 @@
 """A session as one page that stands alone: it opens from a disk, loads nothing, and has the viewer's own renderer."""
 
+import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from functools import lru_cache
 from hashlib import sha256
 from html import escape
 from string import Template
 from typing import NamedTuple
 
-from pydantic import MISSING
-
-from ash_server.conversation import Connect
-from ash_server.db.events import get_events_since
+from ash_server.conversation import Connect, get_event_pages
 from ash_server.db.sessions import Session
+from ash_server.errors import SessionNotFound, SessionTooLarge
+from ash_server.projecting import read_summary
 from ash_server.viewer import WHOLE_STYLE, Viewer, script_of, viewer
 
 ENTRY = "exported-page.js"
 
+_HOLES = re.compile(r"\$events|\$summary")
 _SEPARATOR = ",\n"
 _PAGE, _PAGE_BYTES = 500, 1024 * 1024
 _NOT_IN_SCRIPT = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
@@ -33,8 +35,10 @@ class Frame(NamedTuple):
 
 
 class Page(NamedTuple):
+    """All of it but the events, which are separated by commas, and behind them the summary."""
+
     head: str
-    """What comes ahead of the events, which are separated by commas."""
+    between: str
     end: str
 
 
@@ -45,10 +49,9 @@ def frame() -> Frame:
 def page_of(session: Session) -> Page:
     now = viewer()
     style, script, policy, licences = _frame(now)
-    named = (name for name in (session.title, session.external_id) if name is not MISSING)
     texts = {
         "policy": escape(policy),
-        "title": escape(f"{next(named, str(session.id))} · Ash"),
+        "title": escape(f"{session.name} · Ash"),
         "icon": b64encode(now.assets["icon.svg"].content).decode(),
         "id": str(session.id),
         "style": style,
@@ -56,8 +59,8 @@ def page_of(session: Session) -> Page:
         "script": script,
         "licences": licences,
     }
-    head, _, end = now.shells["exported"].template.partition("$events")
-    return Page(Template(head).substitute(texts), Template(end).substitute(texts))
+    parts = _HOLES.split(now.shells["exported"].template)
+    return Page(*(Template(part).substitute(texts) for part in parts))
 
 
 def in_script(document: str) -> str:
@@ -71,18 +74,20 @@ async def write_page(connect: Connect, session: Session) -> AsyncGenerator[bytes
     """The events of a stored session, a page of them at a time; between two of them no connection is taken."""
     page = page_of(session)
     yield page.head.encode()
-    after, separator = 0, ""
-    while True:
-        async with connect() as conn:
-            found = await get_events_since(
-                conn, session.id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=True
-            )
-        if not found:
-            break
-        after = found[-1].sequence
-        yield (separator + listed(event.wire() for event in found)).encode()
-        separator = _SEPARATOR
-    yield page.end.encode()
+    separator = ""
+    async with aclosing(get_event_pages(connect, session.id, limit=_PAGE, most_bytes=_PAGE_BYTES)) as pages:
+        async for found in pages:
+            yield (separator + listed(event.wire() for event in found)).encode()
+            separator = _SEPARATOR
+    yield (page.between + await _summary(connect, session) + page.end).encode()
+
+
+async def _summary(connect: Connect, session: Session) -> str:
+    """`null` of a session that is too large for it, or is gone meanwhile."""
+    try:
+        return in_script((await read_summary(connect, session.id)).model_dump_json())
+    except (SessionNotFound, SessionTooLarge):
+        return "null"
 
 
 def listed(events: Iterable[str]) -> str:

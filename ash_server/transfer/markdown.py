@@ -17,6 +17,7 @@ from pydantic import MISSING
 from ash_server.conversation import Connect, get_pages
 from ash_server.db.facts import moment
 from ash_server.db.sessions import Session, active_at
+from ash_server.transfer import citations
 from ash_server.transfer.prose import contained
 from ash_shared.message import StandardMessage
 
@@ -33,6 +34,7 @@ async def write_markdown(connect: Connect, session: Session) -> AsyncGenerator[b
     async with aclosing(get_pages(connect, session.id)) as pages:
         async for messages in pages:
             yield await asyncio.to_thread(_written, writer, messages)
+    yield _encoded(writer.end())
 
 
 def _written(writer: "MarkdownWriter", messages: Iterable[StandardMessage]) -> bytes:
@@ -44,7 +46,6 @@ def _encoded(text: str) -> bytes:
 
 
 def heading(session: Session) -> str:
-    named = (name for name in (session.title, session.external_id) if name is not MISSING)
     began = session.created_at if session.first_at is MISSING else session.first_at
     facts = (
         session.source,
@@ -52,7 +53,7 @@ def heading(session: Session) -> str:
         f"{_moment(began)} to {_moment(active_at(session))}",
         f"`{session.id}`",
     )
-    return f"# {_in_line(next(named, str(session.id)))}\n\n{' · '.join(facts)}\n"
+    return f"# {_in_line(session.name)}\n\n{' · '.join(facts)}\n"
 
 
 class MarkdownWriter:
@@ -61,18 +62,34 @@ class MarkdownWriter:
     def __init__(self) -> None:
         self._speaker: tuple[str, str | None] | None = None
         self._calls: dict[str, str] = {}
+        self._held: list[Block] = []
+        self._answer: tuple[str, str] | None = None
 
     def write(self, message: StandardMessage) -> str:
-        """Nothing where it repeats another one."""
+        """Nothing where it repeats another one. The text that it ends with is told once it is known not to go on."""
         if message.metadata.shadow_of is not MISSING:
             return ""
-        blocks: Sequence[Block] = [block.model_dump(by_alias=True) for block in message.content]
-        parts = [part for block in blocks for part in self._parts(block) if part]
+        blocks: list[Block] = [block.model_dump(by_alias=True) for block in message.content]
+        runs = _runs(blocks)
+        id = message.metadata.message_id
+        answer = (message.role, message.id if id is MISSING else id)
+        if self._held and runs and answer == self._answer and citations.go_on(self._held[-1], runs[0][0]):
+            self._held += runs.pop(0)
+        is_over = message.error is not MISSING or not runs or runs[-1][0]["type"] != "text"
+        held = [] if is_over else runs.pop()
+        parts = [part for run in runs for part in self._parts(run) if part]
         if message.error is not MISSING:
             parts.append(f"**Error** {_code(message.error.code)}\n\n{_fenced(message.error.message)}")
-        if not parts:
+        if not parts and not any(_parts_of(held)):
             return ""
-        return "".join(f"\n{part}\n" for part in [*self._heading(message, blocks), *parts])
+        before = self.end()
+        self._held, self._answer = held, answer
+        return before + _joined([*self._heading(message, blocks), *parts])
+
+    def end(self) -> str:
+        """What was not told yet."""
+        held, self._held = self._held, []
+        return _joined(_parts_of(held))
 
     def _heading(self, message: StandardMessage, blocks: Sequence[Block]) -> Iterator[str]:
         """Results stand below the calls that they belong to, although they are the user's."""
@@ -95,19 +112,51 @@ class MarkdownWriter:
         }
         yield f"## {' · '.join(mark for mark, is_so in marks.items() if mark and is_so)}"
 
-    def _parts(self, block: Block) -> Iterator[str]:
+    def _parts(self, run: Sequence[Block]) -> Iterator[str]:
+        block = run[0]
         if block["type"] == "tool_use" and block.get("id"):
             self._calls[block["id"]] = block["name"]
         if block["type"] == "tool_result":
             name = self._calls.pop(block.get("tool_use_id") or "", None)
             yield f"**{'Error' if block.get('is_error') else 'Result'}**{f' of {_code(name)}' if name else ''}"
-        yield from _PARTS[block["type"]](block)
+        yield from _parts_of(run)
 
 
-def _text(block: Block) -> Iterator[str]:
-    variant = block.get("variant")
+def _runs(blocks: Iterable[Block]) -> list[list[Block]]:
+    """Texts that go on stand together, everything else alone."""
+    runs = list[list[Block]]()
+    for block in blocks:
+        if runs and citations.go_on(runs[-1][-1], block):
+            runs[-1].append(block)
+        else:
+            runs.append([block])
+    return runs
+
+
+def _parts_of(run: Sequence[Block]) -> Iterable[str]:
+    if not run:
+        return []
+    return _text(run) if run[0]["type"] == "text" else _PARTS[run[0]["type"]](run[0])
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "".join(f"\n{part}\n" for part in parts if part)
+
+
+def _text(run: Sequence[Block]) -> Iterator[str]:
+    variant = run[0].get("variant")
     yield f"*{_in_line(variant)}*" if variant else ""
-    yield _said(block["text"])
+    text, place, marks = citations.marked(run)
+    said, *others = _said(text).split(place)
+    yield said + "".join(f"{mark}{part}" for mark, part in zip(marks, others, strict=True))
+    yield "\n".join(f"{source.mark} {_source_of(source)}  " for source in citations.sources(run)).rstrip()
+
+
+def _source_of(source: citations.Source) -> str:
+    title = None if source.title is None else _in_line(source.title)
+    named = title if source.url is None else f"[{title}]({source.url})"
+    said = " … ".join(_code(text) if title is None else f"“{_in_line(text)}”" for text in source.said)
+    return ": ".join(filter(None, [named, said]))
 
 
 def _thinking(block: Block) -> Iterator[str]:
@@ -185,7 +234,6 @@ _NESTED: Mapping[str, Callable[[Block], Iterator[str]]] = {
 }
 _PARTS: Mapping[str, Callable[[Block], Iterator[str]]] = {
     **_NESTED,
-    "text": _text,
     "thinking": _thinking,
     "tool_use": _tool_use,
     "tool_result": _tool_result,

@@ -1,5 +1,6 @@
 """A transcript that is not stored, as it would be if it were: without any database."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -17,12 +18,15 @@ from ash_server.transfer.parents import read_head
 from ash_server.transfer.tally import Problem, Tally, text_of
 from ash_shared.events import CHUNKS
 from ash_shared.normalize import FIRST_LINES, Normalizer
+from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
+from ash_shared.standard import transform_messages
 
 
 class Unstored(NamedTuple):
     session: Session
     events: list[str]
     """In wire form, without the pieces of what has become whole: the same under the same ids as of a stored one."""
+    summary: SessionSummary
     refused: Tally
 
 
@@ -45,7 +49,11 @@ def read_unstored(path: Path, name: str, source: str | None = None) -> Unstored:
     written = columns(new)
     counts = {"message_count": count, "event_count": len(new), **_counts(written)}
     session = _session({"id": session_id, "external_id": name, **counts}, facts)
-    return Unstored(session, list(_collapsed(written)), refused)
+    recent = deque((text for _, text in _readable(transcript.texts(), Tally())), RECENT_LINES)
+    models = count_models(transform_messages(recent, source))
+    told = (each.event for each in new)
+    summary = to_session_summary(told, open_turn=normalizer.open_turn(), models=models)
+    return Unstored(session, list(_collapsed(written)), summary, refused)
 
 
 def _readable(lines: Iterable[Line], refused: Tally) -> Iterator[tuple[Line, str]]:

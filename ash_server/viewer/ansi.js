@@ -205,8 +205,9 @@ function classesOf({ fg, bg, ...attributes }) {
   ].join(" ");
 }
 
-function symbol(character) {
+/** What stands for a character that cannot be seen. */
+export function symbol(character) {
   const code = character.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  return code === 0x7f ? "\u2421" : `<U+00${code.toString(16).toUpperCase()}>`;
+  return code === 0x7f ? "\u2421" : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }

@@ -1,11 +1,10 @@
 /** Why the server did not answer what it was asked for, in words for a person. */
-export class Problem extends Error {
-  constructor({ title, detail, status = 0, code = "unreachable" }) {
+class Problem extends Error {
+  constructor({ title, detail, status = 0 }) {
     super(detail ?? title);
     this.title = title;
     this.detail = detail;
     this.status = status;
-    this.code = code;
   }
 }
 
@@ -24,27 +23,34 @@ export function withQuery(path, parameters) {
  */
 export async function getJson(address, { signal, read = (text) => JSON.parse(text) } = {}) {
   const response = await reached(() => fetch(address, { signal, headers: { Accept: "application/json" } }));
+  if (!response.ok) throw await problemOf(response);
+  return parsed(await reached(() => response.text()), read);
+}
+
+/** What a response says that refuses. */
+export async function problemOf(response) {
+  const { status } = response;
   const text = await reached(() => response.text());
-  if (!response.ok) throw new Problem(refusal(response, text));
-  return parsed(text, read);
+  try {
+    const { title, detail } = JSON.parse(text);
+    if (typeof title === "string") return new Problem({ title, detail, status });
+  } catch {
+    // It is the word of somebody else.
+  }
+  return new Problem({ title: `The server answered with status ${status}.`, status });
+}
+
+/** Whether somebody began anew: no error, and nothing to show. */
+export function isAbandoned(error) {
+  return error.name === "AbortError";
 }
 
 async function reached(ask) {
   try {
     return await ask();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (isAbandoned(error)) throw error;
     throw new Problem({ title: "The server cannot be reached.", detail: "Is Ash still running?" });
-  }
-}
-
-function refusal({ status }, text) {
-  const unreadable = { title: `The server answered with status ${status}.`, status, code: "unreadable" };
-  try {
-    const { title, detail, code } = JSON.parse(text);
-    return typeof title === "string" ? { title, detail, status, code } : unreadable;
-  } catch {
-    return unreadable;
   }
 }
 
@@ -52,6 +58,6 @@ function parsed(text, read) {
   try {
     return read(text);
   } catch {
-    throw new Problem({ title: "The server's answer is not JSON.", code: "unreadable" });
+    throw new Problem({ title: "The server's answer is not JSON." });
   }
 }

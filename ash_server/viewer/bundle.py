@@ -13,7 +13,6 @@ from posixpath import dirname, join, normpath
 from typing import NamedTuple
 
 _NAMED_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[^"]+)";?[ \t]*$', re.MULTILINE)
-_DEFAULT_IMPORT = re.compile(r'^import\s+([\w$]+)\s+from\s*"(\.{1,2}/[^"]+)";?[ \t]*$', re.MULTILINE)
 _EXPORTED = re.compile(
     r"^export\s+(default\s+)?((?:async\s+)?(?:function\*?|class|const)\s+([\w$]+))", re.MULTILINE
 )
@@ -85,7 +84,7 @@ def _read(path: str, source: str) -> _Module:
     source = _SOURCE_MAP.sub("", source).rstrip()
     source, exports = _take_exports(source)
     imports = tuple(_imports(path, source))
-    body = _DEFAULT_IMPORT.sub("", _NAMED_IMPORT.sub("", source)).strip()
+    body = _NAMED_IMPORT.sub("", source).strip()
     if left := _MODULE_WORD.search(_without_comments(body)):
         raise NotBundled(f"{path}: {left[0][:80]}")
     return _Module(path, imports, exports, body)
@@ -105,12 +104,8 @@ def _take_exports(source: str) -> tuple[str, dict[str, str]]:
 
 
 def _imports(path: str, source: str) -> Iterator[_Import]:
-    found = [
-        *((match.start(), _names(match[1]), match[2]) for match in _NAMED_IMPORT.finditer(source)),
-        *((match.start(), (("default", match[1]),), match[2]) for match in _DEFAULT_IMPORT.finditer(source)),
-    ]
-    for _, names, target in sorted(found):
-        yield _Import(tuple(names), normpath(join(dirname(path), target)))
+    for match in _NAMED_IMPORT.finditer(source):
+        yield _Import(_names(match[1]), normpath(join(dirname(path), match[2])))
 
 
 def _names(listed: str) -> tuple[tuple[str, str], ...]:

@@ -18,6 +18,7 @@ export class ChatRenderer {
     this.onPaint = onPaint;
     this.context = { hrefOf };
     this.log = new Log();
+    this.isLive = false;
     this.clear();
     container.classList.add("chat-log");
     container.addEventListener("toggle", (event) => this.fill(event.target), true);
@@ -43,6 +44,13 @@ export class ChatRenderer {
     this.renderEvent(event);
   }
 
+  /** Whether somebody writes the session now: what is open in its last turn goes on then; otherwise it was left. */
+  setLive(isLive) {
+    if (isLive === this.isLive) return;
+    this.isLive = isLive;
+    this.flush();
+  }
+
   /** Paints at once what is not painted yet. */
   flush() {
     cancelAnimationFrame(this.frame);
@@ -57,15 +65,10 @@ export class ChatRenderer {
     this.onPaint();
   }
 
-  /** How many events were of no type that is known. */
-  get unrecognised() {
-    return [...this.shown.values()].filter(({ item }) => item.kind === "raw").length;
-  }
-
   clear() {
     this.shown = new Map();
     this.byElement = new WeakMap();
-    this.unanswered = new Set();
+    this.unfinished = new Set();
     this.children = new Map();
     this.homes = new Map();
     this.dirty = new Set();
@@ -74,6 +77,11 @@ export class ChatRenderer {
     this.views = new Map();
     this.runs = new WeakMap();
     this.container.replaceChildren();
+  }
+
+  /** What is shown, {item, element}, in the order of the log. */
+  get inOrder() {
+    return inPlace(this.shown.values());
   }
 
   /** The item that an element shows. */
@@ -99,7 +107,7 @@ export class ChatRenderer {
 
   drop(shown) {
     this.shown.delete(shown.item.key);
-    this.unanswered.delete(shown);
+    this.unfinished.delete(shown);
     this.children.get(shown.item.parent)?.delete(shown.item.key);
     shown.element?.remove();
     this.leave(shown);
@@ -108,19 +116,25 @@ export class ChatRenderer {
   show(shown) {
     if (!shown) return;
     const { item } = shown;
-    const fresh = paint(item, {
+    const isWritten = this.isWritten(item.event.turnId);
+    const state = stateOf(item, isWritten);
+    const isFailed = state === "error";
+    if (shown.element && shown.element.open !== shown.isOpen) shown.choice = shown.element.open;
+    const fresh = paint({ ...item, isOpen: item.isOpen && isWritten }, {
       ...this.context,
-      state: stateOf(item, this.openTurn),
-      isOpen: shown.isFilled,
+      state,
+      isOpen: shown.isFilled || isFailed,
       isRevoked: this.revoked.has(item.event.id),
     });
     shown.nest?.remove();
     if (!shown.element) shown.element = fresh;
     else if (shown.element.tagName === fresh.tagName) become(shown.element, fresh);
     else shown.element = replace(shown.element, fresh);
+    if (item.kind === "tool") shown.element.open = shown.choice ?? isFailed;
+    shown.isOpen = shown.element.open;
     this.byElement.set(shown.element, shown);
-    if (item.kind === "tool" && !item.results.length) this.unanswered.add(shown);
-    else this.unanswered.delete(shown);
+    if (item.isOpen || (item.kind === "tool" && !item.results.length)) this.unfinished.add(shown);
+    else this.unfinished.delete(shown);
     if (shown.nest) this.dirty.add(`call\0${item.key}`);
     this.settle(shown);
   }
@@ -128,11 +142,21 @@ export class ChatRenderer {
   /** Bodies of calls are made when they are opened. */
   fill(element) {
     const shown = this.byElement.get(element);
-    if (shown?.item.kind === "tool" && element.open && !shown.isFilled) {
+    if (shown?.item.kind === "tool" && element.open && !shown.isOpen && !shown.isFilled) {
       shown.isFilled = true;
       this.show(shown);
       this.layOut();
     }
+  }
+
+  /** All of them, for paper. */
+  fillAll() {
+    for (const shown of this.shown.values()) {
+      if (shown.item.kind !== "tool" || shown.isFilled) continue;
+      shown.isFilled = true;
+      this.show(shown);
+    }
+    this.layOut();
   }
 
   // Where items are: in the call of their subagent, in their turn, or between the turns.
@@ -140,7 +164,7 @@ export class ChatRenderer {
   settle(shown) {
     const { item } = shown;
     const call = item.parent !== undefined && this.log.callOf(item);
-    const home = call ? `call\0${call.key}` : `turn\0${item.event.turnId ?? ""}`;
+    const home = call ? `call\0${call.key}` : homeOf(item.event);
     if (shown.home !== home) {
       this.leave(shown);
       shown.home = home;
@@ -160,16 +184,22 @@ export class ChatRenderer {
     const turns = [...this.log.turns.values()];
     const last = turns.reduce((one, other) => (other.first > (one?.first ?? 0) ? other : one), undefined);
     this.openTurn = last && !last.end && !last.interrupt ? last.id : undefined;
-    const changed = new Set();
+    const changed = new Set(this.wasLive === this.isLive ? [] : [undefined]);
+    this.wasLive = this.isLive;
     for (const turn of turns) {
       const view = this.view(turn);
-      const told = [turn.start, turn.end, turn.interrupt, turn.id === this.openTurn, turn.first];
+      const told = [turn.start, turn.end, turn.interrupt, this.isWritten(turn.id), turn.first, turn.end && turn.last];
       if (view.told?.every((value, place) => value === told[place])) continue;
       view.told = told;
       this.dirty.add(`turn\0${turn.id}`);
       changed.add(turn.id);
     }
-    for (const shown of this.unanswered) if (changed.has(shown.item.event.turnId)) this.show(shown);
+    for (const shown of this.unfinished) if (changed.has(shown.item.event.turnId)) this.show(shown);
+  }
+
+  /** Whether more may come of a turn, or of what is in none. */
+  isWritten(turnId) {
+    return this.isLive && (turnId === undefined || turnId === this.openTurn);
   }
 
   view({ id }) {
@@ -180,7 +210,7 @@ export class ChatRenderer {
   revoke() {
     const before = this.revoked;
     this.revoked = this.log.revoked();
-    if (!before.size && !this.revoked.size) return;
+    if (this.revoked === before || (!before.size && !this.revoked.size)) return;
     for (const shown of this.shown.values()) {
       const { id } = shown.item.event;
       if (shown.element && before.has(id) !== this.revoked.has(id)) this.show(shown);
@@ -212,8 +242,8 @@ export class ChatRenderer {
   /** Turns, and runs of what is in none, in the order in which they begin. */
   slots(dirty) {
     const turns = [...this.log.turns.values()].map((turn) => this.slotOf(turn, dirty.has(`turn\0${turn.id}`)));
-    const loose = inPlace(this.homes.get("turn\0") ?? []).map((shown) => ({ seq: shown.item.seq, items: [shown] }));
-    const isDirty = dirty.has("turn\0");
+    const loose = inPlace(this.homes.get(LOOSE) ?? []).map((shown) => ({ seq: shown.item.seq, items: [shown] }));
+    const isDirty = dirty.has(LOOSE);
     const joined = [];
     for (const slot of bySeq([...turns.filter(({ items, end }) => items.length || end), ...loose])) {
       const before = joined.at(-1);
@@ -244,11 +274,18 @@ export class ChatRenderer {
   }
 
   layOutTurn({ element, turn, seq, items }) {
-    const isOpen = turn !== undefined && turn.id === this.openTurn;
-    const state = turn && (isOpen ? "running" : turn.interrupt ? "interrupted" : "done");
+    const isOpen = turn !== undefined && this.isWritten(turn.id);
+    const state = turn && (isOpen ? "running" : turn.interrupt || !turn.end ? "interrupted" : "done");
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
     layFlow(element, items, { isOver: !isOpen, after: [turn && footer(turn)].filter(Boolean) });
   }
+}
+
+/** What is in no turn stands between them. */
+const LOOSE = "loose";
+
+function homeOf({ turnId }) {
+  return turnId === undefined ? LOOSE : `turn\0${turnId}`;
 }
 
 function callId({ event }) {

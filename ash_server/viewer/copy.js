@@ -1,13 +1,13 @@
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 const TOLD_FOR = 2000;
 
 /** A button that copies a text, or the text that a function gives at that time. */
 export function copyButton(text, label) {
-  const button = el("button", { class: "copy", type: "button", title: label, "aria-label": label }, "Copy");
   const told = () => (typeof text === "function" ? text() : text);
-  button.addEventListener("click", async () => tell(button, await copyText(told())));
-  return button;
+  const run = async () => tell(copy, await copyText(told()));
+  const copy = button({ class: "copy", title: label, "aria-label": label }, "Copy", run);
+  return copy;
 }
 
 /** Whether it was copied: a page that came over plain HTTP from another machine may not use the clipboard. */

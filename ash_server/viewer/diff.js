@@ -1,5 +1,5 @@
 import { visible } from "./ansi.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { counted, number } from "./numbers.js";
 import { filesOf, rowsOfHunks } from "./patch.js";
 import { default as Diff } from "./vendor/diff-9.0.0/base.js";
@@ -22,12 +22,9 @@ export function counts(before, after) {
   return tally(compared(linesOf(before), linesOf(after)));
 }
 
-/**
- * Two texts line by line, the words that differ marked within them. `path` gives it a heading; `start` is the
- * number of the first line in its file, where it is known.
- */
-export function lineDiff(before, after, { path, start } = {}) {
-  const rows = numbered(compared(linesOf(before), linesOf(after)), start);
+/** Two texts line by line, the words that differ marked within them. `path` gives it a heading. */
+export function lineDiff(before, after, { path } = {}) {
+  const rows = compared(linesOf(before), linesOf(after));
   const isSame = rows.every(({ kind }) => kind === "kept");
   const notes = [...(isSame ? ["No line differs."] : []), ...noteOnEnd(before, after)];
   return figure({ path, rows: [...rows, ...notes.map(note)] });
@@ -125,21 +122,10 @@ function note(text) {
   return { kind: "note", text };
 }
 
-function tally(rows) {
+/** How many of these rows are new and how many are gone. */
+export function tally(rows) {
   const count = (kind) => rows.reduce((sum, row) => sum + (row.kind === kind), 0);
   return { added: count("added"), removed: count("removed") };
-}
-
-function numbered(rows, start) {
-  if (start === undefined) return rows;
-  let [old, fresh] = [start, start];
-  const numbers = {
-    kept: () => ({ old: old++, fresh: fresh++ }),
-    removed: () => ({ old: old++ }),
-    added: () => ({ fresh: fresh++ }),
-    note: () => ({}),
-  };
-  return rows.map((row) => ({ ...row, ...numbers[row.kind]() }));
 }
 
 // Comparing words
@@ -257,12 +243,11 @@ function gap(rows) {
 }
 
 function expander(label, make) {
-  const button = el("button", { class: "diff-gap", type: "button" }, `… ${label}`);
-  button.addEventListener("click", () => {
-    button.parentElement.focus({ preventScroll: true });
-    button.replaceWith(...make());
+  const more = button({ class: "diff-gap" }, `… ${label}`, () => {
+    more.parentElement.focus({ preventScroll: true });
+    more.replaceWith(...make());
   });
-  return button;
+  return more;
 }
 
 function line({ kind, text, parts, old, fresh }) {

@@ -8,6 +8,18 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A button that does something when it is pressed. */
+export function button(attributes, label, run) {
+  const element = el("button", { ...attributes, type: "button" }, label);
+  element.addEventListener("click", run);
+  return element;
+}
+
+/** One that shows a symbol (styles/page.css) in place of its label. */
+export function iconButton(action, label, run) {
+  return button({ class: "icon-button", "data-action": action, "aria-label": label, title: label }, null, run);
+}
+
 /**
  * Makes an element what a fresh one is, and leaves alone what is alike: the person's selection, focus, and what was
  * opened by hand stay where they are.
@@ -21,13 +33,16 @@ export function become(element, fresh) {
 }
 
 /** They hold values that cannot be seen in them yet, so what looks alike need not be. */
-const FILLED_LATER = ".json, .diff, .diffs";
+const FILLED_LATER = ".aside, .json, .diff, .diffs";
 
 function becoming(before, after) {
   return after.map((fresh, place) => {
     const old = before[place];
     const isElement = fresh.nodeType === Node.ELEMENT_NODE;
-    if (isElement && fresh.matches(FILLED_LATER)) return fresh;
+    if (isElement && fresh.matches(FILLED_LATER)) {
+      if (old?.open && old.tagName === fresh.tagName) fresh.open = true;
+      return fresh;
+    }
     const isKnown = !isElement || !fresh.querySelector(FILLED_LATER);
     if (isKnown && old?.isEqualNode(fresh)) return old;
     if (isElement && old?.tagName === fresh.tagName) {

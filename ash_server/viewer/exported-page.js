@@ -5,8 +5,7 @@ import { find, placeIn } from "./session/places.js";
 import { View } from "./session/view.js";
 
 function told(id) {
-  const element = document.getElementById(id);
-  return element ? parseJson(element.textContent) : undefined;
+  return parseJson(document.getElementById(id).textContent);
 }
 
 /** To what the address names, if that is an item. */

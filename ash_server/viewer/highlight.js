@@ -99,12 +99,18 @@ class Elements {
 }
 
 hljs.configure({ __emitter: Elements });
-Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
+
+/** They are built with the first code, which is after the first screen; some take part in others. */
+function buildGrammars() {
+  if (hljs.listLanguages().length) return;
+  Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
+}
 
 /** The code in colours, or null where its language is unknown or it is too much: then it stays as it is. */
 export function highlight(code, language) {
   const name = ALIASES.get(language?.toLowerCase());
   if (!name || isTooMuch(code, LONGEST_OF[name] ?? LONGEST)) return null;
+  buildGrammars();
   const fragment = hljs.highlight(code, { language: name, ignoreIllegals: true })._emitter.root;
   return fragment.textContent === code ? fragment : null;
 }

@@ -1,5 +1,5 @@
 import { visible } from "./ansi.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { counted, number } from "./numbers.js";
 
 const LARGEST = 2_000_000; // characters, about; what is larger is not made a tree
@@ -106,12 +106,11 @@ function level(entries, show) {
 }
 
 function expander(label, make) {
-  const button = el("button", { class: "json-more", type: "button" }, label);
-  button.addEventListener("click", () => {
-    button.closest("details, .json").querySelector("summary")?.focus({ preventScroll: true });
-    button.replaceWith(...make());
+  const more = button({ class: "json-more" }, label, () => {
+    more.closest("details, .json").querySelector("summary")?.focus({ preventScroll: true });
+    more.replaceWith(...make());
   });
-  return button;
+  return more;
 }
 
 function leaf(value) {
@@ -153,10 +152,9 @@ function parsedNode(text) {
 function beginning(value) {
   const text = JSON.stringify(value, null, 1);
   const label = `Save all ${number(text.length)} characters`;
-  const button = el("button", { class: "json-save", type: "button" }, label);
-  button.addEventListener("click", () => save(text));
   const start = `${visible(text.slice(0, PREVIEW))} …`;
-  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, start), button];
+  const all = button({ class: "json-save" }, label, () => save(text));
+  return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, start), all];
 }
 
 function save(text) {

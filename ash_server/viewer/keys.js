@@ -1,18 +1,26 @@
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 
 /**
- * Listens to keys: a table from `event.key` to what it does. Nothing is done where one types in a field,
- * holds a modifier, or has a dialog open. A function that gives false leaves the key to the browser.
+ * Listens to keys: rows of [keys, what they do, acts by `event.key`]. Nothing is done where one types in a field, holds
+ * a modifier, or has a dialog open. An act that gives false leaves the key to the browser. Gives what "?" does: open a
+ * list of them.
  */
-export function listenToKeys(table, target = document) {
-  target.addEventListener("keydown", (event) => {
+export function listen(rows) {
+  const dialog = help(rows);
+  const open = () => {
+    if (!dialog.isConnected) document.body.append(dialog);
+    dialog.showModal();
+  };
+  const acts = Object.assign({ "?": open }, ...rows.map(([, , acts]) => acts));
+  document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (isField(event.target) || document.querySelector("dialog[open]")) return;
-    const act = Object.hasOwn(table, event.key) ? table[event.key] : undefined;
+    const act = Object.hasOwn(acts, event.key) ? acts[event.key] : undefined;
     if (act && act(event) !== false) event.preventDefault();
   });
+  return open;
 }
 
 /** Whether keys are text there. */
@@ -20,8 +28,7 @@ export function isField(element) {
   return element.matches?.(FIELDS) ?? false;
 }
 
-/** A dialog that lists keys: [["j", "k"], "next, previous"], … Give `open` to a button and to "?". */
-export function keysHelp(rows) {
+function help(rows) {
   const dialog = el(
     "dialog",
     { class: "help", "aria-labelledby": "help-title" },
@@ -30,18 +37,11 @@ export function keysHelp(rows) {
     el("form", { method: "dialog" }, el("button", {}, "Close")),
   );
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  const open = () => {
-    if (!dialog.isConnected) document.body.append(dialog);
-    dialog.showModal();
-  };
-  return { dialog, open };
+  return dialog;
 }
 
 export function helpButton(open) {
-  const told = { title: "Keys", "aria-label": "Keys" };
-  const button = el("button", { class: "help-button icon-button", type: "button", ...told });
-  button.addEventListener("click", open);
-  return button;
+  return button({ class: "help-button icon-button", title: "Keys", "aria-label": "Keys" }, null, open);
 }
 
 function helpRow([keys, what]) {

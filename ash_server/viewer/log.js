@@ -11,7 +11,7 @@ const NEVER = Number.POSITIVE_INFINITY;
  *   recordId?: string, messageSequence?: number, payload: any}} ChatEvent */
 
 /**
- * One thing to show. `seq` is its place, `event` the one that it is called by, `state` of calls and turns alone.
+ * One thing to show. `seq` is its place, `event` the one that it is called by.
  * @typedef {{key: string, kind: string, seq: number, event: ChatEvent, parent?: string, [more: string]: any}} Item
  */
 
@@ -25,8 +25,10 @@ export class Log {
     this.last = 0;
     this.events = new Map();
     this.strands = new Map();
+    this.cited = new Set();
     this.turns = new Map();
-    this.retractions = [];
+    this.retracted = 0;
+    this.taken = undefined;
     this.dirty = new Set();
   }
 
@@ -34,11 +36,13 @@ export class Log {
   add(event) {
     const seq = event.sequence ?? this.last + 1;
     const name = nameOf(event);
-    if (seq < this.floor || this.events.has(name)) return false;
+    if (seq <= this.floor || this.events.has(name)) return false;
     this.events.set(name, event);
     this.last = Math.max(this.last, seq);
     const known = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : alone("raw");
     known(this, event, seq);
+    if (seq <= this.retracted) this.taken = undefined;
+    this.cited.forEach((strand) => isWithin(seq, strand.entries[0], strand.entries.at(-1)) && this.dirty.add(strand));
     return true;
   }
 
@@ -48,7 +52,7 @@ export class Log {
     this.dirty = new Set();
     return changed.map((strand) => {
       const before = strand.items;
-      strand.items = strand.fold(strand);
+      strand.items = strand.fold(strand, this);
       return { before, now: strand.items };
     });
   }
@@ -61,15 +65,15 @@ export class Log {
 
   /** The ids of the events that later ones take back. */
   revoked() {
-    return this.retractions.length ? standing(inOrder(this.events.values())) : new Set();
+    return (this.taken ??= standing(this.retracted ? inOrder(this.events.values()) : []));
   }
 
   turn(event, seq) {
     const id = event.turnId;
     if (id === undefined) return;
-    const turn = this.turns.get(id) ?? { id, first: NEVER, last: 0 };
+    const turn = this.turns.get(id) ?? { id, first: NEVER };
     turn.first = Math.min(turn.first, seq);
-    turn.last = Math.max(turn.last, seq);
+    if (isTimed(event) && !(seq < turn.last?.seq)) turn.last = { event, seq };
     this.turns.set(id, turn);
     return turn;
   }
@@ -104,24 +108,58 @@ function streamed(kind) {
   return (log, event, seq) => {
     log.turn(event, seq);
     const { parentToolCallId: parent } = event.payload;
-    const strand = log.strand([kind, event.turnId, event.responseId, parent].join("\0"), foldStream);
+    const strand = log.strand(JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
     strand.kind = kind;
     insert(strand.entries, { event, seq });
     const whole = strand.entries.findLastIndex((entry) => entry.event.type in WHOLES);
     strand.entries = strand.entries.filter((entry, place) => place >= whole || entry.event.type in WHOLES);
+    if (isCited(event)) log.cited.add(strand);
   };
 }
 
-function foldStream({ key, kind, entries }) {
+function foldStream({ key, kind, entries }, log) {
   const wholes = entries.filter((entry) => entry.event.type in WHOLES);
-  const pieces = entries.slice(wholes.length);
-  const items = wholes.map(({ event, seq }) => ({ ...of(kind, event, seq), text: event.payload.text }));
-  if (pieces.length) {
-    const [{ event, seq }] = pieces;
-    const text = pieces.map((piece) => piece.event.payload.text ?? "").join("");
-    items.push({ ...of(kind, event, seq), key: `${key}\0open`, text, isOpen: true });
+  const items = [];
+  let before;
+  for (const entry of [...wholes, ...stillOpen(entries.slice(wholes.length))]) {
+    const { event, seq, isOpen } = entry;
+    if (!goesOn(log, before, entry)) items.push({ ...of(kind, event, seq), ...(isOpen && { key: `${key}\0open` }), parts: [] });
+    items.at(-1).parts.push(event);
+    items.at(-1).isOpen = isOpen;
+    before = entry;
   }
-  return items;
+  return items.map((item) => ({ ...item, text: joined(item.parts.map(({ payload }) => payload.text)) }));
+}
+
+/** One alone is left as it is: it may be anything. */
+function joined(texts) {
+  return texts.length === 1 ? texts[0] : texts.join("");
+}
+
+function stillOpen(pieces) {
+  if (!pieces.length) return [];
+  const [{ event, seq }] = pieces;
+  const text = pieces.map((piece) => piece.event.payload.text ?? "").join("");
+  return [{ event: { ...event, payload: { ...event.payload, text } }, seq, isOpen: true }];
+}
+
+// Claude cuts a text where what it says rests on a source: that text follows the one ahead of it, and nothing between.
+
+function goesOn(log, before, entry) {
+  if (!before || !(isCited(before.event) || isCited(entry.event))) return false;
+  const { parentToolCallId: parent } = entry.event.payload;
+  const isBetween = ({ event, seq }) =>
+    isWithin(seq, before, entry) && event.payload?.parentToolCallId === parent && !event.type.endsWith("_chunk");
+  return entry.event.responseId !== undefined && !log.strands.values().some(({ entries }) => entries.some(isBetween));
+}
+
+/** Whether its sources are those of all that it says, so that it is but a piece of a text. */
+export function isCited({ payload: { citations } }) {
+  return Array.isArray(citations) && citations.some((citation) => typeof citation?.cited_text === "string");
+}
+
+function isWithin(seq, before, after) {
+  return before.seq < seq && seq < after.seq;
 }
 
 // A call and what came of it. One id may be used again: each call takes what follows it.
@@ -190,6 +228,11 @@ function nameOf({ sequence, id }) {
   return sequence ?? id;
 }
 
+/** Whether its time is when it happened: what ends what was left has the time of what came next. */
+function isTimed({ type, payload }) {
+  return type !== "turn_end" && !payload?.partial && !(type === "interrupt" && payload.reason === "error");
+}
+
 /** Of several that a turn has, the first start counts, and the last end. */
 function begins(log, event, seq) {
   mark(log, event, seq, "start", (known) => seq < known.seq);
@@ -211,7 +254,7 @@ function mark(log, event, seq, name, counts) {
 
 function retracts(log, event, seq) {
   alone("retraction")(log, event, seq);
-  log.retractions.push(event);
+  log.retracted = Math.max(log.retracted, seq);
 }
 
 const HANDLERS = {
@@ -276,7 +319,7 @@ function standing(events) {
     const { eventIds = [], messageIds = [], fromMessageId, turns = 0 } = event.payload;
     const names = new Set(messageIds);
     eventIds.filter((id) => known.has(id)).forEach((id) => revoked.add(id));
-    left.filter((each) => namesOf(each).some((name) => names.has(name))).forEach((each) => revoked.add(each.event.id));
+    if (names.size) left.filter((each) => namesOf(each).some((name) => names.has(name))).forEach((each) => revoked.add(each.event.id));
     if (fromMessageId !== undefined) {
       cut(Math.max(0, left.findIndex((each) => namesOf(each).includes(fromMessageId))));
     }

@@ -14,6 +14,12 @@ export function counted(count, noun) {
   return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** What of the tokens the cache gave, and what it took. */
+export function ofCache(usage) {
+  const { cache_read_input_tokens: given, cache_creation_input_tokens: taken } = usage ?? {};
+  return [given > 0 && `${number(given)} from the cache`, taken > 0 && `${number(taken)} to the cache`];
+}
+
 /** A span of milliseconds, as precise as a person wants it. */
 export function duration(milliseconds) {
   const seconds = milliseconds / 1000;

@@ -1,12 +1,13 @@
 /** Each kind of item as an element: a look-up in a table, and one small function for each. */
 import { blocks } from "./blocks.js";
+import { cited } from "./citations.js";
 import { el } from "./dom.js";
 import { jsonView } from "./json-view.js";
 import { markdown } from "./markdown.js";
 import { counted } from "./numbers.js";
 import { clockTime } from "./time.js";
 import { toolCall } from "./tools/index.js";
-import { aside, link } from "./tools/parts.js";
+import { aside } from "./tools/parts.js";
 
 const LONG_TEXT = 2000;
 const LONG_LINES = 24;
@@ -22,7 +23,6 @@ export function paint(item, context) {
     "data-event-id": event.id,
     "data-seq": item.seq,
     "data-retracted": context.isRevoked,
-    "data-sidechain": event.payload?.sidechain,
     tabindex: name !== "details" && -1,
     ...data,
   };
@@ -60,7 +60,7 @@ function user({ event }) {
   const shown = payload.visibleText ?? said;
   const others = (payload.content ?? []).filter((block) => block.type !== "text");
   const isHidden = shown.trim() === "" && said !== "" && !others.length;
-  const data = { "data-block": isHidden || payload.synthetic ? "system" : "text", "data-hidden": isHidden };
+  const data = { "data-block": isHidden || payload.synthetic ? "system" : "text" };
   if (payload.synthetic || isHidden) return { name: "details", kind: "user-message", ...added(said, others, data) };
   return {
     kind: "user-message",
@@ -81,7 +81,7 @@ function added(said, others, data) {
   return {
     data: { ...data, "data-synthetic": true },
     children: [
-      el("summary", {}, "Added by the tool", line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
+      el("summary", {}, el("span", {}, "Added by the tool"), line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
       el("pre", { class: "text", dir: "auto", tabindex: 0 }, said),
       ...blocks(others),
     ],
@@ -96,9 +96,10 @@ function wrapped(said) {
   return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, said));
 }
 
-function text({ event, text, isOpen }) {
-  const { variant, phase, partial, content = [], stopReason, citations } = event.payload;
-  const others = content.filter((block) => block.type !== "text");
+function text({ event, text, parts, isOpen }) {
+  const { variant, phase } = event.payload;
+  const { partial, stopReason } = parts.at(-1).payload;
+  const others = parts.flatMap(({ payload }) => payload.content ?? []).filter((block) => block.type !== "text");
   return {
     kind: "assistant-text",
     data: {
@@ -109,23 +110,11 @@ function text({ event, text, isOpen }) {
       "data-streaming": isOpen,
     },
     children: [
-      ...markdown(text).childNodes,
+      ...cited(text, parts),
       ...blocks(others),
-      Array.isArray(citations) && citations.length > 0 && sources(citations),
       stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
     ],
   };
-}
-
-/** Where an answer says that it has it from. */
-function sources(citations) {
-  const entries = citations.map((citation) => {
-    const { url, title = citation?.document_title ?? url, cited_text: cited } = citation ?? {};
-    if (typeof title !== "string") return el("li", {}, jsonView(citation));
-    const named = typeof url === "string" ? link(url, title) : title;
-    return el("li", {}, named, typeof cited === "string" && el("span", { class: "cited", dir: "auto" }, cited), aside("More", citation));
-  });
-  return el("details", { class: "sources" }, el("summary", {}, counted(citations.length, "source")), el("ol", {}, ...entries));
 }
 
 function thinking({ event, text, isOpen }) {
@@ -141,8 +130,8 @@ function thinking({ event, text, isOpen }) {
 
 function speech({ event, isOpen }) {
   const { durationMs } = event.payload;
-  const told = isOpen || durationMs === undefined ? "Speaks" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
-  return { kind: "speech", data: { "data-block": "text", "data-streaming": isOpen }, children: [told] };
+  const lasted = durationMs === undefined ? "Spoke" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
+  return { kind: "speech", data: { "data-block": "text", "data-streaming": isOpen }, children: [isOpen ? "Speaks" : lasted] };
 }
 
 function agent({ event, message, answers }, { hrefOf }) {
@@ -187,15 +176,29 @@ function summary({ event }) {
   };
 }
 
+const ERRORS = new Map(
+  [
+    ["The turn failed", "turn.failed turn_failed"],
+    ["The API answered with an error", "api_error APIError server_error"],
+    ["The rate limit was reached", "rate_limit rate_limit_error rate_limit_exceeded RESOURCE_EXHAUSTED 429"],
+    ["The model is overloaded", "overloaded overloaded_error 529"],
+    ["The request was refused", "invalid_request_error INVALID_ARGUMENT unsupported_parameter 400"],
+    ["Access was refused", "authentication_failed authentication_error permission_error PERMISSION_DENIED 401 403"],
+    ["It failed while it ran", "error_during_execution"],
+    ["It took as many turns as it may", "error_max_turns"],
+    ["The answer was held back", "SAFETY RECITATION PROHIBITED_CONTENT content_filter"],
+  ].flatMap(([told, codes]) => codes.split(" ").map((code) => [code, told])),
+);
+
 function error({ event }) {
   const { code, message, details } = event.payload;
   return {
     kind: "error-banner",
     data: { "data-block": "error", role: "note" },
     children: [
-      el("strong", {}, code === "error" ? "Error" : code),
+      el("strong", {}, ERRORS.get(code) ?? "Error", code !== "error" && el("span", { class: "error-code" }, ` ${code}`)),
       el("span", { class: "text", dir: "auto" }, message),
-      details !== undefined && el("details", { class: "more" }, el("summary", {}, "Details"), jsonView(details)),
+      details !== undefined && aside("Details", details),
     ],
   };
 }

@@ -14,9 +14,12 @@ import { Usage } from "./session/usage.js";
 import { View } from "./session/view.js";
 
 const RECENT = 5 * 60_000;
+const SOON = 15_000;
 const AWAY = 20_000;
 const SETTLED = 250;
 const QUOTED = 200;
+const COUNTED = 3_000;
+const SUMMED = 15_000;
 
 class SessionPage extends View {
   constructor(id) {
@@ -31,7 +34,7 @@ class SessionPage extends View {
     Object.assign(this, { id, path, api });
     const paint = (change) => this.follow.paint(change);
     this.header = new Header();
-    this.live = new Live(this.renderer);
+    this.live = new Live(this.renderer, { paint, hasEnd: () => this.hasEnd() });
     this.usage = new Usage(`${api}/standard-messages`, this.renderer);
     this.pages = new Pages(`${api}/events`, this.renderer);
     this.edges = new Edges(this.pages, { paint, onEnd: () => this.listen(), toEnd: () => this.toEnd() });
@@ -69,7 +72,9 @@ class SessionPage extends View {
     const waiting = skeleton(6);
     this.log.before(waiting);
     try {
-      await Promise.all([this.describe(), this.returnTo(history.state)]);
+      this.described = this.describe();
+      await Promise.all([this.described, this.returnTo(history.state)]);
+      this.describeMore();
       this.log.parentElement.querySelector(".state[data-state=error]")?.remove();
     } catch (problem) {
       const shown = errorState(problem, () => {
@@ -85,51 +90,52 @@ class SessionPage extends View {
   // What the session is.
 
   async describe() {
+    const known = this.session;
     this.session = await getJson(this.api);
+    // Who deletes a session and makes it anew gives it the address of the old one.
+    if (known && known.createdAt !== this.session.createdAt) this.reload();
     this.header.show(this.session, this.facts);
-    this.live.name(`${titleOf(this.session)} · Ash`);
+    this.live.describe(`${titleOf(this.session)} · Ash`, this.session.lastAt);
     this.shell.name(titleOf(this.session));
     this.edges.update(this.session.eventCount);
-    this.describeMore();
   }
 
   /** What takes longer, and is there to look at. */
   async describeMore() {
     const { session } = this;
     const quietly = (asked) => asked.catch(() => undefined);
-    const [summary, model, parent, children] = await Promise.all([
+    const [summary, parent, children] = await Promise.all([
       quietly(getJson(`${this.api}/projections/session-summary`)),
-      quietly(this.modelOf(session)),
       session.parentId && quietly(getJson(`/api/sessions/${session.parentId}`)),
       quietly(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
-    this.facts = { summary, model, onUnrecognised: () => this.goToUnrecognised() };
-    this.header.show(session, this.facts);
+    this.facts = { summary, onUnrecognised: () => this.try(() => this.goToUnrecognised()) };
+    this.header.show(this.session, this.facts);
     const { parentId: id } = session;
     this.header.relate(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
   }
 
-  /** The last answer tells; a tool that speaks in its place has none. */
-  async modelOf({ messageCount }) {
-    const query = { after: Math.max(0, messageCount - 8), limit: 8 };
-    const { data } = await getJson(withQuery(`${this.api}/standard-messages`, query));
-    return data.map(({ metadata }) => metadata.model).findLast((model) => model && !model.startsWith("<"));
+  /** What came is counted soon; the rest, for which all of the log is read, follows the end of a turn, or comes later. */
+  describeAnew(isOver) {
+    this.counting ??= setTimeout(() => {
+      this.counting = undefined;
+      this.describe().catch(() => undefined);
+    }, COUNTED);
+    const due = Date.now() + (isOver ? COUNTED : SUMMED);
+    if (this.summing?.due <= due) return;
+    clearTimeout(this.summing?.timer);
+    this.summing = { due, timer: setTimeout(() => this.sumUp(), due - Date.now()) };
   }
 
-  /** Soon: a turn that ends is not the only one that tells so. */
-  describeAnew() {
-    this.describing ??= setTimeout(() => {
-      this.describing = undefined;
-      this.describe().catch(() => undefined);
-    }, 2000);
+  sumUp() {
+    this.summing = undefined;
+    this.describeMore();
   }
 
   async goToUnrecognised() {
-    const query = { type: "raw", kind: "message,record,chunk", content: false, limit: 1 };
-    const asked = getJson(withQuery(`${this.api}/messages`, query));
-    const { messages } = await asked.catch(() => ({ messages: [] }));
-    if (messages.length) this.go({ message: messages[0].sequence }, { isNew: true });
-    else if (!super.goToUnrecognised()) this.voice.say("It is not among what is loaded.");
+    if (super.goToUnrecognised()) return;
+    const { events } = await getJson(withQuery(`${this.api}/events`, { type: "raw", limit: 1 }));
+    if (events.length) await this.go(placeOf({ event: events[0] }), { isNew: true });
   }
 
   // Where in it one is.
@@ -148,13 +154,20 @@ class SessionPage extends View {
    */
   async open(state) {
     if (!this.pages.last || this.pages.hasNewer) await this.openPage();
-    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.isRecent()) this.follow.stick();
-    else this.toTop();
+    if (!this.pages.hasOlder) await this.described;
+    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.live.since < RECENT) this.follow.stick();
+    else {
+      this.toTop();
+      this.begunAt = Date.now();
+    }
   }
 
-  isRecent() {
-    const { events, last } = this.renderer.log;
-    return Date.now() - (events.get(last)?.timestamp ?? Date.now()) < RECENT;
+  /** Who has just opened it at its beginning, and has not moved, wants to see what is being written after all. */
+  followAfterAll() {
+    const isUntouched = scrollY === 0 && document.activeElement === document.body;
+    if (!this.live.isOpen || !isUntouched || !(Date.now() - this.begunAt < SOON)) return;
+    this.begunAt = undefined;
+    this.follow.stick();
   }
 
   /** Shows a page of events, and follows what is behind it; gives false where another was asked for meanwhile. */
@@ -264,6 +277,7 @@ class SessionPage extends View {
 
   rest() {
     this.stream.stop();
+    this.wasAway = true;
     this.live.connect(false);
   }
 
@@ -274,7 +288,8 @@ class SessionPage extends View {
       const events = this.incoming.splice(0);
       this.frame = undefined;
       this.follow.paint(() => this.pages.add(events));
-      if (events.some(({ type }) => type === "turn_end" || type === "reset")) this.describeAnew();
+      this.followAfterAll();
+      this.describeAnew(events.some(({ type }) => type === "turn_end" || type === "reset"));
     });
     if (this.isCaughtUp && event.type === "assistant_done" && event.payload.parentToolCallId === undefined) {
       this.voice.tell(`Answer: ${event.payload.text.slice(0, QUOTED)}`);
@@ -292,20 +307,21 @@ class SessionPage extends View {
     this.live.connect(false);
     await this.openPage().catch((problem) => this.end(problem.message));
     this.follow.stick();
+    this.describeAnew(true);
   }
 
   painted() {
     super.painted();
-    this.live?.update();
-    this.usage?.update();
-    this.edges?.update();
-    this.outline.older.hidden = !this.pages?.hasOlder;
+    this.live.update();
+    this.usage.update();
+    this.edges.update();
+    this.outline.older.hidden = !this.pages.hasOlder;
     this.showEmpty();
   }
 
   filtered() {
-    super.filtered();
     this.usage.want(this.filters.preset === "everything");
+    super.filtered();
     this.edges.fill();
   }
 
@@ -325,10 +341,13 @@ const HEARD = {
   connected(page) {
     page.connection.good();
     page.live.connect(true);
+    if (page.wasAway) page.describe().catch(() => undefined);
+    page.wasAway = false;
   },
   caught_up: (page) => (page.isCaughtUp = true),
   lost(page, until) {
     page.isCaughtUp = false;
+    page.wasAway = true;
     page.live.connect(false);
     page.connection.lost(until);
   },

@@ -1,6 +1,6 @@
 import { getJson, withQuery } from "./api.js";
 import { el } from "./dom.js";
-import { helpButton, isField, keysHelp, listenToKeys } from "./keys.js";
+import { helpButton, isField, listen } from "./keys.js";
 import { Finder } from "./sessions/finder.js";
 import { addressOf, filtersOf, isNarrowed, withoutFilters } from "./sessions/address.js";
 import { ListView } from "./sessions/list-view.js";
@@ -17,17 +17,8 @@ const SOON = 250;
 
 const FOR_SOURCES = 200;
 
-const CONNECTION = { connecting: "", live: "live", away: "not connected" };
-
-const KEYS = [
-  [["j", "↓"], "next row"],
-  [["k", "↑"], "previous row"],
-  [["Enter"], "open it"],
-  [["e"], "unfold its subagents"],
-  [["/"], "search"],
-  [["Esc"], "clear the search"],
-  [["?"], "these keys"],
-];
+/** Where all is well, nothing is said. */
+const CONNECTION = { connecting: "", live: "", away: "not connected" };
 
 /** The page of all sessions. What it shows follows from its address. */
 class SessionsPage {
@@ -43,11 +34,10 @@ class SessionsPage {
     };
     this.list = new ListView(on);
     this.search = new SearchView(on);
-    this.help = keysHelp(KEYS);
-    this.contents = el("div", { class: "session-contents" });
+    this.contents = el("div");
     const line = el("div", { class: "list-line" }, this.status, this.connection);
     const main = el("main", { class: "sessions", id: "sessions" }, this.finder.element, line, this.contents);
-    document.body.append(pageHeader(this.help.open), main);
+    document.body.append(pageHeader(listen(this.keys())), main);
   }
 
   async start() {
@@ -56,14 +46,6 @@ class SessionsPage {
     addEventListener("pagehide", () => this.remember());
     this.finder.box.addEventListener("change", () => note({ isTyping: false }));
     document.addEventListener("keydown", (event) => this.arrow(event));
-    listenToKeys({
-      j: () => this.step(1),
-      k: () => this.step(-1),
-      e: () => this.unfold(),
-      "/": () => this.finder.focus(),
-      "?": this.help.open,
-      Escape: () => this.escape(),
-    });
     await this.follow();
     await this.show();
     if (this.filters.q || isNarrowed(this.filters)) this.lookForSources();
@@ -137,6 +119,18 @@ class SessionsPage {
   }
 
   // Keys.
+
+  keys() {
+    return [
+      [["j", "↓"], "next row", { j: () => this.step(1) }],
+      [["k", "↑"], "previous row", { k: () => this.step(-1) }],
+      [["Enter"], "open it"],
+      [["e"], "unfold its subagents", { e: () => this.unfold() }],
+      [["/"], "search", { "/": () => this.finder.focus() }],
+      [["Esc"], "clear the search", { Escape: () => this.escape() }],
+      [["?"], "these keys"],
+    ];
+  }
 
   /** Arrows lead from the box into what was found, and through it. */
   arrow(event) {

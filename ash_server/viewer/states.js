@@ -1,5 +1,5 @@
 import { copyButton } from "./copy.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 
 /** What stands where the contents would: `kind` is empty, none or error. `action` is {label, run}. */
 export function state(kind, title, { detail, children = [], action } = {}) {
@@ -9,7 +9,7 @@ export function state(kind, title, { detail, children = [], action } = {}) {
     el("h2", { class: "state-title" }, title),
     detail && el("p", { class: "state-detail" }, detail),
     ...children,
-    action && actionButton(action),
+    action && button({ class: "action" }, action.label, action.run),
   );
 }
 
@@ -17,7 +17,7 @@ export function state(kind, title, { detail, children = [], action } = {}) {
 export function errorState(problem, retry) {
   return state("error", problem.title ?? "Something went wrong.", {
     detail: problem.detail ?? (problem.title ? undefined : problem.message),
-    action: retry && { label: "Try again", run: retry },
+    action: { label: "Try again", run: retry },
   });
 }
 
@@ -30,10 +30,4 @@ export function command(text) {
 export function skeleton(rows = 8) {
   const row = () => el("li", { class: "skeleton-row" });
   return el("ul", { class: "skeleton", "aria-hidden": "true" }, ...Array.from({ length: rows }, row));
-}
-
-function actionButton({ label, run }) {
-  const button = el("button", { class: "action", type: "button" }, label);
-  button.addEventListener("click", run);
-  return button;
 }

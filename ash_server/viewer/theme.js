@@ -1,4 +1,4 @@
-import { el } from "./dom.js";
+import { button } from "./dom.js";
 
 const KEY = "ash-theme";
 
@@ -8,7 +8,7 @@ const NEXT = { auto: "light", light: "dark", dark: "auto" };
 const TITLES = { auto: "Colours: as the system has them", light: "Colours: light", dark: "Colours: dark" };
 
 /** Gives the page the colours chosen in this browser: `data-theme` on the root, absent where none are. */
-export function applyTheme() {
+function applyTheme() {
   const theme = chosen();
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
@@ -17,20 +17,19 @@ export function applyTheme() {
 
 /** A button that leads through automatic, light and dark; other windows follow. */
 export function themeToggle() {
-  const button = el("button", { class: "theme-toggle icon-button", type: "button" });
-  const show = () => {
-    const theme = applyTheme();
-    button.dataset.choice = theme;
-    button.title = TITLES[theme];
-    button.setAttribute("aria-label", TITLES[theme]);
-  };
-  button.addEventListener("click", () => {
+  const toggle = button({ class: "theme-toggle icon-button" }, null, () => {
     choose(NEXT[chosen()]);
     show();
   });
+  const show = () => {
+    const theme = applyTheme();
+    toggle.dataset.choice = theme;
+    toggle.title = TITLES[theme];
+    toggle.setAttribute("aria-label", TITLES[theme]);
+  };
   addEventListener("storage", show);
   show();
-  return button;
+  return toggle;
 }
 
 let unkept = "auto";

@@ -24,6 +24,11 @@ export function dayOf(milliseconds) {
   return time(milliseconds, day);
 }
 
+/** Alike for two moments of one day. */
+export function dayKey(milliseconds) {
+  return new Date(milliseconds).toDateString();
+}
+
 /** "3 hours ago" for what is recent, the date for what is not. */
 export function ago(milliseconds, now) {
   const past = now - milliseconds;

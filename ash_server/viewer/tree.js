@@ -1,9 +1,10 @@
 /** The tree below a turn: what the user said, what the assistant did, and in that the runs of calls. */
 import { become, el, place } from "./dom.js";
+import { counted, number } from "./numbers.js";
 
 const FOLDED_FROM = 4;
-const GROUPS = { tool: "tool-calls", agent: "agent-messages" };
-const FAILED = new Set(["error", "denied"]);
+const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };
+const hasFailed = ({ dataset }) => "failed" in dataset;
 
 /** Whether the person wants a run of calls folded, where they said so. */
 const choices = new WeakMap();
@@ -33,7 +34,7 @@ export function toggleFold(element, isFolded) {
   const group = element?.closest?.(".tool-calls");
   if (!group?.querySelector(":scope > .fold")) return false;
   choices.set(group, isFolded ?? !group.hasAttribute("data-folded"));
-  layCalls(group, [...group.children].filter((child) => child.matches(".tool-call")), true);
+  laySteps(group, [...group.children].filter((child) => !child.matches(".fold")), true);
   return true;
 }
 
@@ -67,7 +68,7 @@ function layResponse(holder, run, isOver) {
     const name = GROUPS[group[0].item.kind];
     if (!name) return elementsOf(group);
     const element = wrapper(name, group, holder, used);
-    if (name === "tool-calls") layCalls(element, elementsOf(group), isOver);
+    if (name === "steps") laySteps(element, elementsOf(group), isOver);
     else place(element, elementsOf(group));
     return [element];
   });
@@ -82,23 +83,32 @@ function markFinal(run) {
   texts.forEach((each) => setAttributes(each.element, { "data-final": final.has(each) }));
 }
 
-/** Calls that follow each other become one line once their turn is over; those that failed stay in sight. */
-function layCalls(group, calls, isOver) {
-  const isFolded = calls.length > 1 && (choices.get(group) ?? (isOver && calls.length >= FOLDED_FROM));
-  setAttributes(group, { class: "tool-calls", "data-folded": isFolded });
-  calls.forEach((call) => hide(call, isFolded && !FAILED.has(call.dataset.state)));
-  place(group, calls.length > 1 ? [foldButton(group, calls, isFolded), ...calls] : calls);
+/** Calls, with the thoughts between them, become one line once their turn is over; those that failed stay in sight. */
+function laySteps(group, steps, isOver) {
+  const calls = steps.filter((step) => step.matches(".tool-call"));
+  const isFoldable = calls.length >= FOLDED_FROM;
+  const isFolded = isFoldable && (choices.get(group) ?? isOver);
+  setAttributes(group, { class: calls.length ? "steps tool-calls" : "steps", "data-folded": isFolded });
+  steps.forEach((step) => hide(step, isFolded && !hasFailed(step)));
+  place(group, isFoldable ? [foldButton(group, calls, steps.length - calls.length, isFolded), ...steps] : steps);
 }
 
-function hide(call, isHidden) {
-  if (isHidden) call.setAttribute("hidden", "until-found");
-  else call.removeAttribute("hidden");
+function hide(step, isHidden) {
+  if (isHidden) step.setAttribute("hidden", "until-found");
+  else step.removeAttribute("hidden");
 }
 
-function foldButton(group, calls, isFolded) {
-  const failed = calls.filter(({ dataset }) => FAILED.has(dataset.state)).length;
-  const told = `${calls.length} tool calls${failed ? ` · ${failed} failed` : ""}`;
-  const fresh = el("button", { class: "fold", type: "button", "aria-expanded": String(!isFolded) }, told);
+/** Each kind is told by itself, so that what is filtered out is not told (styles/filters.css). */
+function foldButton(group, calls, thoughts, isFolded) {
+  const failed = calls.filter(hasFailed).length;
+  const ofCalls = (told) => el("span", { class: "fold-calls" }, told);
+  const told = [
+    ofCalls(counted(calls.length, "tool call")),
+    thoughts > 0 && el("span", { class: "fold-thoughts" }, ofCalls(" · "), counted(thoughts, "thought")),
+    failed > 0 && ofCalls(` · ${number(failed)} failed`),
+  ];
+  const attributes = { class: "fold", type: "button", "aria-expanded": String(!isFolded) };
+  const fresh = el("button", attributes, el("span", {}, ...told));
   const old = group.querySelector(":scope > .fold");
   if (!old) return fresh;
   become(old, fresh);

@@ -1,19 +1,18 @@
 import { el } from "./dom.js";
-import { counted, dollars, duration, number } from "./numbers.js";
-import { dayOf } from "./time.js";
+import { counted, dollars, duration, ofCache } from "./numbers.js";
+import { dayKey, dayOf } from "./time.js";
 
 const GAP = 30 * 60_000;
 
 /** What a turn cost, under it. */
-export function footer({ start, end }) {
+export function footer({ start, end, last }) {
   if (!end) return undefined;
   const { usage, costUsd, partial } = end.event.payload;
-  const lasted = start && end.event.timestamp - start.event.timestamp;
+  const lasted = start && last && last.event.timestamp - start.event.timestamp;
   const told = [
     partial && "not finished",
     usage?.total_tokens !== undefined && counted(usage.total_tokens, "token"),
-    usage?.cache_read_input_tokens > 0 && `${number(usage.cache_read_input_tokens)} from the cache`,
-    usage?.cache_creation_input_tokens > 0 && `${number(usage.cache_creation_input_tokens)} to the cache`,
+    ...ofCache(usage),
     costUsd !== undefined && dollars(costUsd),
     lasted >= 1000 && duration(lasted),
   ].filter(Boolean);
@@ -24,17 +23,17 @@ export function footer({ start, end }) {
 export function separators(slots) {
   let last;
   return slots.flatMap(({ element, items, turn, end }) => {
-    const [begins, ...others] = [turn?.start?.event, ...items.map(({ item }) => item.event), end?.event].filter(Boolean);
+    const begins = turn?.start?.event ?? items[0]?.item.event ?? end.event;
     const first = begins.timestamp;
     const before = last;
-    last = (end?.event ?? others.at(-1) ?? begins).timestamp;
+    last = (turn?.last?.event ?? items.at(-1)?.item.event ?? begins).timestamp;
     const ahead = between(before, first);
     return ahead ? [kept(element, ...ahead), element] : [element];
   });
 }
 
 function between(before, first) {
-  if (before === undefined || dateOf(before) !== dateOf(first)) return ["h2", "day", dayOf(first)];
+  if (before === undefined || dayKey(before) !== dayKey(first)) return ["h2", "day", dayOf(first)];
   return first - before < GAP ? undefined : ["p", "gap", `${duration(first - before)} later`];
 }
 
@@ -47,8 +46,4 @@ function kept(element, tag, name, told) {
   if (known?.isEqualNode(fresh)) return known;
   ahead.set(element, fresh);
   return fresh;
-}
-
-function dateOf(milliseconds) {
-  return new Date(milliseconds).toDateString();
 }

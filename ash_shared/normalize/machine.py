@@ -11,7 +11,7 @@ from ash_shared.normalize import assembled, digests, notes, parts, said, slots, 
 from ash_shared.normalize.log import NOTHING, Context, Event, Line, Log, read_line
 from ash_shared.normalize.state import restored, written
 
-NORMALIZER_VERSION = 2
+NORMALIZER_VERSION = 3
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
 
 FIRST_LINES = 50

@@ -8,7 +8,6 @@ whatever else comes next.
 from typing import Literal
 
 from ash_shared import steps
-from ash_shared.blocks import Block
 from ash_shared.normalize import usage
 from ash_shared.normalize.log import Log
 from ash_shared.normalize.state import Turn
@@ -79,11 +78,7 @@ def end(log: Log, *, partial: bool = False) -> None:
     if turn is None:
         return
     log.close_open(log)
-    payload: Block = {}
-    if turn.usage:
-        payload["usage"] = usage.total(turn.usage.values())
-    if turn.cost is not None:
-        payload["costUsd"] = turn.cost
+    payload = usage.spent(turn)
     if partial or turn.phase == "stopped":
         payload["partial"] = True
     log.emit("turn_end", payload)

@@ -67,6 +67,16 @@ def total(usages: Iterable[Block]) -> Block:
     return total
 
 
+def spent(turn: Turn) -> Block:
+    """What is known of the cost of a turn."""
+    told: Block = {}
+    if turn.usage:
+        told["usage"] = total(turn.usage.values())
+    if turn.cost is not None:
+        told["costUsd"] = turn.cost
+    return told
+
+
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
     if not _was_counted(state, part) and turn is not None:
         count(turn, _key(part), usage)

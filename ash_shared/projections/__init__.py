@@ -9,11 +9,18 @@ from ash_shared.projections.anthropic_messages import to_anthropic_messages
 from ash_shared.projections.claude_prompt import to_claude_prompt
 from ash_shared.projections.codex_prompt import to_codex_prompt
 from ash_shared.projections.openai_messages import to_openai_messages
-from ash_shared.projections.session_summary import SessionSummary, to_session_summary
+from ash_shared.projections.session_summary import (
+    RECENT_LINES,
+    SessionSummary,
+    count_models,
+    to_session_summary,
+)
 
 __all__ = [
+    "RECENT_LINES",
     "Events",
     "SessionSummary",
+    "count_models",
     "to_anthropic_messages",
     "to_claude_prompt",
     "to_codex_prompt",

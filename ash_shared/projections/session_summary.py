@@ -7,11 +7,15 @@ from typing import Any
 from pydantic import MISSING, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from ash_shared.message import StandardTokenUsage
+from ash_shared.message import StandardMessage, StandardTokenUsage
+from ash_shared.normalize import OpenTurn
 from ash_shared.projections._log import Event, Events, count_turns, is_main, standing, wire_events
 from ash_shared.wire import TOKEN_COUNTS
 
 _LONGEST = 200
+
+RECENT_LINES = 200
+"""So many of the last stored lines tell which models answer: to read all of a long session takes a second."""
 
 
 class SessionSummary(BaseModel):
@@ -60,14 +64,16 @@ class SessionSummary(BaseModel):
     """How often the history was summarised."""
     subagents: int = 0
     """How many calls started one."""
+    models: dict[str, int] = {}
+    """How many of the last answers each model gave, the most first; empty where nobody tells."""
     agents: list[str] = []
     """Other agents and sessions that took part, in the order in which they first appear."""
     awaited_agents: int = 0
     """How many messages to other agents have no callback yet."""
     usage: StandardTokenUsage | MISSING = MISSING
-    """Of all turns that told theirs at their end."""
+    """Of all turns that told theirs, at their end or so far."""
     cost_usd: float | MISSING = MISSING
-    """Of all turns that told theirs at their end, in US dollars."""
+    """Of all turns that told theirs, at their end or so far, in US dollars."""
     is_open: bool = False
     """Whether a turn has begun and not ended."""
     open_calls: list[str] = []
@@ -76,14 +82,28 @@ class SessionSummary(BaseModel):
     """Whether the last turn was stopped before its end."""
 
 
-def to_session_summary(events: Events) -> SessionSummary:
-    """The summary of a log, also of one that is still being written."""
+def to_session_summary(
+    events: Events, *, open_turn: OpenTurn | None = None, models: Mapping[str, int] | None = None
+) -> SessionSummary:
+    """The summary of a log, also of one that is still being written.
+
+    What no event tells may be added: the turn that is open, as the normaliser knows it (`Normalizer.open_turn`), and
+    how many answers each model gave (`count_models`).
+    """
     log = wire_events(events)
     stands = standing(log)
     main = list(filter(is_main, stands))
-    parts = (_envelope(log), _said(main), _counts(main), _tools(stands), _agents(stands), _spent(log))
+    spent = _spent(log, open_turn)
+    parts = (_envelope(log), _said(main), _counts(main), _tools(stands), _agents(stands), spent)
     known = {key: value for part in parts for key, value in part.items()}
-    return SessionSummary.model_validate({**known, **_state(log, stands)})
+    return SessionSummary.model_validate({**known, **_state(log, stands), "models": _ranked(models or {})})
+
+
+def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:
+    """How many of these answers each model gave. What a tool says in a model's place is of none (`<synthetic>`)."""
+    metadata = (message.metadata for message in messages if message.role == "assistant")
+    told = (each.model for each in metadata if each.shadow_of is MISSING)
+    return Counter(name for name in told if name is not MISSING and not name.startswith("<"))
 
 
 def _of(events: Iterable[Event], *types: str) -> list[Event]:
@@ -133,7 +153,7 @@ def _counts(main: list[Event]) -> dict[str, Any]:
     }
 
 
-def _ranked(names: Iterable[str]) -> dict[str, int]:
+def _ranked(names: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     return dict(Counter(names).most_common())
 
 
@@ -206,8 +226,10 @@ def _waiting(stands: list[Event], opened: Iterable[str | None]) -> list[Mapping[
     return list(waiting.values())
 
 
-def _spent(log: list[Event]) -> dict[str, Any]:
+def _spent(log: list[Event], open_turn: OpenTurn | None) -> dict[str, Any]:
     ends = [event["payload"] for event in _of(log, "turn_end")]
+    if open_turn is not None and not _has_ended(log, open_turn.id):
+        ends.append(open_turn.spent)
     usages = [end["usage"] for end in ends if end.get("usage") is not None]
     costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
     spent: dict[str, Any] = {"costUsd": sum(costs)} if costs else {}
@@ -215,3 +237,9 @@ def _spent(log: list[Event]) -> dict[str, Any]:
         told = [key for key in TOKEN_COUNTS if any(usage.get(key) is not None for usage in usages)]
         spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in told}
     return spent
+
+
+def _has_ended(log: list[Event], turn: str) -> bool:
+    """Meanwhile, as the log tells."""
+    marks = [event for event in _of(log, "turn_start", "turn_end") if event.get("turnId") == turn]
+    return bool(marks) and marks[-1]["type"] == "turn_end"

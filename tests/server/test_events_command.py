@@ -55,6 +55,17 @@ def test_a_page_of_a_log(ash: Ash, stream: list[dict[str, Any]]) -> None:
     assert whole == [each for each in stream if not each["type"].endswith("chunk")]
 
 
+def test_some_types_of_events(ash: Ash, stream: list[dict[str, Any]]) -> None:
+    calls = ash("events", "kite", "--type", "tool_call,tool_result", "--limit", "1000", "--json")
+    refused = ash("events", "kite", "--type", "holo")
+
+    assert json.loads(calls.out)["events"] == [
+        each for each in stream if each["type"] in ("tool_call", "tool_result")
+    ]
+    assert refused.code != 0
+    assert "It names one or more of turn_start, turn_end" in refused.err
+
+
 def test_a_log_that_leaves_comes_back(ash: Ash, stream: list[dict[str, Any]], tmp_path: Path) -> None:
     """One event on a line, as it is; under another name only the session is another."""
     exported = ash("export", "kite", "--format", "events")

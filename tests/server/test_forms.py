@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
+from ash_server import projecting
 from ash_server.conversation import get_pages
 from ash_server.db.events import append_events, get_events_since
 from ash_server.db.sessions import Session, create_session, get_session, update_session
+from ash_server.projecting import read_summary
 from ash_server.transfer import html
 from ash_server.transfer.html import ENTRY, frame, in_script, write_page
 from ash_server.transfer.jsonl import import_file
@@ -51,7 +53,8 @@ def said(*blocks: Any, role: str = "assistant", **others: Any) -> StandardMessag
 
 
 def written(*messages: StandardMessage) -> str:
-    return "".join(map(MarkdownWriter().write, messages))
+    writer = MarkdownWriter()
+    return "".join(map(writer.write, messages)) + writer.end()
 
 
 BASH = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
@@ -218,6 +221,33 @@ def test_who_speaks() -> None:
     ]
 
 
+def cited(text: str, *names: str) -> dict[str, Any]:
+    sources = [
+        {"url": f"https://{name}.example/a b)", "title": f"*{name}*", "cited_text": "7"} for name in names
+    ]
+    return {"type": "text", "text": text, "citations": sources}
+
+
+def test_a_text_that_was_cut_for_its_sources_is_whole_again() -> None:
+    one, other = {"source": "claude", "messageId": "r1"}, {"source": "claude", "messageId": "r2"}
+    talk = written(
+        said("I look.", metadata=one),
+        said(BASH, metadata=one),
+        said(cited("- It is 7", "a"), ", so\n", cited("- **seven.**\n", "b", "a"), metadata=one),
+        said("It is odd.", metadata=one),
+        said(
+            {"type": "text", "text": "And", "citations": [{"url": "javascript:1", "title": "t"}]},
+            metadata=other,
+        ),
+    )
+
+    assert talk.split("```\n")[-1] == (
+        "\n- It is 7¹, so\n- **seven.**¹\u2009²\nIt is odd.\n"
+        "\n¹ [\\*a\\*](https://a.example/a%20b%29): “7”  \n² [\\*b\\*](https://b.example/a%20b%29): “7”\n"
+        "\nAnd\n\n¹ t\n"
+    )
+
+
 def test_half_a_surrogate_pair_is_no_obstacle() -> None:
     line = '{"type":"user","message":{"role":"user","content":"a\\ud800b"}}'
 
@@ -293,7 +323,7 @@ async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: S
     page = Parsed("".join(await page_of(connection, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    assert sorted(page.found) == ["events", "script", "session", "style", "title"]
+    assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
     assert json.loads(page.found["events"]) == [json.loads(event.wire()) for event in events]
     assert Session.model_validate_json(page.found["session"]) == stored
     assert page.found["title"] == "Tide clock an hour late after the change to summer time · Ash"
@@ -347,12 +377,24 @@ async def test_nothing_that_was_said_leaves_its_place(connection: AsyncConnectio
 
     page = Parsed("".join(await page_of(connection, named)))
 
-    assert sorted(page.found) == ["events", "script", "session", "style", "title"]
+    assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
     assert json.loads(page.found["events"])[-1]["payload"] == {"text": HOSTILE}
     assert json.loads(page.found["session"])["metadata"][HOSTILE] == HOSTILE
     assert page.found["title"] == f"{HOSTILE} · Ash"
     assert page.policy == frame().policy
-    assert not {"<", "\u2028", "\u2029"} & {*page.found["events"], *page.found["session"]}
+    assert json.loads(page.found["summary"])["lastText"] == " ".join(HOSTILE.split())
+    found = "".join(page.found[name] for name in ("events", "session", "summary"))
+    assert not {"<", "\u2028", "\u2029"} & {*found}
+
+
+async def test_what_is_too_large_to_be_summed_up_goes_out(
+    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projecting, "MOST_BYTES", 10)
+
+    page = Parsed("".join(await page_of(connection, stored)))
+
+    assert (page.found["summary"], len(json.loads(page.found["events"]))) == ("null", stored.event_count)
 
 
 async def test_a_long_session_goes_out_in_pages(
@@ -445,6 +487,9 @@ async def test_what_is_not_stored_is_shown_as_if_it_were(connection: AsyncConnec
         [json.loads(event.wire()) for event in events]
     )
     assert unstored.events
+    summary = await read_summary(lambda: nullcontext(connection), stored.id)
+    times = {"first_at": summary.first_at, "last_at": summary.last_at}
+    assert unstored.summary.model_copy(update=times) == summary
 
 
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:

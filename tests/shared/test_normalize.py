@@ -14,6 +14,7 @@ from ash_shared.normalize import Context, Event, Line, Normalizer, read_line
 from ash_shared.standard import texts_of
 from tests.shared.logs import SAID, context
 
+COSTS = ("usage", "costUsd")
 LARGEST_STATE = 256 * 1024
 
 PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
@@ -49,6 +50,24 @@ def test_wherever_a_stream_is_cut_its_events_are_the_same(corpus_folder: Path) -
         for _ in range(3):
             cuts = frozenset(choose.sample(range(len(lines)), min(len(lines), 3)))
             assert follow(lines, cuts) == whole, (name, cuts)
+
+
+def test_what_an_open_turn_has_cost_is_what_its_end_tells(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        normalizer = Normalizer()
+        for number, line in enumerate(lines):
+            normalizer.follow(line, context(number))
+        open_turn, ended = normalizer.open_turn(), normalizer.close(context("end"))
+
+        told = [
+            (event["turnId"], {key: event["payload"][key] for key in COSTS if key in event["payload"]})
+            for event in ended
+            if event["type"] == "turn_end"
+        ]
+        assert [each for each in told if each[1]] == [each for each in [open_turn] if each and each.spent], (
+            name
+        )
+        assert normalizer.open_turn() is None, name
 
 
 def test_events_are_what_their_types_promise(corpus_folder: Path) -> None:

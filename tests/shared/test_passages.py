@@ -49,12 +49,12 @@ PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
             "toolName": "Bash",
             "args": {"command": "ls", "n": [2, 0.5, True, None, {"deep": "x"}]},
         },
-        [("C", "Bash\nls\n2\n0.5\nx")],
+        [("C", "Bash: ls · 2 · 0.5 · x")],
     ),
     "a call with a text": (
         "tool_call",
         {"toolCallId": "t", "toolName": "sh", "args": "{no json"},
-        [("C", "sh\n{no json")],
+        [("C", "sh: {no json")],
     ),
     "a result": ("tool_result", {"toolCallId": "t", "result": "a.txt"}, [("D", "a.txt")]),
     "a result of blocks": (

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -22,13 +23,16 @@ from openai.types.chat import (
 from pydantic import TypeAdapter
 
 from ash_shared.events import CHUNKS, read_event
+from ash_shared.normalize import OpenTurn
 from ash_shared.projections import (
+    count_models,
     to_anthropic_messages,
     to_claude_prompt,
     to_codex_prompt,
     to_openai_messages,
     to_session_summary,
 )
+from ash_shared.standard import transform_messages
 
 Json = dict[str, Any]
 
@@ -732,6 +736,7 @@ BARE = {
     "isOpen": False,
     "openCalls": [],
     "isInterrupted": False,
+    "models": {},
 }
 
 
@@ -742,6 +747,34 @@ def test_session_summary(case: str) -> None:
     envelope = {"sessionId": "s", "firstAt": times[0], "lastAt": times[-1]} if events else {}
 
     assert to_session_summary(events).model_dump() == {**BARE, **envelope, **expected}
+
+
+def test_what_a_summary_has_from_elsewhere() -> None:
+    over = (("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}), start("t2"))
+    open_turn = OpenTurn("t2", {"usage": {**USAGE, "cache_read_input_tokens": 7}, "costUsd": 0.5})
+    ended = log(start("t1"), *over, ("turn_end", {"usage": USAGE}, {"turnId": "t2"}))
+
+    summary = to_session_summary(log(start("t1"), *over), open_turn=open_turn, models={"a": 1, "b": 2})
+    later = to_session_summary(ended, open_turn=open_turn)
+    again = to_session_summary([*ended, *log(start("t2"))], open_turn=open_turn)
+
+    spent = [each.model_dump()["usage"] for each in (summary, later, again)]
+    assert [usage["total_tokens"] for usage in spent] == [30, 30, 45]
+    assert (summary.cost_usd, spent[0]["cache_read_input_tokens"]) == (0.75, 7)
+    assert list(summary.models.items()) == [("b", 2), ("a", 1)]
+
+
+def test_which_models_answered() -> None:
+    def answer(model: str, **more: Any) -> Json:
+        content = [{"type": "text", "text": str(next(numbers))}]
+        message = {"role": "assistant", "id": f"m{next(numbers)}", "model": model, "content": content}
+        return {"type": "assistant", "message": message, **more}
+
+    numbers = count()
+    user = {"type": "user", "message": {"role": "user", "content": "Go on."}}
+    lines = [user, answer("opus"), answer("sonnet"), answer("<synthetic>"), answer("sonnet")]
+
+    assert count_models(transform_messages(map(json.dumps, lines))) == {"sonnet": 2, "opus": 1}
 
 
 def test_open_calls_of_a_summary() -> None:

@@ -25,6 +25,26 @@ TEXTS: dict[str, tuple[bool, str]] = {
         True,
         "",
     ),
+    "# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n\n## My request for Codex:\nFix <b>it</b>.\n": (
+        False,
+        "Fix <b>it</b>.\n",
+    ),
+    "# Files mentioned by the user:\n## a.png:\na\n## My request for Codex:\n\nLook.\n## My request for Codex:\n": (
+        False,
+        "Look.\n## My request for Codex:\n",
+    ),
+    "# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n": (
+        False,
+        "# Context from my IDE setup:\n\n## Open tabs:\n- a.py: a.py\n",
+    ),
+    "# Context from my IDE setup:\n\n## My request for Codex:\n \n": (
+        False,
+        "# Context from my IDE setup:\n\n## My request for Codex:\n \n",
+    ),
+    "Why is there\n# Context from my IDE setup:\n## My request for Codex:\nhi": (
+        False,
+        "Why is there\n# Context from my IDE setup:\n## My request for Codex:\nhi",
+    ),
     "<command-name>never closed": (False, "<command-name>never closed"),
     "</system-reminder> what is this tag?": (False, "</system-reminder> what is this tag?"),
     "<command-names>mine</command-names>": (False, "<command-names>mine</command-names>"),

@@ -7,6 +7,7 @@ const DEPTH = 20;
 /**
  * Shows the events in each of the ways, and tells where one is not as the first. A way is a list of steps, a step the
  * places of events; the first step is replayed. Nothing is on the screen, so that nothing depends on what would be.
+ * Each is shown as what is being written, and as what is not; which of the two it was before makes no difference.
  */
 export async function compared(events, ways) {
   const shown = [];
@@ -23,17 +24,22 @@ async function live(events, steps) {
   const root = container();
   const renderer = new ChatRenderer(root);
   const pause = Math.ceil(steps.length / BREATHS);
+  renderer.setLive(steps.length % 2 === 0);
   renderer.replayEvents(steps[0].map((place) => events[place]));
   for (const [number, step] of steps.slice(1).entries()) {
     step.forEach((place) => renderer.handleNewEvent(events[place]));
     renderer.flush();
     if (number % pause === 0) await breath();
   }
-  await breath();
-  await breath();
-  const html = root.innerHTML;
+  const shown = [];
+  for (const isLive of [false, true]) {
+    renderer.setLive(isLive);
+    await breath();
+    await breath();
+    shown.push(root.innerHTML);
+  }
   root.parentElement.remove();
-  return html;
+  return shown.join("\n");
 }
 
 /** Shows the events and leaves them there. */

@@ -52,5 +52,5 @@ function plain({ kind, seq }) {
 
 function turn({ id, first, last, start, end, interrupt }) {
   const marks = Object.entries({ start, end, interrupt }).filter(([, mark]) => mark);
-  return [`${id}: ${first}-${last}`, ...marks.map(([name, { event }]) => `${name} ${event.id}`)].join(", ");
+  return [`${id}: ${first}-${last?.seq ?? ""}`, ...marks.map(([name, { event }]) => `${name} ${event.id}`)].join(", ");
 }

@@ -89,14 +89,18 @@ def at_random(seed: int, count: int = 40) -> Log:
 
 
 def _any_event(choose: random.Random, name: str, names: list[str]) -> Event:
-    type = choose.choice([*_PAYLOADS, *_PAYLOADS, "retraction", *_OFTEN])
+    type = choose.choice(_TYPES)
     payload = _retraction(choose, names) if type == "retraction" else _PAYLOADS[type](choose)
     if type in _NESTED and choose.random() < 0.3:
         payload["parentToolCallId"] = _call(choose)
     event = {"id": name, "timestamp": 1793611915000 + choose.randrange(10**7), "sessionId": "s", "type": type}
     beside = {"turnId": "t", "responseId": "r", "recordId": "u"}
-    told = {key: f"{short}{choose.randrange(4)}" for key, short in beside.items() if choose.random() < 0.8}
+    told = {key: choose.choice(("", *_few(short))) for key, short in beside.items() if choose.random() < 0.8}
     return {**event, **told, "payload": payload}
+
+
+def _few(short: str) -> list[str]:
+    return [f"{short}{number}" for number in range(4)]
 
 
 def _text(choose: random.Random) -> str:
@@ -114,6 +118,12 @@ def _text(choose: random.Random) -> str:
             "</div>",
         )
     )
+
+
+def _answer(text: str) -> dict[str, Any]:
+    """Every other one has a source."""
+    citations = {"citations": [{"title": text, "cited_text": "six"}]} if len(text) % 2 else {}
+    return {"text": text, "stopReason": "end_turn", **citations}
 
 
 def _call(choose: random.Random) -> str:
@@ -148,7 +158,7 @@ _PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "user_message": lambda choose: {"text": _text(choose)},
     "user_audio": lambda choose: {"transcription": _text(choose), "durationMs": 1800},
     "assistant_chunk": lambda choose: {"text": _text(choose)},
-    "assistant_done": lambda choose: {"text": _text(choose) + _text(choose), "stopReason": "end_turn"},
+    "assistant_done": lambda choose: _answer(_text(choose) + _text(choose)),
     "thinking_chunk": lambda choose: {"text": _text(choose)},
     "thinking_done": lambda choose: {"text": _text(choose)},
     "tool_call": lambda choose: {
@@ -185,6 +195,7 @@ _PAYLOADS: Mapping[str, Callable[[random.Random], dict[str, Any]]] = {
     "audio_done": lambda choose: {"durationMs": 2100},
     "summary": lambda choose: {"text": _text(choose)},
     "system_message": lambda choose: {"text": "Model changed.", "variant": "notice"},
+    "reset": lambda choose: {},
     "raw": lambda choose: {"source": "claude", "raw": {"type": "holo_frame"}},
     "hologram": lambda choose: {"frames": [1, 2]},
     "__proto__": lambda choose: {"constructor": 1},
@@ -197,6 +208,7 @@ _OFTEN = (
     "assistant_done",
     "user_message",
 )
+_TYPES = [*(type for type in _PAYLOADS if type != "reset"), *_PAYLOADS, "retraction", *_OFTEN]
 _NESTED = frozenset(
     {"assistant_chunk", "assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"}
 )

@@ -16,8 +16,7 @@ THEMES = ("light", "dark")
 WORDS = ("text", "muted", "accent", "tool", "think", "ok", "err")
 TERMINAL = tuple(f"ansi-{number}" for number in range(16))
 PAIRS = (
-    *product(WORDS, ("bg", "surface", "raised", "hover", "user")),
-    *product(("text", "muted", "accent", "tool", "think", "ok", "err"), ("add", "del")),
+    *product(WORDS, ("bg", "surface", "raised", "hover", "user", "add", "del")),
     *product(("text",), ("add-word", "del-word", "found", "selected")),
     *product(TERMINAL, ("bg", "surface")),
     ("on-accent", "accent"),

@@ -1,11 +1,14 @@
 """What is painted anew becomes what it is, and keeps what somebody has there."""
 
+import pytest
 from playwright.async_api import Page
 
-_BECOMES = """async ([before, after]) => {
+_BECOMES = """async ([name, before, after]) => {
   const { become, el } = await import("/viewer/dom.js");
   const { jsonView } = await import("/viewer/json-view.js");
-  const shown = (value) => el("div", {}, el("p", {}, "beside"), el("div", {}, jsonView(value)));
+  const { aside } = await import("/viewer/tools/parts.js");
+  const MAKES = { "a tree": jsonView, "an aside": (value) => aside("More", value) };
+  const shown = (value) => el("div", {}, el("p", {}, "beside"), el("div", {}, MAKES[name](value)));
   const element = shown(before);
   document.body.append(element);
   const beside = element.firstChild;
@@ -18,10 +21,11 @@ _BECOMES = """async ([before, after]) => {
 }"""
 
 
-async def test_what_is_not_yet_opened_is_what_came_last(blank: Page) -> None:
+@pytest.mark.parametrize("made", ["a tree", "an aside"])
+async def test_what_is_not_yet_opened_is_what_came_last(blank: Page, made: str) -> None:
     """Two trees of the same keys look alike as long as they are closed."""
     first, last = ({"many": {f"key {n}": value for n in range(60)}} for value in ("first", "last"))
 
-    told, is_kept = await blank.evaluate(_BECOMES, [first, last])
+    told, is_kept = await blank.evaluate(_BECOMES, [made, first, last])
 
     assert (told.count("first"), told.count("last"), is_kept) == (0, 60, True)

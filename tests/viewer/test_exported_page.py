@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 import ash_server
 from ash_server.viewer.bundle import bundle
@@ -53,23 +53,30 @@ async def test_the_file_shows_what_the_page_shows(
     from_disk = await drawn(page, file)
 
     assert from_server == from_disk == live
+    facts = page.locator(".session-facts .fact")
+    alone = await facts.all_inner_texts()
+    await page.goto(session)
+    await expect(facts).to_have_text(alone)
+    assert any(text.endswith(("turn", "turns")) for text in alone)
     complaints.remove(f"request: {file}")
 
 
-@pytest.mark.parametrize("session", FILES[:1], ids=lambda path: path.name, indirect=True)
-async def test_what_works_without_a_server(
-    page: Page, complaints: list[str], session: str, file: str
-) -> None:
-    await drawn(page, session)
-    id = await page.locator(".chat-log [data-event-id][id]").last.get_attribute("id")
+async def test_nobody_writes_it_any_more(page: Page, ash: str) -> None:
+    """However new it is when it is exported."""
+    async with httpx.AsyncClient(base_url=ash) as client:
+        id = (await client.post("/api/sessions", json={})).json()["id"]
+        call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}
+        events = [
+            {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}},
+            {"type": "tool_call", "turnId": "t", "payload": call},
+        ]
+        (await client.post(f"/api/sessions/{id}/events", json=events)).raise_for_status()
 
-    await drawn(page, f"{file}#{id}")
-    assert await page.evaluate("document.activeElement.id") == id
-    await page.keyboard.press("3")
-    assert await page.get_attribute(".chat-log", "data-preset") == "everything"
-    await page.keyboard.press("r")
-    assert await page.is_visible(".stored")
-    complaints.remove(f"request: {file}")
+    told = list[str | None]()
+    for ending in ("", ".html"):
+        await page.goto(f"{ash}/sessions/{id}{ending}")
+        told.append(await page.text_content(".tool-outcome"))
+    assert told == ["running", "result missing"]
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https://evil.example/x.png"
@@ -89,7 +96,7 @@ async def test_hostile_words_stay_words(page: Page, ash: str) -> None:
 
     assert await page.text_content("h1") == HOSTILE
     assert "</script><img src=x onerror=alert(1)><!--<script>" in await page.inner_text(".user-message")
-    assert await page.evaluate("document.scripts.length") == 3
+    assert await page.evaluate("document.scripts.length") == 4
 
 
 MODULES = {

@@ -171,8 +171,8 @@ async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
 
 
 def marked(payload: str, number: int) -> str:
-    """With a word behind it by which it is found."""
-    return f"{payload}zz{number}zz"
+    """With a word behind it by which it is found: of a colour that is left open, its first letter would be a part."""
+    return f"{payload}{'m' * payload.endswith(chr(27) + '[')}zz{number}zz"
 
 
 NAMES = frozenset(("messageId", "parentToolCallId", "toolCallId"))

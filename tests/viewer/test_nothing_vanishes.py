@@ -43,7 +43,7 @@ _SHOWN = """async (told) => {
   const { show, opened } = await import("/harness.js");
   const renderer = await show(JSON.parse(told));
   await opened(renderer.container);
-  return [renderer.container.textContent, renderer.unrecognised];
+  return [renderer.container.textContent, renderer.container.querySelectorAll(".raw[data-event-id]").length];
 }"""
 
 

@@ -371,6 +371,56 @@ async def test_it_is_live_while_something_comes(page: Page, session: Session) ->
     assert told == [(False, False, "P"), (True, True, "●"), (False, True, "●"), (False, False, "P")]
 
 
+@pytest.mark.parametrize("is_timed", [True, False])
+async def test_what_was_imported_is_not_live(page: Page, session: Session, is_timed: bool) -> None:
+    """Also where its records name no time, and so have that of the import."""
+    called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
+    lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
+    for line in lines if not is_timed else ():
+        del line["timestamp"]
+    await session.write(*lines[:2])
+
+    await open_page(page, session.address)
+    await expect(page.locator(".tool-call .tool-outcome")).to_have_text("result missing")
+    await expect(page.locator(".live-mark")).to_be_hidden()
+    await expect(page).to_have_title("Paths on Windows · Ash")
+
+    await session.write(*lines[2:])
+    await expect(page.locator(".tool-call .tool-outcome").last).to_have_text("running")
+    await expect(page.locator(".live-mark")).to_be_visible()
+
+
+async def test_what_is_replayed_is_followed(page: Page, session: Session) -> None:
+    """However old the times are that it tells."""
+    await session.tell(*turns(*range(20)))
+    await open_page(page, session.address)
+    assert await page.evaluate("scrollY") == 0
+
+    await session.tell(*turn(20, is_over=False))
+
+    await expect(page.locator("#e-answer-20")).to_be_in_viewport()
+    await expect(page.locator(".live-mark")).to_be_visible()
+    assert await page.evaluate(TO_END) == 0
+
+    await page.mouse.wheel(0, -20_000)
+    await still(page)
+    assert await page.evaluate("scrollY") == 0
+    await session.tell(*turn(21, is_over=False))
+    await expect(page.locator(".to-end")).to_have_text("↓ 5 new")
+    assert await page.evaluate("scrollY") == 0
+
+
+async def test_who_reads_the_beginning_is_told_what_is_new(page: Page, session: Session) -> None:
+    await session.tell(*turns(*range(20)))
+    await open_page(page, session.address)
+    await page.keyboard.press("j")
+
+    await session.tell(*turn(20, is_over=False))
+
+    await expect(page.locator(".to-end")).to_have_text("↓ 5 new")
+    await expect(page.locator("#e-user-0")).to_be_in_viewport()
+
+
 async def test_a_reading_anew_takes_the_place_of_the_old_one(page: Page, session: Session) -> None:
     await session.tell(*turns(1, 2))
     await open_page(page, session.address)
@@ -458,6 +508,21 @@ async def test_what_was_missed_comes_once(
     assert all("net::ERR" in each for each in complaints)
     assert len(complaints) <= 4
     complaints.clear()
+
+
+async def test_a_session_that_is_made_anew_is_shown_anew(page: Page, client: httpx.AsyncClient) -> None:
+    made = {"source": "test", "externalId": "again"}
+    session = Session(client, (await client.post("/api/sessions", json=made)).json()["id"])
+    await session.tell(*turns(1))
+    await open_page(page, session.address)
+
+    await client.delete(f"/api/sessions/{session.id}")
+    await client.post("/api/sessions", json=made)
+    await session.tell(*turns(2, 3))
+
+    await expect(page.locator("#e-answer-2")).to_be_attached()
+    await expect(page.locator("#e-answer-1")).not_to_be_attached()
+    assert await page.evaluate(SHOWN) == [2, 3, 4, 5, 7, 8, 11, 12, 13, 14, 16, 17]
 
 
 async def test_a_session_that_is_deleted_is_told_so(
@@ -703,6 +768,33 @@ async def test_presets_and_filters(
     await expect(page.locator(".blank")).to_be_visible(visible=not shown)
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("", "4 tool calls · 5 thoughts · 1 failed"),
+        ("?thinking=0", "4 tool calls · 1 failed"),
+        ("?tools=0", "5 thoughts"),
+        ("?thinking=0&tools=0", ""),
+        ("?errors=1", ""),
+    ],
+)
+async def test_a_fold_tells_what_is_not_left_out(page: Page, session: Session, query: str, told: str) -> None:
+    start, asked, thought, _, call, result, *_, answer, end = turn(1)
+    steps = list[Event]()
+    for number in range(4):
+        failure = {"error": {"code": "exit", "message": "1"}} if number == 2 else {}
+        for event, more in ((thought, {}), (call, {}), (result, failure)):
+            payload = {**event["payload"], "toolCallId": f"c{number}", **more}
+            steps.append({**event, "id": f"{event['id']}-{number}", "payload": payload})
+    await session.tell(start, asked, *steps, {**thought, "id": "last"}, answer, end)
+    await open_page(page, session.address + query)
+
+    assert (
+        await page.locator(".fold").evaluate("(fold) => fold.checkVisibility() ? fold.innerText : ''") == told
+    )
+    await expect(page.locator(".tool-call").nth(2)).to_be_visible(visible="tools=0" not in query)
+
+
 async def test_how_much_is_hidden(page: Page, session: Session) -> None:
     await session.tell(*turns(1, 2, 3))
     await open_page(page, session.address)
@@ -810,7 +902,7 @@ async def test_what_is_stored_is_shown_as_it_is(page: Page, session: Session) ->
     assert await panel.locator(".stored-text").evaluate("(pre) => pre.textContent") == STORED
     assert await panel.locator(".control").evaluate_all(
         "(all) => all.map((each) => each.dataset.symbol)"
-    ) == ["U+202E", "␡"]
+    ) == ["<U+202E>", "␡"]
     await expect(panel.locator(".stored-tree")).to_contain_text("9007199254740993")
 
     await panel.locator("[data-action=prev]").click()
@@ -851,6 +943,52 @@ async def test_what_each_answer_cost_is_told_in_everything(page: Page, session: 
         ["Two", "5 tokens in · 30 out · 1,000 from the cache · 20 to the cache"],
         ["Three", "1 token in · 2 out"],
     ]
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 390])
+async def test_the_tools_of_an_item_stay_in_the_window(page: Page, session: Session, width: int) -> None:
+    usage = {"input_tokens": 1234, "output_tokens": 1234, "cache_read_input_tokens": 1234}
+    await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
+    await page.set_viewport_size({"width": width, "height": 800})
+    await open_page(page, session.address)
+    told, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
+    ends = "element => [element.getBoundingClientRect(), innerWidth]"
+
+    for preset, words in (("3", "1,234 tokens in · 1,234 out · 1,234 from the cache"), ("2", "")):
+        await page.keyboard.press(preset)
+        await expect(page.locator("[data-usage]")).to_have_count(1 if words else 0)
+        await page.locator(".assistant-text").click()
+        await page.locator(".user-message").click()
+        await page.locator(".assistant-text").click()
+        await expect(told).to_have_text(words)
+        box, window = await tools.evaluate(ends)
+        assert 0 <= box["left"] < box["right"] <= window
+
+
+async def test_calls_are_printed_as_they_are_shown(page: Page, session: Session) -> None:
+    change = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
+    await session.write(
+        user("Go", "p1"),
+        assistant("m1", "x1", {"type": "tool_use", "id": "t", "name": "Edit", "input": change}),
+    )
+    await open_page(page, session.address)
+    assert await page.locator(".diff").count() == 0
+
+    await page.evaluate("dispatchEvent(new Event('beforeprint'))")
+
+    assert await page.locator(".tool-call:not([open]) .diff").count() == 1
+
+
+async def test_colours_and_keys_are_in_a_menu_on_a_phone(page: Page, session: Session) -> None:
+    await session.write(user("Go", "p1"))
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await open_page(page, session.address)
+    await page.click(".menu.filters > summary")
+
+    await page.click(".on-phones .theme-toggle")
+    assert await page.get_attribute("html", "data-theme") == "light"
+    await page.click(".on-phones .help-button")
+    await expect(page.locator("dialog")).to_be_visible()
 
 
 async def test_code_gets_its_colours_and_keeps_its_text(page: Page, session: Session) -> None:
@@ -911,7 +1049,96 @@ async def test_facts_of_the_whole(page: Page, session: Session) -> None:
     ]
     await facts.last.click()
     await expect(page.locator(".raw[data-event-id]")).to_be_focused()
-    assert page.url == f"{session.address}?message=3"
+    assert page.url.startswith(f"{session.address}?message=3#e-")
+
+
+async def test_all_models_that_answered(page: Page, session: Session) -> None:
+    models = ["sonnet", "opus", "haiku", "opus", "haiku", "opus", "<synthetic>"]
+    usage = {"input_tokens": 1, "output_tokens": 1, "cache_creation_input_tokens": 20}
+    answers = [
+        assistant(f"m{number}", f"u{number}", {"type": "text", "text": str(number)}, model=model, usage=usage)
+        for number, model in enumerate(models)
+    ]
+    await session.write(user("Go on.", "u"), *answers)
+    await open_page(page, session.address)
+
+    told = page.locator(".fact", has_text="opus")
+    await expect(told).to_have_text("opus, haiku +1")
+    await expect(told).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
+    await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 to the cache")
+
+
+def called(name: str, **result: Any) -> list[Event]:
+    return [
+        {"type": "tool_call", "turnId": "t", "payload": {"toolCallId": name, "toolName": "Bash", "args": {}}},
+        {"type": "tool_result", "turnId": "t", "payload": {"toolCallId": name, "result": "", **result}},
+    ]
+
+
+ERRORS = [
+    {"type": "user_message", "turnId": "t", "payload": {"text": "Go on."}},
+    *called("fine"),
+    *called("failed", error={"code": "1", "message": "1 failed"}),
+    *called("denied", error={"code": "error", "message": "The user doesn't want to proceed with this."}),
+    *called("stopped", error={"code": "error", "message": "[Request interrupted by user for tool use]"}),
+    {
+        "type": "tool_result",
+        "turnId": "t",
+        "payload": {"toolCallId": "x", "result": 1, "error": {"code": "1", "message": "x"}},
+    },
+    {"type": "interrupt", "turnId": "t", "payload": {"reason": "user_cancel"}},
+    {"type": "error", "turnId": "t", "payload": {"code": "overloaded", "message": "Wait."}},
+    {"type": "turn_end", "turnId": "t", "payload": {}},
+]
+
+
+async def test_errors_are_the_same_number_everywhere(page: Page, session: Session) -> None:
+    await session.tell(*ERRORS)
+    await page.goto(session.address.replace(f"sessions/{session.id}", "?source=test"))
+    row = page.locator(f".session-item[data-session-id='{session.id}']")
+    await expect(row.locator(".errors")).to_have_text("5 errors")
+
+    await open_page(page, session.address)
+    await expect(page.locator(".fact.errors")).to_have_text("5 errors")
+    await expect(page.locator(".fact.errors")).to_have_attribute("title", "Bash 3 · overloaded 1")
+    await expect(page.locator(".outline-errors")).to_have_text(["5"])
+    await page.locator(".filters summary").click()
+    errors = page.locator(".filter", has=page.locator("[name=errors]"))
+    await expect(errors.locator(".filter-count")).to_have_text("5")
+    await errors.click()
+    assert await page.locator(".tool-call:visible, .error-banner:visible").count() == 5
+
+
+async def test_what_comes_is_counted(page: Page, session: Session) -> None:
+    await session.tell(*turn(1, is_over=False))
+    await open_page(page, session.address)
+    facts = page.locator(".session-facts")
+    await expect(facts).to_contain_text("1 tool call")
+
+    await session.tell(
+        {"type": "error", "turnId": "t1", "payload": {"code": "a", "message": "b"}},
+        {"type": "raw", "turnId": "t1", "payload": {"source": "claude", "raw": {}}},
+    )
+    await expect(facts).to_contain_text("1 error", timeout=10_000)
+    await expect(facts).to_contain_text("1 unrecognised of 10")
+
+
+async def test_the_way_to_what_is_not_recognised(page: Page, session: Session) -> None:
+    """A record of which nothing is shown is known all the same, and an event of another type is no record."""
+    unknown = {"type": "holo_frame", "uuid": "n2", "timestamp": "2026-03-10T11:00:06Z"}
+    await session.write(
+        {"type": "file-history-snapshot", "messageId": "n0", "snapshot": {}}, user("Go on.", "n1")
+    )
+    await session.tell({"type": "hologram", "payload": {}})
+    await session.write(unknown)
+    await session.tell(*turns(*range(120)))
+    await open_page(page, f"{session.address}?at=1000")
+    assert min(await page.evaluate(SHOWN)) > 100
+
+    await page.locator(".fact.unrecognised").click()
+
+    await expect(page.locator(".raw-type", has_text="holo_frame")).to_be_in_viewport()
+    await expect(page.locator(".raw:focus")).to_contain_text("holo_frame")
 
 
 async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:

@@ -109,15 +109,26 @@ async def test_rows_by_day_with_what_they_tell(page: Page, store: Store) -> None
     await open_list(page, store.address)
 
     assert await page.evaluate(SEEN) == [
-        ["Today", [["Fix the paths", "Please.", "1 message", "2 subagents"]]],
-        ["Yesterday", [["Which tests fail?", "3 messages", "1 error", "1 event not recognised"]]],
+        ["Today", [["Fix the paths", "Please.", "2 events", "2 subagents"]]],
+        ["Yesterday", [["Which tests fail?", "4 events", "1 error", "1 unrecognised"]]],
         [
             "Tuesday, February 3, 2026",
-            [["Of a session that is elsewhere", "Go on.", "subagent", "1 message"]],
+            [["Of a session that is elsewhere", "Go on.", "subagent", "2 events"]],
         ],
-        ["Friday, January 2, 2026", [["runs/7.jsonl", "1 message", "1 event not recognised"]]],
+        ["Friday, January 2, 2026", [["7.jsonl", "1 event", "1 unrecognised"]]],
     ]
     assert await page.inner_text(".list-status") == "6 sessions"
+
+
+async def test_sources_have_the_names_that_people_know(page: Page, store: Store) -> None:
+    named = Store(store.client, "gemini_cli")
+    await named.make(f"Of {store.source}", user(f"Kites of {store.source}", TODAY))
+
+    await open_list(page, named.address)
+    await expect(page.locator(".session-row .session-source").first).to_have_text("Gemini CLI")
+    await expect(page.locator("button.chip[data-source=gemini_cli]")).to_have_text("Gemini CLI")
+    await page.fill(".search-box", f'"Kites of {store.source}"')
+    await expect(page.locator(".hits .session-source")).to_have_text("Gemini CLI")
 
 
 async def test_subagents_unfold(page: Page, store: Store) -> None:
@@ -266,9 +277,32 @@ async def test_whatever_sessions_are_called_is_text(page: Page, store: Store) ->
 
     await open_list(page, store.address)
 
-    assert await page.locator(".session-title").all_text_contents() == texts
+    titles = await page.locator(".session-title").all_text_contents()
+    assert list(map(unmarked, titles)) == list(map(unmarked, texts))
     prompts = await page.locator(".session-prompt").all_text_contents()
-    assert list(map(one_line, prompts)) == [f"Read: {text}" for text in texts]
+    assert list(map(unmarked, prompts)) == [unmarked(f"Read: {text}") for text in texts]
+
+
+async def test_titles_are_words(page: Page, store: Store) -> None:
+    await store.make("## Fix `a.py` and **all** of 2 * 3 ** 4", user("Look at `b.py`.", TODAY))
+    await store.make(None, user("Run `make` `` `x` ``", BEFORE))
+    await store.make(None, unheard_of(LONG_BEFORE), externalId="/home/dev/runs/7.jsonl")
+
+    await open_list(page, store.address)
+
+    names = page.locator(".session-title")
+    assert await names.all_text_contents() == [
+        "Fix a.py and all of 2 * 3 ** 4",
+        "Run make `` x ``",
+        "7.jsonl",
+    ]
+    assert await names.last.get_attribute("title") == "/home/dev/runs/7.jsonl"
+    assert await page.text_content(".session-prompt") == "Look at b.py. "
+
+    await names.last.click()
+
+    await expect(page.locator("h1")).to_have_text("7.jsonl")
+    assert await page.get_attribute("h1", "title") == "/home/dev/runs/7.jsonl"
 
 
 @pytest.mark.parametrize("text", PAYLOADS[::20])
@@ -341,7 +375,7 @@ async def test_rows_change_while_somebody_looks(page: Page, store: Store) -> Non
     await store.tell(older, user("Now.", now()))
     await expect(titles).to_have_text(["Older", "Newer"])
     await expect(page.locator(".session-item[data-live] .live-mark")).to_have_text("live")
-    await expect(page.locator(".session-item >> nth=0 >> .fact >> nth=0")).to_have_text("2 messages")
+    await expect(page.locator(".session-item >> nth=0 >> .fact >> nth=0")).to_have_text("3 events")
     await store.make("Newest", user("Begin.", now()))
     await expect(titles).to_have_text(["Newest", "Older", "Newer"])
     await store.client.delete(f"/api/sessions/{newer}")
@@ -419,6 +453,19 @@ async def test_colours_are_kept(page: Page, store: Store) -> None:
     assert chosen == ["light", "dark", None]
 
 
+async def test_all_filters_are_in_sight_on_a_phone(page: Page, store: Store) -> None:
+    for source in ("claude", "codex", "gemini_cli", "cursor", "opencode", "openai_responses"):
+        await Store(store.client, source).make("Fix the paths")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await open_list(page, store.address.split("?")[0])
+
+    ends = "(all) => all.map((each) => each.getBoundingClientRect()).map(({left, right}) => [left, right])"
+    chips = await page.locator(".chip:visible").evaluate_all(ends)
+
+    assert len(chips) > 10
+    assert all(0 <= left < right <= 390 for left, right in chips)
+
+
 async def test_a_narrow_screen_is_not_scrolled_sideways(page: Page, store: Store) -> None:
     parent = await store.make("Title " * 100, user("prompt" * 200, TODAY))
     await store.make("unbroken" * 60, user("Look.", TODAY), parentId=parent)
@@ -483,7 +530,7 @@ FOCUSED = "document.activeElement.querySelector('.session-title')?.textContent"
 
 async def open_live(page: Page, address: str) -> None:
     await open_list(page, address)
-    await expect(page.locator(".connection")).to_have_text("live")
+    await expect(page.locator(".connection")).to_have_attribute("data-state", "live")
 
 
 def now() -> str:
@@ -498,6 +545,10 @@ def results(at: str, number: int) -> list[dict[str, Any]]:
     return [
         {"type": "user", "timestamp": at, "message": {"role": "user", "content": [each]}} for each in blocks
     ]
+
+
+def unmarked(text: str) -> str:
+    return re.sub(r"^#+ |\*\*|`", "", one_line(text))
 
 
 def one_line(text: str) -> str:

@@ -58,9 +58,10 @@ async def shown(page: Page, events: dict[str, list[Json]], options: dict[str, Js
 
 
 _SHOWN = """async ([logs, options]) => {
-  const { calls, told } = await import("/tools.js");
-  const shown = Object.entries(logs).map(([name, events]) => [name, calls(events, options[name]).flatMap(told)]);
-  return Object.fromEntries(shown);
+  const { aired, calls, told } = await import("/tools.js");
+  const made = Object.entries(logs).map(([name, events]) => [name, calls(events, options[name])]);
+  await aired(made.flatMap(([, elements]) => elements));
+  return Object.fromEntries(made.map(([name, elements]) => [name, elements.flatMap(told)]));
 }"""
 
 
@@ -148,7 +149,8 @@ async def test_what_a_block_shows(blank: Page) -> None:
 
 _SHOWN_BLOCKS = """async (blocks) => {
   const { toldBlocks } = await import("/tools.js");
-  return Object.fromEntries(Object.entries(blocks).map(([name, block]) => [name, toldBlocks([block])]));
+  const told = Object.entries(blocks).map(async ([name, block]) => [name, await toldBlocks([block])]);
+  return Object.fromEntries(await Promise.all(told));
 }"""
 
 SAVED: Mapping[str, tuple[Json, str, bytes]] = {

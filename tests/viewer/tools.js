@@ -13,7 +13,14 @@ export function calls(events, { isOpen = true, openTurn } = {}) {
   const log = new Log();
   events.forEach((event) => log.add(event));
   const items = log.changes().flatMap(({ now }) => now).filter(({ kind }) => kind === "tool");
-  return items.map((item) => paint(item, { state: stateOf(item, openTurn), isOpen, isRevoked: false }));
+  const isWritten = ({ event: { turnId } }) => turnId === undefined || turnId === openTurn;
+  return items.map((item) => paint(item, { state: stateOf(item, isWritten(item)), isOpen, isRevoked: false }));
+}
+
+/** Once what is beside the contents of these elements is open, too. */
+export async function aired(elements) {
+  elements.forEach((element) => element.querySelectorAll(".aside").forEach((aside) => (aside.open = true)));
+  await settled();
 }
 
 /** The line of a call, and what is below it: an element a line, its class ahead of its text. */
@@ -24,8 +31,10 @@ export function told(element) {
 }
 
 /** The same for blocks of a message. */
-export function toldBlocks(list) {
-  return blocks(list).flatMap((block) => lines(block, ""));
+export async function toldBlocks(list) {
+  const made = blocks(list);
+  await aired(made);
+  return made.flatMap((block) => lines(block, ""));
 }
 
 function lines(element, indent) {

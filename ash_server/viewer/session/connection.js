@@ -1,4 +1,4 @@
-import { el } from "../dom.js";
+import { button, el } from "../dom.js";
 
 const LATE = 1500;
 
@@ -6,8 +6,7 @@ const LATE = 1500;
 export class Connection {
   constructor(onRetry) {
     this.text = el("span");
-    this.retry = el("button", { class: "retry", type: "button" }, "Retry now");
-    this.retry.addEventListener("click", onRetry);
+    this.retry = button({ class: "retry" }, "Retry now", onRetry);
     this.element = el("p", { class: "connection", hidden: true }, this.text, " ", this.retry);
   }
 

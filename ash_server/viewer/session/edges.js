@@ -1,4 +1,4 @@
-import { el } from "../dom.js";
+import { button, el } from "../dom.js";
 import { number } from "../numbers.js";
 
 /** So near to what is not loaded it is fetched. */
@@ -11,12 +11,12 @@ export class Edges {
   /** `paint` makes a change of the page; `onEnd` is called when the newest event is loaded. */
   constructor(pages, { paint, onEnd, toEnd }) {
     Object.assign(this, { pages, paint, onEnd });
-    this.progress = el("span", { class: "edge-progress", role: "status" });
-    this.all = button("load-all", "Load all", () => this.loadAll());
-    const more = (label, side) => button("load-more", label, () => this.load(side));
+    this.progress = el("span", { role: "status" });
+    this.all = button({ class: "load-all" }, "Load all", () => this.loadAll());
+    const more = (label, side) => button({ class: "load-more" }, label, () => this.load(side));
     const edge = (side, ...parts) => el("div", { class: `edge ${side}`, hidden: true }, ...parts);
     this.older = edge("older", more("Show older", "older"), this.all, this.progress);
-    this.newer = edge("newer", more("Show newer", "newer"), button("load-end", "To the end", toEnd));
+    this.newer = edge("newer", more("Show newer", "newer"), button({ class: "load-end" }, "To the end", toEnd));
     addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.fill())), { passive: true });
   }
 
@@ -90,10 +90,4 @@ export class Edges {
 function isNear(edge) {
   const { top, bottom } = edge.getBoundingClientRect();
   return bottom > -NEAR && top < innerHeight + NEAR;
-}
-
-function button(name, label, run) {
-  const element = el("button", { class: name, type: "button" }, label);
-  element.addEventListener("click", run);
-  return element;
 }

@@ -1,7 +1,10 @@
-/** What of a session is shown: three presets, and switches beside them. What is hidden is told in the bar. */
-import { el } from "../dom.js";
+/**
+ * What of a session is shown: three presets, and switches beside them. System messages that are hidden are counted in
+ * the bar, every kind in the menu.
+ */
+import { button, el } from "../dom.js";
 import { counted, number } from "../numbers.js";
-import { ITEM, keepInView } from "./screen.js";
+import { FAILED, ITEM, keepInView } from "./screen.js";
 
 /** Each kind of thing that can be left out: styles/filters.css hides it where `data-hides` on the log names it. */
 const KINDS = {
@@ -13,9 +16,7 @@ const KINDS = {
   raw: { label: "Not recognised", selector: ".raw[data-event-id]" },
 };
 
-const ERRORS = '.error-banner, .interrupt, .tool-call:is([data-state="error"], [data-state="denied"])';
-
-export const PRESETS = {
+const PRESETS = {
   read: { label: "Read", title: "Prompts and answers", hides: Object.keys(KINDS) },
   work: { label: "Work", title: "All but system messages", hides: ["system"] },
   everything: { label: "Everything", title: "All there is, and what it cost", hides: [] },
@@ -26,7 +27,7 @@ const LATER = 250;
 
 export class Filters {
   /** `log` is the element; `onChange` is called after each change. */
-  constructor(log, onChange = () => {}) {
+  constructor(log, onChange) {
     this.log = log;
     this.onChange = onChange;
     this.switches = Object.fromEntries([...Object.keys(KINDS), "errors"].map((name) => [name, this.switchOf(name)]));
@@ -73,7 +74,7 @@ export class Filters {
   /** Shows what hides this element. */
   reveal(element) {
     const hiding = Object.keys(KINDS).filter((name) => !this.shows[name] && element.closest(KINDS[name].selector));
-    if (!hiding.length && !(this.errorsOnly && !element.closest(ERRORS))) return;
+    if (!hiding.length && !(this.errorsOnly && !element.closest(FAILED))) return;
     hiding.forEach((name) => (this.shows[name] = true));
     this.errorsOnly = false;
     this.change();
@@ -113,7 +114,7 @@ export class Filters {
 
   /** Turns of which nothing is left take no room. */
   markEmpty() {
-    const shown = this.errorsOnly ? ERRORS : this.shownSelector();
+    const shown = this.errorsOnly ? FAILED : this.shownSelector();
     for (const turn of this.log.querySelectorAll(":scope > .turn")) {
       turn.toggleAttribute("data-empty", turn.querySelector(shown) === null);
     }
@@ -155,7 +156,7 @@ export class Filters {
   }
 
   countOf(name) {
-    return this.log.querySelectorAll(name === "errors" ? ERRORS : KINDS[name].selector).length;
+    return this.log.querySelectorAll(name === "errors" ? FAILED : KINDS[name].selector).length;
   }
 
   told(count) {
@@ -174,10 +175,8 @@ export class Filters {
 
   presetButtons() {
     const buttons = Object.entries(PRESETS).map(([name, { label, title }]) => {
-      const attributes = { class: "preset", type: "button", role: "radio", "data-preset": name, title };
-      const button = el("button", attributes, label);
-      button.addEventListener("click", () => this.choose(name));
-      return button;
+      const attributes = { class: "preset", role: "radio", "data-preset": name, title };
+      return button(attributes, label, () => this.choose(name));
     });
     const group = el("div", { class: "presets", role: "radiogroup", "aria-label": "What is shown" }, ...buttons);
     group.addEventListener("keydown", (event) => {

@@ -1,5 +1,6 @@
-import { getJson, withQuery } from "../api.js";
+import { getJson, isAbandoned, withQuery } from "../api.js";
 import { el } from "../dom.js";
+import { marked, placeOf } from "../found.js";
 import { counted } from "../numbers.js";
 import { clockTime } from "../time.js";
 import { addressOf } from "./places.js";
@@ -56,7 +57,7 @@ export class Find {
     try {
       this.show(await getJson(withQuery("/api/search", query), { signal: this.asking.signal }));
     } catch (problem) {
-      if (problem.name !== "AbortError") this.tell(problem.message, []);
+      if (!isAbandoned(problem)) this.tell(problem.message, []);
     }
   }
 
@@ -78,13 +79,13 @@ export class Find {
   }
 
   hit(result) {
-    const place = placeOfResult(result);
+    const place = placeOf(result);
     const what = WHAT[result.type] ?? WHOSE[result.role];
     const link = el(
       "a",
       { class: "find-hit", href: addressOf(this.path, place) },
       el("span", { class: "find-where" }, what, " · ", clockTime(Date.parse(result.createdAt))),
-      el("span", { class: "find-text", dir: "auto" }, ...marked(result.snippet, result.marks)),
+      el("span", { dir: "auto" }, ...marked(result)),
     );
     link.place = place;
     return link;
@@ -116,18 +117,4 @@ export class Find {
     this.results.hidden = true;
     document.activeElement.blur();
   }
-}
-
-function placeOfResult({ eventId, sequence, eventSequence }) {
-  return sequence === undefined ? { id: eventId, at: eventSequence } : { id: eventId, message: sequence };
-}
-
-function marked(text, marks) {
-  const parts = [];
-  let at = 0;
-  for (const [begin, end] of marks) {
-    parts.push(text.slice(at, begin), el("mark", {}, text.slice(begin, end)));
-    at = end;
-  }
-  return [...parts, text.slice(at)];
 }

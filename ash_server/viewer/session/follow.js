@@ -1,6 +1,6 @@
 import { counted, number } from "../numbers.js";
 import { clockText } from "../time.js";
-import { NEAR, distanceToEnd, isShown, keepInView, toEnd } from "./screen.js";
+import { NEAR, distanceToEnd, holdOn, isShown, keepInView, toEnd } from "./screen.js";
 
 const OPENED = 100;
 
@@ -18,7 +18,7 @@ export class Follow {
     addEventListener("scroll", () => this.scrolled(), { passive: true });
     log.addEventListener("click", ({ target }) => target.closest("summary, .fold") && this.pause());
     document.addEventListener("visibilitychange", () => document.hidden && this.remember());
-    new ResizeObserver(() => this.sticks && toEnd()).observe(log);
+    new ResizeObserver(() => (this.sticks ? toEnd() : holdOn())).observe(log);
   }
 
   /** Changes the page. */
@@ -42,7 +42,7 @@ export class Follow {
 
   /** From now on the page stays where it is. */
   release() {
-    if (this.sticks) this.remember();
+    if (this.sticks || (!this.mark && this.hasEnd())) this.remember();
     this.sticks = false;
   }
 
@@ -67,8 +67,8 @@ export class Follow {
     const { floor, last } = this.renderer.log;
     if (this.mark?.seq < floor) this.mark = undefined; // the log was derived anew
     if (!this.mark || last <= this.mark.seq) return [];
-    const late = [...this.renderer.shown.values()].filter(({ item }) => item.seq > this.mark.seq);
-    return late.filter(({ element }) => isShown(element)).sort((one, other) => one.item.seq - other.item.seq);
+    const isNew = ({ item, element }) => item.seq > this.mark.seq && isShown(element);
+    return this.renderer.inOrder.filter(isNew);
   }
 
   tell() {

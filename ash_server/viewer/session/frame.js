@@ -18,12 +18,16 @@ export function frame({ home, mark, bar, main, rail, others }) {
     el("div", { class: "page-body" }, conversation, rail),
     ...others,
   );
-  const heading = conversation.querySelector("h1");
-  const rootMargin = `-${Math.ceil(top.getBoundingClientRect().bottom)}px 0px 0px 0px`;
-  const saw = ([{ isIntersecting }]) => top.toggleAttribute("data-scrolled", !isIntersecting);
-  new IntersectionObserver(saw, { rootMargin }).observe(heading);
+  requestAnimationFrame(() => watch(top, conversation.querySelector("h1"))); // by then it is laid out anyway
   document.addEventListener("pointerdown", ({ target }) => closeMenus(target));
   return { name: (title) => (name.textContent = title) };
+}
+
+/** The bar tells what the page is called once its heading is behind it. */
+function watch(bar, heading) {
+  const rootMargin = `-${Math.ceil(bar.getBoundingClientRect().bottom)}px 0px 0px 0px`;
+  const saw = ([{ isIntersecting }]) => bar.toggleAttribute("data-scrolled", !isIntersecting);
+  new IntersectionObserver(saw, { rootMargin }).observe(heading);
 }
 
 /** Closes menus, but for one that holds this; gives whether any was open. */

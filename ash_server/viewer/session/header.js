@@ -1,20 +1,10 @@
-import { el } from "../dom.js";
+import { button, el } from "../dom.js";
 import { counted, dollars, duration, number } from "../numbers.js";
+import { sourceName } from "../sources.js";
+import { lastPart, plainly } from "../titles.js";
 
-const TOOLS = {
-  claude: "Claude",
-  codex: "Codex",
-  gemini: "Gemini",
-  gemini_cli: "Gemini CLI",
-  cursor: "Cursor",
-  opencode: "opencode",
-  pi: "pi",
-  openai_chat: "OpenAI Chat",
-  openai_responses: "OpenAI Responses",
-  bedrock: "Bedrock",
-  langchain: "LangChain",
-  vercel: "AI SDK",
-};
+const MODELS = 2;
+const LONG_TITLE = 80;
 
 const from = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const EXPORTS = [
@@ -34,13 +24,17 @@ export class Header {
   }
 
   /** `summary` is that of projections/session-summary, once it is there. */
-  show(session, { summary, model, onUnrecognised } = {}) {
-    this.title.textContent = titleOf(session);
+  show(session, { summary, onUnrecognised } = {}) {
+    const title = titleOf(session);
+    this.title.textContent = title;
+    this.title.title = session.title ?? session.externalId ?? "";
+    this.title.toggleAttribute("data-long", title.length > LONG_TITLE);
     const told = [
       source(session),
-      model && fact(model, "The model of the last answer"),
+      models(summary),
       span(session),
       ...counts(session, summary),
+      errors(session, summary),
       ...costs(summary),
       unrecognised(session, onUnrecognised),
     ];
@@ -57,7 +51,8 @@ export class Header {
 }
 
 export function titleOf(session) {
-  return session.title ?? session.externalId ?? "Untitled";
+  const { title, externalId } = session;
+  return plainly(title ?? "") || lastPart(externalId ?? "") || "Untitled";
 }
 
 /** A menu of the forms in which a session can be had. */
@@ -72,9 +67,8 @@ function fact(text, title) {
 }
 
 function source({ source, metadata }) {
-  const name = Object.hasOwn(TOOLS, source) ? TOOLS[source] : source;
   const version = typeof metadata?.cliVersion === "string" && ` ${metadata.cliVersion}`;
-  return el("span", { class: "fact" }, el("span", { class: "source-dot", "data-source": source }), name, version);
+  return el("span", { class: "fact" }, el("span", { class: "source-dot", "data-source": source }), sourceName(source), version);
 }
 
 function span({ firstAt, lastAt, createdAt }) {
@@ -85,16 +79,28 @@ function span({ firstAt, lastAt, createdAt }) {
   return el("span", { class: "fact", title: `${first} – ${last}` }, told, took);
 }
 
+/** Of those that answered, the most used first. */
+function models(summary) {
+  const names = Object.keys(summary?.models ?? {});
+  if (!names.length) return undefined;
+  const more = names.length > MODELS ? ` +${names.length - MODELS}` : "";
+  return fact(names.slice(0, MODELS).join(", ") + more, `Answers: ${named(summary.models)}`);
+}
+
 function counts({ messageCount, eventCount }, summary) {
-  const all = `${counted(messageCount, "message")}, ${counted(eventCount, "event")}`;
-  if (!summary) return [fact(counted(messageCount, "message"), all)];
-  const total = (byName) => Object.values(byName).reduce((sum, count) => sum + count, 0);
-  const [calls, failures] = [total(summary.toolCalls), total(summary.toolErrors)];
-  const failed = failures ? `, ${number(failures)} failed` : "";
+  const all = `${counted(messageCount, "stored message")}, ${counted(eventCount, "event")}`;
+  if (!summary) return [fact(counted(eventCount, "event"), all)];
+  const calls = Object.values(summary.toolCalls).reduce((sum, count) => sum + count, 0);
   return [
     fact(counted(summary.turns, "turn"), all),
-    calls > 0 && fact(counted(calls, "tool call") + failed, named(summary.toolCalls)),
+    calls > 0 && fact(counted(calls, "tool call"), named(summary.toolCalls)),
   ];
+}
+
+/** Those of tools and all others, as the list of sessions and the rail count them. */
+function errors({ errorCount }, summary) {
+  if (!errorCount) return undefined;
+  return el("span", { class: "fact errors", title: named({ ...summary?.toolErrors, ...summary?.errors }) }, counted(errorCount, "error"));
 }
 
 function named(counts) {
@@ -103,8 +109,12 @@ function named(counts) {
 
 function costs(summary) {
   const { usage, costUsd } = summary ?? {};
-  const cached = usage?.cache_read_input_tokens;
-  const told = usage && `${counted(usage.total_tokens, "token")}${cached ? ` + ${number(cached)} from the cache` : ""}`;
+  const cached = (key, way) => usage[key] > 0 && `${number(usage[key])} ${way} the cache`;
+  const told = usage && [
+    counted(usage.total_tokens, "token"),
+    cached("cache_read_input_tokens", "from"),
+    cached("cache_creation_input_tokens", "to"),
+  ].filter(Boolean).join(" + ");
   const exact = usage && `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out`;
   return [usage && fact(told, exact), costUsd !== undefined && fact(dollars(costUsd))];
 }
@@ -113,9 +123,7 @@ function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   if (unrecognisedCount === undefined) return undefined;
   const told = `${number(unrecognisedCount)} unrecognised of ${number(eventCount)}`;
   if (!unrecognisedCount || !onUnrecognised) return fact(told, "Records that no table of Ash knows");
-  const button = el("button", { class: "fact unrecognised", type: "button", title: "Go to the first" }, told);
-  button.addEventListener("click", onUnrecognised);
-  return button;
+  return button({ class: "fact unrecognised", title: "Go to the first" }, told, onUnrecognised);
 }
 
 function linkTo(session) {

@@ -6,13 +6,15 @@ const WORKS_FOR = 15_000;
 /** A turn that was left open so long ago is not being worked at any more. */
 const GIVEN_UP = 10 * 60_000;
 
-/** Whether somebody writes the session now: told by the log, in the bar, and in the title of the window. */
+/** Whether somebody writes the session now: told to the log, in the bar, and in the title of the window. */
 export class Live {
-  constructor(renderer) {
-    this.renderer = renderer;
+  /** `paint` makes a change of the page; `hasEnd` tells whether the end of the log is on it. */
+  constructor(renderer, { paint, hasEnd }) {
+    Object.assign(this, { renderer, paint, hasEnd });
     this.mark = el("span", { class: "live-mark", hidden: true }, "live");
     this.isConnected = false;
     this.heard = 0;
+    this.lastAt = 0;
     this.title = document.title;
     setInterval(() => this.update(), WORKS_FOR);
   }
@@ -24,9 +26,18 @@ export class Live {
 
   /** Whether a turn is worked at. */
   get isOpen() {
-    const { log, openTurn } = this.renderer;
-    const told = log.events.get(log.last)?.timestamp ?? 0;
-    return openTurn !== undefined && Date.now() - Math.max(this.heard, told) < GIVEN_UP;
+    return this.renderer.openTurn !== undefined && this.hasEnd() && this.since < GIVEN_UP;
+  }
+
+  /**
+   * How long ago something happened last. What was derived from a record that names no time has the time at which that
+   * was stored: `lastAt`, which the records name, knows better.
+   */
+  get since() {
+    const { events, last } = this.renderer.log;
+    const { timestamp = Date.now(), messageSequence } = events.get(last) ?? {};
+    const told = messageSequence === undefined ? timestamp : Math.min(timestamp, this.lastAt);
+    return Date.now() - Math.max(this.heard, told);
   }
 
   connect(isConnected) {
@@ -34,14 +45,18 @@ export class Live {
     this.update();
   }
 
-  name(title) {
+  /** What the session is called, and when its records say that it was written last. */
+  describe(title, lastAt) {
     this.title = title;
+    this.lastAt = Date.parse(lastAt) || 0;
     this.update();
   }
 
   update() {
     clearTimeout(this.timer);
-    const isLive = this.isConnected && this.isOpen;
+    const { isOpen } = this;
+    if (this.renderer.isLive !== isOpen) this.paint(() => this.renderer.setLive(isOpen));
+    const isLive = this.isConnected && isOpen;
     const left = isLive ? this.heard + WORKS_FOR - Date.now() : 0;
     this.renderer.container.toggleAttribute("data-live", left > 0);
     if (left > 0) this.timer = setTimeout(() => this.update(), left);

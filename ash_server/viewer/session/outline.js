@@ -1,10 +1,10 @@
-import { el, place } from "../dom.js";
+import { button, el, place } from "../dom.js";
 import { number } from "../numbers.js";
-import { distanceToEnd, edge } from "./screen.js";
+import { plainly } from "../titles.js";
+import { FAILED, distanceToEnd, edge } from "./screen.js";
 
 const LONGEST = 120;
 const LATER = 300;
-const FAILED = '.error-banner, .tool-call:is([data-state="error"], [data-state="denied"])';
 
 /** What of the screen, from the top, may pass before the next prompt counts as the one that is read. */
 const READ_FROM = 0.3;
@@ -27,15 +27,17 @@ export class Outline {
     this.observer = new IntersectionObserver((seen) => this.saw(seen));
     this.list = el("ol", { class: "outline-list" });
     this.older = el("button", { class: "outline-older", type: "button", hidden: true }, "Older …");
-    this.closer = el("button", { class: "outline-close icon-button", type: "button", "aria-label": "Close" });
-    this.opener = el("button", { class: "outline-open icon-button", type: "button", "aria-label": "Prompts" });
+    this.closer = this.toggler("outline-close", "Close", false);
+    this.opener = this.toggler("outline-open", "Prompts", true);
     const title = el("h2", { class: "outline-title" }, "Prompts");
     const parts = [title, this.closer, this.older, this.list];
     this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
-    this.opener.addEventListener("click", () => this.toggle(true));
-    this.closer.addEventListener("click", () => this.toggle(false));
     this.list.addEventListener("click", (event) => this.clicked(event, onChoose));
     addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.mark())), { passive: true });
+  }
+
+  toggler(name, label, isOpen) {
+    return button({ class: `${name} icon-button`, "aria-label": label }, null, () => this.toggle(isOpen));
   }
 
   /** As a sheet, where the screen is small. */
@@ -66,9 +68,7 @@ export class Outline {
   }
 
   fill() {
-    const prompts = [...this.renderer.shown.values()].filter(isPrompt);
-    prompts.sort((one, other) => one.item.seq - other.item.seq);
-    const entries = prompts.map((shown) => this.entryOf(shown));
+    const entries = this.renderer.inOrder.filter(isPrompt).map((shown) => this.entryOf(shown));
     this.entries = new Map(entries.map((entry) => [entry.prompt, entry]));
     place(this.list, entries.map(({ row }) => row));
     this.element.hidden = this.opener.hidden = entries.length === 0;
@@ -141,7 +141,7 @@ function isPrompt({ item, element }) {
 
 function lineOf({ event: { payload } }) {
   const said = (payload.visibleText ?? payload.text ?? payload.transcription ?? "").trim();
-  return said.split("\n", 1)[0].slice(0, LONGEST) || "…";
+  return plainly(said.split("\n", 1)[0]).slice(0, LONGEST) || "…";
 }
 
 function isAhead(element, other) {

@@ -1,6 +1,6 @@
 /** Addresses of places within a session. A message keeps its sequence for ever; an event may get another one. */
 
-/** @typedef {{id?: string, message?: number, at?: number, top?: number}} Place */
+/** @typedef {{id?: string, message?: number, at?: number}} Place */
 
 /** Where an address leads to; undefined where it names no place. */
 export function placeIn({ search, hash }) {
@@ -31,33 +31,29 @@ export function pageOf({ message, at }) {
 /** The element of a place, if it is loaded. */
 export function find(renderer, { id, message, at }) {
   if (id === undefined) return first(renderer, { message, at }, (one, other) => one === other);
-  return inOrder(renderer).find(({ item }) => eventsOf(item).some((event) => event.id === id))?.element;
+  return renderer.inOrder.find(({ item }) => eventsOf(item).some((event) => event.id === id))?.element;
 }
 
 /** The one next to a place that is not there any more: of its message, behind it, or the last. */
 export function findNear(renderer, { message, at }) {
   const place = { message, at };
   const is = (compared) => first(renderer, place, compared);
-  return is((one, other) => one === other) ?? is((one, other) => one > other) ?? inOrder(renderer).at(-1)?.element;
+  return is((one, other) => one === other) ?? is((one, other) => one > other) ?? renderer.inOrder.at(-1)?.element;
 }
 
 function first(renderer, { message, at }, compared) {
   const [key, value] = message === undefined ? ["sequence", at] : ["messageSequence", message];
   if (value === undefined) return undefined;
-  return inOrder(renderer).find(({ item }) => eventsOf(item).some((event) => compared(event[key], value)))?.element;
-}
-
-function inOrder(renderer) {
-  return [...renderer.shown.values()].sort((one, other) => one.item.seq - other.item.seq);
+  return renderer.inOrder.find(({ item }) => eventsOf(item).some((event) => compared(event[key], value)))?.element;
 }
 
 /** The events that an item shows. */
-export function eventsOf({ event, call, message, results = [], answers = [] }) {
-  return [event, call, message, ...results, ...answers].filter(Boolean);
+export function eventsOf({ event, call, message, parts = [], results = [], answers = [] }) {
+  return [...new Set([event, call, message, ...parts, ...results, ...answers])].filter(Boolean);
 }
 
 function sequence(text) {
-  return /^[1-9]\d{0,15}$/.test(text ?? "") ? Number(text) : undefined;
+  return /^[1-9]\d*$/.test(text ?? "") && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
 }
 
 function decoded(text) {

@@ -3,6 +3,9 @@
 /** What has a place of its own in the log. */
 export const ITEM = "[data-event-id][id]";
 
+/** What went wrong: what the server counts as errors of a session. */
+export const FAILED = ".error-banner, .tool-call[data-failed]";
+
 /** So near to the end a person is at it. */
 export const NEAR = 64;
 
@@ -44,7 +47,20 @@ export function keepInView(log, change) {
   const [kept, top] = seen.find(([element]) => isShown(element)) ?? [nextShown(log, seen[0][0]), edge()];
   if (!kept) return;
   scrollOn(kept.getBoundingClientRect().top - top);
-  held = { element: kept, top, at: scrollY };
+  const now = (held = { element: kept, top, at: scrollY, isFresh: true });
+  afterFrames(STEADY, () => (now.isFresh = false));
+}
+
+/** What was held stays where it is while turns come to be drawn: at the top of a page no browser sees to it. */
+export function holdOn() {
+  if (!held?.isFresh || held.at !== scrollY || !held.element.isConnected) return;
+  scrollOn(held.element.getBoundingClientRect().top - held.top);
+  held.at = scrollY;
+}
+
+function afterFrames(left, act) {
+  if (left === 0) act();
+  else requestAnimationFrame(() => afterFrames(left - 1, act));
 }
 
 function wantedTop(element) {

@@ -5,7 +5,7 @@ import { ITEM, bringTo, edge } from "./screen.js";
 
 const TWICE = 700;
 
-/** Rows of [keys, what they do, acts by key]; those whose acts a page has no use for are left out. */
+/** Rows of keys (../keys.js); those whose acts a page has no use for are left out. */
 export function shortcuts(acts) {
   const { walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, pause, wrap } = acts;
   const go = async (steps, kind) => walk.go(steps, kind) || ((await onEdge(steps)) && walk.go(steps, kind));

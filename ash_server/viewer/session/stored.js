@@ -1,6 +1,7 @@
-import { getJson, withQuery } from "../api.js";
+import { getJson, isAbandoned, withQuery } from "../api.js";
+import { symbol } from "../ansi.js";
 import { copyButton } from "../copy.js";
-import { el } from "../dom.js";
+import { button, el, iconButton } from "../dom.js";
 import { jsonView, parseJson } from "../json-view.js";
 import { counted, number } from "../numbers.js";
 import { clockTime, dayOf } from "../time.js";
@@ -20,10 +21,10 @@ export class Stored {
     this.facts = el("p", { class: "stored-facts" });
     this.body = el("div", { class: "stored-body" });
     this.buttons = [
-      this.button("prev", "The message before", () => this.go(-1)),
-      this.button("next", "The next message", () => this.go(1)),
+      iconButton("prev", "The message before", () => this.go(-1)),
+      iconButton("next", "The next message", () => this.go(1)),
       copyButton(() => this.text, "Copy what is stored"),
-      this.button("close", "Close", () => this.close()),
+      iconButton("close", "Close", () => this.close()),
     ];
     this.element = el(
       "aside",
@@ -32,13 +33,6 @@ export class Stored {
       this.facts,
       this.body,
     );
-  }
-
-  button(name, label, run) {
-    const attributes = { class: "icon-button", type: "button", "data-action": name, "aria-label": label, title: label };
-    const button = el("button", attributes);
-    button.addEventListener("click", run);
-    return button;
   }
 
   get isOpen() {
@@ -77,7 +71,7 @@ export class Stored {
       const [message] = messages;
       if (message?.sequence === sequence) this.showMessage(message);
     } catch (problem) {
-      if (problem.name !== "AbortError") this.body.replaceChildren(el("p", {}, problem.message));
+      if (!isAbandoned(problem)) this.body.replaceChildren(el("p", {}, problem.message));
     }
   }
 
@@ -112,11 +106,8 @@ export class Stored {
   /** A call and its result are two messages. */
   linksToOthers() {
     const others = this.others.filter((each) => each !== this.sequence);
-    return others.flatMap((each) => {
-      const button = el("button", { class: "stored-other", type: "button" }, `Message ${number(each)}`);
-      button.addEventListener("click", () => this.show(each));
-      return [" · ", button];
-    });
+    const linkTo = (each) => button({ class: "stored-other" }, `Message ${number(each)}`, () => this.show(each));
+    return others.flatMap((each) => [" · ", linkTo(each)]);
   }
 
   put(title, text, facts) {
@@ -133,12 +124,11 @@ export class Stored {
 
 function rest(pre, text) {
   const told = `Show all ${counted(text.length, "character")}`;
-  const button = el("button", { class: "stored-rest", type: "button" }, told);
-  button.addEventListener("click", () => {
+  const more = button({}, told, () => {
     pre.replaceChildren(...marked(text));
-    button.remove();
+    more.remove();
   });
-  return button;
+  return more;
 }
 
 /** The text as it is, and each character that cannot be seen in an element that shows a symbol for it. */
@@ -146,16 +136,10 @@ function marked(text) {
   const parts = [];
   let at = 0;
   for (const { 0: character, index } of text.matchAll(UNSEEN)) {
-    parts.push(text.slice(at, index), el("span", { class: "control", "data-symbol": symbolOf(character) }, character));
+    parts.push(text.slice(at, index), el("span", { class: "control", "data-symbol": symbol(character) }, character));
     at = index + 1;
   }
   return [...parts, text.slice(at)].filter((part) => part !== "");
-}
-
-function symbolOf(character) {
-  const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  return code === 0x7f ? "␡" : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 function treeOf(text) {

@@ -1,4 +1,4 @@
-import { Problem } from "../api.js";
+import { problemOf } from "../api.js";
 import { parseJson } from "../json-view.js";
 import { chunksOf, frames } from "./sse.js";
 
@@ -85,7 +85,7 @@ export class Stream {
   async connect(signal) {
     const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.after) };
     const response = await fetch(this.address, { headers, signal, cache: "no-store" });
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await problemOf(response);
     return response;
   }
 
@@ -110,9 +110,4 @@ export class Stream {
       signal.addEventListener("abort", done, { once: true });
     });
   }
-}
-
-async function refusal(response) {
-  const { title, detail } = await response.json().catch(() => ({}));
-  return new Problem({ title: title ?? "The server refused.", detail, status: response.status, code: "refused" });
 }

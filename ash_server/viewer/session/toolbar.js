@@ -1,15 +1,17 @@
-import { el } from "../dom.js";
+import { el, iconButton } from "../dom.js";
 import { copyText } from "../copy.js";
 import { ITEM } from "./screen.js";
 
 /** Small tools for the item that somebody points at, or that has the focus: one element, which goes there. */
 export class Toolbar {
   /** `actions`: by name {label, run(element)}; `usageOf` tells what the answer of an element cost. */
-  constructor(log, actions, usageOf = () => undefined) {
+  constructor(log, actions, usageOf) {
     this.log = log;
     this.usageOf = usageOf;
     this.usage = el("span", { class: "item-usage" });
-    const buttons = Object.entries(actions).map(([name, action]) => this.button(name, action));
+    const buttons = Object.entries(actions).map(([name, { label, run }]) =>
+      iconButton(name, label, () => this.item?.isConnected && run(this.item)),
+    );
     this.element = el(
       "div",
       { class: "item-toolbar", role: "toolbar", "aria-label": "This item", hidden: true },
@@ -21,13 +23,6 @@ export class Toolbar {
     log.addEventListener("click", ({ target }) => this.goTo(target));
     log.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
     this.element.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
-  }
-
-  button(name, { label, run }) {
-    const attributes = { class: "icon-button", type: "button", "data-action": name, "aria-label": label, title: label };
-    const button = el("button", attributes);
-    button.addEventListener("click", () => this.item?.isConnected && run(this.item));
-    return button;
   }
 
   goTo(target) {

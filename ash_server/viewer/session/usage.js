@@ -1,5 +1,5 @@
 import { getJson, withQuery } from "../api.js";
-import { counted, number } from "../numbers.js";
+import { counted, number, ofCache } from "../numbers.js";
 
 const LATER = 500;
 const ANSWERS = new Set(["text", "thinking", "tool"]);
@@ -22,9 +22,9 @@ export class Usage {
     this.update();
   }
 
-  /** Of the answer that an item belongs to, as far as it is known. */
+  /** Of the answer that an item belongs to, as far as it is known and wanted. */
   of(item) {
-    return this.known.get(this.answerOf(item));
+    return this.isWanted ? this.known.get(this.answerOf(item)) : undefined;
   }
 
   answerOf({ kind, event: { responseId, recordId } }) {
@@ -95,13 +95,7 @@ export class Usage {
   }
 }
 
-function told({ input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens }) {
-  return [
-    `${counted(input_tokens, "token")} in`,
-    `${number(output_tokens)} out`,
-    cache_read_input_tokens > 0 && `${number(cache_read_input_tokens)} from the cache`,
-    cache_creation_input_tokens > 0 && `${number(cache_creation_input_tokens)} to the cache`,
-  ]
-    .filter(Boolean)
-    .join(" · ");
+function told(usage) {
+  const { input_tokens: given, output_tokens: made } = usage;
+  return [`${counted(given, "token")} in`, `${number(made)} out`, ...ofCache(usage)].filter(Boolean).join(" · ");
 }

@@ -1,7 +1,7 @@
 /** The log with all that works on it without a server: what the page of a session and the exported one have alike. */
 import { ChatRenderer } from "../chat-renderer.js";
-import { el } from "../dom.js";
-import { helpButton, keysHelp, listenToKeys } from "../keys.js";
+import { button, el } from "../dom.js";
+import { helpButton, listen } from "../keys.js";
 import { state } from "../states.js";
 import { themeToggle } from "../theme.js";
 import { toggleFold } from "../tree.js";
@@ -31,7 +31,7 @@ export class View {
     this.log = el("div", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
     this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.painted() });
     this.filters = new Filters(this.log, () => this.filtered());
-    this.pill = el("button", { class: "to-end", type: "button", hidden: true });
+    this.pill = button({ class: "to-end", hidden: true }, null, () => this.toEnd());
     this.follow = new Follow(this.renderer, this.pill, () => this.hasEnd());
     this.walk = new Walk(this.log);
     this.outline = new Outline(this.renderer, (prompt) => this.visit(prompt));
@@ -39,23 +39,22 @@ export class View {
     this.colours = new Colours(this.log);
     this.toolbar = new Toolbar(this.log, this.tools(), (element) => usageOf(this.renderer.itemOf(element)));
     this.blank = el("div", { class: "blank", hidden: true });
-    this.pill.addEventListener("click", () => this.toEnd());
+    addEventListener("beforeprint", () => this.renderer.fillAll());
   }
 
   /** Builds the page; `header`, `ahead` and `behind` are what stands around the log. */
   build({ home, mark, bar = [], header, ahead = [], behind = [], keys = {} }) {
-    const rows = shortcuts({ ...this.acts(), ...keys });
-    const { open } = keysHelp([...rows, [["?"], "this list"]]);
-    const shell = frame({
+    const openHelp = listen([...shortcuts({ ...this.acts(), ...keys }), [["?"], "this list"]]);
+    const onPhones = el("div", { class: "on-phones" }, themeToggle(), helpButton(openHelp));
+    this.filters.menu.querySelector(".menu-body").append(onPhones);
+    return frame({
       home,
       mark,
-      bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(open), this.outline.opener],
+      bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(openHelp), this.outline.opener],
       main: [header, ...ahead, this.blank, this.log, ...behind, this.toolbar.element],
       rail: this.outline.element,
       others: [this.pill, this.stored.element, this.voice.toast, this.voice.whisper],
     });
-    listenToKeys(Object.assign({ "?": open }, ...rows.map(([, , acts]) => acts)));
-    return shell;
   }
 
   acts() {
@@ -96,8 +95,7 @@ export class View {
   present(element, { below = MARGIN, flashes = true } = {}) {
     this.follow.release();
     this.filters.reveal(element);
-    const folded = element.closest("[hidden]");
-    if (folded) toggleFold(folded, false);
+    while (toggleFold(element.closest("[hidden]"), false));
     for (let outer = element.parentElement; outer !== this.log; outer = outer.parentElement) {
       if (outer.matches("details")) outer.open = true;
     }
@@ -110,9 +108,9 @@ export class View {
 
   /** To the first record that no table knows, if it is here; gives whether it is. */
   goToUnrecognised() {
-    const raw = this.log.querySelector(".raw[data-event-id]");
-    if (raw) this.visit(raw);
-    return raw !== null;
+    const raw = this.renderer.inOrder.find(({ item }) => item.event.type === "raw");
+    if (raw) this.visit(raw.element);
+    return raw !== undefined;
   }
 
   toStart() {

@@ -40,10 +40,10 @@ export class Walk {
   }
 
   /** Brings an item into view, if it is not, and gives it the focus. */
-  show(item, below = MARGIN) {
+  show(item) {
     focus(item);
     const { top, bottom } = item.getBoundingClientRect();
-    if (top < edge() || bottom > innerHeight) bringTo(item, below);
+    if (top < edge() || bottom > innerHeight) bringTo(item, MARGIN);
   }
 }
 

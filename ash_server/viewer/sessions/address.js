@@ -1,6 +1,7 @@
 /** What is looked for, as the address of the page has it, as the API takes it, and as a session meets it. */
 import { withQuery } from "../api.js";
 import { activeAt } from "./groups.js";
+import { oneLine } from "./row.js";
 
 export const NOTHING = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
 
@@ -10,7 +11,7 @@ export const SPANS = { today: 0, "7d": 6, "30d": 29 };
 const DATE = /^\d{4}-\d\d-\d\d$/;
 
 const READERS = {
-  q: (text) => text.replace(/\s+/g, " ").trim(),
+  q: oneLine,
   source: (text) => text.trim(),
   since: (text) => (Object.hasOwn(SPANS, text) ? text : date(text)),
   until: date,

@@ -1,5 +1,7 @@
-import { el, place } from "../dom.js";
+import { button, el, place } from "../dom.js";
+import { sourceName } from "../sources.js";
 import { NOTHING, SPANS, isNarrowed, withoutFilters } from "./address.js";
+import { oneLine } from "./row.js";
 
 const PAUSE = 150;
 
@@ -48,7 +50,7 @@ export class Finder {
       ),
     );
     this.errors = chip({ "data-errors": "true" }, "With errors");
-    this.clear = el("button", { class: "clear-filters", type: "button" }, "Clear filters");
+    this.clear = button({ class: "clear-filters" }, "Clear filters", () => this.ask(withoutFilters(this.filters)));
     this.element = this.form();
   }
 
@@ -88,7 +90,6 @@ export class Finder {
     this.tools.addEventListener("change", () => this.hear());
     [this.since, this.until].forEach((field) => field.addEventListener("change", () => this.hearRange()));
     this.element.addEventListener("click", ({ target }) => this.press(target.closest("button.chip")));
-    this.clear.addEventListener("click", () => this.ask(withoutFilters(this.filters)));
     document.addEventListener("click", ({ target }) => this.range.contains(target) || this.fold());
     this.range.addEventListener("keydown", (event) => event.key === "Escape" && this.fold(event));
   }
@@ -122,7 +123,7 @@ export class Finder {
     if (this.filters.source) this.sources.add(this.filters.source);
     const known = new Map([...this.sourceChips.children].map((button) => [button.dataset.source, button]));
     const names = [...this.sources].sort();
-    const shown = names.map((name) => known.get(name) ?? chip({ "data-source": name }, name));
+    const shown = names.map((name) => known.get(name) ?? chip({ "data-source": name }, sourceName(name)));
     shown.forEach((button) => press(button, button.dataset.source === this.filters.source));
     place(this.sourceChips, shown);
     this.sourceChips.hidden = shown.length < 2 && !this.filters.source;
@@ -134,7 +135,7 @@ export class Finder {
   }
 
   get text() {
-    return this.box.value.replace(/\s+/g, " ").trim();
+    return oneLine(this.box.value);
   }
 
   hear(isTyping = false) {
@@ -207,5 +208,4 @@ function chip(data, name) {
 
 function press(button, isPressed) {
   button.setAttribute("aria-pressed", isPressed);
-  return button;
 }

@@ -1,4 +1,5 @@
 /** Which sessions belong together, in which order they stand, and on which day. */
+import { dayKey } from "../time.js";
 
 /** When something last happened, as the list of the API is ordered. */
 export function activeAt({ lastAt, updatedAt }) {
@@ -45,10 +46,6 @@ export function movers(groups, places, isLive) {
 
 export function inPlace(places) {
   return (one, other) => places.get(other.key) - places.get(one.key) || (one.key < other.key ? 1 : -1);
-}
-
-export function dayKey(milliseconds) {
-  return new Date(milliseconds).toDateString();
 }
 
 function alone(key, lead, at) {

@@ -1,5 +1,8 @@
 import { el, place } from "../dom.js";
+import { marked, placeOf } from "../found.js";
 import { counted, number } from "../numbers.js";
+import { addressOf } from "../session/places.js";
+import { sourceName } from "../sources.js";
 import { timeAgo } from "../time.js";
 import { More } from "./more.js";
 import { Pages } from "./pages.js";
@@ -12,7 +15,7 @@ export class Hits {
   /** `parameters()` are those of the search, for asking for the other hits of a session. */
   constructor(parameters) {
     this.parameters = parameters;
-    this.element = el("div", { class: "all-hits" });
+    this.element = el("div");
     this.clear();
   }
 
@@ -78,7 +81,7 @@ function section(hit, ...children) {
         el("span", { class: "session-title", dir: "auto" }, nameOf(hit).name),
       ),
       " ",
-      el("span", { class: "session-source" }, source),
+      el("span", { class: "session-source" }, sourceName(source)),
       " ",
       el("span", { class: "fact" }, counted(hit.matches, "hit")),
     ),
@@ -92,29 +95,12 @@ function hitRow(hit, now) {
     {},
     el(
       "a",
-      { class: "hit", href: hitAddress(hit) },
+      { class: "hit", href: addressOf(sessionAddress(hit.sessionId), placeOf(hit)) },
       el("span", { class: "hit-role" }, hit.role),
       " ",
       timeAgo(Date.parse(hit.createdAt), now),
       " ",
-      el("span", { class: "snippet", dir: "auto" }, ...marked(hit.snippet, hit.marks)),
+      el("span", { class: "snippet", dir: "auto" }, ...marked(hit)),
     ),
   );
-}
-
-/** Of what was posted there is no message. */
-function hitAddress({ sessionId, sequence, eventSequence, eventId }) {
-  const place = sequence === undefined ? { at: eventSequence } : { message: sequence };
-  return `${sessionAddress(sessionId, place)}#e-${encodeURIComponent(eventId)}`;
-}
-
-/** The text with its marks, which are pairs of places in it. */
-function marked(text, marks) {
-  const pieces = [];
-  let at = 0;
-  for (const [begin, end] of marks) {
-    pieces.push(text.slice(at, begin), el("mark", {}, text.slice(begin, end)));
-    at = end;
-  }
-  return [...pieces, text.slice(at)];
 }

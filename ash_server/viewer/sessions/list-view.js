@@ -1,11 +1,11 @@
-import { getJson, withQuery } from "../api.js";
-import { el } from "../dom.js";
+import { getJson, isAbandoned, withQuery } from "../api.js";
+import { button, el } from "../dom.js";
 import { counted } from "../numbers.js";
 import { command, errorState, skeleton, state } from "../states.js";
 import { isMet, isNarrowed, parametersOf } from "./address.js";
 import { SessionList } from "./list.js";
 import { More } from "./more.js";
-import { Pages, isAbandoned } from "./pages.js";
+import { Pages } from "./pages.js";
 
 const PAGE = 100;
 const LARGEST_PAGE = 1000;
@@ -18,9 +18,8 @@ export class ListView {
     this.pages = new Pages("/api/sessions", PAGE);
     this.list = new SessionList({ onLayOut: () => this.tell(), onUnfold: (id) => this.loadChildren(id) });
     this.more = new More("More sessions", () => this.loadMore(), { isAutomatic: true });
-    this.pill = el("button", { class: "changed-pill", type: "button", hidden: true });
-    this.pill.addEventListener("click", () => this.catchUp());
-    this.contents = el("div", { class: "list-contents" });
+    this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.catchUp());
+    this.contents = el("div");
     this.element = el("div", { class: "list-view" }, this.pill, this.contents, this.more.element);
   }
 

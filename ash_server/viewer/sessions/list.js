@@ -1,7 +1,7 @@
 import { become, el, place } from "../dom.js";
 import { counted } from "../numbers.js";
-import { ago, dayOf } from "../time.js";
-import { activeAt, dayKey, grouped, inPlace, movers, single } from "./groups.js";
+import { ago, dayKey, dayOf } from "../time.js";
+import { activeAt, grouped, inPlace, movers, single } from "./groups.js";
 import { Hold } from "./hold.js";
 import { rowLink } from "./row.js";
 
@@ -135,7 +135,7 @@ export class SessionList {
       const day = this.isFlat ? "" : dayKey(this.places.get(group.key));
       byDay.set(day, [...(byDay.get(day) ?? []), group]);
     }
-    keepOnly(this.element, [...byDay].map(([day, members]) => this.showDay(day, members)));
+    place(this.element, [...byDay].map(([day, members]) => this.showDay(day, members)));
     this.onLayOut();
   }
 
@@ -150,7 +150,7 @@ export class SessionList {
   showDay(key, groups) {
     const day = this.days.get(key) ?? newDay();
     this.days.set(key, day);
-    keepOnly(day.list, groups.map((group) => this.showGroup(group)));
+    place(day.list, groups.map((group) => this.showGroup(group)));
     if (!this.isFlat) place(day.element, [dayHeading(day, this.places.get(groups[0].key)), day.list]);
     return day.element;
   }
@@ -170,7 +170,7 @@ export class SessionList {
     retell(row.fold.summary, counted(row.children.length, "subagent"));
     if (!row.fold.element.open) return;
     const children = row.children.map((child) => this.showRow(child, this.live.has(child.id), true));
-    keepOnly(row.fold.list, children.map(({ element }) => element));
+    place(row.fold.list, children.map(({ element }) => element));
   }
 
   unfold(element) {
@@ -235,11 +235,4 @@ function dayName(at, now) {
 
 function retell(element, text) {
   if (element.textContent !== text) element.textContent = text;
-}
-
-/** As `place`; what goes is taken away first, so that what stays is not moved and keeps its focus. */
-function keepOnly(parent, children) {
-  const kept = new Set(children);
-  [...parent.children].filter((child) => !kept.has(child)).forEach((child) => child.remove());
-  place(parent, children);
 }

@@ -1,5 +1,5 @@
-import { el } from "../dom.js";
-import { isAbandoned } from "./pages.js";
+import { isAbandoned } from "../api.js";
+import { button } from "../dom.js";
 
 const AHEAD = "800px";
 
@@ -8,8 +8,7 @@ export class More {
   constructor(label, load, { isAutomatic = false } = {}) {
     this.label = label;
     this.load = load;
-    this.element = el("button", { class: "more", type: "button", hidden: true }, label);
-    this.element.addEventListener("click", () => this.run());
+    this.element = button({ class: "more", hidden: true }, label, () => this.run());
     if (isAutomatic) this.sight = new IntersectionObserver((seen) => this.see(seen), { rootMargin: AHEAD });
   }
 

@@ -31,8 +31,3 @@ export class Pages {
     return page;
   }
 }
-
-/** Whether somebody began anew: no error, and nothing to show. */
-export function isAbandoned(error) {
-  return error.name === "AbortError";
-}

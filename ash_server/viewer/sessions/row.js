@@ -1,17 +1,18 @@
-import { withQuery } from "../api.js";
 import { el } from "../dom.js";
-import { counted } from "../numbers.js";
+import { counted, number } from "../numbers.js";
+import { sourceName } from "../sources.js";
 import { timeAgo } from "../time.js";
+import { lastPart, plainly } from "../titles.js";
 import { activeAt } from "./groups.js";
 
 /** The link that a row is: all of it is one, and says what it leads to. */
 export function rowLink(session, { now, isLive, isSubagent }) {
-  const { name, isNamed, prompt } = nameOf(session);
-  const { source, messageCount, errorCount, unrecognisedCount } = session;
+  const { name, isNamed, prompt, path } = nameOf(session);
+  const { source, eventCount, errorCount, unrecognisedCount } = session;
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
-    el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto" }, name),
+    el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, name),
     " ",
     el("span", { class: "session-when" }, timeAgo(activeAt(session), now)),
     " ",
@@ -20,31 +21,32 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       "span",
       { class: "session-facts" },
       ...spaced(
-        el("span", { class: "session-source" }, source),
+        el("span", { class: "session-source" }, sourceName(source)),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
-        el("span", { class: "fact" }, counted(messageCount, "message")),
+        el("span", { class: "fact" }, counted(eventCount, "event")),
         errorCount > 0 && el("span", { class: "fact errors" }, counted(errorCount, "error")),
         unrecognisedCount > 0 &&
-          el("span", { class: "fact unrecognised" }, `${counted(unrecognisedCount, "event")} not recognised`),
+          el("span", { class: "fact unrecognised" }, `${number(unrecognisedCount)} unrecognised`),
         isLive && el("span", { class: "live-mark" }, "live"),
       ),
     ),
   );
 }
 
-export function sessionAddress(id, place = {}) {
-  return withQuery(`/sessions/${encodeURIComponent(id)}`, place);
+export function sessionAddress(id) {
+  return `/sessions/${encodeURIComponent(id)}`;
 }
 
 /** What to call it, and what it was asked where that says more. */
 export function nameOf({ title, prompt, externalId }) {
   const said = oneLine(prompt);
   const told = oneLine(title);
-  if (told) return { name: told, isNamed: true, prompt: said.startsWith(begun(told)) ? "" : said };
-  return { name: said || externalId || "Untitled", isNamed: said !== "", prompt: "" };
+  if (told) return { name: plainly(told), isNamed: true, prompt: said.startsWith(begun(told)) ? "" : plainly(said) };
+  if (said) return { name: plainly(said), isNamed: true, prompt: "" };
+  return { name: lastPart(externalId ?? "") || "Untitled", isNamed: false, prompt: "", path: externalId };
 }
 
-function oneLine(text) {
+export function oneLine(text) {
   return (text ?? "").replace(/\s+/g, " ").trim();
 }
 

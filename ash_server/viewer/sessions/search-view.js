@@ -1,3 +1,4 @@
+import { isAbandoned } from "../api.js";
 import { el } from "../dom.js";
 import { counted } from "../numbers.js";
 import { errorState, skeleton, state } from "../states.js";
@@ -5,7 +6,7 @@ import { isNarrowed, parametersOf } from "./address.js";
 import { Hits } from "./hits.js";
 import { SessionList } from "./list.js";
 import { More } from "./more.js";
-import { Pages, isAbandoned } from "./pages.js";
+import { Pages } from "./pages.js";
 
 const FEW_TITLES = 5;
 const TITLES = 50;

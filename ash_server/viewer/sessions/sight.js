@@ -12,8 +12,10 @@ export function lookAt(parent, sight) {
   scrollTo(0, sight?.top ?? 0);
   const anchor = sight?.id && parent.querySelector(`[data-session-id="${CSS.escape(sight.id)}"]`);
   if (!anchor) return;
+  const bring = () => anchor.isConnected && scrollBy(0, topOf(anchor) - sight.offset);
   anchor.scrollIntoView();
-  scrollBy(0, topOf(anchor) - sight.offset);
+  bring();
+  requestAnimationFrame(() => requestAnimationFrame(bring)); // the heights of the rows around it are known then
 }
 
 function topOf(element) {

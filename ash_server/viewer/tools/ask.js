@@ -1,8 +1,8 @@
 /** Questions to the user, with what they may choose and what they chose. */
 import { el } from "../dom.js";
 import { facts, note } from "./parts.js";
-import { isSome, told } from "./results.js";
-import { at, isObject, isText, Reader, textAt } from "./values.js";
+import { formOf } from "./results.js";
+import { at, isObject, isSome, isText, Reader, textAt } from "./values.js";
 
 export const ask = {
   gist(args) {
@@ -27,7 +27,7 @@ function questionsIn(args) {
 }
 
 function answersIn(result) {
-  return at(told(result), ["answers"], isObject) ?? {};
+  return at(formOf(result), ["answers"], isObject) ?? {};
 }
 
 function shownQuestion(reader, answers) {

@@ -2,8 +2,8 @@
 import { blocks } from "../blocks.js";
 import { decoded } from "./call.js";
 import { code, facts, note, output } from "./parts.js";
-import { shown, textOf, textual, told } from "./results.js";
-import { at, isEmpty, isObject, isText, Reader, textAt } from "./values.js";
+import { formOf, shown, textOf, textual } from "./results.js";
+import { at, isEmpty, isObject, isText, isTexts, Reader, textAt } from "./values.js";
 
 const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];
 const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory"];
@@ -28,14 +28,14 @@ export const bash = {
 
   outcome({ last, state }) {
     const exit = last && exitOf(last);
-    const isStopped = state !== "interrupted" && told(last)?.interrupted === true;
+    const isStopped = state !== "interrupted" && formOf(last)?.interrupted === true;
     return [exit !== undefined && exit !== 0 && `exit ${exit}`, isStopped && "interrupted"];
   },
 
   args(reader) {
     const args = reader.whole;
     const text = commandOf(args);
-    if (text === undefined || !(reader.all(isText) ?? reader.take(COMMAND, isCommand))) return undefined;
+    if (text === undefined || !(reader.all(isText) ?? reader.take(COMMAND, isTexts))) return undefined;
     const description = reader.text("description", "justification", "explanation");
     const folder = reader.text(...FOLDER);
     const isCode = textAt(args, "code", "snippet") !== undefined;
@@ -60,26 +60,22 @@ export function shownOutput(result) {
   const value = decoded(result.value);
   if (isStreams(value)) return streams(new Reader(value));
   const { text, beside } = textual(result.value) ?? {};
-  if (text) return [...written(text, textAt(told(result), ...ERR) ?? ""), ...blocks(beside)];
-  return isEmpty(result.value) ? streamsOf(new Reader(told(result))) : shown(result.value);
+  if (text) return [...written(text, textAt(formOf(result), ...ERR) ?? ""), ...blocks(beside)];
+  return isEmpty(result.value) ? streamsOf(new Reader(formOf(result))) : shown(result.value);
 }
 
 /** A command as a text, however it is told; undefined where none is. */
 function commandOf(args) {
   if (isText(args)) return args;
-  const value = at(args, COMMAND, isCommand);
+  const value = at(args, COMMAND, isTexts);
   if (isText(value) || value === undefined) return value;
   if (Object.hasOwn(args, "commands")) return value.join("\n");
   return shellOf(args) ? value[2] : value.map(quoted).join(" ");
 }
 
-function isCommand(value) {
-  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
-}
-
 /** The shell that a list gives a script to. */
 function shellOf(args) {
-  const list = at(args, COMMAND, isCommand);
+  const list = at(args, COMMAND, isTexts);
   const isScript = list?.length === 3 && SHELL.test(list[0]) && /^-\w*c$/.test(list[1]);
   return isScript ? `${list[0]} ${list[1]}` : undefined;
 }
@@ -120,9 +116,9 @@ function streamsOf(reader) {
 }
 
 /** How the command ended, as far as anything tells. */
-function exitOf({ exitCode, structured, value }) {
+export function exitOf({ exitCode, structured, value }) {
   if (Number.isInteger(exitCode)) return exitCode;
-  return at(told({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
+  return at(formOf({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
 }
 
 /** How it ended, as the text says. */

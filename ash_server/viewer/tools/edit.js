@@ -7,8 +7,8 @@ import { shownOutput } from "./bash.js";
 import { aside, code, facts, filePath, note } from "./parts.js";
 import { tail } from "./paths.js";
 import { changesAsked, changesTold, isBare, isPatch, isSeenIn, tallyOf } from "./patches.js";
-import { isSome, told } from "./results.js";
-import { at, isObject, Reader } from "./values.js";
+import { formOf } from "./results.js";
+import { at, isObject, isSome, Reader } from "./values.js";
 
 const FAILED = new Set(["error", "denied", "interrupted"]);
 const COUNTS = { added: ["linesAdded", "additions"], removed: ["linesRemoved", "deletions"] };
@@ -67,7 +67,7 @@ function pathsIn(patch) {
 function countsOf(call) {
   const asked = changesAsked(new Reader(call.args));
   const done = changesTold(call.last, asked);
-  const form = told(call.last);
+  const form = formOf(call.last);
   const counted = at(form, ["filediff"], isObject) ?? form;
   const own = Object.fromEntries(
     Object.entries(COUNTS).map(([name, keys]) => [name, at(counted, keys, Number.isInteger)]),

@@ -4,8 +4,8 @@ import { el } from "../dom.js";
 import { counted } from "../numbers.js";
 import { decoded } from "./call.js";
 import { isWeb, label, link, note, prose, setting } from "./parts.js";
-import { shown, textual, told } from "./results.js";
-import { at, isText, textAt } from "./values.js";
+import { formOf, shown, textual } from "./results.js";
+import { at, isText, isTexts, textAt, textsAt } from "./values.js";
 
 const URL_KEYS = ["url", "uri", "link"];
 const QUERY = ["query", "search_query", "search_term", "q", "queries", "urls", "pattern"];
@@ -15,19 +15,19 @@ const MOST = 200;
 
 export const web = {
   gist(args) {
-    return textAt(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? queryIn(args) ?? textAt(args, ...WISH);
+    return textAt(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? textsAt(args, QUERY) ?? textAt(args, ...WISH);
   },
 
   outcome({ last }) {
     const found = hitsIn(last?.structured);
-    const status = at(told(last), ["code", "status_code"], Number.isInteger);
+    const status = at(formOf(last), ["code", "status_code"], Number.isInteger);
     return [status >= 400 && `status ${status}`, found.length > 0 && counted(found.length, "result")];
   },
 
   args(reader) {
     const url = reader.text(...URL_KEYS);
-    const query = queryIn(reader.whole);
-    if (query !== undefined) reader.take(QUERY, isQuery);
+    const query = textsAt(reader.whole, QUERY);
+    if (query !== undefined) reader.take(QUERY, isTexts);
     const wish = reader.text(...WISH);
     if (url === undefined && query === undefined && wish === undefined) return undefined;
     return [
@@ -47,15 +47,6 @@ export const web = {
     return [el("ul", { class: "links" }, ...hits.map(hit)), isProse && label("Answer"), ...answer];
   },
 };
-
-function queryIn(args) {
-  const query = at(args, QUERY, isQuery);
-  return query === undefined ? undefined : [query].flat().join(", ");
-}
-
-function isQuery(value) {
-  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
-}
 
 /** The pages that a search found, wherever its answer has them. */
 function hitsIn(value, depth = 0) {

@@ -114,10 +114,11 @@ export function toolCall(item, { state, isOpen }) {
   const call = readCall(item, state);
   const { tool, kind } = toolOf(call);
   const id = item.event.payload.toolCallId;
+  const failed = call.results.some(({ error }) => error);
   return {
     name: "details",
     kind: "tool-call",
-    data: { "data-tool-call-id": id, "data-block": "tool", "data-kind": kind, "data-state": state },
+    data: { "data-tool-call-id": id, "data-block": "tool", "data-kind": kind, "data-state": state, "data-failed": failed },
     children: [row(call, tool), ...(isOpen ? richBody(call, { ...raw, ...tool }) : plainBody(call))],
   };
 }
@@ -128,6 +129,11 @@ function toolOf({ name, args, executor }) {
   if (EDITORS.test(name)) return at(COMMANDS, [textAt(args, "command") ?? ""]) ?? OTHER;
   if (at(args, ["command", "cmd"], isPatchCommand)) return PATCH;
   return BY_NAME.get(bare(name)) ?? OTHER;
+}
+
+/** Whether it runs programs. */
+export function isShell(name) {
+  return BY_NAME.get(bare(name))?.tool === bash;
 }
 
 function bare(name) {

@@ -68,10 +68,12 @@ function fact(value) {
   return isScalar(value) || value === null || value === undefined ? ansi(String(value)) : jsonView(value);
 }
 
-/** What is there too, for those who open it. */
+/** What is there too, for those who open it: made then, as failed calls are open and few look further. */
 export function aside(title, value) {
-  const inner = isText(value) ? output(value) : jsonView(value);
-  return el("details", { class: "aside" }, el("summary", {}, title), inner);
+  const details = el("details", { class: "aside" }, el("summary", {}, title));
+  const fill = () => details.append(isText(value) ? output(value) : jsonView(value));
+  details.addEventListener("toggle", fill, { once: true });
+  return details;
 }
 
 /** A link to the web, or the text where the address leads elsewhere. */

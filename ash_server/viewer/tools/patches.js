@@ -1,8 +1,8 @@
 /** What edits change, in whichever form they tell it. No DOM. */
-import { counts } from "../diff.js";
-import { filesOf } from "../patch.js";
+import { counts, tally } from "../diff.js";
+import { filesOf, rowsOfHunks } from "../patch.js";
 import { PATH } from "./paths.js";
-import { told } from "./results.js";
+import { formOf } from "./results.js";
 import { at, isObject, isText, Reader, textAt } from "./values.js";
 
 const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content"];
@@ -35,7 +35,7 @@ const LARGEST = 200_000;
 
 /** What the result says that was changed. @returns {Change[]} */
 export function changesTold(result, asked = []) {
-  const form = told(result);
+  const form = formOf(result);
   const path = textAt(form, ...PATH);
   const hunks = at(form, ["structuredPatch"], areHunks);
   if (hunks) return [{ path, hunks }];
@@ -131,10 +131,10 @@ function without(change) {
 
 /** How many lines come and go; undefined where that cannot be said cheaply. */
 export function tallyOf({ hunks, patch, before, after, verb, content }) {
-  if (hunks) return tally(hunks.flatMap(({ lines }) => lines.map((line) => line[0])));
+  if (hunks) return tally(rowsOfHunks(hunks));
   if ((patch ?? before ?? content ?? "").length + (after ?? "").length > LARGEST) return undefined;
   if (before !== undefined) return counts(before, after);
-  if (patch !== undefined && isPatch(patch)) return tally(filesOf(patch).flatMap(signsOf));
+  if (patch !== undefined && isPatch(patch)) return tally(filesOf(patch).flatMap(({ rows }) => rows));
   const whole = patch ?? content;
   if (whole === undefined) return undefined;
   return { new: counts("", whole), deleted: counts(whole, "") }[verb];
@@ -143,15 +143,6 @@ export function tallyOf({ hunks, patch, before, after, verb, content }) {
 /** Whether it has the signs of a patch; what the providers call one may be a whole file. */
 export function isPatch(text) {
   return /^(?:@@|\*\*\* (?:Begin|Add|Update|Delete)|[-+]{3} |diff )/m.test(text);
-}
-
-function signsOf({ rows }) {
-  return rows.map(({ kind }) => ({ added: "+", removed: "-" })[kind]);
-}
-
-function tally(signs) {
-  const count = (sign) => signs.filter((each) => each === sign).length;
-  return { added: count("+"), removed: count("-") };
 }
 
 /** Whether all that one change asks for is seen in the other ones. */

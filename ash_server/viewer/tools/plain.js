@@ -1,7 +1,7 @@
 /** Calls as plain text: what the page holds of those that are closed, so that its own search finds it. */
 import { el } from "../dom.js";
 import { size } from "./parts.js";
-import { textOf } from "./results.js";
+import { isSaid } from "./results.js";
 import { isEmpty, isObject, isText, sizeOf, textAt } from "./values.js";
 
 const MOST = 20_000;
@@ -27,8 +27,7 @@ function plainResult(result) {
 /** What the model was told, else what stands for it. */
 function told({ value, structured, error }) {
   const message = textAt(error, "message");
-  const isSaid = !message || textOf(value).includes(message);
-  return [isEmpty(value) ? structured : value, ...(isSaid ? [] : [message])];
+  return [isEmpty(value) ? structured : value, ...(isSaid(message, value) ? [] : [message])];
 }
 
 function plain(value) {

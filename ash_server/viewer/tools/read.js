@@ -5,8 +5,8 @@ import { languageOf } from "../highlight.js";
 import { counted } from "../numbers.js";
 import { code, filePath, note, output, setting } from "./parts.js";
 import { PATH, tail } from "./paths.js";
-import { isSome, shown, textOf, textual, told } from "./results.js";
-import { at, isObject, isText, textAt } from "./values.js";
+import { formOf, shown, textOf, textual } from "./results.js";
+import { at, isObject, isSome, isText, textAt } from "./values.js";
 import { linesIn } from "./write.js";
 
 const MANY = ["paths", "files", "include", "file_paths"];
@@ -21,7 +21,7 @@ export const read = {
 
   outcome({ args, last, state }) {
     if (state !== "done" || pathsIn(args).some((path) => PICTURE.test(path))) return [];
-    const file = at(told(last), ["file"], isObject) ?? told(last);
+    const file = at(formOf(last), ["file"], isObject) ?? formOf(last);
     const count = at(file, ["numLines"], Number.isInteger) ?? linesIn(numbered(textOf(last.value)).source);
     return [count > 0 && counted(count, "line")];
   },

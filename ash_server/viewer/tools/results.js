@@ -3,7 +3,7 @@ import { blocks } from "../blocks.js";
 import { jsonView } from "../json-view.js";
 import { decoded } from "./call.js";
 import { output } from "./parts.js";
-import { at, isObject, isScalar, isText, textAt } from "./values.js";
+import { at, isObject, isScalar, isSome, isText, textAt } from "./values.js";
 
 /** Any value, whole. */
 export function shown(value) {
@@ -16,13 +16,6 @@ export function shown(value) {
 /** A list of blocks, and not of anything else. */
 function isList(value) {
   return isSome(value) && value.every((each) => textAt(each, "type") !== undefined);
-}
-
-const MOST = 1_000;
-
-/** A list that is not empty, and not so long that nobody would look at each of its parts. */
-export function isSome(value) {
-  return Array.isArray(value) && value.length > 0 && value.length <= MOST;
 }
 
 function shownText(text) {
@@ -54,8 +47,13 @@ export function textOf(value) {
   return textual(value)?.text ?? textAt(value, "output", "text", "content", "stdout") ?? "";
 }
 
+/** Whether a result says what went wrong itself. */
+export function isSaid(message, value) {
+  return !message || textOf(value).includes(message);
+}
+
 /** The machine-readable form, of Cursor without what it is wrapped in. */
-export function told(result) {
+export function formOf(result) {
   const { structured } = result ?? {};
   return at(structured, ["success", "failure", "error", "rejected"], isObject) ?? structured;
 }

@@ -3,7 +3,7 @@ import { el } from "../dom.js";
 import { exitTold } from "./bash.js";
 import { aside, note, output } from "./parts.js";
 import { raw } from "./raw.js";
-import { textOf } from "./results.js";
+import { isSaid, textOf } from "./results.js";
 import { titleOf } from "./row.js";
 import { at, isEmpty, isObject, isScalar, isText, Reader, same } from "./values.js";
 
@@ -72,10 +72,9 @@ function errorOf({ value, error }) {
   const code = reader.text("code");
   const message = reader.text("message");
   const rest = reader.rest();
-  const isSaid = !message || textOf(value).includes(message);
   return [
     code !== undefined && code !== "error" && note(code),
-    !isSaid && output(message, "stderr"),
+    !isSaid(message, value) && output(message, "stderr"),
     rest !== undefined && aside("More of the error", rest),
   ];
 }

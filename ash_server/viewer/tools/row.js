@@ -1,5 +1,5 @@
 /** The line that stands for a call: its name, the one thing that tells, and what came of it. */
-import { visible } from "../ansi.js";
+import { symbol, visible } from "../ansi.js";
 import { el } from "../dom.js";
 import { duration } from "../numbers.js";
 import { raw } from "./raw.js";
@@ -37,17 +37,13 @@ function oneLine(text, longest) {
   const [first, more] = text.slice(0, longest * 4).trim().split(/\s*\n\s*/, 2);
   const line = first.length > longest ? first.slice(0, longest).replace(/[\ud800-\udbff]$/, "") : first;
   const isCut = line !== first || more !== undefined || text.length > longest * 4;
-  return `${visible(line).replaceAll(DIRECTIONS, codeOf)}${isCut ? " …" : ""}`;
-}
-
-function codeOf(character) {
-  return `<U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
+  return `${visible(line).replaceAll(DIRECTIONS, symbol)}${isCut ? " …" : ""}`;
 }
 
 function outcomeOf(call, tool) {
   const came = (tool.outcome?.(call) ?? []).filter((part) => part?.length > 0);
   const isMute = call.state === "error" && came.length === 0;
-  const told = [...came, isMute && UNSEEN.error, tookOf(call), stateTold(call)];
+  const told = [...came, isMute && UNSEEN.error, stateTold(call), tookOf(call)];
   const parts = told.filter((part) => part?.length > 0).map(shownPart);
   const seen = parts.flatMap((part, place) => (place ? [" · ", ...part] : part));
   const unseen = isMute ? undefined : UNSEEN[call.state];

@@ -5,8 +5,8 @@ import { blocks } from "../blocks.js";
 import { facts, filePath, note, output, setting } from "./parts.js";
 import { linesTold, matchesIn } from "./matches.js";
 import { PATH, tail } from "./paths.js";
-import { shown, textual, told } from "./results.js";
-import { at, isText, Reader, textAt } from "./values.js";
+import { formOf, shown, textual } from "./results.js";
+import { at, isTexts, Reader, textAt, textsAt } from "./values.js";
 import { linesIn } from "./write.js";
 
 const PATTERN = [
@@ -23,7 +23,7 @@ const MOST_FILES = 500;
 export const search = {
   gist(args) {
     const folder = textAt(args, ...FOLDER, ...PATH);
-    const pattern = patternIn(args);
+    const pattern = textsAt(args, PATTERN);
     if (pattern === undefined) return folder && tail(folder);
     return folder ? `${pattern} in ${tail(folder)}` : pattern;
   },
@@ -33,7 +33,7 @@ export const search = {
   },
 
   args(reader) {
-    const pattern = reader.take(PATTERN, isPattern);
+    const pattern = reader.take(PATTERN, isTexts);
     const folder = reader.text(...FOLDER, ...PATH);
     if (pattern === undefined && folder === undefined) return undefined;
     return [
@@ -46,20 +46,11 @@ export const search = {
   result(result) {
     const { text, beside } = textual(result.value) ?? {};
     if (text) return [...foundIn(text), ...blocks(beside)];
-    const pieces = piecesIn(told(result));
-    const lines = result.value ? undefined : linesTold(told(result));
+    const pieces = piecesIn(formOf(result));
+    const lines = result.value ? undefined : linesTold(formOf(result));
     return [...shown(result.value), ...pieces, ...(lines ? foundIn(lines.join("\n")) : [])];
   },
 };
-
-function patternIn(args) {
-  const pattern = at(args, PATTERN, isPattern);
-  return pattern === undefined ? undefined : [pattern].flat().join(", ");
-}
-
-function isPattern(value) {
-  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
-}
 
 function foundIn(text) {
   const found = matchesIn(text);
@@ -92,7 +83,7 @@ function shownPiece(reader) {
 }
 
 function countOf(result) {
-  const names = result.value ? undefined : linesTold(told(result));
+  const names = result.value ? undefined : linesTold(formOf(result));
   const text = textual(result.value)?.text ?? names?.join("\n") ?? "";
   const found = matchesIn(text);
   if (found) return several(matchesOf(found).length, "match");
@@ -100,7 +91,7 @@ function countOf(result) {
   const [, count, noun] = text.match(FOUND) ?? [];
   if (count !== undefined) return several(Number(count), noun.toLowerCase());
   if (names) return `${number(names.length)} found`;
-  const form = told(result);
+  const form = formOf(result);
   if (Array.isArray(form)) return counted(form.length, "result");
   const files = at(form, ["numFiles", "totalFiles"], Number.isInteger);
   if (files) return counted(files, "file");

@@ -1,13 +1,14 @@
+import { exitOf } from "./bash.js";
+import { isShell } from "./index.js";
 import { isObject, isText } from "./values.js";
 
-/** How far a call is. What was never answered when its turn ended was left. */
-export function stateOf(item, openTurn) {
+/** How far a call is; `isWritten` as long as something may come of it. What is not answered then was left. */
+export function stateOf(item, isWritten) {
   if (item.kind !== "tool") return undefined;
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
-  if (result) return outcomeOf(result.payload);
-  const isOpen = item.event.turnId === undefined || item.event.turnId === openTurn;
-  if (!isOpen) return "interrupted";
+  if (result) return outcomeOf(result.payload, item.event.payload.toolName);
+  if (!isWritten) return "interrupted";
   return item.call ? "running" : "pending";
 }
 
@@ -24,13 +25,20 @@ const DENIED = [
 const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
 const CODE = /denied|reject|declin|permission/i;
 
-function outcomeOf({ error, structured }) {
+function outcomeOf(result, tool) {
+  const { error, structured } = result;
   if (isRefusal(structured)) return "denied";
-  if (!error) return "done";
+  if (!error) return hasFailed(result, tool) ? "error" : "done";
   const { code, message } = error;
   const isSaid = (patterns) => isText(message) && patterns.some((pattern) => pattern.test(message));
   if (CODE.test(isText(code) ? code : "") || isSaid(DENIED)) return "denied";
   return isSaid(STOPPED) ? "interrupted" : "error";
+}
+
+/** Whether a program ended with another code than 0. To some providers that is no error; it is shown alike for all. */
+function hasFailed({ exitCode, structured, result }, tool) {
+  const exit = isText(tool) && isShell(tool) ? exitOf({ exitCode, structured, value: result }) : exitCode;
+  return Number.isInteger(exit) && exit !== 0;
 }
 
 function isRefusal(structured) {

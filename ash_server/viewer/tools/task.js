@@ -3,7 +3,7 @@ import { counted } from "../numbers.js";
 import { blocks } from "../blocks.js";
 import { decoded } from "./call.js";
 import { label, note, prose, setting } from "./parts.js";
-import { shown, textual, told } from "./results.js";
+import { formOf, shown, textual } from "./results.js";
 import { at, isText, textAt } from "./values.js";
 
 const PROMPT = ["prompt", "message", "task", "query", "objective", "instructions", "question", "input"];
@@ -18,8 +18,8 @@ export const task = {
   },
 
   outcome({ last }) {
-    const calls = at(told(last), ["totalToolUseCount", "toolUses"], Number.isInteger);
-    const isAside = textAt(told(last), "status") === "async_launched";
+    const calls = at(formOf(last), ["totalToolUseCount", "toolUses"], Number.isInteger);
+    const isAside = textAt(formOf(last), "status") === "async_launched";
     return [calls !== undefined && counted(calls, "call"), isAside && "in the background"];
   },
 

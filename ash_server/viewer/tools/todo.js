@@ -2,8 +2,8 @@
 import { el } from "../dom.js";
 import { decoded } from "./call.js";
 import { aside, note, prose, setting } from "./parts.js";
-import { isSome, shown, textual, told } from "./results.js";
-import { at, isEmpty, isText, Reader, same, textAt } from "./values.js";
+import { formOf, shown, textual } from "./results.js";
+import { at, isEmpty, isSome, isText, Reader, same, textAt } from "./values.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];
 const TEXT = ["content", "step", "text", "title", "subject", "description"];
@@ -56,7 +56,7 @@ function listIn(value) {
 }
 
 function listOf(result) {
-  const form = told(result);
+  const form = formOf(result);
   return listIn(at(form, ["newTodos"])) ?? listIn(form) ?? listIn(decoded(textual(result?.value)?.text));
 }
 

@@ -21,6 +21,24 @@ export function isText(value) {
   return typeof value === "string";
 }
 
+/** A text, or several. */
+export function isTexts(value) {
+  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
+}
+
+/** The first of these, several with commas between them. */
+export function textsAt(value, names) {
+  const found = at(value, names, isTexts);
+  return found === undefined ? undefined : [found].flat().join(", ");
+}
+
+const MOST = 1_000;
+
+/** A list that is not empty, and not so long that nobody would look at each of its parts. */
+export function isSome(value) {
+  return Array.isArray(value) && value.length > 0 && value.length <= MOST;
+}
+
 /** Something that is said in a word: a number, a truth value, a short text. */
 export function isScalar(value) {
   return ["string", "number", "bigint", "boolean"].includes(typeof value) || value instanceof ExactNumber;

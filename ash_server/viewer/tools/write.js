@@ -5,7 +5,7 @@ import { plusMinus, shownChange } from "./edit.js";
 import { aside, code, filePath } from "./parts.js";
 import { changesTold, tallyOf } from "./patches.js";
 import { PATH, tail } from "./paths.js";
-import { textOf, told } from "./results.js";
+import { formOf, textOf } from "./results.js";
 import { textAt } from "./values.js";
 
 const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact"];
@@ -37,7 +37,7 @@ export const write = {
 };
 
 function isNew(result) {
-  return textAt(told(result), "type") === "create" || CREATED.test(textOf(result?.value));
+  return textAt(formOf(result), "type") === "create" || CREATED.test(textOf(result?.value));
 }
 
 export function linesIn(text) {

@@ -234,6 +234,46 @@ class TestPages:
         assert page == ends
 
     @pytest.mark.parametrize(
+        ("query", "sequences", "ends"),
+        [
+            ({"type": "tool_call"}, (2, 4, 6), {}),
+            ({"type": "tool_call,raw", "limit": 2}, (2, 3), {"nextAfter": 3}),
+            ({"type": "tool_call,raw", "after": 3}, (4, 6), {}),
+            ({"type": "tool_call", "before": 6, "limit": 1}, (4,), {"prevBefore": 4}),
+            ({"type": "tool_call", "at": 4, "limit": 2}, (2, 4), {"nextAfter": 4, "prevBefore": 2}),
+            ({"type": "tool_input_chunk", "collapse": "true"}, (5,), {}),
+            ({"type": "tool_input_chunk,raw"}, (1, 3, 5), {}),
+            ({"type": "error"}, (), {}),
+        ],
+    )
+    async def test_of_some_types(
+        self, client: AsyncClient, session: str, query: dict[str, Any], sequences: tuple[int], ends: Any
+    ) -> None:
+        def called(wire: str, call: str) -> dict[str, Any]:
+            more = {"args": {}} if wire == "tool_call" else {"chunk": "{", "offset": 0}
+            return {"type": wire, "payload": {"toolCallId": call, "toolName": "Bash", **more}}
+
+        raw = {"type": "raw", "payload": {"source": "claude", "raw": {}}}
+        pieces = [called("tool_input_chunk", call) for call in "ac"]
+        wholes = [called("tool_call", call) for call in "abd"]
+        posted = [pieces[0], wholes[0], raw, wholes[1], pieces[1], wholes[2]]
+        (await client.post(f"{session}/events", json=posted)).raise_for_status()
+
+        page = (await client.get(f"{session}/events", params=query)).json()
+
+        assert [each["sequence"] for each in page.pop("events")] == list(sequences)
+        assert page == ends
+
+    @pytest.mark.parametrize("types", ["", "holo", "raw,", "raw,holo", "RAW", "raw, error"])
+    async def test_types_that_nobody_knows(self, client: AsyncClient, session: str, types: str) -> None:
+        refused = await client.get(f"{session}/events", params={"type": types})
+
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (400, "invalid_parameter")
+        assert [error["path"] for error in problem["errors"]] == ["type"]
+        assert "turn_start, turn_end, user_message" in problem["detail"]
+
+    @pytest.mark.parametrize(
         ("query", "paths"),
         [
             *(

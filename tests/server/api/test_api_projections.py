@@ -10,7 +10,7 @@ import pytest
 from httpx import AsyncClient
 
 import ash_server
-from ash_server.api import projections
+from ash_server import projecting
 from ash_server.db.engine import connect
 from ash_server.db.rebuild import rebuild_events
 from ash_shared.projections import (
@@ -77,7 +77,7 @@ async def projected(client: AsyncClient, session: str, name: str) -> Any:
 
 @pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
 def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projections, "_PAGE", request.param)
+    monkeypatch.setattr(projecting, "_PAGE", request.param)
 
 
 @pytest.mark.usefixtures("pages")
@@ -91,7 +91,35 @@ async def test_they_are_those_of_the_library(client: AsyncClient, session: str, 
     events = await all_events(client, session)
 
     for name, (_, project) in PROJECTIONS.items():
-        assert await projected(client, session, name) == project(events), name
+        assert told(await projected(client, session, name)) == told(project(events)), name
+
+
+def told(projection: Any) -> Any:
+    """Without what a summary has from elsewhere than the events."""
+    if "models" not in projection:
+        return projection
+    return {name: value for name, value in projection.items() if name not in ("models", "usage", "costUsd")}
+
+
+async def test_a_summary_tells_the_cost_of_a_turn_that_nobody_ended(
+    client: AsyncClient, session: str
+) -> None:
+    await client.post(
+        f"{session}/messages", content=(SAMPLES / "csv-export.jsonl").read_bytes(), headers=NDJSON
+    )
+    answers = (await client.get(f"{session}/standard-messages")).json()["data"]
+    all_told = [message["usage"] for message in answers if message["role"] == "assistant"]
+
+    summary = await projected(client, session, "session-summary")
+
+    for name, total in summary["usage"].items():
+        assert total == sum(usage.get(name, 0) for usage in all_told), name
+    assert (summary["usage"]["total_tokens"], summary["usage"]["cache_read_input_tokens"]) == (918, 164_160)
+    assert summary["models"] == {"claude-opus-4-5": 9}
+
+    await client.post(f"{session}/end")
+
+    assert (await projected(client, session, "session-summary"))["usage"] == summary["usage"]
 
 
 async def test_of_a_conversation(client: AsyncClient, session: str) -> None:
@@ -154,8 +182,8 @@ async def test_a_rebuild_between_two_pages_is_followed(
     text = (SAMPLES / "trail-map.jsonl").read_bytes()
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
     before = await projected(client, session, "openai-messages")
-    monkeypatch.setattr(projections, "_PAGE", 3)
-    kept, rebuilt = projections._kept, list[Any]()
+    monkeypatch.setattr(projecting, "_PAGE", 3)
+    kept, rebuilt = projecting._kept, list[Any]()
 
     def rebuilding(*arguments: Any) -> Any:
         if not rebuilt:
@@ -167,7 +195,7 @@ async def test_a_rebuild_between_two_pages_is_followed(
             asyncio.run(rebuild())
         return kept(*arguments)
 
-    monkeypatch.setattr(projections, "_kept", rebuilding)
+    monkeypatch.setattr(projecting, "_kept", rebuilding)
 
     assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
 
@@ -175,7 +203,7 @@ async def test_a_rebuild_between_two_pages_is_followed(
 async def test_what_is_not_read_takes_no_room(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projections, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(projecting, "MOST_BYTES", 10_000)
     large = "x" * 20_000
     unread = [
         ("raw", {"source": "a", "raw": large}),

@@ -57,8 +57,8 @@ async def test_what_was_just_stored_is_found(own_client: AsyncClient) -> None:
                     call,
                     role="assistant",
                     createdAt="2026-11-02T09:00:02Z",
-                    snippet="Grep heron",
-                    marks=[[5, 10]],
+                    snippet="Grep: heron",
+                    marks=[[6, 11]],
                 ),
                 result(
                     said,

@@ -552,7 +552,8 @@ OF_EVENTS = [
     *(f"{name}={value}" for name in ("before", "at", "message") for value in ("0", "-1", "", "null", 2**53)),
     *(f"limit={value}" for value in ("0", "-5", "1001", "")),
     *(f"collapse={value}" for value in ("1", "yes", "True", "")),
-    *("at=1&after=1", "at=1&before=2", "at=1&at=1", "type=raw", "Collapse=true", "kind=message"),
+    *(f"type={value}" for value in ("", "holo", "RAW", "raw,", "raw,holo")),
+    *("at=1&after=1", "at=1&before=2", "at=1&at=1", "Type=raw", "Collapse=true", "kind=message"),
 ]
 ADDRESSES = [
     *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in OF_LIST),

@@ -71,6 +71,14 @@ async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, sessi
     assert "<title>&lt;b&gt;A &amp; B&lt;/b&gt; · Ash</title>" in page.text
 
 
+async def test_a_page_without_a_title_goes_by_the_external_id(client: AsyncClient) -> None:
+    made = await client.post("/api/sessions", json={"externalId": "bird-counter"})
+
+    page = await client.get(f"/sessions/{made.json()['id']}", headers=BROWSER)
+
+    assert "<title>bird-counter · Ash</title>" in page.text
+
+
 @pytest.mark.parametrize("address", ["/", "/sessions/{id}"])
 async def test_whatever_a_page_names_is_there(client: AsyncClient, session_id: str, address: str) -> None:
     page = await client.get(address.format(id=session_id))

@@ -1,0 +1,19 @@
+/** What the formats of sessions are called. */
+const NAMES = {
+  claude: "Claude",
+  codex: "Codex",
+  gemini: "Gemini",
+  gemini_cli: "Gemini CLI",
+  cursor: "Cursor",
+  opencode: "opencode",
+  pi: "pi",
+  openai_chat: "OpenAI Chat",
+  openai_responses: "OpenAI Responses",
+  bedrock: "Bedrock",
+  langchain: "LangChain",
+  vercel: "AI SDK",
+};
+
+export function sourceName(source) {
+  return Object.hasOwn(NAMES, source) ? NAMES[source] : source;
+}

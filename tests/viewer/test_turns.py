@@ -1,0 +1,150 @@
+"""What a turn tells of itself, and what of it is folded, left or open (turns.js, tree.js, chat-renderer.js)."""
+
+import json
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+Event = dict[str, Any]
+
+START = 1_790_000_000_000
+MINUTE = 60_000
+
+
+def event(type: str, turn: str = "t", at: int = 0, **payload: Any) -> Event:
+    beside = {"turnId": turn, "timestamp": START + at, "sessionId": "s"}
+    return {"type": type, **beside, "payload": payload}
+
+
+def asked(turn: str = "t", at: int = 0) -> list[Event]:
+    return [event("turn_start", turn, at, trigger="user"), event("user_message", turn, at, text="Build it.")]
+
+
+def called(id: str, turn: str = "t", at: int = 0) -> Event:
+    return event("tool_call", turn, at, toolCallId=id, toolName="Bash", args={"command": f"make {id}"})
+
+
+def gave(id: str, error: str | None = None, at: int = 0) -> Event:
+    failure: Event = {"error": {"code": "exit", "message": error}} if error else {}
+    return event("tool_result", at=at, toolCallId=id, result=error or "built", **failure)
+
+
+def call(id: str, error: str | None = None) -> list[Event]:
+    return [called(id), gave(id, error)]
+
+
+def thought(text: str = "Let me see.") -> Event:
+    return event("thinking_done", text=text)
+
+
+END = event("turn_end")
+
+
+async def told(page: Page, events: Iterable[Event], script: str, *, is_live: bool = False) -> Any:
+    """What a script finds in the log (`log`) that shows these events; `more` shows further ones."""
+    placed = [{"id": f"e{place}", "sequence": place, **each} for place, each in enumerate(events, start=1)]
+    return await page.evaluate(_TOLD % script, json.dumps([placed, is_live]))
+
+
+_TOLD = """async (given) => {
+  const [events, isLive] = JSON.parse(given);
+  const { settled, show } = await import("/harness.js");
+  const renderer = await show(events);
+  const log = renderer.container;
+  const all = (selector) => [...log.querySelectorAll(selector)];
+  const texts = (selector) => all(selector).map((element) => element.textContent);
+  renderer.setLive(isLive);
+  await settled();
+  %s
+}"""
+
+
+@pytest.mark.parametrize("ended", [[], [event("interrupt", at=90 * MINUTE, reason="error")]])
+async def test_the_absence_of_the_user_is_between_turns(blank: Page, ended: list[Event]) -> None:
+    """The end of a turn that no tool tells has the time of the next prompt."""
+    first = [*asked(), event("assistant_done", at=24_000, text="Built."), *ended]
+    events = [*first, event("turn_end", at=90 * MINUTE), *asked("u", 90 * MINUTE)]
+
+    found = await told(blank, events, 'return [texts(".turn-end"), texts(".gap")];')
+
+    assert found == [["24 s"], ["1 h 29 min later"]]
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+async def test_what_is_open_goes_on_only_while_somebody_writes(blank: Page, is_live: bool) -> None:
+    events = [*asked(), event("thinking_chunk", text="Let me"), called("a"), event("audio_chunk", data="")]
+    script = """return [all(".tool-call, .turn").map(({ dataset }) => dataset.state),
+      ...texts(".thinking > summary, .speech, .tool-outcome"), all("[data-streaming]").length];"""
+
+    found = await told(blank, events, script, is_live=is_live)
+
+    left = [["interrupted", "interrupted"], "Thought · 2 words", "result missing", "Spoke", 0]
+    assert found == ([["running", "running"], "Thinking", "running", "Speaks", 2] if is_live else left)
+
+
+RUNS: dict[str, tuple[list[Event], list[str], list[str]]] = {
+    "calls and thoughts": (
+        [thought(), *call("a"), thought(), *call("b"), *call("c", "No rule."), thought(), *call("d")],
+        ["4 tool calls · 3 thoughts · 1 failed"],
+        ["make c"],
+    ),
+    "one thought": ([thought(), *chain(*map(call, "abcd"))], ["4 tool calls · 1 thought"], []),
+    "calls alone": ([*chain(*map(call, "abcd"))], ["4 tool calls"], []),
+    "few calls": ([thought(), *call("a"), thought(), *call("b"), thought()], [], ["make a", "make b"]),
+    "cut by a text": (
+        [*chain(*map(call, "ab")), event("assistant_done", text="So far."), *chain(*map(call, "cd"))],
+        [],
+        ["make a", "make b", "make c", "make d"],
+    ),
+    "thoughts alone": ([thought()] * 5, [], []),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+async def test_a_run_is_folded_once_its_turn_is_over(blank: Page, name: str) -> None:
+    events, folds, in_sight = RUNS[name]
+    script = """const seen = (selector) => all(selector).filter((element) => !element.closest("[hidden]"));
+      return [texts(".fold"), seen(".tool-call .tool-gist").map(({ textContent }) => textContent),
+        seen(".thinking").length];"""
+
+    over = await told(blank, [*asked(), *events, END], script)
+    running = await told(blank, [*asked(), *events], script, is_live=True)
+
+    gists = [f"make {each['payload']['toolCallId']}" for each in events if each["type"] == "tool_call"]
+    thoughts = sum(each["type"] == "thinking_done" for each in events)
+    assert over == [folds, in_sight, 0 if folds else thoughts]
+    assert running == [folds, gists, thoughts]
+
+
+async def test_a_fold_is_opened_with_its_thoughts(blank: Page) -> None:
+    events = [*asked(), thought(), *chain(*map(call, "abcd")), thought(), END]
+    script = """const hidden = () => all("[hidden]").length;
+      const before = hidden();
+      all(".fold")[0].click();
+      return [before, hidden(), all(".fold")[0].ariaExpanded, all(".tool-calls > *").length];"""
+
+    assert await told(blank, events, script) == [6, 0, "true", 7]
+
+
+async def test_what_failed_is_open_until_somebody_closes_it(blank: Page) -> None:
+    denied = "The user doesn't want to proceed with this tool use."
+    calls = [*call("a"), *call("b", "No rule."), *call("c", denied), *call("d", "Stop."), called("e")]
+    script = """const [a, b, c, d, e] = all(".tool-call");
+      const open = () => [a, b, c, d, e].map(({ open }) => open);
+      const found = [open(), b.querySelector("pre.command") !== null];
+      b.open = false;
+      a.open = true;
+      await settled();
+      const more = (sequence, toolCallId) => renderer.handleNewEvent({ id: `f${sequence}`, sequence,
+        type: "tool_result", turnId: "t", timestamp: 0, payload: { toolCallId, result: "No.",
+        error: { code: "exit", message: "No." } } });
+      ["a", "b", "e"].forEach((id, place) => more(100 + place, id));
+      await settled();
+      return [...found, open(), e.querySelector("pre.command") !== null];"""
+
+    found = await told(blank, [*asked(), *calls], script, is_live=True)
+
+    assert found == [[False, True, False, True, False], True, [True, False, False, True, True], True]
