@@ -13,6 +13,7 @@ import { Stream } from "./session/stream.js";
 import { Usage } from "./session/usage.js";
 import { View } from "./session/view.js";
 
+const NOTICED = 150;
 const RECENT = 5 * 60_000;
 const SOON = 15_000;
 const AWAY = 20_000;
@@ -70,7 +71,7 @@ class SessionPage extends View {
   /** The first screen. */
   async load() {
     const waiting = skeleton(6);
-    this.log.before(waiting);
+    const isSlow = setTimeout(() => this.log.before(waiting), NOTICED);
     try {
       this.described = this.describe();
       await Promise.all([this.described, this.returnTo(history.state)]);
@@ -83,6 +84,7 @@ class SessionPage extends View {
       });
       this.log.before(shown);
     } finally {
+      clearTimeout(isSlow);
       waiting.remove();
     }
   }
