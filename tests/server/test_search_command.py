@@ -44,7 +44,7 @@ def test_what_was_imported_is_found(ash: Ash, birds: Path) -> None:
         0,
         [
             "…  claude  Where is the 🙂 heron? · 2 found",
-            "  #2     …  assistant  Grep heron",
+            "  #2     …  assistant  Grep: heron",
             "  #1     …  user       Where is the 🙂 heron?",
         ],
         "",

@@ -524,7 +524,20 @@ async def test_who_moves(
 
 
 HREFS = "(links) => links.map((link) => link.getAttribute('href'))"
-TOP = "(element) => element.getBoundingClientRect().top"
+TOP = """
+(element) => new Promise((done) => {
+  let [last, frames] = [undefined, 0];
+  const look = () => {
+    const { top } = element.getBoundingClientRect();
+    frames = top === last ? frames + 1 : 0;
+    last = top;
+    if (frames === 6) done(top);
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""Once it stands still: the heights of rows are known when they were drawn."""
 FOCUSED = "document.activeElement.querySelector('.session-title')?.textContent"
 
 
