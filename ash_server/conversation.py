@@ -6,7 +6,7 @@ is not a whole turn, more of it is asked for.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,8 +21,9 @@ from ash_shared.standard import transform_page
 _HEAD = 20
 """So many first lines tell which session it is, and which client wrote it."""
 
-
 _PAGE = 500
+_EVENTS = "ash"
+"""The format of Ash's own events."""
 _MOST_LINES = 10_000
 _MOST_BYTES = 4 * MOST_TOGETHER
 """A turn is cut where it is longer than that."""
@@ -63,12 +64,32 @@ async def get_conversation(connect: Connect, session_id: UUID, *, after: int, li
 
 
 async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    """All of it, in pages of some size; between two of them no connection is taken. Raises SessionNotFound."""
+    """All of it, in pages of some size; between two of them no connection is taken. Where no message is stored, it is
+    what the posted events say. Raises SessionNotFound."""
+    async with connect() as conn:
+        is_posted = (await get_session(conn, session_id)).message_count == 0
+    if is_posted:
+        async with aclosing(_get_posted(connect, session_id)) as pages:
+            async for messages in pages:
+                yield messages
+        return
     after: int | None = 0
     while after is not None:
         page = await get_conversation(connect, session_id, after=after, limit=_PAGE)
         yield page.messages
         after = page.next_after
+
+
+async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
+    left = list[tuple[str, str | None]]()
+    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, most_bytes=MOST_TOGETHER)) as pages:
+        async for events in pages:
+            left += [(event.wire(), _EVENTS) for event in events]
+            made = await asyncio.to_thread(transform_page, left, more=True)
+            if made.lines < len(left) or len(left) >= _MOST_LINES:
+                yield made.messages
+                left = left[made.lines :]
+    yield (await asyncio.to_thread(transform_page, left)).messages
 
 
 async def get_event_pages(

@@ -49,7 +49,9 @@ def heading(session: Session) -> str:
     began = session.created_at if session.first_at is MISSING else session.first_at
     facts = (
         session.source,
-        f"{session.message_count:,} stored messages",
+        f"{session.message_count:,} stored messages"
+        if session.message_count
+        else f"{session.event_count:,} events",
         f"{_moment(began)} to {_moment(active_at(session))}",
         f"`{session.id}`",
     )

@@ -46,7 +46,7 @@ function withMarks(text, parts, sources) {
   const place = freePlace(text);
   const marks = [];
   const marked = parts.map((part) => {
-    const said = part.payload.text;
+    const said = String(part.payload.text ?? "");
     const end = said.trimEnd();
     if (!isCited(part) || TAKES_NO_MARK.test(end)) return said;
     const names = new Set(citationsOf(part).map(nameOf));

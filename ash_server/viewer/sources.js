@@ -5,13 +5,13 @@ const NAMES = {
   gemini: "Gemini",
   gemini_cli: "Gemini CLI",
   cursor: "Cursor",
-  opencode: "opencode",
+  opencode: "OpenCode",
   pi: "pi",
   openai_chat: "OpenAI Chat",
   openai_responses: "OpenAI Responses",
   bedrock: "Bedrock",
   langchain: "LangChain",
-  vercel: "AI SDK",
+  vercel: "Vercel AI SDK",
 };
 
 export function sourceName(source) {

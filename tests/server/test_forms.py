@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
-from ash_server import projecting
+from ash_server import conversation, projecting
 from ash_server.conversation import get_pages
 from ash_server.db.events import append_events, get_events_since
 from ash_server.db.sessions import Session, create_session, get_session, update_session
@@ -280,6 +280,26 @@ async def test_the_markdown_of_a_session(connection: AsyncConnection, stored: Se
     )
     messages = [each async for page in get_pages(lambda: nullcontext(connection), stored.id) for each in page]
     assert text.endswith(written(*messages))
+
+
+@pytest.mark.parametrize("page", [3, 500])
+async def test_of_posted_events_it_is_what_they_say(
+    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(conversation, "_PAGE", page)
+    events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
+    posted = (await create_session(connection, source="test")).session
+    await append_events(connection, posted.id, [json.loads(event.content) for event in events])
+    session = await get_session(connection, posted.id)
+
+    text = b"".join(
+        [piece async for piece in write_markdown(lambda: nullcontext(connection), session)]
+    ).decode()
+
+    told = transform_messages([event.wire() for event in events])
+    assert len(told) > 5
+    assert text.endswith(written(*told))
+    assert f"test · {len(events)} events · " in text
 
 
 async def test_a_title_is_one_line(connection: AsyncConnection, stored: Session) -> None:
