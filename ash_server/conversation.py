@@ -81,14 +81,19 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
 
 
 async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    left = list[tuple[str, str | None]]()
+    left, wanted = list[tuple[str, str | None]](), _PAGE
     async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, most_bytes=MOST_TOGETHER)) as pages:
         async for events in pages:
             left += [(event.wire(), _EVENTS) for event in events]
+            is_full = len(left) >= _MOST_LINES or sum(len(text) for text, _ in left) >= _MOST_BYTES
+            if len(left) < wanted and not is_full:
+                continue
             made = await asyncio.to_thread(transform_page, left, more=True)
-            if made.lines < len(left) or len(left) >= _MOST_LINES:
+            if made.lines < len(left) or is_full:
                 yield made.messages
-                left = left[made.lines :]
+                left, wanted = left[made.lines :], _PAGE
+            else:
+                wanted *= 2
     yield (await asyncio.to_thread(transform_page, left)).messages
 
 

@@ -42,6 +42,7 @@ from ash_server.errors import (
     UpgradeRequired,
 )
 from ash_server.live import FOLLOWS, LARGEST_FRAME, Hub, News
+from ash_server.tasks import end
 from ash_server.topics import NOTHING, TopicMessages, to_topic
 from ash_shared.events import CHUNKS, ChatEvent
 from ash_shared.message import LAST_SEQUENCE
@@ -365,8 +366,7 @@ async def _first(*works: Any) -> int | None:
         code: int | None = next(task for task in tasks if task in done).result()
         return code
     finally:
-        for task in tasks:
-            task.cancel()
+        await end(*tasks)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

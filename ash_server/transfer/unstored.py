@@ -43,13 +43,14 @@ def read_unstored(path: Path, name: str, source: str | None = None) -> Unstored:
     )
     first = list(islice(messages, FIRST_LINES))
     normalizer.expect((message.line for message in first), now)
+    recent = deque[str](maxlen=RECENT_LINES)
     for count, message in enumerate(chain(first, messages), 1):
+        recent.append(message.content)
         new += derive(normalizer, session_id, count, message.line, now)
         facts = facts.then(facts_of([message.described]))
     written = columns(new)
     counts = {"message_count": count, "event_count": len(new), **_counts(written)}
     session = _session({"id": session_id, "external_id": name, **counts}, facts)
-    recent = deque((text for _, text in _readable(transcript.texts(), Tally())), RECENT_LINES)
     models = count_models(transform_messages(recent, source))
     told = (each.event for each in new)
     summary = to_session_summary(told, open_turn=normalizer.open_turn(), models=models)

@@ -1,5 +1,5 @@
 import { button, el } from "../dom.js";
-import { counted, dollars, duration, number } from "../numbers.js";
+import { counted, dollars, duration, number, ofCache } from "../numbers.js";
 import { sourceName } from "../sources.js";
 import { lastPart, plainly } from "../titles.js";
 
@@ -109,12 +109,7 @@ function named(counts) {
 
 function costs(summary) {
   const { usage, costUsd } = summary ?? {};
-  const cached = (key, way) => usage[key] > 0 && `${number(usage[key])} ${way} the cache`;
-  const told = usage && [
-    counted(usage.total_tokens, "token"),
-    cached("cache_read_input_tokens", "from"),
-    cached("cache_creation_input_tokens", "to"),
-  ].filter(Boolean).join(" + ");
+  const told = usage && [counted(usage.total_tokens, "token"), ...ofCache(usage)].filter(Boolean).join(" + ");
   const exact = usage && `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out`;
   return [usage && fact(told, exact), costUsd !== undefined && fact(dollars(costUsd))];
 }
