@@ -21,6 +21,7 @@ const SETTLED = 250;
 const QUOTED = 200;
 const COUNTED = 3_000;
 const SUMMED = 15_000;
+const SUMMED_PER_EVENT = 5;
 
 class SessionPage extends View {
   constructor(id) {
@@ -117,13 +118,14 @@ class SessionPage extends View {
     this.header.relate(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
   }
 
-  /** What came is counted soon; the rest, for which all of the log is read, follows the end of a turn, or comes later. */
+  /** What came is counted soon, and the rest, for which all of the log is read: the later the longer it is, within a turn. */
   describeAnew(isOver) {
     this.counting ??= setTimeout(() => {
       this.counting = undefined;
       this.describe().catch(() => undefined);
     }, COUNTED);
-    const due = Date.now() + (isOver ? COUNTED : SUMMED);
+    const later = Math.min(SUMMED, SUMMED_PER_EVENT * this.pages.last);
+    const due = Date.now() + Math.max(COUNTED, isOver ? 0 : later);
     if (this.summing?.due <= due) return;
     clearTimeout(this.summing?.timer);
     this.summing = { due, timer: setTimeout(() => this.sumUp(), due - Date.now()) };

@@ -99,7 +99,7 @@ MOVING = """
 async def samples(ash: str) -> dict[str, str]:
     """By their names the addresses of sessions that have what the sample files say."""
     addresses = {}
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         for path in SAMPLES:
             made = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
             id = made.raise_for_status().json()["id"]
@@ -248,7 +248,7 @@ async def unfinished(ash: str) -> str:
         {"id": f"e{n}", "turnId": "t", "timestamp": int(time.time() * 1000), "type": type, "payload": payload}
         for n, (type, payload) in enumerate(inside)
     ]
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         made = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
         id = made.raise_for_status().json()["id"]
         body = "\n".join(map(json.dumps, events))

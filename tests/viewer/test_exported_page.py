@@ -20,7 +20,7 @@ SHOWN = "document.querySelector('.chat-log').innerHTML"
 @pytest.fixture
 def session(ash: str, request: pytest.FixtureRequest) -> str:
     """The address of a session that holds a transcript."""
-    with httpx.Client(base_url=ash) as client:
+    with httpx.Client(base_url=ash, timeout=60) as client:
         id = client.post("/api/sessions", json={}).json()["id"]
         path: Path = request.param
         client.post(
@@ -33,7 +33,7 @@ def session(ash: str, request: pytest.FixtureRequest) -> str:
 def file(session: str, tmp_path: Path) -> str:
     """The address of its page on the disk."""
     file = tmp_path / "session.html"
-    file.write_bytes(httpx.get(f"{session}.html").content)
+    file.write_bytes(httpx.get(f"{session}.html", timeout=60).content)
     return file.as_uri()
 
 
@@ -63,7 +63,7 @@ async def test_the_file_shows_what_the_page_shows(
 
 async def test_nobody_writes_it_any_more(page: Page, ash: str) -> None:
     """However new it is when it is exported."""
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
         call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}
         events = [
@@ -83,7 +83,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https
 
 
 async def test_hostile_words_stay_words(page: Page, ash: str) -> None:
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         made = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
         id = made.json()["id"]
         events = [

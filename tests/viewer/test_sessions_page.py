@@ -70,7 +70,7 @@ class Store:
 
 @pytest.fixture
 async def store(ash: str) -> AsyncIterator[Store]:
-    async with httpx.AsyncClient(base_url=ash) as client:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         yield Store(client)
 
 
@@ -251,6 +251,7 @@ async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints
     await store.make("Fix the paths")
     problem = {"title": "The database does not answer.", "status": 503, "code": "database_unavailable"}
     await answer(page, "**/api/sessions?*", problem, 503)
+    await page.route("**/api/sessions/stream", never)
     await page.goto(store.address)
 
     await expect(page.locator(".state-title")).to_have_text("The database does not answer.")
@@ -260,6 +261,10 @@ async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints
     await expect(page.locator(".session-title")).to_have_text("Fix the paths")
     assert all("503" in complaint for complaint in complaints)
     complaints.clear()
+
+
+async def never(route: Route) -> None:
+    """Leaves the stream without an answer: the page would try again by itself as soon as it is connected."""
 
 
 async def answer(page: Page, address: str, document: object, status: int = 200) -> None:

@@ -89,11 +89,11 @@ function models(summary) {
 
 function counts({ messageCount, eventCount }, summary) {
   const all = `${counted(messageCount, "stored message")}, ${counted(eventCount, "event")}`;
-  if (!summary) return [fact(counted(eventCount, "event"), all)];
-  const calls = Object.values(summary.toolCalls).reduce((sum, count) => sum + count, 0);
+  const { turns = 0, toolCalls = {} } = summary ?? {};
+  const calls = Object.values(toolCalls).reduce((sum, count) => sum + count, 0);
   return [
-    fact(counted(summary.turns, "turn"), all),
-    calls > 0 && fact(counted(calls, "tool call"), named(summary.toolCalls)),
+    fact(turns > 0 ? counted(turns, "turn") : counted(eventCount, "event"), all),
+    calls > 0 && fact(counted(calls, "tool call"), named(toolCalls)),
   ];
 }
 

@@ -59,7 +59,7 @@ async def test_chunks_are_exported_too(client: AsyncClient, session: str) -> Non
 def test_readers_that_stall_or_leave_keep_nobody_waiting(server: str, app: Litestar) -> None:
     session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
     for _ in range(8):
-        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7).raise_for_status()
+        httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7, timeout=60).raise_for_status()
     stalled = [_ask(f"{session}/export") for _ in range(4)]
 
     listed = httpx.get(f"{session}/messages", params={"limit": 1})
