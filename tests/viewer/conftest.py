@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
 import ash_server
 from ash_server.api.pages import PAGE_POLICY
@@ -19,6 +19,8 @@ from tests.viewer.browser import ABSENT, browsing, chromium
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
+
+expect.set_options(timeout=30_000)
 
 _REPORT = """
 addEventListener("securitypolicyviolation", (event) =>

@@ -1120,9 +1120,9 @@ async def test_what_comes_is_counted(page: Page, session: Session) -> None:
         {"type": "raw", "turnId": "t1", "payload": {"source": "claude", "raw": {}}},
         {"type": "tool_call", "turnId": "t1", "payload": {"toolCallId": "2", "toolName": "Bash", "args": {}}},
     )
-    await expect(facts).to_contain_text("1 error", timeout=10_000)
+    await expect(facts).to_contain_text("1 error")
     await expect(facts).to_contain_text("1 unrecognised of 11")
-    await expect(facts).to_contain_text("2 tool calls", timeout=10_000)
+    await expect(facts).to_contain_text("2 tool calls")
 
 
 async def test_the_way_to_what_is_not_recognised(page: Page, session: Session) -> None:
@@ -1148,7 +1148,7 @@ async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
 
     await page.keyboard.press("/")
     await page.keyboard.type('"prompt 7"')
-    await expect(page.locator(".find-sum")).to_have_text("1 hit", timeout=20_000)
+    await expect(page.locator(".find-sum")).to_have_text("1 hit")
     assert await page.locator(".find-hit mark").all_inner_texts() == ["Prompt 7"]
     await page.keyboard.press("Enter")
 
