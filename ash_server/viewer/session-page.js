@@ -69,13 +69,13 @@ class SessionPage extends View {
     this.load();
   }
 
-  /** The first screen. */
+  /** The first screen. What is known of the session tells where it opens, and stands above it: so that comes first. */
   async load() {
-    const waiting = skeleton(6);
-    const isSlow = setTimeout(() => this.log.before(waiting), NOTICED);
+    this.waiting = skeleton(6);
+    const isSlow = setTimeout(() => this.log.before(this.waiting), NOTICED);
     try {
-      this.described = this.describe();
-      await Promise.all([this.described, this.returnTo(history.state)]);
+      await this.describe();
+      await this.returnTo(history.state);
       this.describeMore();
       this.log.parentElement.querySelector(".state[data-state=error]")?.remove();
     } catch (problem) {
@@ -86,7 +86,7 @@ class SessionPage extends View {
       this.log.before(shown);
     } finally {
       clearTimeout(isSlow);
-      waiting.remove();
+      this.waiting.remove();
     }
   }
 
@@ -158,7 +158,6 @@ class SessionPage extends View {
    */
   async open(state) {
     if (!this.pages.last || this.pages.hasNewer) await this.openPage();
-    if (!this.pages.hasOlder) await this.described;
     if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.live.since < RECENT) this.follow.stick();
     else {
       this.toTop();
@@ -184,6 +183,7 @@ class SessionPage extends View {
       this.listen();
       throw problem;
     }
+    this.waiting.remove();
     this.listen();
     requestAnimationFrame(() => this.edges.fill());
     return true;

@@ -231,6 +231,7 @@ async def test_what_is_in_no_session_is_told(page: Page, store: Store) -> None:
 
 async def test_an_empty_store_tells_how_to_fill_it(page: Page, store: Store) -> None:
     await answer(page, "**/api/sessions?*", {"sessions": []})
+    await page.route("**/api/sessions/stream", never)
     await page.goto(str(store.client.base_url))
 
     await expect(page.locator(".state-title")).to_have_text("Nothing here yet")
@@ -400,6 +401,7 @@ async def test_nothing_moves_under_who_is_there(page: Page, store: Store) -> Non
     await store.make("Newest", user("Begin.", now()))
 
     await expect(page.locator(".changed-pill")).to_have_text("2 changed")
+    await store.tell(older, user("And now.", now()))  # what came before may have been in what was read first
     await expect(page.locator(".session-item[data-live]")).to_have_count(1)
     assert await titles.all_text_contents() == ["Newer", "Older"]
     assert await page.evaluate(FOCUSED) == "Newer"
