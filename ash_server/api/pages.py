@@ -46,7 +46,7 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 _READ = [HttpMethod.GET, HttpMethod.HEAD]
 _FOR_EVER = "private, max-age=31536000, immutable"
 _NEWEST = "before=9007199254740991&limit=500&collapse=true"
-"""What session/pages.js asks for first, where the address names no place: fetched while the script is on its way."""
+"""What session/pages.js asks for first, where the address names no place; that comes while the script is on its way."""
 _PLACES = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -185,9 +185,10 @@ async def _answer(
         headers["Vary"] = "Accept"
     if not suffix:
         texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
+        asked = [f"/api/sessions/{session.id}"]
         if request.query_params.keys().isdisjoint(_PLACES):
-            newest = f"/api/sessions/{session.id}/events?{_NEWEST}"
-            headers["Link"] += f", <{newest}>; rel=preload; as=fetch; crossorigin"
+            asked.append(f"/api/sessions/{session.id}/events?{_NEWEST}")
+        headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in asked)
         return await asyncio.to_thread(_page, "session", texts, headers)
     return await _form(request, state, session, suffix, headers)
 

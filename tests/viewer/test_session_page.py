@@ -510,7 +510,9 @@ async def test_what_was_missed_comes_once(
     complaints.clear()
 
 
-async def test_a_session_that_is_made_anew_is_shown_anew(page: Page, client: httpx.AsyncClient) -> None:
+async def test_a_session_that_is_made_anew_is_shown_anew(
+    page: Page, client: httpx.AsyncClient, complaints: list[str]
+) -> None:
     made = {"source": "test", "externalId": "again"}
     session = Session(client, (await client.post("/api/sessions", json=made)).json()["id"])
     await session.tell(*turns(1))
@@ -523,6 +525,8 @@ async def test_a_session_that_is_made_anew_is_shown_anew(page: Page, client: htt
     await expect(page.locator("#e-answer-2")).to_be_attached()
     await expect(page.locator("#e-answer-1")).not_to_be_attached()
     assert await page.evaluate(SHOWN) == [2, 3, 4, 5, 7, 8, 11, 12, 13, 14, 16, 17]
+    assert all("404" in each for each in complaints)  # for a moment it was not there
+    complaints.clear()
 
 
 async def test_a_session_that_is_deleted_is_told_so(

@@ -290,16 +290,17 @@ async def test_the_other_forms_are_announced(client: AsyncClient, session_id: st
 
 
 @pytest.mark.parametrize(
-    ("query", "preloads"), [("", True), ("?preset=read", True), ("?message=1", False), ("?at=1", False)]
+    ("query", "is_at_end"), [("", True), ("?preset=read", True), ("?message=1", False), ("?at=1", False)]
 )
-async def test_the_newest_events_are_on_their_way_with_the_page(
-    client: AsyncClient, session_id: str, query: str, preloads: bool
+async def test_what_the_page_shows_first_is_on_its_way_with_it(
+    client: AsyncClient, session_id: str, query: str, is_at_end: bool
 ) -> None:
     page = await client.get(f"/sessions/{session_id}{query}", headers=BROWSER)
 
     told = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
-    newest = f"/api/sessions/{session_id}/events?before=9007199254740991&limit=500&collapse=true"
-    assert told == [newest] * preloads
+    session = f"/api/sessions/{session_id}"
+    newest = f"{session}/events?before=9007199254740991&limit=500&collapse=true"
+    assert told == [session, *[newest] * is_at_end]
 
 
 @pytest.mark.parametrize("form", FORMS)
