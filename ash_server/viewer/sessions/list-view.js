@@ -3,7 +3,7 @@ import { button, el } from "../dom.js";
 import { counted } from "../numbers.js";
 import { command, errorState, skeleton, state } from "../states.js";
 import { isMet, isNarrowed, parametersOf } from "./address.js";
-import { SessionList } from "./list.js";
+import { LIVE_FOR, SessionList } from "./list.js";
 import { More } from "./more.js";
 import { Pages } from "./pages.js";
 
@@ -76,7 +76,9 @@ export class ListView {
     if (!this.list.element.isConnected) return this.show(this.filters);
     try {
       const { sessions } = await this.pages.first(this.parameters, pageSize(this.size));
+      const written = sessions.filter((session) => isRecent(session) && this.isWritten(session));
       this.list.renew(sessions, !this.hasMore);
+      written.forEach(({ id }) => this.list.enliven(id));
       this.more.show(this.hasMore);
     } catch {
       // What is shown stays; the next return tries again.
@@ -92,9 +94,15 @@ export class ListView {
       if (before) this.list.remove(session.id);
       return;
     }
+    const isWritten = this.isWritten(session);
     this.list.update(session);
     this.on.sources([session.source]);
-    if (isFresh(session) && hasGrown(before, session)) this.list.enliven(session.id);
+    if (isWritten) this.list.enliven(session.id);
+  }
+
+  /** Whether more was written to it than is known here. */
+  isWritten(session) {
+    return isFresh(session) && hasGrown(this.list.get(session.id), session);
   }
 
   remove(id) {
@@ -141,6 +149,10 @@ export class ListView {
 /** As many as were shown before, as far as one page holds them. */
 function pageSize(size) {
   return Math.min(Math.max(size, PAGE), LARGEST_PAGE);
+}
+
+function isRecent({ updatedAt }) {
+  return Date.now() - Date.parse(updatedAt) < LIVE_FOR;
 }
 
 /** What is stored long after it was written is an import, and nobody works there. */

@@ -5,7 +5,8 @@ import { activeAt, grouped, inPlace, movers, single } from "./groups.js";
 import { Hold } from "./hold.js";
 import { rowLink } from "./row.js";
 
-const LIVE_FOR = 15_000;
+/** So long after something came a session still seems to be worked at, in milliseconds. */
+export const LIVE_FOR = 15_000;
 const TOGETHER = 150;
 const MINUTE = 60_000;
 
