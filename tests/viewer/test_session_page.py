@@ -1113,6 +1113,21 @@ async def test_errors_are_the_same_number_everywhere(page: Page, session: Sessio
     assert await page.locator(".tool-call:visible, .error-banner:visible").count() == 5
 
 
+async def test_what_a_session_is_stands_above_it_from_the_start(page: Page, session: Session) -> None:
+    """Otherwise what somebody has begun to read would move."""
+
+    async def late(route: Route) -> None:
+        await asyncio.sleep(0.5)
+        await route.continue_()
+
+    await session.tell(*turns(1))
+    await page.route(f"**/api/sessions/{session.id}", late)
+    await page.goto(session.address)
+
+    await expect(page.locator(".chat-log .turn")).to_be_attached()
+    assert await page.locator(".session-facts").inner_text() != ""
+
+
 async def test_what_comes_is_counted(page: Page, session: Session) -> None:
     await session.tell(*turn(1, is_over=False))
     await open_page(page, session.address)
