@@ -14,6 +14,8 @@ import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from tests.viewer.browser import still
+
 Event = dict[str, Any]
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -157,23 +159,6 @@ async def open_page(page: Page, address: str) -> None:
     await page.goto(address)
     await expect(page.locator(".chat-log .turn, .state").first).to_be_attached()
     await still(page)
-
-
-async def still(page: Page) -> None:
-    """Nothing has moved for some frames."""
-    await page.evaluate(
-        """() => new Promise((done) => {
-          let [last, same] = ['', 0];
-          const look = () => {
-            const now = `${scrollY} ${document.documentElement.scrollHeight}`;
-            same = now === last ? same + 1 : 0;
-            last = now;
-            if (same < 6) requestAnimationFrame(look);
-            else done();
-          };
-          look();
-        })"""
-    )
 
 
 async def position(page: Page, id: str) -> int:

@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 
+from tests.viewer.browser import still
 from tests.viewer.hostile import PAYLOADS
 
 NOW = "2026-03-10T12:00:00Z"
@@ -175,14 +176,14 @@ async def test_who_comes_back_is_where_they_were(page: Page, store: Store) -> No
     await expect(page.locator(".list-status")).to_have_text("130 sessions")
     row = page.get_by_text("Session 3", exact=True)
     await row.scroll_into_view_if_needed()
-    before = await row.evaluate(TOP)
+    before = await top_of(page, row)
 
     await row.click()
     await page.wait_for_url("**/sessions/*")
     await page.go_back()
     await expect(page.locator(".list-view")).to_have_attribute("aria-busy", "false")
 
-    assert await row.evaluate(TOP) == pytest.approx(before, abs=2)
+    assert await top_of(page, row) == pytest.approx(before, abs=2)
 
 
 async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
@@ -531,21 +532,12 @@ async def test_who_moves(
 
 
 HREFS = "(links) => links.map((link) => link.getAttribute('href'))"
-TOP = """
-(element) => new Promise((done) => {
-  let [last, frames] = [undefined, 0];
-  const look = () => {
-    const { top } = element.getBoundingClientRect();
-    frames = top === last ? frames + 1 : 0;
-    last = top;
-    if (frames === 6) done(top);
-    else requestAnimationFrame(look);
-  };
-  look();
-})
-"""
-"""Once it stands still: the heights of rows are known when they were drawn."""
 FOCUSED = "document.activeElement.querySelector('.session-title')?.textContent"
+
+
+async def top_of(page: Page, row: Locator) -> float:
+    await still(page)
+    return float(await row.evaluate("(row) => row.getBoundingClientRect().top"))
 
 
 async def open_live(page: Page, address: str) -> None:
