@@ -142,11 +142,11 @@ def _reason(error: OSError, host: str, port: int) -> str:
 
 
 def _is_ash(host: str, port: int) -> bool:
-    connection = HTTPConnection(host, port, timeout=1)
+    connection = HTTPConnection(host, port, timeout=3)
     try:
-        connection.request("GET", "/openapi.json")
-        return bool(json.load(connection.getresponse())["info"]["title"] == "Ash")
-    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        connection.request("GET", "/api/")  # nothing is there, which Ash says in words of its own
+        return bool(json.load(connection.getresponse())["type"].startswith("urn:ash:"))
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
         return False
     finally:
         connection.close()

@@ -1,5 +1,10 @@
-/** What a search found: where it is in its session, and the text around it. */
+/** What is searched for, and what is found: where it is in its session, and the text around it. */
 import { el } from "./dom.js";
+
+/** Whether there is anything to look for: who types begins with a mark at times. */
+export function hasWord(q) {
+  return /[^\s"-]/.test(q);
+}
 
 /** Of what was posted there is no message. */
 export function placeOf({ eventId, sequence, eventSequence }) {

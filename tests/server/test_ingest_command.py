@@ -234,7 +234,7 @@ def test_a_session_that_is_there(server: str, home: Path) -> None:
 def test_a_server_that_never_comes(server: str, home: Path) -> None:
     """What it lacks is kept, and sent later it is stored once, however often."""
     stream = SAID + b"\n" + CALL
-    options = ("--session", "very late", "--prompt", "It's late", "--wait", "0.3")
+    options = ("--session", "very late", "--prompt", "It's late", "--wait", "2")
     session = session_id_for("claude", "very late")
 
     ran = run(server, home, stream, *options, "--url", NOWHERE)

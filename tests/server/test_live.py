@@ -59,6 +59,11 @@ async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "
     await append_events(conn, session_id, [{"id": id, **event} for id in ids])
 
 
+async def is_listened_to(conn: AsyncConnection) -> None:
+    while not (await conn.execute(LISTENING)).rowcount:  # noqa: ASYNC110  # of PostgreSQL
+        await asyncio.sleep(0.01)
+
+
 class Reader:
     """Of one session, by way of a hub; tells the sequences that it has been told."""
 
@@ -133,8 +138,7 @@ async def test_what_others_say_on_the_channel(
 ) -> None:
     reader = Reader(hub, session_id)
     await reader.catches_up()
-    while not (await connection.execute(LISTENING)).rowcount:  # noqa: ASYNC110  # of PostgreSQL
-        await asyncio.sleep(0.01)
+    await is_listened_to(connection)
     await connection.execute("SELECT pg_notify('ash_events', %s)", [payload])
     await post(connection, session_id, "1")
     await notify(connection, [session_id])
@@ -224,6 +228,7 @@ async def test_a_session_that_is_made_anew(hub: Hub, connection: AsyncConnection
     await post(connection, session_id, *"12345")
     reader = Reader(hub, session_id)
     await reader.reaches(5)
+    await is_listened_to(connection)
     async with connection.transaction():
         await delete_session(connection, session_id)
         await create_session(connection, source="a", external_id="b")
@@ -346,8 +351,9 @@ async def test_readers_that_stall_cost_little_and_are_hung_up_on(
     await post(connection, session_id, *map(str, range(60)), text="x" * 150_000)
     with ExitStack() as lives:
         server = await asyncio.to_thread(lives.enter_context, serve(database_url, tmp_path))
-        async with following(Browser(server.address, session_id)):
-            await asyncio.sleep(1)
+        reader = Browser(server.address, session_id)
+        async with following(reader):
+            await reader.hears("caught_up")
         before = resident(server.process)
         slow = [stalled(server, session_id, kind) for kind in ("stream", "ws") * (STALLED // 2)]
         await asyncio.sleep(1.5)

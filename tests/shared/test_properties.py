@@ -194,6 +194,7 @@ def test_any_bytes_keep_the_promises(raw: bytes) -> None:
         assert line.reading == read_message(line.raw)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_lines_join_to_the_same_text(text: str) -> None:
     assert "\n".join(split_lines(text)) == text

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ash_shared.providers import Provider, Record, discover
@@ -51,6 +51,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names | st.just("type"), values, max_size=5))
 def test_of_anything_made_of_marks(record: Record) -> None:
     assert differing(iter([record])) == []

@@ -54,8 +54,9 @@ async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
 
 
 async def settle(page: Page) -> None:
-    """What was about to happen has happened."""
-    await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    """What was about to happen has happened; a page whose clock stands would never say so."""
+    async with asyncio.timeout(60):
+        await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
 
 async def watch(context: BrowserContext, complaints: list[str]) -> None:

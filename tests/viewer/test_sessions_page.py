@@ -244,9 +244,11 @@ async def test_an_empty_store_tells_how_to_fill_it(page: Page, store: Store) -> 
         "ash ingest --session fix",
     ]
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.clock.pause_at("2026-03-10T12:10:00Z")  # "Copied" is told for two seconds of its clock
     await page.click(".command >> nth=0 >> button")
     await expect(page.locator(".command button").first).to_have_text("Copied")
     assert await page.evaluate("navigator.clipboard.readText()") == "ash import --discover"
+    await page.clock.resume()
 
 
 async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints: list[str]) -> None:
@@ -329,7 +331,9 @@ async def test_titles_and_messages_are_found(page: Page, store: Store) -> None:
     await open_list(page, store.address)
 
     await page.keyboard.press("/")
-    await page.keyboard.type("kingfisher")
+    await page.keyboard.insert_text("-")
+    await page.wait_for_timeout(300)
+    await page.fill(".search-box", "kingfisher")
     await expect(page.locator(".hit")).to_have_count(1)
 
     assert await page.locator(".titles-found .session-row").evaluate_all(HREFS) == [f"/sessions/{named}"]

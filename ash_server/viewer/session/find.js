@@ -1,6 +1,6 @@
 import { getJson, isAbandoned, withQuery } from "../api.js";
 import { el } from "../dom.js";
-import { marked, placeOf } from "../found.js";
+import { hasWord, marked, placeOf } from "../found.js";
 import { counted } from "../numbers.js";
 import { clockTime } from "../time.js";
 import { addressOf } from "./places.js";
@@ -50,8 +50,8 @@ export class Find {
 
   async search() {
     const q = this.input.value.trim();
-    this.results.hidden = !q;
-    if (!q) return;
+    this.results.hidden = !hasWord(q);
+    if (this.results.hidden) return;
     this.asking = new AbortController();
     const query = { q, sessionId: this.sessionId, limit: MOST };
     try {

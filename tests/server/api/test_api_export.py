@@ -62,7 +62,7 @@ def test_readers_that_stall_or_leave_keep_nobody_waiting(server: str, app: Lites
         httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7, timeout=60).raise_for_status()
     stalled = [_ask(f"{session}/export") for _ in range(4)]
 
-    listed = httpx.get(f"{session}/messages", params={"limit": 1})
+    listed = httpx.get(f"{session}/messages", params={"limit": 1}, timeout=30)
     for reader in stalled:
         reader.close()
     exported = httpx.get(f"{session}/export", timeout=30)

@@ -26,6 +26,7 @@ from ash_server.db.wake import notify
 from ash_server.ingest import new_message
 from ash_server.live import Hub
 from tests.server.test_chaos import KILL_LISTENER
+from tests.server.test_live import is_listened_to
 
 Told = list[tuple[str, Any]]
 
@@ -92,7 +93,8 @@ async def watched(hub: Hub) -> AsyncIterator[Board]:
 
 
 @pytest.fixture
-async def watcher(watched: Board) -> AsyncIterator[Watcher]:
+async def watcher(watched: Board, connection: AsyncConnection) -> AsyncIterator[Watcher]:
+    await is_listened_to(connection)
     watcher = Watcher(watched)
     await watcher.hears("caught_up")
     yield watcher

@@ -322,6 +322,7 @@ async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
                     answered += await append(conn, session_id, batch)
             except TimeoutError:
                 pass
+    await connection.execute("SELECT FROM session_counters FOR UPDATE")  # one may be at it still
     stored = await log(connection, session_id)
     counters = await connection.execute(
         "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"

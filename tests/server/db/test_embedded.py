@@ -55,7 +55,7 @@ def fast_folder() -> str | None:
 
 def server_processes(folder: Path) -> list[psutil.Process]:
     """A server and its children work in its data directory."""
-    every = psutil.process_iter(["cwd", "uids"])
+    every = psutil.process_iter(["cwd", "name", "uids"])
     return [each for each in every if (each.info["cwd"] or "").startswith(str(folder))]
 
 

@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ash_server.transfer import lines
@@ -67,6 +67,7 @@ def test_everything_else_is_lines(name: str) -> None:
     assert texts_of(data) == expected
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"\n", b"\r", b"{", b"}", b'"a":1', b" ", b"\0", b"\xff", BOM])).map(b"".join)
 )
