@@ -1,9 +1,9 @@
 /** What is searched for, and what is found: where it is in its session, and the text around it. */
 import { el } from "./dom.js";
 
-/** Whether there is anything to look for: who types begins with a mark at times. */
+/** Whether there is anything to look for: signs alone, and what is only excluded, are no words. */
 export function hasWord(q) {
-  return /[^\s"-]/.test(q);
+  return q.split(" ").some((term) => !/^(-|or$)/i.test(term) && /[\p{L}\p{N}]/u.test(term));
 }
 
 /** Of what was posted there is no message. */

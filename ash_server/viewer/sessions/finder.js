@@ -1,5 +1,4 @@
 import { button, el, place } from "../dom.js";
-import { hasWord } from "../found.js";
 import { sourceName } from "../sources.js";
 import { NOTHING, SPANS, isNarrowed, withoutFilters } from "./address.js";
 import { oneLine } from "./row.js";
@@ -140,7 +139,6 @@ export class Finder {
   }
 
   hear(isTyping = false) {
-    if (isTyping && this.text !== "" && !hasWord(this.text)) return;
     this.ask({ ...this.filters, q: this.text, tools: this.tools.checked ? "true" : "" }, isTyping);
   }
 

@@ -1,5 +1,6 @@
 import { isAbandoned } from "../api.js";
 import { el } from "../dom.js";
+import { hasWord } from "../found.js";
 import { counted } from "../numbers.js";
 import { errorState, skeleton, state } from "../states.js";
 import { isNarrowed, parametersOf } from "./address.js";
@@ -152,11 +153,6 @@ export class SearchView {
 
 function andMore({ after }) {
   return after === undefined ? "" : " and more";
-}
-
-/** Whether there is anything to look for: signs alone, and what is only excluded, are no words. */
-function hasWord(q) {
-  return q.split(" ").some((term) => !/^(-|or$)/i.test(term) && /[\p{L}\p{N}]/u.test(term));
 }
 
 function section(name, title, ...children) {

@@ -81,7 +81,7 @@ def looks() -> float:
 @pytest.fixture
 async def hub(database_url: str, looks: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
     monkeypatch.setattr(board, "_LOOKS", looks)
-    monkeypatch.setattr(board, "_GATHERED", 0.55)
+    monkeypatch.setattr(board, "_GATHERED", 0.05)
     async with open_pool(database_url) as pool, Hub(database_url, pool) as hub:
         yield hub
 
