@@ -46,7 +46,7 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 _READ = [HttpMethod.GET, HttpMethod.HEAD]
 _FOR_EVER = "private, max-age=31536000, immutable"
 _NEWEST = "before=9007199254740991&limit=500&collapse=true"
-"""What session/pages.js asks for first, where the address names no place; that comes while the script is on its way."""
+"""The first request of session/event-pages.js when the address names no place; preloaded with the page."""
 _PLACES = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

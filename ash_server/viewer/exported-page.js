@@ -1,8 +1,8 @@
 /** The page that stands alone: it has its events in it, and asks nobody for anything. */
-import { parseJson } from "./json-view.js";
-import { Header, titleOf } from "./session/header.js";
-import { find, placeIn } from "./session/places.js";
-import { View } from "./session/view.js";
+import { parseJson } from "./lib/json-view.js";
+import { Header, titleOf } from "./session/session-header.js";
+import { find, placeIn } from "./session/permalinks.js";
+import { View } from "./session/session-view.js";
 
 function told(id) {
   return parseJson(document.getElementById(id).textContent);

@@ -1,17 +1,17 @@
 /** The page of a session: fetches its events, follows what is new, and knows the addresses of places in it. */
-import { getJson, withQuery } from "./api.js";
-import { errorState, skeleton, state } from "./states.js";
-import { Connection } from "./session/connection.js";
-import { Edges } from "./session/edges.js";
-import { Find } from "./session/find.js";
-import { Header, exports, titleOf } from "./session/header.js";
-import { Live } from "./session/live.js";
-import { Pages } from "./session/pages.js";
-import { addressOf, find, findNear, pageOf, placeIn, placeOf } from "./session/places.js";
-import { edge, inView } from "./session/screen.js";
-import { Stream } from "./session/stream.js";
-import { Usage } from "./session/usage.js";
-import { View } from "./session/view.js";
+import { getJson, withQuery } from "./lib/api.js";
+import { errorState, skeleton, state } from "./lib/placeholders.js";
+import { Connection } from "./session/connection-notice.js";
+import { Edges } from "./session/pagination-controls.js";
+import { Find } from "./session/session-search.js";
+import { Header, exports, titleOf } from "./session/session-header.js";
+import { Live } from "./session/live-indicator.js";
+import { Pages } from "./session/event-pages.js";
+import { addressOf, find, findNear, pageOf, placeIn, placeOf } from "./session/permalinks.js";
+import { edge, inView } from "./session/scroll-anchor.js";
+import { Stream } from "./session/event-stream.js";
+import { Usage } from "./session/answer-usage.js";
+import { View } from "./session/session-view.js";
 
 const NOTICED = 150;
 const RECENT = 5 * 60_000;

@@ -1,13 +1,13 @@
-import { getJson, withQuery } from "./api.js";
-import { el } from "./dom.js";
-import { helpButton, isField, listen } from "./keys.js";
-import { Finder } from "./sessions/finder.js";
-import { addressOf, filtersOf, isNarrowed, withoutFilters } from "./sessions/address.js";
+import { getJson, withQuery } from "./lib/api.js";
+import { el } from "./lib/dom.js";
+import { helpButton, isField, listen } from "./lib/keyboard.js";
+import { Finder } from "./sessions/search-form.js";
+import { addressOf, filtersOf, isNarrowed, withoutFilters } from "./sessions/list-filters.js";
 import { ListView } from "./sessions/list-view.js";
-import { LiveSessions } from "./sessions/live.js";
+import { LiveSessions } from "./sessions/session-feed.js";
 import { SearchView } from "./sessions/search-view.js";
-import { lookAt, sightOf } from "./sessions/sight.js";
-import { themeToggle } from "./theme.js";
+import { lookAt, sightOf } from "./sessions/scroll-position.js";
+import { themeToggle } from "./lib/theme.js";
 
 const STOPS = ".session-row, .hits-session, .hit";
 

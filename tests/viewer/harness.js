@@ -1,4 +1,4 @@
-import { ChatRenderer } from "/viewer/chat-renderer.js";
+import { ChatRenderer } from "/viewer/render/chat-renderer.js";
 
 const AROUND = 160;
 const BREATHS = 4;

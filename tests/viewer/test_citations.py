@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page
 
 _PAINTED = """async (parts) => {
-  const { cited } = await import("/viewer/citations.js");
+  const { cited } = await import("/viewer/render/citations.js");
   const holder = document.createElement("div");
   const texts = parts.map(({ text }) => text);
   holder.append(...cited(texts.join(""), parts.map((payload) => ({ payload }))));
@@ -62,7 +62,7 @@ async def test_marks_and_sources(blank: Page, parts: list[tuple[str, Any]], show
 
 
 _ERROR = """async (payload) => {
-  const { paint } = await import("/viewer/painters.js");
+  const { paint } = await import("/viewer/render/painters.js");
   const shown = paint({ kind: "error", seq: 1, event: { id: "e", type: "error", payload } }, {});
   return ["strong", "details.aside > summary"].map((each) => shown.querySelector(each)?.textContent);
 }"""

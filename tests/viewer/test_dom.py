@@ -4,9 +4,9 @@ import pytest
 from playwright.async_api import Page
 
 _BECOMES = """async ([name, before, after]) => {
-  const { become, el } = await import("/viewer/dom.js");
-  const { jsonView } = await import("/viewer/json-view.js");
-  const { aside } = await import("/viewer/tools/parts.js");
+  const { become, el } = await import("/viewer/lib/dom.js");
+  const { jsonView } = await import("/viewer/lib/json-view.js");
+  const { aside } = await import("/viewer/render/tools/body-parts.js");
   const MAKES = { "a tree": jsonView, "an aside": (value) => aside("More", value) };
   const shown = (value) => el("div", {}, el("p", {}, "beside"), el("div", {}, MAKES[name](value)));
   const element = shown(before);

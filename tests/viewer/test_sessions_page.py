@@ -503,7 +503,7 @@ SESSIONS = [
 async def test_who_belongs_to_whom(blank: Page) -> None:
     """Behind each other as they were active; those that began each other begin nothing."""
     grouped = """async (sessions) => {
-        const { grouped } = await import("/viewer/sessions/groups.js");
+        const { grouped } = await import("/viewer/sessions/session-groups.js");
         const groups = grouped(sessions, new Map(sessions.map((session) => [session.id, session])));
         return groups.map(({ lead, children }) => [lead, ...children].map(({ id }) => id).join(" "));
     }"""
@@ -527,7 +527,7 @@ async def test_who_moves(
     blank: Page, places: dict[str, int], active: dict[str, int], live: str, moved: list[str]
 ) -> None:
     movers = """async ([places, active, live]) => {
-        const { movers } = await import("/viewer/sessions/groups.js");
+        const { movers } = await import("/viewer/sessions/session-groups.js");
         const groups = Object.entries(active).map(([key, at]) => ({ key, at }));
         return movers(groups, new Map(Object.entries(places)), ({ key }) => live.includes(key)).map(({ key }) => key);
     }"""

@@ -10,7 +10,7 @@ from playwright.async_api import Page
 from tests.viewer.hostile import EMBEDDED, HANDLERS, SCRIPTS
 
 CALL = """async ([name, told]) => {
-  const text = await import("/text.js");
+  const text = await import("/text-modules.js");
   const answers = [];
   for (const each of JSON.parse(told)) answers.push((await text[name](...each)) ?? null);
   return JSON.stringify(answers);
@@ -18,7 +18,7 @@ CALL = """async ([name, told]) => {
 
 
 async def answers(page: Page, function: str, calls: Sequence[Any]) -> list[Any]:
-    """What a function of text.js answers to each list of arguments."""
+    """What a function of text-modules.js answers to each list of arguments."""
     return list(json.loads(await page.evaluate(CALL, [function, json.dumps(calls)])))
 
 

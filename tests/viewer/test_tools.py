@@ -58,7 +58,7 @@ async def shown(page: Page, events: dict[str, list[Json]], options: dict[str, Js
 
 
 _SHOWN = """async ([logs, options]) => {
-  const { aired, calls, told } = await import("/tools.js");
+  const { aired, calls, told } = await import("/tool-calls.js");
   const made = Object.entries(logs).map(([name, events]) => [name, calls(events, options[name])]);
   await aired(made.flatMap(([, elements]) => elements));
   return Object.fromEntries(made.map(([name, elements]) => [name, elements.flatMap(told)]));
@@ -148,7 +148,7 @@ async def test_what_a_block_shows(blank: Page) -> None:
 
 
 _SHOWN_BLOCKS = """async (blocks) => {
-  const { toldBlocks } = await import("/tools.js");
+  const { toldBlocks } = await import("/tool-calls.js");
   const told = Object.entries(blocks).map(async ([name, block]) => [name, await toldBlocks([block])]);
   return Object.fromEntries(await Promise.all(told));
 }"""
@@ -202,7 +202,7 @@ async def save(page: Page, block: Json) -> tuple[str, bytes]:
 
 
 _PLACED = """async (block) => {
-  const { blocks } = await import("/viewer/blocks.js");
+  const { blocks } = await import("/viewer/render/content-blocks.js");
   document.body.replaceChildren(...blocks([JSON.parse(block)]));
 }"""
 
@@ -234,12 +234,12 @@ async def test_nothing_of_a_payload_is_lost(blank: Page) -> None:
 
 
 _OPENED = """async (logs) => {
-  const { calls, textWhenOpen } = await import("/tools.js");
+  const { calls, textWhenOpen } = await import("/tool-calls.js");
   return Promise.all(JSON.parse(logs).map((events) => textWhenOpen(calls(events)[0])));
 }"""
 
 
 async def test_no_payload_stops_the_page(blank: Page) -> None:
-    failures = "async (names) => (await import('/tools.js')).failures(names)"
+    failures = "async (names) => (await import('/tool-calls.js')).failures(names)"
 
     assert await blank.evaluate(failures, ONE_OF_EACH) == []

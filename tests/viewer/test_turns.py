@@ -1,4 +1,4 @@
-"""What a turn tells of itself, and what of it is folded, left or open (turns.js, tree.js, chat-renderer.js)."""
+"""Turn footers, and which items of a turn are folded, open or left open."""
 
 import json
 from collections.abc import Iterable

@@ -2,9 +2,9 @@
  * What of a session is shown: three presets, and switches beside them. System messages that are hidden are counted in
  * the bar, every kind in the menu.
  */
-import { button, el } from "../dom.js";
-import { counted, number } from "../numbers.js";
-import { FAILED, ITEM, keepInView } from "./screen.js";
+import { button, el } from "../lib/dom.js";
+import { counted, number } from "../lib/number-format.js";
+import { FAILED, ITEM, keepInView } from "./scroll-anchor.js";
 
 /** Each kind of thing that can be left out: styles/filters.css hides it where `data-hides` on the log names it. */
 const KINDS = {

@@ -1,11 +1,11 @@
-import { getJson, isAbandoned, withQuery } from "../api.js";
-import { button, el } from "../dom.js";
-import { counted } from "../numbers.js";
-import { command, errorState, skeleton, state } from "../states.js";
-import { isMet, isNarrowed, parametersOf } from "./address.js";
-import { LIVE_FOR, SessionList } from "./list.js";
-import { More } from "./more.js";
-import { Pages } from "./pages.js";
+import { getJson, isAbandoned, withQuery } from "../lib/api.js";
+import { button, el } from "../lib/dom.js";
+import { counted } from "../lib/number-format.js";
+import { command, errorState, skeleton, state } from "../lib/placeholders.js";
+import { isMet, isNarrowed, parametersOf } from "./list-filters.js";
+import { LIVE_FOR, SessionList } from "./session-list.js";
+import { More } from "./load-more.js";
+import { Pages } from "./page-cursor.js";
 
 const PAGE = 100;
 const LARGEST_PAGE = 1000;

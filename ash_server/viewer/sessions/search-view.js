@@ -1,13 +1,13 @@
-import { isAbandoned } from "../api.js";
-import { el } from "../dom.js";
-import { hasWord } from "../found.js";
-import { counted } from "../numbers.js";
-import { errorState, skeleton, state } from "../states.js";
-import { isNarrowed, parametersOf } from "./address.js";
-import { Hits } from "./hits.js";
-import { SessionList } from "./list.js";
-import { More } from "./more.js";
-import { Pages } from "./pages.js";
+import { isAbandoned } from "../lib/api.js";
+import { el } from "../lib/dom.js";
+import { hasWord } from "../lib/search-result.js";
+import { counted } from "../lib/number-format.js";
+import { errorState, skeleton, state } from "../lib/placeholders.js";
+import { isNarrowed, parametersOf } from "./list-filters.js";
+import { Hits } from "./search-hits.js";
+import { SessionList } from "./session-list.js";
+import { More } from "./load-more.js";
+import { Pages } from "./page-cursor.js";
 
 const FEW_TITLES = 5;
 const TITLES = 50;

@@ -146,14 +146,16 @@ def test_the_policy_lets_nothing_in() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.md", "/viewer/x/log.js"])
+@pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.md", "/viewer/x/session-page.js"])
 async def test_pages_are_only_read(client: AsyncClient, session_id: str, method: str, address: str) -> None:
     refused = await client.request(method, address.format(id=session_id))
 
     assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed")
 
 
-@pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.html", "{viewer}/log.js"])
+@pytest.mark.parametrize(
+    "address", ["/", "/sessions/{id}", "/sessions/{id}.html", "{viewer}/session-page.js"]
+)
 async def test_pages_are_for_this_machine(client: AsyncClient, session_id: str, address: str) -> None:
     refused = await client.get(
         address.format(id=session_id, viewer=viewer().root), headers={"Host": "evil.example", "Accept": "*/*"}
@@ -415,16 +417,16 @@ TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css"
         "styles",
         "styles/",
         "",
-        "LOG.JS",
-        "%6Cog.js%00",
-        "log.js%00.css",
+        "SESSION-PAGE.JS",
+        "%73ession-page.js%00",
+        "session-page.js%00.css",
         "%2e%2e/app.py",
-        "..%2fviewer%2flog.js",
-        "styles/%2e%2e/log.js",
-        "./%2e/log.js",
+        "..%2fviewer%2fsession-page.js",
+        "styles/%2e%2e/session-page.js",
+        "./%2e/session-page.js",
         "%2fetc/passwd",
         "%5c..%5capp.py",
-        "log%2ejs?x=1",
+        "session-page%2ejs?x=1",
     ],
 )
 async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, path: str) -> None:
@@ -436,7 +438,7 @@ async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, path: s
 
 @pytest.mark.parametrize("digest", ["x", "0" * 16, "..", "%2e%2e", "%00", "*", ""])
 async def test_files_are_there_under_their_own_digest_alone(client: AsyncClient, digest: str) -> None:
-    assert (await client.get(f"/viewer/{digest}/log.js")).status_code == 404
+    assert (await client.get(f"/viewer/{digest}/session-page.js")).status_code == 404
 
 
 @pytest.fixture

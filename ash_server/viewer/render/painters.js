@@ -1,0 +1,240 @@
+/** Each kind of item as an element: a look-up in a table, and one small function for each. */
+import { blocks } from "./content-blocks.js";
+import { cited } from "./citations.js";
+import { el } from "../lib/dom.js";
+import { jsonView } from "../lib/json-view.js";
+import { markdown } from "../lib/markdown.js";
+import { counted } from "../lib/number-format.js";
+import { clockTime } from "../lib/time-format.js";
+import { toolCall } from "./tools/registry.js";
+import { aside } from "./tools/body-parts.js";
+
+const LONG_TEXT = 2000;
+const LONG_LINES = 24;
+const GIST = 160;
+
+/** The element of an item, with what permalinks, filters and pairing need to know of it. Never throws. */
+export function paint(item, context) {
+  const { name = "div", kind, data = {}, children } = painted(item, context);
+  const { event } = item;
+  const attributes = {
+    class: kind,
+    id: `e-${event.id}`,
+    "data-event-id": event.id,
+    "data-seq": item.seq,
+    "data-retracted": context.isRevoked,
+    tabindex: name !== "details" && -1,
+    ...data,
+  };
+  return el(name, attributes, ...children);
+}
+
+/** No payload is trusted to be what its type promises: one that cannot be painted is shown as it is. */
+function painted(item, context) {
+  try {
+    return PAINTERS[item.kind](item, context);
+  } catch {
+    return raw(item);
+  }
+}
+
+const PAINTERS = {
+  user,
+  text,
+  thinking,
+  speech,
+  tool: toolCall,
+  agent,
+  switch: agentSwitch,
+  notice,
+  summary,
+  error,
+  interrupt,
+  retraction,
+  raw,
+};
+
+function user({ event }) {
+  const { payload, type, timestamp } = event;
+  const said = type === "user_audio" ? payload.transcription : payload.text;
+  const shown = payload.visibleText ?? said;
+  const others = (payload.content ?? []).filter((block) => block.type !== "text");
+  const isHidden = shown.trim() === "" && said !== "" && !others.length;
+  const data = { "data-block": isHidden || payload.synthetic ? "system" : "text" };
+  if (payload.synthetic || isHidden) return { name: "details", kind: "user-message", ...added(said, others, data) };
+  return {
+    kind: "user-message",
+    data: { ...data, "data-long": isLong(shown) },
+    children: [
+      el("span", { class: "said-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
+      shown.trim() !== "" &&
+        el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
+      ...blocks(others),
+      said !== shown && wrapped(said),
+    ],
+  };
+}
+
+/** What a tool wrote in the name of the user: one line, until somebody wants it. */
+function added(said, others, data) {
+  const line = said.trim().split("\n", 1)[0].slice(0, GIST);
+  return {
+    data: { ...data, "data-synthetic": true },
+    children: [
+      el("summary", {}, el("span", {}, "Added by the tool"), line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
+      el("pre", { class: "text", dir: "auto", tabindex: 0 }, said),
+      ...blocks(others),
+    ],
+  };
+}
+
+function isLong(text) {
+  return text.length > LONG_TEXT || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
+}
+
+function wrapped(said) {
+  return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, said));
+}
+
+function text({ event, text, parts, isOpen }) {
+  const { variant, phase } = event.payload;
+  const { partial, stopReason } = parts.at(-1).payload;
+  const others = parts.flatMap(({ payload }) => payload.content ?? []).filter((block) => block.type !== "text");
+  return {
+    kind: "assistant-text",
+    data: {
+      "data-block": "text",
+      "data-variant": variant,
+      "data-phase": phase,
+      "data-partial": partial,
+      "data-streaming": isOpen,
+    },
+    children: [
+      ...cited(text, parts),
+      ...blocks(others),
+      stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
+    ],
+  };
+}
+
+function thinking({ event, text, isOpen }) {
+  const words = text.split(/\s+/).filter(Boolean).length;
+  const told = event.payload.redacted || !words ? "Thought, without telling what" : `Thought · ${counted(words, "word")}`;
+  return {
+    name: "details",
+    kind: "thinking",
+    data: { "data-block": "thinking", "data-streaming": isOpen },
+    children: [el("summary", {}, isOpen ? "Thinking" : told), words > 0 && el("div", { class: "text" }, markdown(text))],
+  };
+}
+
+function speech({ event, isOpen }) {
+  const { durationMs } = event.payload;
+  const lasted = durationMs === undefined ? "Spoke" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
+  return { kind: "speech", data: { "data-block": "text", "data-streaming": isOpen }, children: [isOpen ? "Speaks" : lasted] };
+}
+
+function agent({ event, message, answers }, { hrefOf }) {
+  const answer = answers.at(-1);
+  const name = message?.payload.targetAgentId ?? answer?.payload.fromAgentId ?? "another agent";
+  const session = message?.payload.targetSessionId ?? answer?.payload.fromSessionId;
+  const href = session !== undefined && hrefOf?.(session);
+  return {
+    kind: answers.length ? "agent-message resolved" : "agent-message",
+    data: { "data-message-id": event.payload.messageId, "data-block": "agent" },
+    children: [
+      el("span", { class: "agent-name" }, href ? el("a", { href }, name) : name),
+      message && el("div", { class: "agent-task" }, markdown(message.payload.message)),
+      ...answers.map((each) =>
+        el("div", { class: "agent-result", "data-event-id": each.id }, markdown(each.payload.result)),
+      ),
+    ],
+  };
+}
+
+function agentSwitch({ event }) {
+  const { fromAgentId, toAgentId } = event.payload;
+  return { kind: "agent-switch", data: { "data-block": "system" }, children: [`${fromAgentId} hands over to ${toAgentId}`] };
+}
+
+function notice({ event }) {
+  const { text, variant } = event.payload;
+  return {
+    kind: "notice",
+    data: { "data-block": "system", "data-variant": variant },
+    children: [el("pre", { class: "text", dir: "auto" }, text)],
+  };
+}
+
+function summary({ event }) {
+  const { text } = event.payload;
+  return {
+    name: "details",
+    kind: "summary",
+    data: { "data-block": "system" },
+    children: [el("summary", {}, "What was said before was summarised"), el("div", { class: "text" }, markdown(text))],
+  };
+}
+
+const ERRORS = new Map(
+  [
+    ["The turn failed", "turn.failed turn_failed"],
+    ["The API answered with an error", "api_error APIError server_error"],
+    ["The rate limit was reached", "rate_limit rate_limit_error rate_limit_exceeded RESOURCE_EXHAUSTED 429"],
+    ["The model is overloaded", "overloaded overloaded_error 529"],
+    ["The request was refused", "invalid_request_error INVALID_ARGUMENT unsupported_parameter 400"],
+    ["Access was refused", "authentication_failed authentication_error permission_error PERMISSION_DENIED 401 403"],
+    ["It failed while it ran", "error_during_execution"],
+    ["It took as many turns as it may", "error_max_turns"],
+    ["The answer was held back", "SAFETY RECITATION PROHIBITED_CONTENT content_filter"],
+  ].flatMap(([told, codes]) => codes.split(" ").map((code) => [code, told])),
+);
+
+function error({ event }) {
+  const { code, message, details } = event.payload;
+  return {
+    kind: "error-banner",
+    data: { "data-block": "error", role: "note" },
+    children: [
+      el("strong", {}, ERRORS.get(code) ?? "Error", code !== "error" && el("span", { class: "error-code" }, ` ${code}`)),
+      el("span", { class: "text", dir: "auto" }, message),
+      details !== undefined && aside("Details", details),
+    ],
+  };
+}
+
+const REASONS = new Map([
+  ["user_cancel", "Stopped by the user"],
+  ["timeout", "Stopped: it took too long"],
+  ["error", "Broken off"],
+]);
+
+function interrupt({ event }) {
+  const { reason } = event.payload;
+  return { kind: "interrupt", data: { "data-block": "error" }, children: [REASONS.get(reason) ?? `Stopped: ${reason}`] };
+}
+
+function retraction({ event }) {
+  const { reason } = event.payload;
+  const told = "What was said before was taken back";
+  return {
+    kind: "retraction",
+    data: { "data-block": "system" },
+    children: [reason === undefined ? told : `${told}: ${reason}`],
+  };
+}
+
+function raw({ event }) {
+  const isRecord = event.type === "raw";
+  const value = isRecord ? event.payload.raw : event.payload;
+  const name = isRecord ? `${event.payload.source} · ${typeOf(value)}` : event.type;
+  return {
+    kind: "raw",
+    data: { "data-block": "raw" },
+    children: [el("span", { class: "raw-type" }, `Not recognised: ${name}`), jsonView(value)],
+  };
+}
+
+function typeOf(value) {
+  return typeof value?.type === "string" ? value.type : Array.isArray(value) ? "list" : typeof value;
+}

@@ -1,0 +1,141 @@
+/** Calls of tools: which kind each is, and how it is shown. */
+import { ask } from "./ask.js";
+import { bash } from "./bash.js";
+import { readCall } from "./call.js";
+import { computer } from "./computer.js";
+import { edit } from "./edit.js";
+import { web } from "./fetch.js";
+import { mcp } from "./mcp.js";
+import { isPatchCommand } from "./file-changes.js";
+import { plainBody } from "./closed-body.js";
+import { words } from "./think.js";
+import { raw } from "./generic.js";
+import { read } from "./read.js";
+import { richBody } from "./open-body.js";
+import { row } from "./summary-line.js";
+import { search } from "./search.js";
+import { task } from "./task.js";
+import { todo } from "./todo.js";
+import { at, textAt } from "../../lib/json-fields.js";
+import { write } from "./write.js";
+
+/**
+ * How a kind of tool is shown: `title`, `gist` and `outcome` in the line, `args` and `result` below. `args`
+ * takes what it shows from a Reader, and gives undefined where the arguments are not what it expects.
+ * @typedef {{gist: Function, title?: Function, outcome?: Function, args?: Function, result?: Function}} Tool
+ */
+
+/** By their names, without case and signs. The second column is `data-kind`. */
+const TOOLS = [
+  [
+    bash,
+    "execute",
+    `bash shell local_shell shell_command run_shell_command exec exec_command unified_exec
+     container_exec write_stdin bash_code_execution run_command execute_command run_terminal_cmd
+     run_terminal_command run_in_terminal terminal powershell git code_interpreter code_execution
+     nova_code_interpreter python ipython js_repl repl execute_code run_code`,
+  ],
+  [
+    raw,
+    "execute",
+    "bash_output kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal",
+  ],
+  [
+    edit,
+    "edit",
+    `edit multi_edit edit_file update_file smart_edit replace str_replace search_replace
+     replace_in_file insert undo_edit apply_patch patch apply_diff file_change notebook_edit
+     edit_notebook`,
+  ],
+  [edit, "delete", "delete delete_file remove_file rm"],
+  [write, "edit", "write write_file write_to_file file_write create create_file save_file save_memory"],
+  [raw, "move", "move move_file rename rename_file mv copy_file"],
+  [
+    read,
+    "read",
+    `read read_file read_files read_many_files view view_file view_image open_file cat notebook_read
+     fetch_file read_mcp_resource read_resource get_internal_docs`,
+  ],
+  [
+    search,
+    "search",
+    `grep grep_search grep_files ripgrep rg glob glob_files find find_files search search_files
+     search_file_content file_search codebase_search code_search sem_search semantic_search ls list
+     list_dir list_directory list_files read_folder tool_search tool_search_tool_regex
+     tool_search_tool_bm25`,
+  ],
+  [
+    todo,
+    "todo",
+    `todo todo_write todo_read todo_list update_todos write_todos manage_todo_list update_plan
+     task_create task_update task_list task_get`,
+  ],
+  [
+    task,
+    "agent",
+    `task new_task agent subagent spawn_agent dispatch_agent run_subagent delegate delegate_to_agent
+     send_input wait_agent close_agent collab_tool_call codebase_investigator codebase_search_agent
+     oracle advisor librarian`,
+  ],
+  [
+    web,
+    "fetch",
+    `fetch web_fetch url_fetch fetch_url read_web_page open_page browse web_search search_web
+     google_web_search web_search_exa x_search x_semantic_search x_keyword_search`,
+  ],
+  [words, "think", "think thinking sequential_thinking"],
+  [words, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
+  [ask, "other", "ask_user ask_user_question ask_followup_question question request_user_input"],
+  [computer, "other", "computer computer_use computer_call browser browser_action"],
+  [mcp, "other", "mcp mcp_tool use_mcp_tool call_mcp_tool mcp_approval_request"],
+];
+
+const BY_NAME = new Map(
+  TOOLS.flatMap(([tool, kind, names]) => names.split(/\s+/).map((name) => [bare(name), { tool, kind }])),
+);
+
+/** What a tool that does several things is asked to do. */
+const COMMANDS = {
+  view: { tool: read, kind: "read" },
+  create: { tool: write, kind: "edit" },
+  str_replace: { tool: edit, kind: "edit" },
+  insert: { tool: edit, kind: "edit" },
+  undo_edit: { tool: edit, kind: "edit" },
+  delete: { tool: edit, kind: "delete" },
+  rename: { tool: raw, kind: "move" },
+};
+const EDITORS = /^(?:str_?replace_?(?:based_?)?edit|text_?editor|memory$)/i;
+
+const PATCH = { tool: edit, kind: "edit" };
+const MCP = { tool: mcp, kind: "other" };
+const OTHER = { tool: raw, kind: "other" };
+
+export function toolCall(item, { state, isOpen }) {
+  const call = readCall(item, state);
+  const { tool, kind } = toolOf(call);
+  const id = item.event.payload.toolCallId;
+  const failed = call.results.some(({ error }) => error);
+  return {
+    name: "details",
+    kind: "tool-call",
+    data: { "data-tool-call-id": id, "data-block": "tool", "data-kind": kind, "data-state": state, "data-failed": failed },
+    children: [row(call, tool), ...(isOpen ? richBody(call, { ...raw, ...tool }) : plainBody(call))],
+  };
+}
+
+/** By the name; where one name means several things, by the arguments. */
+function toolOf({ name, args, executor }) {
+  if (/^mcp__.+__/s.test(name) || executor === "mcp") return MCP;
+  if (EDITORS.test(name)) return at(COMMANDS, [textAt(args, "command") ?? ""]) ?? OTHER;
+  if (at(args, ["command", "cmd"], isPatchCommand)) return PATCH;
+  return BY_NAME.get(bare(name)) ?? OTHER;
+}
+
+/** Whether it runs programs. */
+export function isShell(name) {
+  return BY_NAME.get(bare(name))?.tool === bash;
+}
+
+function bare(name) {
+  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
+}

@@ -1,0 +1,56 @@
+import { Log } from "/viewer/render/event-log.js";
+
+/** What a log says when the events come like this, asked after each of them; in a form to compare at a glance. */
+export function told(events) {
+  const log = new Log();
+  const items = new Map();
+  for (const event of events) {
+    log.add(event);
+    if (log.wasRestarted) items.clear();
+    log.wasRestarted = false;
+    for (const { before, now } of log.changes()) {
+      before.forEach(({ key }) => items.delete(key));
+      now.forEach((item) => items.set(item.key, item));
+    }
+  }
+  const inOrder = [...items.values()].sort((one, other) => one.seq - other.seq || (one.key < other.key ? -1 : 1));
+  return {
+    items: inOrder.map((item) => within(log, item) + (FORMS[item.kind] ?? plain)(item)),
+    turns: [...log.turns.values()].sort((one, other) => one.first - other.first).map(turn),
+    revoked: [...log.revoked()].sort(),
+  };
+}
+
+function within(log, item) {
+  if (item.parent === undefined) return "";
+  return `${item.parent}@${log.callOf(item)?.seq ?? "?"} > `;
+}
+
+const text = ({ kind, seq, text, isOpen }) => `${seq} ${kind}: ${text}${isOpen ? "…" : ""}`;
+
+const FORMS = {
+  text,
+  thinking: text,
+  speech: text,
+  tool: ({ seq, event, call, input, output, results }) =>
+    [
+      `${seq} ${event.payload.toolCallId}`,
+      call && `call ${call.id}`,
+      input && `input ${input}`,
+      output.length && `output ${output.map(({ chunk }) => chunk).join("")}`,
+      results.length && `results ${results.map(({ id }) => id).join(" ")}`,
+    ]
+      .filter(Boolean)
+      .join(", "),
+  agent: ({ seq, event, message, answers }) =>
+    `${seq} ${event.payload.messageId}: ${message?.id ?? "?"} -> ${answers.map(({ id }) => id).join(" ")}`,
+};
+
+function plain({ kind, seq }) {
+  return `${seq} ${kind}`;
+}
+
+function turn({ id, first, last, start, end, interrupt }) {
+  const marks = Object.entries({ start, end, interrupt }).filter(([, mark]) => mark);
+  return [`${id}: ${first}-${last?.seq ?? ""}`, ...marks.map(([name, { event }]) => `${name} ${event.id}`)].join(", ");
+}

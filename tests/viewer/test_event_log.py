@@ -1,0 +1,421 @@
+"""What the events of a session say together (event-log.js), before anything is drawn."""
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from ash_shared.projections._log import standing
+from tests.viewer.logs import Log, at_random
+
+TOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).told)"
+SEEDS = 300
+
+Row = tuple[list[dict[str, Any]], list[str]]
+"""Events, which get their places as sequences, and the items; no other turns or retractions are expected."""
+
+_BESIDE = {"turn": "turnId", "answer": "responseId", "record": "recordId", "name": "id", "at": "sequence"}
+
+
+def event(type: str, turn: str | None = None, **told: Any) -> dict[str, Any]:
+    """The rest is its payload."""
+    beside = {"turn": turn, **{key: told.pop(key) for key in _BESIDE if key in told}}
+    named = {_BESIDE[key]: value for key, value in beside.items() if value is not None}
+    return {"type": type, "timestamp": 0, "sessionId": "s", **named, "payload": told}
+
+
+def piece(text: str, kind: str = "assistant", **more: Any) -> dict[str, Any]:
+    return event(f"{kind}_chunk", text=text, **more)
+
+
+def done(text: str, kind: str = "assistant", **more: Any) -> dict[str, Any]:
+    return event(f"{kind}_done", text=text, **more)
+
+
+def call(id: str = "c", **more: Any) -> dict[str, Any]:
+    return event("tool_call", toolCallId=id, toolName="Bash", args={}, **more)
+
+
+def result(id: str = "c", **more: Any) -> dict[str, Any]:
+    return event("tool_result", toolCallId=id, result="", **more)
+
+
+def given(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
+    return event("tool_input_chunk", toolCallId=id, toolName="Bash", chunk=chunk, offset=0, **more)
+
+
+def output(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
+    return event("tool_output_chunk", toolCallId=id, chunk=chunk, offset=0, **more)
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return event("user_message", text="", **more)
+
+
+def of(call: str) -> dict[str, str]:
+    return {"parentToolCallId": call}
+
+
+RESET = event("reset")
+
+CITED = [{"cited_text": "so", "title": "t"}]
+
+CALLS: dict[str, Row] = {
+    "a call and its result": ([call(), result()], ["1 c, call e1, results e2"]),
+    "a call alone": ([call()], ["1 c, call e1"]),
+    "a result alone": ([result()], ["1 c, results e1"]),
+    "a result before its call is of another": ([result(), call()], ["1 c, results e1", "2 c, call e2"]),
+    "two calls at once": (
+        [call("a"), call("b"), result("b"), result("a")],
+        ["1 a, call e1, results e4", "2 b, call e2, results e3"],
+    ),
+    "an id used twice": (
+        [call(), result(), call(), result()],
+        ["1 c, call e1, results e2", "3 c, call e3, results e4"],
+    ),
+    "an id used twice at once": ([call(), call(), result()], ["1 c, call e1", "2 c, call e2, results e3"]),
+    "an id used twice by a stream": (
+        [call(), result(), given("{"), call()],
+        ["1 c, call e1, results e2", "4 c, call e4, input {"],
+    ),
+    "several results": ([call(), result(), result()], ["1 c, call e1, results e2 e3"]),
+    "input before its call": ([given("{"), given("}"), call()], ["3 c, call e3, input {}"]),
+    "input without a call": ([given("{"), given('"a')], ['1 c, input {"a']),
+    "input without a call, and a result": ([given("{"), result()], ["1 c, input {, results e2"]),
+    "input behind its call is of another": ([call(), given("{")], ["1 c, call e1", "2 c, input {"]),
+    "output before the result": (
+        [call(), output("a"), output("b"), result()],
+        ["1 c, call e1, output ab, results e4"],
+    ),
+    "output behind the result": ([call(), result(), output("a")], ["1 c, call e1, output a, results e2"]),
+    "output without a result": ([call(), output("a")], ["1 c, call e1, output a"]),
+    "output without a call": ([output("a"), result()], ["1 c, output a, results e2"]),
+    "output before its call": ([output("a"), call()], ["2 c, call e2, output a"]),
+    "names of what every object has": (
+        [call("__proto__"), result("__proto__"), call("constructor")],
+        ["1 __proto__, call e1, results e2", "3 constructor, call e3"],
+    ),
+}
+
+TEXTS: dict[str, Row] = {
+    "in pieces": ([piece("a"), piece("b")], ["1 text: ab…"]),
+    "in pieces, then whole": ([piece("a"), piece("b"), done("abc")], ["3 text: abc"]),
+    "whole": ([done("a")], ["1 text: a"]),
+    "several wholes": ([done("a"), done("b")], ["1 text: a", "2 text: b"]),
+    "cut where one is cited": (
+        [
+            done("a", answer="r"),
+            done("b", answer="r", citations=CITED),
+            done("c", answer="r"),
+            done("d", answer="r"),
+        ],
+        ["1 text: abc", "4 text: d"],
+    ),
+    "goes on while it is written": (
+        [done("a", answer="r", citations=CITED), piece("b", answer="r"), piece("c", answer="r")],
+        ["1 text: abc…"],
+    ),
+    "cited, with something between": (
+        [
+            done("a", answer="r", citations=CITED),
+            call(),
+            done("b", answer="r"),
+            piece("c", "thinking"),
+            done("d"),
+        ],
+        ["1 text: a", "2 c, call e2", "3 text: b", "4 thinking: c…", "5 text: d"],
+    ),
+    "cited, with what another agent does between": (
+        [done("a", answer="r", citations=CITED), call(parentToolCallId="x"), done("b", answer="r")],
+        ["1 text: ab", "x@? > 2 c, call e2"],
+    ),
+    "cited, of another answer": (
+        [
+            done("a", answer="r", citations=CITED),
+            done("b", answer="q"),
+            done("c", answer="r", citations=[{"url": "u"}]),
+        ],
+        ["1 text: a", "2 text: b", "3 text: c"],
+    ),
+    "whole, and another begins": ([piece("a"), done("a"), piece("b")], ["2 text: a", "3 text: b…"]),
+    "of several answers": (
+        [piece("a", answer="r"), piece("1", answer="q"), piece("b", answer="r"), done("12", answer="q")],
+        ["1 text: ab…", "4 text: 12"],
+    ),
+    "of an answer, and of none": (
+        [piece("a", answer="r"), piece("1"), done("12")],
+        ["1 text: a…", "3 text: 12"],
+    ),
+    "of several kinds": (
+        [piece("t", "thinking"), piece("a"), done("think", "thinking"), event("audio_chunk", data="", seq=0)],
+        ["2 text: a…", "3 thinking: think", "4 speech: …"],
+    ),
+    "of subagents, each in its call": (
+        [
+            call("x"),
+            call("y"),
+            piece("a", answer="r", **of("x")),
+            piece("1", answer="r", **of("y")),
+            piece("b", answer="r", **of("x")),
+            piece("main", answer="r"),
+            done("12", answer="r", **of("y")),
+        ],
+        [
+            "1 x, call e1",
+            "2 y, call e2",
+            "x@1 > 3 text: ab…",
+            "6 text: main…",
+            "y@2 > 7 text: 12",
+        ],
+    ),
+    "of subagents of an id used twice": (
+        [call("x"), done("a", **of("x")), result("x"), call("x"), done("b", **of("x"))],
+        ["1 x, call e1, results e3", "x@1 > 2 text: a", "4 x, call e4", "x@4 > 5 text: b"],
+    ),
+    "of a subagent whose call is not there": ([done("a", **of("x"))], ["x@? > 1 text: a"]),
+    "calls of a subagent": (
+        [call("x"), call("c", **of("x")), result("c", **of("x")), result("x")],
+        ["1 x, call e1, results e4", "x@1 > 2 c, call e2, results e3"],
+    ),
+}
+
+OTHERS: dict[str, Row] = {
+    "every other type": (
+        [
+            asked(),
+            event("user_audio", transcription="", durationMs=1),
+            event("agent_switch", fromAgentId="a", toAgentId="b"),
+            event("interrupt", reason="timeout"),
+            event("error", code="", message=""),
+            event("summary", text=""),
+            event("system_message", text=""),
+            event("raw", source="claude", raw=1),
+            event("hologram"),
+            event("__proto__"),
+            event("toString"),
+        ],
+        [
+            "1 user",
+            "2 user",
+            "3 switch",
+            "4 interrupt",
+            "5 error",
+            "6 summary",
+            "7 notice",
+            *(f"{place} raw" for place in (8, 9, 10, 11)),
+        ],
+    ),
+    "a message to an agent, and its answers": (
+        [event("agent_message", messageId="m"), *2 * [event("agent_callback", messageId="m")]],
+        ["1 m: e1 -> e2 e3"],
+    ),
+    "an answer of an agent alone": ([event("agent_callback", messageId="m")], ["1 m: ? -> e1"]),
+    "an answer before the message": (
+        [event("agent_callback", messageId="m"), event("agent_message", messageId="m")],
+        ["2 m: e2 -> e1"],
+    ),
+    "begun anew": ([asked(), call(), RESET, result(), asked()], ["4 c, results e4", "5 user"]),
+    "begun anew twice": ([asked(), RESET, asked(), RESET, asked()], ["5 user"]),
+    "begun anew, and nothing more": ([asked(), RESET], []),
+    "begun anew, and never retracted": (
+        [asked(), event("retraction", eventIds=["e1"]), RESET, asked()],
+        ["4 user"],
+    ),
+    "nothing": ([], []),
+}
+
+TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "first start and last end": (
+        [
+            event("turn_start", "t", trigger="user"),
+            event("turn_start", "t", trigger="system"),
+            event("turn_end", "t"),
+            asked(turn="t"),
+            event("turn_end", "t", partial=True),
+        ],
+        ["t: 1-4, start e1, end e5"],
+    ),
+    "one within another": (
+        [asked(turn="t"), event("turn_start", "u", trigger="user"), event("turn_end", "t"), asked(turn="u")],
+        ["t: 1-1, end e3", "u: 2-4, start e2"],
+    ),
+    "the last interruption": (
+        [*2 * [event("interrupt", "t", reason="timeout")], event("turn_end", "t")],
+        ["t: 1-2, end e3, interrupt e2"],
+    ),
+    "of what is told in pieces": (
+        [piece("a", turn="t"), done("a", turn="t"), call(turn="u")],
+        ["t: 1-2", "u: 3-3"],
+    ),
+    "marks of no turn": ([event("turn_start", trigger="user"), event("turn_end")], []),
+    "before the log began anew": (
+        [event("turn_start", "t", trigger="user"), RESET, event("turn_end", "t")],
+        ["t: 3-, end e3"],
+    ),
+    "its last is not what ended it when another began": (
+        [
+            asked(turn="t"),
+            result(turn="t"),
+            done("", turn="t", partial=True),
+            event("interrupt", "t", reason="error"),
+            event("turn_end", "t", partial=True),
+        ],
+        ["t: 1-2, end e5, interrupt e4"],
+    ),
+}
+
+_TALK = [
+    asked(turn="t", record="u1"),
+    done("", turn="t", answer="r1"),
+    asked(turn="u", record="u2"),
+    call(turn="u", answer="r2"),
+    done("", turn="u", answer="r2"),
+]
+
+RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "events": ([*_TALK, event("retraction", eventIds=["e2", "e4"])], "e2 e4"),
+    "an event that comes later": ([event("retraction", eventIds=["e2"]), asked()], ""),
+    "records": ([*_TALK, event("retraction", messageIds=["u1", "r2"])], "e1 e4 e5"),
+    "a record, but not what it says later": (
+        [*_TALK, event("retraction", messageIds=["r2"]), done("", turn="u", answer="r2")],
+        "e4 e5",
+    ),
+    "from a record on": ([*_TALK, event("retraction", fromMessageId="u2")], "e3 e4 e5"),
+    "from a record on that is not there": (
+        [*_TALK, event("retraction", fromMessageId="x")],
+        "e1 e2 e3 e4 e5",
+    ),
+    "the last turn": ([*_TALK, event("retraction", turns=1)], "e3 e4 e5"),
+    "more turns than there are": ([*_TALK, event("retraction", turns=3)], "e1 e2 e3 e4 e5"),
+    "no turn": ([*_TALK, event("retraction", turns=0)], ""),
+    "the last turn, and what was the last then": (
+        [*_TALK, *2 * [event("retraction", turns=1)]],
+        "e1 e2 e3 e4 e5",
+    ),
+    "the last turn in which something was said": (
+        [*_TALK, event("turn_start", "v", trigger="user"), event("retraction", turns=1)],
+        "e3 e4 e5 e6",
+    ),
+    "the last turn, by marks": (
+        [event("turn_start"), asked(), event("turn_start"), asked(), event("retraction", turns=1)],
+        "e3 e4",
+    ),
+    "the last turn, by prompts": (
+        [asked(), done(""), asked(), asked(synthetic=True), done(""), event("retraction", turns=1)],
+        "e3 e4 e5",
+    ),
+    "in several ways at once": (
+        [*_TALK, event("retraction", eventIds=["e1"], messageIds=["r1"], turns=1)],
+        "e1 e2 e3 e4 e5",
+    ),
+}
+
+UNNUMBERED: dict[str, Row] = {
+    "are behind what is there": (
+        [asked(name="a"), asked(name="b"), call(name="c"), asked(name="a")],
+        ["1 user", "2 user", "3 c, call c"],
+    ),
+    "stand beside one that gets their place": (
+        [asked(at=1, name="a"), asked(name="b"), asked(at=2, name="c")],
+        ["1 user", "2 user", "2 user"],
+    ),
+    "go when the log begins anew": ([asked(name="a"), event("reset", at=5), asked(name="b")], ["6 user"]),
+}
+
+
+def placed(events: Iterable[dict[str, Any]]) -> Log:
+    return [{"id": f"e{place}", "sequence": place, **event} for place, event in enumerate(events, start=1)]
+
+
+async def told(page: Page, *logs: Log) -> list[dict[str, list[str]]]:
+    found: list[dict[str, list[str]]] = await page.evaluate(TOLD, json.dumps(logs))
+    return found
+
+
+async def however(page: Page, log: Log) -> dict[str, list[str]]:
+    """What the log says, which is the same in whichever order its events come, and however often."""
+    orders = [log, log[::-1], [*log, *log], *(random.Random(seed).sample(log, len(log)) for seed in range(6))]
+    first, *others = await told(page, *orders)
+    assert others == [first] * len(others)
+    return first
+
+
+@pytest.mark.parametrize("rows", [CALLS, TEXTS, OTHERS], ids=["calls", "texts", "others"])
+async def test_items(blank: Page, rows: dict[str, Row]) -> None:
+    found = {name: await however(blank, placed(events)) for name, (events, _) in rows.items()}
+
+    assert found == {name: {"items": items, "turns": [], "revoked": []} for name, (_, items) in rows.items()}
+
+
+async def test_turns(blank: Page) -> None:
+    found = {name: (await however(blank, placed(events)))["turns"] for name, (events, _) in TURNS.items()}
+
+    assert found == {name: turns for name, (_, turns) in TURNS.items()}
+
+
+async def test_retractions(blank: Page) -> None:
+    found = {
+        name: (await however(blank, placed(events)))["revoked"] for name, (events, _) in RETRACTIONS.items()
+    }
+
+    assert found == {name: revoked.split() for name, (_, revoked) in RETRACTIONS.items()}
+
+
+def without_resets(log: Log) -> Log:
+    """The server has nothing ahead of one."""
+    return [event for event in log if event["type"] != "reset"]
+
+
+async def test_what_stands_is_what_the_projections_let_stand(blank: Page) -> None:
+    logs = [*map(talk, range(SEEDS)), *map(without_resets, map(at_random, range(SEEDS)))]
+    ids = [{event["id"] for event in log if event["type"] != "retraction"} for log in logs]
+
+    found = [set(one["revoked"]) for one in await told(blank, *logs)]
+
+    assert [
+        all - {event["id"] for event in standing(log)} for all, log in zip(ids, logs, strict=True)
+    ] == found
+
+
+def talk(seed: int) -> Log:
+    """Of which much is taken back; some have turns with ids, some turns with marks, and some neither."""
+    choose = random.Random(seed)
+    has_turns, has_marks = choose.random() * (seed % 3 > 0), seed % 2
+    forms: list[Callable[..., dict[str, Any]]] = [asked, call, partial(done, ""), partial(piece, "")]
+
+    def one(place: int) -> dict[str, Any]:
+        if choose.random() < 0.15:
+            return event("retraction", **taken(choose, place))
+        beside = {"turn": "t", "record": "u", "answer": "r"}
+        often = {"turn": has_turns, "record": 0.5, "answer": 0.5}
+        named = {
+            key: f"{short}{choose.randrange(5)}"
+            for key, short in beside.items()
+            if choose.random() < often[key]
+        }
+        if has_marks and choose.random() < 0.2:
+            return event("turn_start", **named)
+        return choose.choice(forms)(**named)
+
+    return placed(map(one, range(1, 30)))
+
+
+def taken(choose: random.Random, place: int) -> dict[str, Any]:
+    return choose.choice(
+        (
+            {"eventIds": [f"e{choose.randint(1, place + 3)}"]},
+            {"messageIds": [f"u{choose.randrange(5)}", f"r{choose.randrange(5)}"]},
+            {"fromMessageId": choose.choice("ur") + str(choose.randrange(6))},
+            {"turns": choose.randrange(4)},
+        )
+    )
+
+
+async def test_events_without_a_sequence(blank: Page) -> None:
+    found = {name: (await told(blank, events))[0]["items"] for name, (events, _) in UNNUMBERED.items()}
+
+    assert found == {name: items for name, (_, items) in UNNUMBERED.items()}

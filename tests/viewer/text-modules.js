@@ -1,0 +1,216 @@
+// What the tests of the modules of texts ask: each answer is a value that can be compared as a whole.
+
+import { ansi } from "/viewer/lib/ansi.js";
+import { counts, hunkDiff, lineDiff, unified } from "/viewer/lib/diff-view.js";
+import { highlight, languageOf } from "/viewer/lib/highlight.js";
+import { jsonView, parseJson } from "/viewer/lib/json-view.js";
+import { markdown } from "/viewer/lib/markdown.js";
+
+export { counts, languageOf };
+
+export function markdownHtml(text, options) {
+  return html(markdown(text, options));
+}
+
+/** Is it shown as markdown or as it was written, and is all of it there? */
+export function outcome(text) {
+  const shown = markdown(text);
+  const plain = shown.querySelector("pre.plain");
+  const isAll = shown.childNodes.length === 1 && shown.textContent === text;
+  if (plain) return isAll ? "plain" : "plain, but not all of it";
+  return shown.querySelectorAll("*").length <= 2 * (text.length + 1) ? "markdown" : "too many elements";
+}
+
+/** How much longer four times as much takes. Whatever else goes on may disturb it, so it is asked again. */
+export function growth(part, start = "") {
+  const most = mostTimes(part, start);
+  let least = Infinity;
+  for (let round = 0; round < 8 && least > LINEAR; round++) least = Math.min(least, grown(part, start, most));
+  return least > LINEAR ? least : "linear";
+}
+
+const LINEAR = 7; // the square of four would be sixteen
+const SHORT = 40;
+const LONG = 80_000;
+
+/** How often it can be said, before it is too much to be read as markdown. */
+function mostTimes(part, start) {
+  let times = 64;
+  while (part.length * times < LONG && outcome(start + part.repeat(2 * times)) === "markdown") times *= 2;
+  return times;
+}
+
+function grown(part, start, most) {
+  const [once, fourfold] = [most / 4, most].map((times) => {
+    const text = start + part.repeat(times);
+    return Math.min(...Array.from({ length: 3 }, () => spent(text)));
+  });
+  return fourfold < SHORT ? 0 : fourfold / once;
+}
+
+function spent(text) {
+  const start = performance.now();
+  markdown(text);
+  return performance.now() - start;
+}
+
+const ELEMENTS = new Set(
+  ("p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br pre code em strong s a span div table thead tbody tr th " +
+    "td figure figcaption details summary button ins del").split(" "),
+);
+const ATTRIBUTES = new Set("class dir rel target title start tabindex role aria-label open type".split(" "));
+
+const WAYS = {
+  markdown,
+  ansi,
+  unified,
+  json: (text) => jsonView([text, { [text]: text }]),
+  lineDiff: (text) => lineDiff(text, `${text} `, { path: text }),
+  highlight: (text) => highlight(text, "html"),
+};
+
+/** Shows it in the page, and tells which elements and attributes are there that nobody needs. */
+export function strange(way, text) {
+  document.body.replaceChildren(WAYS[way](text));
+  return [...document.body.querySelectorAll("*")].flatMap((element) => [
+    ...(ELEMENTS.has(element.localName) ? [] : [element.localName]),
+    ...[...element.attributes].filter((each) => !isKnown(each)).map(({ name, value }) => `${name}=${value}`),
+  ]);
+}
+
+function isKnown({ name, value }) {
+  if (name === "href") return /^(?:https?|mailto):/.test(value);
+  return ATTRIBUTES.has(name) || /^data-(?:language|old|new)$/.test(name);
+}
+
+export function ansiHtml(text) {
+  return html(ansi(text));
+}
+
+export function ansiText(part, times) {
+  const { textContent } = ansi(part.repeat(times));
+  return [textContent.length, textContent.slice(0, 40)];
+}
+
+export function ansiSpans(text) {
+  const shown = ansi(text);
+  return [shown.querySelectorAll("span").length, shown.textContent.length];
+}
+
+export function highlighted(code, language) {
+  const shown = highlight(code, language);
+  return shown && html(shown);
+}
+
+/** Is it in colours, with all of the code? */
+export function isHighlighted(code, language) {
+  const shown = highlight(code, language);
+  return shown && shown.textContent === code && shown.querySelector("span[class^=hljs-]") !== null;
+}
+
+export function highlightDepth(code, language) {
+  const depth = (node) => 1 + Math.max(0, ...[...node.children].map(depth));
+  return depth(highlight(code, language)) - 1;
+}
+
+export function lineDiffRows(before, after, options) {
+  return rowsOf(lineDiff(before, after, options));
+}
+
+export function hunkRows(hunks, options) {
+  return rowsOf(hunkDiff(hunks, options));
+}
+
+export function unifiedRows(patch, options) {
+  return [...unified(patch, options).querySelectorAll("figure")].flatMap(rowsOf);
+}
+
+/** Opens all gaps; in the end every line of both texts is there, in order. */
+export function wholeDiff(before, after) {
+  const figure = lineDiff(before, after);
+  for (let gap; (gap = figure.querySelector(".diff-gap")); ) gap.click();
+  const rows = (...kinds) => [...figure.querySelectorAll(kinds.map((kind) => `.diff-${kind}`).join())];
+  const side = (...kinds) => rows(...kinds).map((each) => text(each)).join("\n");
+  return [side("kept", "removed") === before, side("kept", "added") === after];
+}
+
+export function randomDiffs(seed) {
+  const next = random(seed);
+  const words = () => Array.from({ length: next(12) }, () => "ab ,(x"[next(6)]).join("");
+  const line = (some) => (next(2) ? some[next(some.length)] : words());
+  const lines = (some) => Array.from({ length: next(60) }, () => line(some));
+  const some = Array.from({ length: 12 }, words);
+  const [before, after] = [lines(some), lines(some)].map((each) => [...each, "end"].join("\n"));
+  const found = counts(before, after);
+  const difference = found.added - found.removed === after.split("\n").length - before.split("\n").length;
+  return [...wholeDiff(before, after), difference];
+}
+
+function random(seed) {
+  let state = seed + 1;
+  return (below) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % below;
+  };
+}
+
+/** Numbers, sign and text of each row; what is marked stands in braces, and a hyphen for the minus sign. */
+function rowsOf(figure) {
+  const path = figure.querySelector(".diff-path")?.textContent;
+  const head = path === undefined ? [] : [`${path}: ${figure.querySelector(".diff-counts").textContent}`];
+  const rows = [...head, ...[...figure.querySelector(".diff-lines").children].map(row)];
+  return rows.map((each) => each.replaceAll("−", "-"));
+}
+
+function row(element) {
+  if (element.matches(".diff-gap, .diff-note")) return `(${element.textContent})`;
+  const sign = element.querySelector(".diff-sign");
+  const numbers = [element.dataset.old, element.dataset.new].filter(Boolean).join("/");
+  const kind = { "diff-kept": " ", "diff-removed": "−", "diff-added": "+" }[element.className];
+  return `${numbers}${sign ? sign.textContent : kind}${text(element, "{", "}")}`;
+}
+
+function text(element, open = "", close = "") {
+  return [...element.childNodes]
+    .filter((node) => node.className !== "diff-sign")
+    .map((node) => (node.nodeType === Node.TEXT_NODE ? node.data : `${open}${node.textContent}${close}`))
+    .join("");
+}
+
+export function jsonHtml(source) {
+  return html(jsonView(parseJson(source)));
+}
+
+export function jsonAgain(source) {
+  return JSON.stringify(parseJson(source));
+}
+
+export function jsonKinds(source) {
+  const value = parseJson(source);
+  return [value.constructor.name, String(value), value > 9, Number(value)];
+}
+
+/** With all levels open. */
+export async function jsonText(source) {
+  const view = jsonView(JSON.parse(source));
+  document.body.replaceChildren(view);
+  for (let closed; (closed = view.querySelectorAll("details:not([open])")).length; ) {
+    closed.forEach((details) => (details.open = true));
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  }
+  return view.innerText;
+}
+
+export function jsonElements(source) {
+  return jsonView(JSON.parse(source)).querySelectorAll("*").length;
+}
+
+export function show(source) {
+  document.body.replaceChildren(jsonView(JSON.parse(source)));
+}
+
+export function html(node) {
+  const box = document.createElement("div");
+  box.append(node);
+  return box.innerHTML;
+}
