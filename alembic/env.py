@@ -6,7 +6,7 @@ import psycopg
 from alembic import context
 from sqlalchemy import Connection, NullPool, create_engine, text
 
-from ash_server.db.engine import libpq_url
+from ash_server.db.connection import libpq_url
 from ash_server.db.tables import metadata
 
 # Any number that nobody else locks: one process migrates, the others wait and find the work done.

@@ -9,37 +9,37 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.plugins.pydantic import PydanticPlugin
 
-from ash_server.api.addresses import check_address
-from ash_server.api.admission import admission
-from ash_server.api.documents import DocumentController
+from ash_server.api.docs import DocumentController
 from ash_server.api.drift import DriftController
+from ash_server.api.event_stream import Frame, Refusals, StreamController
 from ash_server.api.events import Ended, EventController, EventPage, NewEvent, PostedEvents
 from ash_server.api.export import ExportController
-from ash_server.api.headers import add_headers
 from ash_server.api.health import Health, HealthController
+from ash_server.api.http.connections import provide_pool
+from ash_server.api.http.headers import add_headers
+from ash_server.api.http.openapi import DocumentConfig, ModelNames
+from ash_server.api.http.origin_guard import admission
+from ash_server.api.http.problems import HANDLERS, Problem
+from ash_server.api.http.query_guard import check_address
+from ash_server.api.http.write_connections import SessionWriters, provide_writers
 from ash_server.api.messages import AppendedMessages, MessageController, MessagePage, NewMessage
-from ash_server.api.pages import AssetController, PageController
 from ash_server.api.parse import ParseController, ParseRequest
-from ash_server.api.pool import provide_pool
-from ash_server.api.problems import HANDLERS, Problem
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
-from ash_server.api.standard import StandardMessageController, StandardMessagePage
-from ash_server.api.stream import Frame, Refusals, StreamController
-from ash_server.api.watching import WatchController
-from ash_server.api.writers import SessionWriters, provide_writers
-from ash_server.board import Board
+from ash_server.api.sessions_stream import WatchController
+from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
+from ash_server.api.viewer_pages import AssetController, PageController
+from ash_server.db.connection import open_pool
 from ash_server.db.drift import DriftReport
-from ash_server.db.engine import open_pool
-from ash_server.db.search import SearchPage, SearchResult
+from ash_server.db.search.query import SearchPage, SearchResult
 from ash_server.db.sessions import Session, SessionPage
-from ash_server.live import Hub
-from ash_server.openapi import DocumentConfig, ModelNames
-from ash_server.searching import Indexer
+from ash_server.live.hub import Hub
+from ash_server.live.search_indexer import Indexer
+from ash_server.live.session_feed import Board
 from ash_server.settings import Settings
-from ash_shared.execution import ExecutionResponse
-from ash_shared.message import Message, Reading
+from ash_shared.conversation.cli_result import ExecutionResponse
+from ash_shared.model.message import Message, Reading
 from ash_shared.projections import SessionSummary
 
 _ROUTES = (

@@ -3,7 +3,10 @@
 Pure functions and values: no input or output, no clock, no ids of its own making, no environment.
 """
 
-from ash_shared.content import (
+from ash_shared.conversation.cli_result import ExecutionResponse, parse_cli_output
+from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.eventlog import NORMALIZER_VERSION, Context, Normalizer
+from ash_shared.model.content import (
     BlockSource,
     FileContent,
     ImageContent,
@@ -15,9 +18,8 @@ from ash_shared.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from ash_shared.events import CHUNKS, EVENT_TYPES, ChatEvent, KnownEvent, OtherEvent, read_event
-from ash_shared.execution import ExecutionResponse, parse_cli_output
-from ash_shared.message import (
+from ash_shared.model.events import CHUNKS, EVENT_TYPES, ChatEvent, KnownEvent, OtherEvent, read_event
+from ash_shared.model.message import (
     Description,
     Drift,
     Facts,
@@ -31,16 +33,6 @@ from ash_shared.message import (
     StandardMessage,
     StandardTokenUsage,
 )
-from ash_shared.normalize import NORMALIZER_VERSION, Context, Normalizer
-from ash_shared.parse import (
-    PARSER_VERSION,
-    describe_message,
-    parse_jsonl,
-    parse_message_content,
-    parse_message_content_json,
-    read_message,
-    split_lines,
-)
 from ash_shared.projections import (
     SessionSummary,
     to_anthropic_messages,
@@ -49,8 +41,16 @@ from ash_shared.projections import (
     to_openai_messages,
     to_session_summary,
 )
-from ash_shared.standard import transform_messages
-from ash_shared.visibility import filter_system_messages, is_system_message, visible_text
+from ash_shared.reading.parse import (
+    PARSER_VERSION,
+    describe_message,
+    parse_jsonl,
+    parse_message_content,
+    parse_message_content_json,
+    read_message,
+    split_lines,
+)
+from ash_shared.reading.system_text import filter_system_messages, is_system_message, visible_text
 
 __all__ = [
     "CHUNKS",

@@ -12,14 +12,14 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.db.derived import NewEvent, columns, derive
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
+from ash_server.db.event_writer import NewEvent, columns, derive
 from ash_server.db.events import append_events
 from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import uuid7
 from ash_server.ingest import new_message
 from ash_shared import PARSER_VERSION
-from ash_shared.normalize import Normalizer
+from ash_shared.eventlog import Normalizer
 from benchmarks.database import new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async
 from benchmarks.peers.stores import Append, Store, installed_stores

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from ash_server.db.embedded import EmbeddedPostgres
-from ash_server.db.engine import upgrade
+from ash_server.db.connection import upgrade
+from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.messages import NewMessage, append
 from ash_server.db.sessions import create_session, uuid7
-from ash_shared.message import Description, Facts
+from ash_shared.model.message import Description, Facts
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from litestar.plugins.pydantic import PydanticPlugin
 
 from ash_server.api.messages import MessagePage
 from ash_server.app import create_app
-from ash_server.db.engine import connect, open_pool
+from ash_server.db.connection import connect, open_pool
 from ash_server.db.messages import StoredMessage, list_messages
 from ash_server.settings import Settings
 from ash_shared import Message, parse_message_content

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
-from ash_server.db.rebuild import rebuild_events
+from ash_server.db.connection import connect
+from ash_server.db.rebuild_events import rebuild_events
 from ash_server.transfer.jsonl import import_file
 from benchmarks.database import settle
 from benchmarks.measure import take_turns_async

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.messages import list_messages, stream_messages
 from benchmarks.database import fill, new_session, settle
 from benchmarks.measure import AsyncRun, Times, take_turns_async

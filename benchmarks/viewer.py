@@ -13,7 +13,7 @@ from uuid import UUID
 from playwright.async_api import Browser, Page, ViewportSize
 
 import ash_server
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.transfer.jsonl import import_file
 from benchmarks.database import settle
 from benchmarks.following import serving

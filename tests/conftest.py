@@ -15,8 +15,8 @@ import pytest
 from docker.errors import DockerException
 from psycopg import AsyncConnection
 
-from ash_server.db.embedded import EmbeddedPostgres
-from ash_server.db.engine import connect, upgrade
+from ash_server.db.connection import connect, upgrade
+from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
 
 

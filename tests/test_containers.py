@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ash_server import cli
+from ash_server.cli import main
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -72,9 +72,9 @@ def test_commands_exist() -> None:
 
     assert command == '["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]'
     assert SERVICES["migrate"]["command"] == ["ash", "db", "upgrade"]
-    assert "upgrade" in cli.db.commands
+    assert "upgrade" in main.db.commands
     assert {"--host", "--port"} <= {
-        name for option in cli.ash.commands["serve"].params for name in option.opts
+        name for option in main.ash.commands["serve"].params for name in option.opts
     }
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 from litestar import Controller, get
 from litestar.params import QueryParameter
 
-from ash_server.api.bodies import JSON
-from ash_server.api.operations import ONE_LINE, json_of, operation
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, refusals
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import READS, refusals
 from ash_server.db.drift import DriftReport, Reason, report_drift
 from ash_server.errors import NulByte
 

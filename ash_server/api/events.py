@@ -14,7 +14,20 @@ from litestar.params import FromPath, QueryParameter
 from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
+from ash_server.api.http.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.offload import read_each
+from ash_server.api.http.operations import (
+    MOST_IN_BATCH,
+    ONE_LINE,
+    WITHOUT_NUL,
+    json_list_of,
+    json_of,
+    operation,
+    text,
+)
+from ash_server.api.http.problems import READS, WRITES, refusals
+from ash_server.api.http.write_connections import Writers
 from ash_server.api.messages import (
     AppendedMessages,
     ExpectedSequence,
@@ -24,21 +37,8 @@ from ash_server.api.messages import (
     report,
     status_of,
 )
-from ash_server.api.operations import (
-    MOST_IN_BATCH,
-    ONE_LINE,
-    WITHOUT_NUL,
-    json_list_of,
-    json_of,
-    operation,
-    text,
-)
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import read_each
-from ash_server.api.writers import Writers
 from ash_server.db import events, messages
-from ash_server.db.pages import may_go_on
+from ash_server.db.pagination import may_go_on
 from ash_server.db.sessions import uuid7
 from ash_server.errors import (
     AshError,
@@ -56,10 +56,10 @@ from ash_server.errors import (
     TooDeep,
 )
 from ash_server.settings import Settings
-from ash_shared.blocks import MAX_DEPTH, nests_deeper
-from ash_shared.events import EVENT_TYPES, EVENTS, ChatEvent, read_event
-from ash_shared.message import LAST_SEQUENCE
-from ash_shared.normalize import Event
+from ash_shared.eventlog import Event
+from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.events import EVENT_TYPES, EVENTS, ChatEvent, read_event
+from ash_shared.model.message import LAST_SEQUENCE
 
 _MOST_DEPTH = MAX_DEPTH + 2
 """A record of any depth that is read lies in the payload of its event."""

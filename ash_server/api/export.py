@@ -12,10 +12,10 @@ from litestar.response import Stream
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from ash_server.api.bodies import NDJSON
-from ash_server.api.operations import operation, text
-from ash_server.api.pieces import begun, in_pieces
-from ash_server.api.problems import READS, refusals
+from ash_server.api.http.bodies import NDJSON
+from ash_server.api.http.operations import operation, text
+from ash_server.api.http.problems import READS, refusals
+from ash_server.api.http.streaming import begun, in_pieces
 from ash_server.errors import SessionNotFound
 from ash_server.transfer.jsonl import FORMS, Export
 

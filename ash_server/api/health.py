@@ -5,9 +5,9 @@ from typing import Literal
 from litestar import Controller, get
 from pydantic import BaseModel
 
-from ash_server.api.pool import Pool
-from ash_server.api.problems import ALWAYS, READS, refusals
-from ash_server.db import engine
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.problems import ALWAYS, READS, refusals
+from ash_server.db import connection
 from ash_server.errors import SchemaMismatch
 
 
@@ -43,7 +43,9 @@ class HealthController(Controller):
     )
     async def ready(self, pool: Pool) -> Health:
         async with pool.connection() as conn:
-            revision = await engine.current_revision(conn)
-        if revision != engine.REVISION:
-            raise SchemaMismatch(f"It has schema {revision}, not {engine.REVISION}: run `ash db upgrade`.")
+            revision = await connection.current_revision(conn)
+        if revision != connection.REVISION:
+            raise SchemaMismatch(
+                f"It has schema {revision}, not {connection.REVISION}: run `ash db upgrade`."
+            )
         return Health(status="ok")

@@ -16,17 +16,17 @@ from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
-from ash_server.api.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.operations import MOST_IN_BATCH, WITHOUT_NUL, json_list_of, json_of, operation, text
+from ash_server.api.http.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.offload import aside, read_each
+from ash_server.api.http.operations import MOST_IN_BATCH, WITHOUT_NUL, json_list_of, json_of, operation, text
+from ash_server.api.http.problems import READS, WRITES, refusals
+from ash_server.api.http.write_connections import Writers
 from ash_server.api.parse import Source
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, WRITES, refusals
-from ash_server.api.turns import aside, read_each
-from ash_server.api.writers import Writers
 from ash_server.db import messages
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
-from ash_server.db.pages import may_go_on
+from ash_server.db.pagination import may_go_on
 from ash_server.errors import (
     BatchTooLarge,
     DuplicateInBatch,
@@ -41,8 +41,8 @@ from ash_server.errors import (
 )
 from ash_server.ingest import new_message
 from ash_server.settings import Settings
-from ash_shared.message import LAST_SEQUENCE, Message, Role
-from ash_shared.parse import parse_message_content_json
+from ash_shared.model.message import LAST_SEQUENCE, Message, Role
+from ash_shared.reading.parse import parse_message_content_json
 
 _BLANKS = " \t\r"
 _LINE_OF_TEXT = re.compile(r"[^\n]+")

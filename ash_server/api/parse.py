@@ -7,13 +7,13 @@ from litestar import Controller, Request, post
 from litestar.datastructures import State
 from msgspec import Meta, Struct
 
-from ash_server.api.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
-from ash_server.api.operations import ONE_LINE, json_of, operation
-from ash_server.api.problems import ALWAYS, refusals
-from ash_server.api.turns import aside
+from ash_server.api.http.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
+from ash_server.api.http.offload import aside
+from ash_server.api.http.operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import ALWAYS, refusals
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
-from ash_shared.message import Reading
-from ash_shared.parse import read_message
+from ash_shared.model.message import Reading
+from ash_shared.reading.parse import read_message
 
 Source = Annotated[
     str,

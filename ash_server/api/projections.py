@@ -10,13 +10,13 @@ from litestar import Controller, Response, get
 from litestar.params import FromPath, PathParameter
 from pydantic import BaseModel, ConfigDict
 
-from ash_server.api.bodies import JSON
-from ash_server.api.operations import json_of_any, operation, text
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, refusals
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.operations import json_of_any, operation, text
+from ash_server.api.http.problems import READS, refusals
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
-from ash_server.projecting import read_conversation, read_summary
-from ash_shared.normalize import Event
+from ash_server.queries.projection_inputs import read_conversation, read_summary
+from ash_shared.eventlog import Event
 from ash_shared.projections import (
     SessionSummary,
     to_anthropic_messages,

@@ -8,13 +8,13 @@ from litestar import Controller, get
 from litestar.datastructures import State
 from litestar.params import QueryParameter
 
-from ash_server.api.bodies import JSON
-from ash_server.api.operations import ONE_LINE, json_of, operation
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, refusals
-from ash_server.db.search import MOST_RESULTS, Place, SearchPage, find
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import READS, refusals
+from ash_server.db.search.query import MOST_RESULTS, Place, SearchPage, find
 from ash_server.errors import NulByte, SessionNotFound
-from ash_shared.message import Role
+from ash_shared.model.message import Role
 
 _EXAMPLE = {
     "results": [

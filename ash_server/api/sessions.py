@@ -11,15 +11,15 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ash_server.api.bodies import BODY_REFUSALS, JSON, decode_body, read_body
-from ash_server.api.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.bodies import BODY_REFUSALS, JSON, decode_body, read_body
+from ash_server.api.http.connections import Pool
+from ash_server.api.http.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.problems import READS, WRITES, refusals
 from ash_server.api.parse import Source
-from ash_server.api.pool import Pool
-from ash_server.api.problems import READS, WRITES, refusals
 from ash_server.db import sessions
 from ash_server.db.sessions import Session, SessionChanges, SessionPage
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
-from ash_shared.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 
 _MAX_BODY_BYTES = 64 * 1024
 

@@ -14,10 +14,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
-from ash_server.db.facts import moment
+from ash_server.db.session_facts import moment
 from ash_server.db.text import check_text, storable
 from ash_server.errors import InvalidParameter
-from ash_shared.message import Description, Drift, Facts
+from ash_shared.model.message import Description, Drift, Facts
 
 Reason = Literal["unknown_type", "malformed"]
 

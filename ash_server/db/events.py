@@ -16,7 +16,8 @@ from psycopg import AsyncConnection
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
-from ash_server.db.derived import (
+from ash_server.db.connection import one_transaction
+from ash_server.db.event_writer import (
     GIVEN,
     LOCK,
     NewEvent,
@@ -29,13 +30,12 @@ from ash_server.db.derived import (
     session_name,
     write_events,
 )
-from ash_server.db.engine import one_transaction
-from ash_server.db.pages import END, MOST_IN_PAGE, bounded, named
+from ash_server.db.pagination import END, MOST_IN_PAGE, bounded, named
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
-from ash_shared.events import CHUNKS, EVENT_TYPES, EVENTS
-from ash_shared.normalize import NOTED, Event, Normalizer, OpenTurn
+from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
+from ash_shared.model.events import CHUNKS, EVENT_TYPES, EVENTS
 
 _FETCHED, _FETCHED_BYTES = 500, 1024 * 1024
 

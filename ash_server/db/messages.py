@@ -17,7 +17,9 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.derived import (
+from ash_server.db.connection import one_transaction
+from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.event_writer import (
     LOCK,
     Counters,
     NewEvent,
@@ -30,23 +32,15 @@ from ash_server.db.derived import (
     with_free_ids,
     write_events,
 )
-from ash_server.db.drift import Placed, insert_drift
-from ash_server.db.engine import one_transaction
 from ash_server.db.events import Appended
-from ash_server.db.facts import MERGE, facts_of
-from ash_server.db.pages import END, MOST_IN_PAGE, bounded, named
+from ash_server.db.pagination import END, MOST_IN_PAGE, bounded, named
+from ash_server.db.session_facts import MERGE, facts_of
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
-from ash_server.errors import (
-    DuplicateInBatch,
-    IdConflict,
-    InvalidId,
-    MessageNotFound,
-    SequenceMismatch,
-)
-from ash_shared.message import Description, Facts, Kind, Message, Role
-from ash_shared.normalize import Line, Normalizer
-from ash_shared.parse import PARSER_VERSION, parse_message_content
+from ash_server.errors import DuplicateInBatch, IdConflict, InvalidId, MessageNotFound, SequenceMismatch
+from ash_shared.eventlog import Line, Normalizer
+from ash_shared.model.message import Description, Facts, Kind, Message, Role
+from ash_shared.reading.parse import PARSER_VERSION, parse_message_content
 
 T = TypeVar("T")
 

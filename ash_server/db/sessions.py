@@ -17,10 +17,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
-from ash_server.db.facts import FROM_PERSON, UNNAMED
+from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.text import check_text
 from ash_server.errors import AshError, InvalidParameter, InvalidUtf8, SessionNotFound
-from ash_shared.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 
 DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
 """The namespace of the ids of sessions that come from elsewhere; never to be changed."""

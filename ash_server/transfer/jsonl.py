@@ -19,6 +19,7 @@ from psycopg import AsyncConnection
 
 from ash_server.db.events import stream_events
 from ash_server.db.messages import NewMessage, append, get_contents, stream_messages
+from ash_server.db.notify import notify
 from ash_server.db.sessions import (
     Session,
     SessionFields,
@@ -30,15 +31,14 @@ from ash_server.db.sessions import (
     session_id_for,
     set_unterminated,
 )
-from ash_server.db.wake import notify
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer.compressed import text_size
-from ash_server.transfer.files import uncompressed
-from ash_server.transfer.lines import START, Line, Place, batched, may_be_unfinished, read_file
+from ash_server.transfer.importing.compressed import text_size
+from ash_server.transfer.importing.lines import START, Line, Place, batched, may_be_unfinished, read_file
+from ash_server.transfer.importing.parents import Head, read_head
+from ash_server.transfer.importing.report import Problem, Tally, text_of
+from ash_server.transfer.importing.transcript_files import uncompressed
 from ash_server.transfer.load import transcript_at
-from ash_server.transfer.parents import Head, read_head
-from ash_server.transfer.tally import Problem, Tally, text_of
 
 _LOOKED_BEHIND = 200
 

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ash_server.transfer import opencode
-from ash_server.transfer.lines import Line, read_file
-from ash_shared.message import StandardMessage
-from ash_shared.standard import transform_messages
+from ash_server.transfer.importing import opencode
+from ash_server.transfer.importing.lines import Line, read_file
+from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.model.message import StandardMessage
 
 
 class Transcript(NamedTuple):

@@ -4,7 +4,7 @@ Every projection takes events in the order of their log, typed or as plain objec
 accepts), and depends on nothing else. They agree on what the conversation is, which `_conversation` says once.
 """
 
-from ash_shared.projections._log import Events
+from ash_shared.projections._retractions import Events
 from ash_shared.projections.anthropic_messages import to_anthropic_messages
 from ash_shared.projections.claude_prompt import to_claude_prompt
 from ash_shared.projections.codex_prompt import to_codex_prompt

@@ -15,9 +15,9 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any, TypeAlias
 
-from ash_shared.blocks import Block, text_block
-from ash_shared.events import blocks_of
-from ash_shared.projections._log import Event, Events, is_main, standing, wire_events
+from ash_shared.model.blocks import Block, text_block
+from ash_shared.model.events import blocks_of
+from ash_shared.projections._retractions import Event, Events, is_main, standing, wire_events
 
 MOST_CALLS = 128
 """In one answer: OpenAI's limit."""

@@ -12,10 +12,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, text_block
+from ash_shared.model.blocks import Block, text_block
 from ash_shared.projections._conversation import Answer, Call, Said, conversation
-from ash_shared.projections._log import Events
-from ash_shared.projections._pieces import (
+from ash_shared.projections._request_content import (
     address,
     arguments_of,
     as_text,
@@ -24,6 +23,7 @@ from ash_shared.projections._pieces import (
     result_blocks,
     text_of,
 )
+from ash_shared.projections._retractions import Events
 
 AnthropicMessage = dict[str, Any]
 

@@ -6,8 +6,8 @@ from itertools import count
 from typing import NamedTuple
 
 from ash_shared.projections._conversation import Item, Said, conversation
-from ash_shared.projections._log import Events
-from ash_shared.projections._pieces import arguments_of, result_blocks, text_of
+from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
+from ash_shared.projections._retractions import Events
 
 _INTRODUCTION = "This is our conversation so far. Go on from where it ends."
 _OURS = re.compile(r"</?(?:conversation|user|assistant|tool_call|tool_result)(?:-(\d{1,9}))?(?![\w-])")

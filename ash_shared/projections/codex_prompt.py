@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from ash_shared.projections._conversation import Item, Said, conversation
-from ash_shared.projections._log import Events
-from ash_shared.projections._pieces import arguments_of, result_blocks, text_of
+from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
+from ash_shared.projections._retractions import Events
 
 _INTRODUCTION = "This is our conversation so far, each message in a code fence. Go on from where it ends."
 

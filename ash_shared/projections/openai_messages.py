@@ -7,10 +7,9 @@ arguments as the text of a JSON object; and no empty assistant message.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block
+from ash_shared.model.blocks import Block
 from ash_shared.projections._conversation import Answer, Call, Said, conversation
-from ash_shared.projections._log import Events
-from ash_shared.projections._pieces import (
+from ash_shared.projections._request_content import (
     address,
     arguments_of,
     as_text,
@@ -19,6 +18,7 @@ from ash_shared.projections._pieces import (
     result_blocks,
     text_of,
 )
+from ash_shared.projections._retractions import Events
 
 OpenAiMessage = dict[str, Any]
 

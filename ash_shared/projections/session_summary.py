@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import MISSING, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from ash_shared.message import StandardMessage, StandardTokenUsage
-from ash_shared.normalize import OpenTurn
-from ash_shared.projections._log import Event, Events, count_turns, is_main, standing, wire_events
-from ash_shared.wire import TOKEN_COUNTS
+from ash_shared.eventlog import OpenTurn
+from ash_shared.model.message import StandardMessage, StandardTokenUsage
+from ash_shared.projections._retractions import Event, Events, count_turns, is_main, standing, wire_events
+from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
 _LONGEST = 200
 

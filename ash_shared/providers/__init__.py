@@ -1,97 +1,13 @@
-"""Every wire format Ash reads, one module each.
+"""The wire formats that Ash reads: one module or package per provider.
 
-A module in this package that defines `PROVIDER` is a provider: nothing else has to be edited. Providers never
-import each other.
+Every module here that defines `PROVIDER` is a provider; no other file lists it. Providers never import each other.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable
 
-from ash_shared.blocks import Block, raw_block, wire_name
-from ash_shared.content import RawReason
-from ash_shared.message import Facts, Kind, Role
-from ash_shared.steps import Part as Part
-from ash_shared.steps import Speaker as Speaker
-from ash_shared.steps import Step
-
-Record = dict[str, Any]
-"""The decoded JSON object of one stored text."""
-
-
-class RecordReading(NamedTuple):
-    """What a provider reads in one record."""
-
-    kind: Kind
-    role: Role
-    blocks: list[Block]
-
-
-def control(record: Any, name: str | None = "") -> RecordReading:
-    """A record that is known, and is no part of the conversation; `name` where it is not called by its `wire_name`."""
-    return _whole("control", record, name)
-
-
-def unknown(record: Any, name: str | None = "") -> RecordReading:
-    """A record of a type that no table has."""
-    return _whole("unknown_type", record, name)
-
-
-def _whole(reason: RawReason, record: Any, name: str | None) -> RecordReading:
-    return RecordReading("record", "system", [raw_block(reason, record, _name(record, name))])
-
-
-def fragment(record: Any, name: str | None = "") -> RecordReading:
-    """A piece of a stream."""
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _name(record, name))])
-
-
-def _name(record: Any, name: str | None) -> str | None:
-    return wire_name(record) if name == "" else name
-
-
-def speaker(role: Role) -> Speaker:
-    """Whose a message of this role is: results of tools are the user's."""
-    return "user" if role == "tool" else role
-
-
-def message_of(record: Record, reading: RecordReading) -> list[Part]:
-    """A record that is one message, and says nothing more of it."""
-    if reading.kind != "message":
-        return []
-    return [Part(role=speaker(reading.role), blocks=reading.blocks)]
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """All that Ash knows of one wire format."""
-
-    source: str
-    """The name that sessions and messages carry as their `source`."""
-    recognizes: Callable[[Record], bool]
-    """Whether a record is of this format, judged by the record alone."""
-    read: Callable[[Record], RecordReading]
-    """Reads a record, recognised or declared to be of this format. Raises AttributeError, KeyError or TypeError where
-    the record is not what its type promises, and the whole record becomes one `raw` block; LimitExceeded where it is
-    too large."""
-    read_block: Callable[[Any], Block]
-    """Reads one bare content block. Raises LimitExceeded alone, for a list inside it that is too long."""
-    marks: Collection[str] | None = None
-    """Names of which every record that it recognises has one, as a key or as its `type`, where only what stands before
-    the first dot counts. It is not asked about other records; one that names none is asked about all."""
-    recognizes_list: Callable[[list[Any]], bool] = lambda values: False
-    """Whether a top-level list is, as a whole, one record of this format: it is then read as `{"list": [...]}`. Of any
-    other list, each element is a record of its own."""
-    facts: Callable[[Record], Facts] = lambda record: Facts()
-    """What the record says beside its content. Never raises."""
-    parts: Callable[[Record, RecordReading], list[Part]] = message_of
-    """What the record, read so, adds to the standard messages of its session. Raises AttributeError, KeyError or
-    TypeError where the record is not what its type promises, and then counts as what was read alone."""
-    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
-    """What the record, read so, adds to the log of events: for fragments of streams, and for what begins and ends a
-    turn. None, or one of the same exceptions, where its parts say it all."""
+from ash_shared.providers._kit.contract import Provider, Record
 
 
 class Providers(dict[str, Provider]):

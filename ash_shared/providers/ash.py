@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     CLASSES,
     Block,
     is_native,
@@ -29,9 +29,9 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.events import read_event
-from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import (
+from ash_shared.model.events import read_event
+from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.providers._kit.contract import (
     Part,
     Provider,
     Record,
@@ -42,9 +42,8 @@ from ash_shared.providers import (
     message_of,
     unknown,
 )
-from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.steps import Passes, Says, Step
-from ash_shared.wire import (
+from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
     error,
@@ -55,6 +54,7 @@ from ash_shared.wire import (
     token_usage,
     value_at,
 )
+from ash_shared.providers._kit.steps import Passes, Says, Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     is_native,
@@ -22,10 +22,27 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment, message_of
-from ash_shared.providers._marks import REQUESTS, bodies_of
-from ash_shared.steps import (
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    Speaker,
+    fragment,
+    message_of,
+)
+from ash_shared.providers._kit.fingerprints import REQUESTS, bodies_of
+from ash_shared.providers._kit.json_fields import (
+    count_at,
+    error,
+    first_text,
+    media_class,
+    text_at,
+    token_usage,
+    value_at,
+)
+from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
     Fragment,
@@ -36,7 +53,6 @@ from ash_shared.steps import (
     Step,
     Whole,
 )
-from ash_shared.wire import count_at, error, first_text, media_class, text_at, token_usage, value_at
 
 _Said = tuple[Speaker, list[Block]]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     Translation,
     is_native,
@@ -30,11 +30,19 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
-from ash_shared.providers._marks import CLAUDES, OWNERS, bodies_of, is_cursor_line
-from ash_shared.steps import Fragment, Interrupts, Settled, Step, TurnEnds, TurnStarts, Whole
-from ash_shared.wire import (
+from ash_shared.model.message import Facts, Role
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    control,
+    fragment,
+    speaker,
+    unknown,
+)
+from ash_shared.providers._kit.fingerprints import CLAUDES, OWNERS, bodies_of, is_cursor_line
+from ash_shared.providers._kit.json_fields import (
     count_at,
     error,
     first_text,
@@ -44,6 +52,7 @@ from ash_shared.wire import (
     token_usage,
     value_at,
 )
+from ash_shared.providers._kit.steps import Fragment, Interrupts, Settled, Step, TurnEnds, TurnStarts, Whole
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     Translation,
     bounded,
@@ -24,9 +24,19 @@ from ash_shared.blocks import (
     wire_name,
     with_extra,
 )
-from ash_shared.message import Facts, Kind, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, speaker, unknown
-from ash_shared.providers._gemini_parts import (
+from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    Speaker,
+    control,
+    speaker,
+    unknown,
+)
+from ash_shared.providers._kit.fingerprints import HEADS, OWNERS, bodies_of
+from ash_shared.providers._kit.gemini_parts import (
     Counts,
     is_client_result,
     is_part,
@@ -35,18 +45,7 @@ from ash_shared.providers._gemini_parts import (
     read_parts,
     usage_of,
 )
-from ash_shared.providers._marks import HEADS, OWNERS, bodies_of
-from ash_shared.steps import (
-    Fragment,
-    Interrupts,
-    Says,
-    Settled,
-    Step,
-    TurnEnds,
-    TurnStarts,
-    Whole,
-)
-from ash_shared.wire import (
+from ash_shared.providers._kit.json_fields import (
     count_at,
     error,
     first_text,
@@ -57,6 +56,16 @@ from ash_shared.wire import (
     text_at,
     token_usage,
     value_at,
+)
+from ash_shared.providers._kit.steps import (
+    Fragment,
+    Interrupts,
+    Says,
+    Settled,
+    Step,
+    TurnEnds,
+    TurnStarts,
+    Whole,
 )
 
 _ROLES: Mapping[Any, Role] = {

@@ -10,7 +10,7 @@ a message of class `...Chunk` that is streamed alone is a fragment.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     is_native,
@@ -25,11 +25,19 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, speaker, unknown
-from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.steps import Counted, Fragment, ResponseEnds, ResponseStarts, Settled, Step, Whole
-from ash_shared.wire import (
+from ash_shared.model.message import Facts, Role
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    control,
+    fragment,
+    speaker,
+    unknown,
+)
+from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.json_fields import (
     count_at,
     error,
     first_text,
@@ -43,6 +51,15 @@ from ash_shared.wire import (
     text_at,
     token_usage,
     value_at,
+)
+from ash_shared.providers._kit.steps import (
+    Counted,
+    Fragment,
+    ResponseEnds,
+    ResponseStarts,
+    Settled,
+    Step,
+    Whole,
 )
 
 _ROLES: Mapping[str, Role] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     Translation,
     bounded,
@@ -27,11 +27,18 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, control, unknown
-from ash_shared.providers._marks import bodies_of
-from ash_shared.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
-from ash_shared.wire import (
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    Speaker,
+    control,
+    unknown,
+)
+from ash_shared.providers._kit.fingerprints import bodies_of
+from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
     error,
@@ -43,6 +50,7 @@ from ash_shared.wire import (
     token_usage,
     value_at,
 )
+from ash_shared.providers._kit.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
 
 _WRAPPED = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     Translation,
     is_native,
@@ -28,21 +28,18 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, control, fragment, unknown
-from ash_shared.providers._marks import OWNERS, PI_MESSAGES, bodies_of
-from ash_shared.steps import (
-    Closed,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Step,
-    TurnEnds,
-    TurnStarts,
-    Whole,
+from ash_shared.model.message import Facts, Role
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    control,
+    fragment,
+    unknown,
 )
-from ash_shared.wire import (
+from ash_shared.providers._kit.fingerprints import OWNERS, PI_MESSAGES, bodies_of
+from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
     error,
@@ -52,6 +49,17 @@ from ash_shared.wire import (
     text_at,
     token_usage,
     value_at,
+)
+from ash_shared.providers._kit.steps import (
+    Closed,
+    Fragment,
+    Interrupts,
+    ResponseEnds,
+    ResponseStarts,
+    Step,
+    TurnEnds,
+    TurnStarts,
+    Whole,
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     is_native,
@@ -25,22 +25,10 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts
-from ash_shared.providers import Part, Provider, Record, RecordReading, Speaker, fragment
-from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
-    Settled,
-    Step,
-    Whole,
-)
-from ash_shared.wire import (
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import Part, Provider, Record, RecordReading, Speaker, fragment
+from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.json_fields import (
     count_at,
     error,
     first_text,
@@ -52,6 +40,18 @@ from ash_shared.wire import (
     source_of,
     text_at,
     token_usage,
+)
+from ash_shared.providers._kit.steps import (
+    Closed,
+    Counted,
+    Fragment,
+    Interrupts,
+    ResponseEnds,
+    ResponseStarts,
+    Says,
+    Settled,
+    Step,
+    Whole,
 )
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}

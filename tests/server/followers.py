@@ -11,7 +11,7 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from ash_server.db.engine import connect as connect_to_database
+from ash_server.db.connection import connect as connect_to_database
 from ash_server.db.events import get_events_since
 
 Told = list[tuple[int, str]]

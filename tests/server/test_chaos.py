@@ -16,12 +16,12 @@ from uuid import UUID
 import httpx
 import pytest
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.events import append_events
+from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session
-from ash_server.db.wake import notify
+from tests.server.cli.test_cli_serve import Running, running
 from tests.server.followers import Browser, Follower, Socket, following, stored
-from tests.server.test_cli_serve import Running, running
 
 EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
 SEED = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))

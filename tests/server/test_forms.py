@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
-from ash_server import conversation, projecting
-from ash_server.conversation import get_pages
 from ash_server.db.events import append_events, get_events_since
 from ash_server.db.sessions import Session, create_session, get_session, update_session
-from ash_server.projecting import read_summary
-from ash_server.transfer import html
-from ash_server.transfer.html import ENTRY, frame, in_script, write_page
+from ash_server.queries import projection_inputs, standard_pages
+from ash_server.queries.projection_inputs import read_summary
+from ash_server.queries.standard_pages import get_pages
+from ash_server.transfer.exporting import html
+from ash_server.transfer.exporting.html import ENTRY, frame, in_script, write_page
+from ash_server.transfer.exporting.markdown import MarkdownWriter, write_markdown
+from ash_server.transfer.exporting.prose import contained
+from ash_server.transfer.exporting.unstored import read_unstored
 from ash_server.transfer.jsonl import import_file
-from ash_server.transfer.markdown import MarkdownWriter, write_markdown
-from ash_server.transfer.prose import contained
-from ash_server.transfer.unstored import read_unstored
 from ash_server.viewer import FOLDER, viewer
 from ash_server.viewer.bundle import NotBundled, bundle
 from ash_shared import transform_messages
-from ash_shared.events import CHUNKS
-from ash_shared.message import StandardMessage
+from ash_shared.model.events import CHUNKS
+from ash_shared.model.message import StandardMessage
 
 SERVER = Path(str(files("ash_server")))
 TRANSCRIPTS = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
@@ -286,7 +286,7 @@ async def test_the_markdown_of_a_session(connection: AsyncConnection, stored: Se
 async def test_of_posted_events_it_is_what_they_say(
     connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr(conversation, "_PAGE", page)
+    monkeypatch.setattr(standard_pages, "_PAGE", page)
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
     posted = (await create_session(connection, source="test")).session
     await append_events(connection, posted.id, [json.loads(event.content) for event in events])
@@ -410,7 +410,7 @@ async def test_nothing_that_was_said_leaves_its_place(connection: AsyncConnectio
 async def test_what_is_too_large_to_be_summed_up_goes_out(
     connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projecting, "MOST_BYTES", 10)
+    monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10)
 
     page = Parsed("".join(await page_of(connection, stored)))
 

@@ -9,9 +9,9 @@ from psycopg import AsyncConnection
 from ash_server.db.messages import NewMessage, append
 from ash_server.errors import InvalidUtf8, NulByte
 from ash_server.ingest import line_id, new_message
-from ash_shared.message import Description, Drift, Facts
-from ash_shared.normalize import read_line
-from ash_shared.parse import describe_message
+from ash_shared.eventlog import read_line
+from ash_shared.model.message import Description, Drift, Facts
+from ash_shared.reading.parse import describe_message
 
 SESSION = UUID("00000000-0000-4000-8000-000000000001")
 OTHER = UUID("00000000-0000-4000-8000-000000000002")

@@ -5,9 +5,9 @@ from importlib.resources import files
 
 import pytest
 
-from ash_server.commands.demo import TOUR
+from ash_server.cli.demo import TOUR
 from ash_shared import parse_jsonl, transform_messages
-from ash_shared.blocks import CLASSES
+from ash_shared.model.blocks import CLASSES
 from ash_shared.providers import discover
 
 SAMPLES = {path.name: path.read_text() for path in (files("ash_server") / "samples").iterdir()}

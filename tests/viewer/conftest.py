@@ -13,8 +13,8 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
 import ash_server
-from ash_server.api.pages import PAGE_POLICY
-from tests.server.test_cli_serve import serving
+from ash_server.api.viewer_pages import PAGE_POLICY
+from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"

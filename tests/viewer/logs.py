@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import ash_server
-from ash_shared.events import CHUNKS
-from ash_shared.normalize import Event, Normalizer, read_line
-from ash_shared.standard import texts_of
+from ash_shared.conversation.standard_messages import texts_of
+from ash_shared.eventlog import Event, Normalizer, read_line
+from ash_shared.model.events import CHUNKS
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
 

@@ -12,7 +12,7 @@ from typing import Any
 from playwright.async_api import Browser, Page
 
 from ash_server.db.sessions import session_id_for
-from tests.server.test_cli_serve import running, stopped
+from tests.server.cli.test_cli_serve import running, stopped
 from tests.viewer.browser import ABSENT, browsing, chromium
 
 PICTURES = Path(__file__).parents[2] / "docs" / "screenshots"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from ash_shared.projections._log import standing
+from ash_shared.projections._retractions import standing
 from tests.viewer.logs import Log, at_random
 
 TOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).told)"

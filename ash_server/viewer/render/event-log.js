@@ -299,7 +299,7 @@ const SAID = new Set(["agent_callback", "assistant_done", "thinking_done", "tool
 
 const PROMPTS = new Set(["user_audio", "user_message"]);
 
-/** As the projections decide it (ash_shared/projections/_log.py): names, a record and all behind it, or last turns. */
+/** As the projections decide it (ash_shared/projections/_retractions.py): names, a record and all behind it, or last turns. */
 function standing(events) {
   const revoked = new Set();
   const known = new Set();

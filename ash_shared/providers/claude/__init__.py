@@ -5,7 +5,7 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
-from ash_shared.providers import Provider
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import facts, parts
 from ash_shared.providers.claude.recognition import MARKS, recognizes

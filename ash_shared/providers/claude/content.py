@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     CLASSES,
     Block,
     is_native,
@@ -16,8 +16,8 @@ from ash_shared.blocks import (
     translate,
     translated,
 )
-from ash_shared.message import Role
-from ash_shared.providers import Record
+from ash_shared.model.message import Role
+from ash_shared.providers._kit.contract import Record
 
 ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 

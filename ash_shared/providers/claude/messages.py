@@ -3,12 +3,21 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, pick, read_content, wire_name
-from ash_shared.message import Facts
-from ash_shared.providers import Part, Record, RecordReading, message_of, speaker
+from ash_shared.model.blocks import Block, pick, read_content, wire_name
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, message_of, speaker
+from ash_shared.providers._kit.json_fields import (
+    cost_at,
+    count_at,
+    error,
+    first_text,
+    milliseconds,
+    text_at,
+    token_usage,
+    value_at,
+)
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
-from ash_shared.wire import cost_at, count_at, error, first_text, milliseconds, text_at, token_usage, value_at
 
 
 def facts(record: Record) -> Facts:

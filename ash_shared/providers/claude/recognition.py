@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block
-from ash_shared.providers import Record
-from ash_shared.providers._marks import CLAUDES, OWNERS, PI_MESSAGES, bodies_of, is_cursor_line
+from ash_shared.model.blocks import Block
+from ash_shared.providers._kit.contract import Record
+from ash_shared.providers._kit.fingerprints import CLAUDES, OWNERS, PI_MESSAGES, bodies_of, is_cursor_line
+from ash_shared.providers._kit.json_fields import one_of, value_at
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
-from ash_shared.wire import one_of, value_at
 
 _ANSWER_KEYS = frozenset({"model", "stop_reason", "usage"})
 _REQUEST_KEYS = frozenset(

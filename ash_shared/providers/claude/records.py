@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     pick,
@@ -15,10 +15,10 @@ from ash_shared.blocks import (
     translated,
     wire_name,
 )
-from ash_shared.message import Role
-from ash_shared.providers import Record, RecordReading, control, fragment, unknown
+from ash_shared.model.message import Role
+from ash_shared.providers._kit.contract import Record, RecordReading, control, fragment, unknown
+from ash_shared.providers._kit.json_fields import one_of
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
-from ash_shared.wire import one_of
 
 
 def _read_line(record: Record) -> RecordReading:

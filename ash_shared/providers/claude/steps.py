@@ -12,12 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block, pick, raw_block, read_content
-from ash_shared.providers import Part, Record, RecordReading
-from ash_shared.providers.claude.content import read_block
-from ash_shared.providers.claude.messages import line_error, parts, usage_of
-from ash_shared.providers.claude.records import read
-from ash_shared.steps import (
+from ash_shared.model.blocks import Block, pick, raw_block, read_content
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import count_at, one_of, text_at, value_at
+from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
     Fragment,
@@ -31,7 +29,9 @@ from ash_shared.steps import (
     TurnStarts,
     Whole,
 )
-from ash_shared.wire import count_at, one_of, text_at, value_at
+from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.messages import line_error, parts, usage_of
+from ash_shared.providers.claude.records import read
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:

@@ -6,7 +6,7 @@ holds most texts twice: as the item that the model saw or made, which counts, an
 one (an aborted turn, a file without items). `codex exec --json` prints items of a turn, of old `{id, msg}` events.
 """
 
-from ash_shared.providers import Provider
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.codex.content import read_block
 from ash_shared.providers.codex.lines import MARKS, facts, read, recognizes
 from ash_shared.providers.codex.messages import parts

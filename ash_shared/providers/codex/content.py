@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ash_shared import blocks
-from ash_shared.blocks import Block, Translation, raw_block, translated
-from ash_shared.providers._responses_items import CONTENT, Places, content_reader, media, read_text, uploaded
-from ash_shared.wire import mime_of, source_of
+from ash_shared.model import blocks
+from ash_shared.model.blocks import Block, Translation, raw_block, translated
+from ash_shared.providers._kit.json_fields import mime_of, source_of
+from ash_shared.providers._kit.responses_items import (
+    CONTENT,
+    Places,
+    content_reader,
+    media,
+    read_text,
+    uploaded,
+)
 
 
 def _thought(part: Block) -> Block:

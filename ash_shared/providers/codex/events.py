@@ -6,13 +6,13 @@ Source: `EventMsg` of Codex's protocol. In a rollout file most of them repeat wh
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.blocks import Block, Translation, raw_block, renamed, text_block, translate, translated
-from ash_shared.message import Kind, Role
-from ash_shared.providers import Record, RecordReading
+from ash_shared.model.blocks import Block, Translation, raw_block, renamed, text_block, translate, translated
+from ash_shared.model.message import Kind, Role
+from ash_shared.providers._kit.contract import Record, RecordReading
+from ash_shared.providers._kit.json_fields import items_of
 from ash_shared.providers.codex.content import read_block
 from ash_shared.providers.codex.response_items import generated, read_item, within
 from ash_shared.providers.codex.turn_items import dynamic_answer, mcp_answer, read_turn_item
-from ash_shared.wire import items_of
 
 
 class _Reads(NamedTuple):

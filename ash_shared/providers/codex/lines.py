@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block, raw_block, text_block, translate, translated, wire_name
-from ash_shared.message import Facts
-from ash_shared.providers import Record, RecordReading
-from ash_shared.providers._marks import OWNERS, bodies_of
+from ash_shared.model.blocks import Block, raw_block, text_block, translate, translated, wire_name
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import Record, RecordReading
+from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.json_fields import first_text, milliseconds, one_of, text_at, value_at
 from ash_shared.providers.codex.events import read_event
 from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
 from ash_shared.providers.codex.turn_items import read_turn_item
-from ash_shared.wire import first_text, milliseconds, one_of, text_at, value_at
 
 
 def _control(record: Record) -> RecordReading:

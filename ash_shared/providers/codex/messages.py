@@ -6,12 +6,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block, pick
-from ash_shared.providers import Part, Record, RecordReading, Speaker, speaker
-from ash_shared.providers._responses_items import ITEMS, item_part, speaker_of
+from ash_shared.model.blocks import Block, pick
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, speaker
+from ash_shared.providers._kit.json_fields import (
+    count_at,
+    error,
+    less,
+    one_of,
+    text_at,
+    token_usage,
+    value_at,
+)
+from ash_shared.providers._kit.responses_items import ITEMS, item_part, speaker_of
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, WITH_TEXT, item_type
-from ash_shared.visibility import begins_injected
-from ash_shared.wire import count_at, error, less, one_of, text_at, token_usage, value_at
+from ash_shared.reading.system_text import begins_injected
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.blocks import Block, Translation, pick, raw_block, renamed, translate, translated
-from ash_shared.message import Kind, Role
-from ash_shared.providers import Record, RecordReading, control, unknown
-from ash_shared.providers._responses_items import (
+from ash_shared.model.blocks import Block, Translation, pick, raw_block, renamed, translate, translated
+from ash_shared.model.message import Kind, Role
+from ash_shared.providers._kit.contract import Record, RecordReading, control, unknown
+from ash_shared.providers._kit.json_fields import input_at, input_of, value_at
+from ash_shared.providers._kit.responses_items import (
     ITEMS,
     UNTYPED,
     beside,
@@ -21,7 +22,6 @@ from ash_shared.providers._responses_items import (
     role_of,
 )
 from ash_shared.providers.codex.content import read_list
-from ash_shared.wire import input_at, input_of, value_at
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
 """Beside the item in lines that have no payload."""

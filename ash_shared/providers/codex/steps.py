@@ -15,13 +15,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block, pick, text_block
-from ash_shared.providers import Part, Record, RecordReading
+from ash_shared.model.blocks import Block, pick, text_block
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import count_at, first_text, items_of, text_at
+from ash_shared.providers._kit.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import failure, parts, used
 from ash_shared.providers.codex.turn_items import RUNNING, SERVER_TOOLS, WITH_TEXT, item_type, spelt
-from ash_shared.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
-from ash_shared.wire import count_at, first_text, items_of, text_at
 
 Steps = list[Step] | None
 """None where the parts say it all."""

@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.blocks import Block, Translation, pick, raw_block, text_block, translate, translated
-from ash_shared.message import Kind, Role
-from ash_shared.providers import Record, RecordReading
+from ash_shared.model.blocks import Block, Translation, pick, raw_block, text_block, translate, translated
+from ash_shared.model.message import Kind, Role
+from ash_shared.providers._kit.contract import Record, RecordReading
+from ash_shared.providers._kit.json_fields import items_of
 from ash_shared.providers.codex.content import read_list
 from ash_shared.providers.codex.response_items import generated, within
-from ash_shared.wire import items_of
 
 RUNNING = frozenset({"in_progress", "inProgress"})
 _FAILED = frozenset({"declined", "failed"})

@@ -7,7 +7,7 @@ answer itself, and is read as one. Keys are in camel case over HTTP and in snake
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     is_native,
@@ -18,10 +18,20 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Provider, Record, RecordReading, message_of, speaker, unknown
-from ash_shared.providers._gemini_parts import Counts, either, is_part, read_part, read_parts, usage_of
-from ash_shared.providers._marks import bodies_of
+from ash_shared.model.message import Facts, Role
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    message_of,
+    speaker,
+    unknown,
+)
+from ash_shared.providers._kit.fingerprints import bodies_of
+from ash_shared.providers._kit.gemini_parts import Counts, either, is_part, read_part, read_parts, usage_of
+from ash_shared.providers._kit.json_fields import error, first_text, milliseconds, one_of, text_at, value_at
+from ash_shared.providers._kit.steps import Settled, Step, Whole
 from ash_shared.providers.gemini.interaction_steps import interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -35,8 +45,6 @@ from ash_shared.providers.gemini.interactions import (
     request_parts,
 )
 from ash_shared.providers.gemini.steps import answer_steps
-from ash_shared.steps import Settled, Step, Whole
-from ash_shared.wire import error, first_text, milliseconds, one_of, text_at, value_at
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

@@ -9,19 +9,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from ash_shared.blocks import Block, pick
-from ash_shared.providers import Part, Record, RecordReading
-from ash_shared.providers.gemini.interactions import (
-    asked_of,
-    error_of,
-    is_event,
-    is_interaction,
-    read_step,
-    side_of,
-    steps_of,
-    usage_of_interaction,
-)
-from ash_shared.steps import (
+from ash_shared.model.blocks import Block, pick
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import error, items_of, text_at, value_at
+from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
     Fragment,
@@ -32,7 +23,16 @@ from ash_shared.steps import (
     Step,
     Whole,
 )
-from ash_shared.wire import error, items_of, text_at, value_at
+from ash_shared.providers.gemini.interactions import (
+    asked_of,
+    error_of,
+    is_event,
+    is_interaction,
+    read_step,
+    side_of,
+    steps_of,
+    usage_of_interaction,
+)
 
 _Reader = Callable[[Record], list[Step]]
 _Pieces = Callable[[Record, str], list[Step]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     bounded,
     is_native,
@@ -19,10 +19,18 @@ from ash_shared.blocks import (
     translate,
     translated,
 )
-from ash_shared.message import Role
-from ash_shared.providers import Part, Record, RecordReading, Speaker, fragment
-from ash_shared.providers._gemini_parts import Counts, either, listed, media_block, usage_of
-from ash_shared.wire import error, input_of, items_of, media_class, one_of, text_at, value_at
+from ash_shared.model.message import Role
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, fragment
+from ash_shared.providers._kit.gemini_parts import Counts, either, listed, media_block, usage_of
+from ash_shared.providers._kit.json_fields import (
+    error,
+    input_of,
+    items_of,
+    media_class,
+    one_of,
+    text_at,
+    value_at,
+)
 
 
 def is_interaction(record: Record) -> bool:

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block, pick, with_extra
-from ash_shared.providers import Part, Record
-from ash_shared.providers._gemini_parts import either
-from ash_shared.steps import (
+from ash_shared.model.blocks import Block, pick, with_extra
+from ash_shared.providers._kit.contract import Part, Record
+from ash_shared.providers._kit.gemini_parts import either
+from ash_shared.providers._kit.json_fields import first_text, items_of
+from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
     Fragment,
@@ -23,7 +24,6 @@ from ash_shared.steps import (
     Step,
     Whole,
 )
-from ash_shared.wire import first_text, items_of
 
 _Kind = Literal["text", "thinking", "input"]
 _KINDS: tuple[_Kind, ...] = ("text", "thinking", "input")

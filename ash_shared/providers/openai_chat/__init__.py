@@ -4,7 +4,7 @@ Sources: the message, part and tool call unions of the `openai` package, and cap
 OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini behind this form.
 """
 
-from ash_shared.providers import Provider
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import facts, parts
 from ash_shared.providers.openai_chat.recognition import PART_TYPES, recognizes

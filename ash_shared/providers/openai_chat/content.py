@@ -8,7 +8,7 @@ its keys were the part's own.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import (
+from ash_shared.model.blocks import (
     Block,
     is_native,
     is_valid,
@@ -22,9 +22,9 @@ from ash_shared.blocks import (
     with_extra,
     without,
 )
-from ash_shared.message import Role
-from ash_shared.providers import Record
-from ash_shared.wire import first_text, input_at, items_of, mime_of, source_of, text_at
+from ash_shared.model.message import Role
+from ash_shared.providers._kit.contract import Record
+from ash_shared.providers._kit.json_fields import first_text, input_at, items_of, mime_of, source_of, text_at
 
 ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",

@@ -4,12 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block
-from ash_shared.message import Facts
-from ash_shared.providers import Part, Record, RecordReading, speaker
-from ash_shared.providers.openai_chat.content import ROLES, message_blocks
-from ash_shared.providers.openai_chat.records import choice_blocks
-from ash_shared.wire import (
+from ash_shared.model.blocks import Block
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker
+from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
     error,
@@ -22,6 +20,8 @@ from ash_shared.wire import (
     token_usage,
     value_at,
 )
+from ash_shared.providers.openai_chat.content import ROLES, message_blocks
+from ash_shared.providers.openai_chat.records import choice_blocks
 
 
 def facts(record: Record) -> Facts:

@@ -7,11 +7,11 @@ or a part that others do not write.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ash_shared.providers import Record
-from ash_shared.providers._marks import bodies_of
+from ash_shared.providers._kit.contract import Record
+from ash_shared.providers._kit.fingerprints import bodies_of
+from ash_shared.providers._kit.json_fields import one_of, value_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES
 from ash_shared.providers.openai_chat.records import is_transcription
-from ash_shared.wire import one_of, value_at
 
 _OWN_ROLES = frozenset({"developer", "function", "tool"})
 _OWN_KEYS = frozenset(

@@ -1,9 +1,9 @@
 """Every record of this form: a message, a request, an answer whole or piece by piece, a recording's transcription."""
 
-from ash_shared.blocks import Block, bounded, text_block, translate, translated, with_extra
-from ash_shared.providers import Record, RecordReading, control, fragment, unknown
+from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
+from ash_shared.providers._kit.contract import Record, RecordReading, control, fragment, unknown
+from ash_shared.providers._kit.json_fields import items_of, one_of, text_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES, message_blocks, read_block, read_message
-from ash_shared.wire import items_of, one_of, text_at
 
 
 def _read_request(record: Record) -> RecordReading:

@@ -8,13 +8,22 @@ is finished. Choices after the first say which they are.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.blocks import Block
-from ash_shared.providers import Part, Record, RecordReading
+from ash_shared.model.blocks import Block
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import error, first_text, items_of, text_at, value_at
+from ash_shared.providers._kit.steps import (
+    Counted,
+    Fragment,
+    ResponseEnds,
+    ResponseStarts,
+    Says,
+    Settled,
+    Step,
+    Whole,
+)
 from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import cost_of, error_of, usage_of
 from ash_shared.providers.openai_chat.records import choice_blocks
-from ash_shared.steps import Counted, Fragment, ResponseEnds, ResponseStarts, Says, Settled, Step, Whole
-from ash_shared.wire import error, first_text, items_of, text_at, value_at
 
 _ASKS = frozenset({"function_call", "tool_calls"})
 """Reasons to stop after which the caller has to answer."""

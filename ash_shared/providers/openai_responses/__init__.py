@@ -4,8 +4,8 @@ Sources: the stream event union of the `openai` package, and captured bodies of 
 Copilot. What an item says is in `_responses_items`.
 """
 
-from ash_shared.providers import Provider
-from ash_shared.providers._responses_items import read_block
+from ash_shared.providers._kit.contract import Provider
+from ash_shared.providers._kit.responses_items import read_block
 from ash_shared.providers.openai_responses.messages import facts, parts
 from ash_shared.providers.openai_responses.recognition import MARKS, recognizes
 from ash_shared.providers.openai_responses.records import read

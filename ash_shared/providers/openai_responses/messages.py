@@ -5,14 +5,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block
-from ash_shared.message import Facts, Role
-from ash_shared.providers import Part, Record, RecordReading
-from ash_shared.providers._responses_items import ITEMS, item_part, item_type, refused, speaker_of
+from ash_shared.model.blocks import Block
+from ash_shared.model.message import Facts, Role
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import (
+    count_at,
+    error,
+    first_text,
+    less,
+    milliseconds,
+    text_at,
+    token_usage,
+)
+from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_type, refused, speaker_of
 from ash_shared.providers.openai_responses.recognition import is_response
 from ash_shared.providers.openai_responses.records import turns_of
-from ash_shared.visibility import is_system_message
-from ash_shared.wire import count_at, error, first_text, less, milliseconds, text_at, token_usage
+from ash_shared.reading.system_text import is_system_message
 
 
 def _envelope(record: Record) -> Record:

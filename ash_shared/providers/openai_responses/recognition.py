@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.providers import Record
-from ash_shared.providers._marks import OWNERS, bodies_of
-from ash_shared.providers._responses_items import FILE_PLACES, ITEMS, PARTS, ROLES, UNTYPED, item_type
-from ash_shared.wire import one_of
+from ash_shared.providers._kit.contract import Record
+from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.json_fields import one_of
+from ash_shared.providers._kit.responses_items import FILE_PLACES, ITEMS, PARTS, ROLES, UNTYPED, item_type
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from ash_shared.blocks import Block, bounded, raw_block, read_content
-from ash_shared.content import RawReason
-from ash_shared.message import Role
-from ash_shared.providers import Record, RecordReading, control
-from ash_shared.providers._responses_items import (
+from ash_shared.model.blocks import Block, bounded, raw_block, read_content
+from ash_shared.model.content import RawReason
+from ash_shared.model.message import Role
+from ash_shared.providers._kit.contract import Record, RecordReading, control
+from ash_shared.providers._kit.json_fields import items_of
+from ash_shared.providers._kit.responses_items import (
     ITEMS,
     PARTS,
     item_type,
@@ -19,7 +20,6 @@ from ash_shared.providers._responses_items import (
     speaker_of,
 )
 from ash_shared.providers.openai_responses.recognition import is_response
-from ash_shared.wire import items_of
 
 
 def _read_bare(item: Record) -> RecordReading:

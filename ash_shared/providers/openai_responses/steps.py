@@ -11,12 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from ash_shared.blocks import Block, pick
-from ash_shared.providers import Part, Record, RecordReading
-from ash_shared.providers._responses_items import item_type, read_item, role_of
-from ash_shared.providers.openai_responses.messages import error_of, parts, usage_of
-from ash_shared.providers.openai_responses.recognition import is_response
-from ash_shared.steps import (
+from ash_shared.model.blocks import Block, pick
+from ash_shared.providers._kit.contract import Part, Record, RecordReading
+from ash_shared.providers._kit.json_fields import error, input_of, items_of, one_of, text_at, value_at
+from ash_shared.providers._kit.responses_items import item_type, read_item, role_of
+from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
     Fragment,
@@ -27,7 +26,8 @@ from ash_shared.steps import (
     Step,
     Whole,
 )
-from ash_shared.wire import error, input_of, items_of, one_of, text_at, value_at
+from ash_shared.providers.openai_responses.messages import error_of, parts, usage_of
+from ash_shared.providers.openai_responses.recognition import is_response
 
 
 def _place(event: Record) -> str:

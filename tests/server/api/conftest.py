@@ -17,8 +17,8 @@ from litestar import Litestar
 from litestar.testing import AsyncTestClient
 from psycopg.conninfo import make_conninfo
 
+from ash_server.api.http.server import address, listen
 from ash_server.app import create_app
-from ash_server.serve import address, listen
 from ash_server.settings import Settings
 
 BASE = "http://127.0.0.1:4100"

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from httpx import AsyncClient
 
-from ash_server.db.engine import connect
-from ash_server.db.rebuild import rebuild_events
-from ash_shared.events import read_event
+from ash_server.db.connection import connect
+from ash_server.db.rebuild_events import rebuild_events
+from ash_shared.model.events import read_event
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 

@@ -9,7 +9,7 @@ import pytest
 from httpx import AsyncClient
 from litestar import Litestar
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.sessions import set_unterminated
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -7,7 +7,7 @@ from uuid import UUID, uuid5
 import pytest
 from httpx import AsyncClient
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.messages import list_messages, to_message
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -10,9 +10,9 @@ import pytest
 from httpx import AsyncClient
 
 import ash_server
-from ash_server import projecting
-from ash_server.db.engine import connect
-from ash_server.db.rebuild import rebuild_events
+from ash_server.db.connection import connect
+from ash_server.db.rebuild_events import rebuild_events
+from ash_server.queries import projection_inputs
 from ash_shared.projections import (
     to_anthropic_messages,
     to_claude_prompt,
@@ -77,7 +77,7 @@ async def projected(client: AsyncClient, session: str, name: str) -> Any:
 
 @pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
 def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projecting, "_PAGE", request.param)
+    monkeypatch.setattr(projection_inputs, "_PAGE", request.param)
 
 
 @pytest.mark.usefixtures("pages")
@@ -182,8 +182,8 @@ async def test_a_rebuild_between_two_pages_is_followed(
     text = (SAMPLES / "trail-map.jsonl").read_bytes()
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
     before = await projected(client, session, "openai-messages")
-    monkeypatch.setattr(projecting, "_PAGE", 3)
-    kept, rebuilt = projecting._kept, list[Any]()
+    monkeypatch.setattr(projection_inputs, "_PAGE", 3)
+    kept, rebuilt = projection_inputs._kept, list[Any]()
 
     def rebuilding(*arguments: Any) -> Any:
         if not rebuilt:
@@ -195,7 +195,7 @@ async def test_a_rebuild_between_two_pages_is_followed(
             asyncio.run(rebuild())
         return kept(*arguments)
 
-    monkeypatch.setattr(projecting, "_kept", rebuilding)
+    monkeypatch.setattr(projection_inputs, "_kept", rebuilding)
 
     assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
 
@@ -203,7 +203,7 @@ async def test_a_rebuild_between_two_pages_is_followed(
 async def test_what_is_not_read_takes_no_room(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projecting, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10_000)
     large = "x" * 20_000
     unread = [
         ("raw", {"source": "a", "raw": large}),

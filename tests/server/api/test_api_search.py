@@ -9,7 +9,7 @@ import pytest
 from httpx import AsyncClient
 from psycopg import AsyncConnection
 
-from ash_server import searching
+from ash_server.live import search_indexer
 
 SAID = '{"type":"user","timestamp":"2026-11-02T09:00:01Z","message":{"role":"user","content":"Where is the 🙂 heron?"}}'
 CALL = (
@@ -179,8 +179,8 @@ async def test_what_is_not_found_yet_is_told(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as somebody else is at it."""
-    monkeypatch.setattr(searching, "_LOOKS", 0.05)
-    monkeypatch.setattr(searching, "_GATHERED", 0.01)
+    monkeypatch.setattr(search_indexer, "_LOOKS", 0.05)
+    monkeypatch.setattr(search_indexer, "_GATHERED", 0.01)
     async with connection.transaction():
         session = await store(own_client)
         await connection.execute("SELECT FROM search_progress WHERE session_id = %s FOR UPDATE", [session])

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from ash_server import conversation
+from ash_server.queries import standard_pages
+from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.providers import discover
-from ash_shared.standard import transform_messages
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 PLAIN = "[INFO] started"
@@ -158,7 +158,7 @@ async def test_a_turn_of_several_pages_is_counted_once(client: AsyncClient, sess
 async def test_a_turn_that_is_longer_than_anything_read_together_is_cut(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "_MOST_LINES", 2)
+    monkeypatch.setattr(standard_pages, "_MOST_LINES", 2)
     address = await filled(client, session, LINES)
 
     data, begins = await paged(client, address, limit=2)
@@ -198,7 +198,7 @@ async def test_pages_are_bounded_in_bytes(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await filled(client, session, LINES)
-    monkeypatch.setattr(conversation, "MOST_TOGETHER", len("".join(LINES[:7])))
+    monkeypatch.setattr(standard_pages, "MOST_TOGETHER", len("".join(LINES[:7])))
 
     assert (await paged(client, address))[1] == [0, 5, 10]
 

@@ -8,8 +8,8 @@ import pytest
 from httpx import AsyncClient
 
 from ash_server.settings import Settings
-from ash_shared.events import read_event
-from ash_shared.parse import parse_message_content
+from ash_shared.model.events import read_event
+from ash_shared.reading.parse import parse_message_content
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}

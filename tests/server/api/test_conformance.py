@@ -11,8 +11,8 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, assume, settings
 
 from ash_server.app import openapi_json
+from ash_server.db.search.tokens import read_query
 from ash_server.db.sessions import session_id_for
-from ash_server.db.words import read_query
 from ash_server.errors import InvalidParameter
 
 NAMED = {"source": "schemathesis", "externalId": "a session with some messages"}

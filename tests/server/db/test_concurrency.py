@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect, open_pool
+from ash_server.db.connection import connect, open_pool
 from ash_server.db.events import Appended, append_events, end_session
 from ash_server.db.messages import NewMessage, append, list_messages
-from ash_server.db.rebuild import rebuild_events
+from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
 from ash_server.ingest import new_message

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.embedded import EmbeddedPostgres
-from ash_server.db.engine import connect, upgrade
+from ash_server.db.connection import connect, upgrade
+from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.events import Appended
 from ash_server.db.messages import NewMessage, append, stream_messages
 from ash_server.db.sessions import create_session

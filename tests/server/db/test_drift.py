@@ -11,7 +11,7 @@ from ash_server.db.drift import DriftFilter, report_drift
 from ash_server.db.messages import append
 from ash_server.db.sessions import create_session, delete_session
 from ash_server.errors import InvalidParameter
-from ash_shared.message import Drift, Facts
+from ash_shared.model.message import Drift, Facts
 from tests.server.db.test_messages import message
 
 TIMES = [datetime(2026, 11, 2, 9, 0, number, tzinfo=UTC) for number in range(10)]

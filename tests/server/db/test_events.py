@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.events import (
     Appended,
     EventPage,
@@ -19,7 +19,7 @@ from ash_server.db.events import (
     get_events_since,
 )
 from ash_server.db.messages import append
-from ash_server.db.rebuild import outdated_sessions, rebuild_events
+from ash_server.db.rebuild_events import outdated_sessions, rebuild_events
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     CursorAhead,
@@ -30,8 +30,8 @@ from ash_server.errors import (
     SessionNotFound,
 )
 from ash_server.ingest import line_id, new_message
-from ash_shared.events import read_event
-from tests.server.db.test_renewal import alembic
+from ash_shared.model.events import read_event
+from tests.server.db.test_reindex import alembic
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 

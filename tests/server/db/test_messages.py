@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.events import Appended
 from ash_server.db.messages import (
     NewMessage,
@@ -21,7 +21,7 @@ from ash_server.db.messages import (
     stream_messages,
     to_message,
 )
-from ash_server.db.pages import MOST_IN_PAGE, may_go_on
+from ash_server.db.pagination import MOST_IN_PAGE, may_go_on
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     AshError,
@@ -35,7 +35,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_shared.message import Description, Facts, Kind
+from ash_shared.model.message import Description, Facts, Kind
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))

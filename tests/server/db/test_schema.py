@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from psycopg import AsyncConnection
 from sqlalchemy import CheckConstraint, NullPool, create_engine
 
-from ash_server.db.engine import REVISION
+from ash_server.db.connection import REVISION
 from ash_server.db.tables import metadata
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.messages import append
 from ash_server.db.sessions import (
     Session,

@@ -18,9 +18,10 @@ from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, new_message
-from ash_server.transfer import jsonl, lines, tally
+from ash_server.transfer import jsonl
+from ash_server.transfer.importing import lines, report
+from ash_server.transfer.importing.report import Problem
 from ash_server.transfer.jsonl import export_session, import_file
-from ash_server.transfer.tally import Problem
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "claude_code_jsonl"
 
@@ -228,7 +229,7 @@ async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: 
 async def test_a_line_that_is_too_long_is_reported(
     importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lines, tally):
+    for module in (lines, report):
         monkeypatch.setattr(module, "LONGEST_LINE", 5)
 
     assert await importer(b"short\nlonger\nshort\n") == (

@@ -1,0 +1,65 @@
+"""Which database Ash works on: the one that ASH_DATABASE_URL names, else an embedded PostgreSQL below ASH_HOME."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ash_server.db.connection import REVISION, connect, current_revision, upgrade
+from ash_server.db.embedded.binaries import EmbeddedPostgresError
+from ash_server.db.embedded.server import EmbeddedPostgres
+from ash_server.errors import SchemaMismatch
+from ash_server.settings import Settings
+
+_WATCH_SECONDS = 1
+
+
+@contextmanager
+def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]:
+    """The address of a database with this version's schema, which can be used until the context is left.
+
+    The embedded one is Ash's own, so it is migrated whenever it has to be; another only on request, since other
+    processes may be at work on it. Raises SchemaMismatch.
+    """
+    if settings.database_url is None:
+        with EmbeddedPostgres(settings.home / "postgres") as server:
+            server.ensure_database("ash")
+            url = server.url("ash")
+            upgrade(url)
+            with _watched(server):
+                yield url
+    else:
+        if migrate:
+            upgrade(settings.database_url)
+        else:
+            asyncio.run(_check_schema(settings.database_url))
+        yield settings.database_url
+
+
+@contextmanager
+def _watched(server: EmbeddedPostgres) -> Iterator[None]:
+    """Starts PostgreSQL anew where something ended it: a server of Ash outlives that."""
+    left = threading.Event()
+
+    def watch() -> None:
+        while not left.wait(_WATCH_SECONDS):
+            with suppress(EmbeddedPostgresError):
+                server.start()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        watcher.join()
+
+
+async def _check_schema(url: str) -> None:
+    async with await connect(url) as conn:
+        found = await current_revision(conn)
+    if found != REVISION:
+        raise SchemaMismatch(
+            f"the database has schema {found or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
+            "or a newer Ash if that refuses"
+        )

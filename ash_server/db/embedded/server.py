@@ -1,0 +1,385 @@
+"""The PostgreSQL that Ash runs by itself when it is given none: one server per data directory.
+
+Whether a server lives is never read from a process id, which a zombie or a later process may bear. Three
+files beside the data directory carry kernel locks, which end with the last process that holds them:
+
+- `.lock` is held while somebody starts or stops the server,
+- `.users` is held, shared, by every started `EmbeddedPostgres`: who can take it alone is the last user,
+- `.server` is inherited by PostgreSQL and all its children: who can take it knows that none of them is left.
+
+Needs a POSIX system. The server is reached through a unix socket only, and by its own user only.
+"""
+
+import contextlib
+import fcntl
+import glob
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from ash_server.db.embedded.binaries import EmbeddedPostgresError, find_binaries, major_version, telling_line
+
+# Messages are private: no statement, no value and no detail of an error reaches the log.
+_SETTINGS = {
+    "port": "5432",
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    "log_error_verbosity": "terse",
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+}
+_UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_LARGEST_LOG = 4_000_000
+
+_INITDB = (
+    "--username=postgres",
+    "--auth=trust",
+    "--encoding=UTF8",
+    f"--locale={'C' if sys.platform == 'darwin' else 'C.UTF-8'}",
+    "--no-instructions",
+)
+
+# A socket's address holds 103 bytes on macOS (107 on Linux), of which `/.s.PGSQL.5432` takes 14.
+_SOCKET = ".s.PGSQL.5432"
+_LONGEST_SOCKET_DIR = 88
+# What neither the list of hosts in a URL nor PostgreSQL's list of folders would split or quote.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
+
+# PostgreSQL refuses root, and any user without a name. A private user namespace gives root another name and
+# leaves its files its own. Where those are forbidden (most containers), the server runs as nobody, but keeps
+# root's way into folders, so that no folder's mode or owner has to change.
+_NOBODY = 65534
+_NAMESPACE = ("unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}")
+_DROP_ROOT = (
+    "setpriv",
+    f"--regid={_NOBODY}",
+    "--clear-groups",
+    "--inh-caps=+dac_override",
+    "--ambient-caps=+dac_override",
+)
+_NO_PROCESS = 2**31 - 1  # beyond every system's process ids
+
+
+class _Postmaster(NamedTuple):
+    """What a running server, or one that was killed, says of itself in `postmaster.pid`."""
+
+    pid: int
+    socket_dir: Path
+    status: str
+
+    def accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket_dir / _SOCKET)) == 0
+
+
+class EmbeddedPostgres:
+    """A user of the server of one data directory: the first to start runs it, the last to stop ends it.
+
+    Not durable (for tests) means that a crash of the machine may break the cluster; the first user decides.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        *,
+        bin_dir: Path | None = None,
+        durable: bool = True,
+        start_timeout: float = 120,
+    ) -> None:
+        self._data = Path(data_dir).expanduser().resolve()
+        self._bin = bin_dir or find_binaries()
+        self._durable = durable
+        self._timeout = start_timeout
+        self._socket_dir = _socket_dir(self._data)
+        self._use: int | None = None  # bare, so that an object nobody keeps still counts as a user
+
+    def start(self) -> Self:
+        """Returns when the server answers; starting again revives a server that was killed meanwhile."""
+        with self._mutex():
+            self._bring_up()
+            if self._use is None:
+                self._use = _open(self._beside("users"))
+                fcntl.flock(self._use, fcntl.LOCK_SH)
+        return self
+
+    def stop(self) -> bool:
+        """Whether this was the last user, and the server is therefore gone."""
+        if self._use is None:
+            return False
+        with self._mutex():
+            last = _lock_alone(self._use)
+            os.close(self._use)
+            self._use = None
+            if last:
+                self._shut_down()
+        return last
+
+    def url(self, database: str = "postgres") -> str:
+        """In libpq's form; names the port, so that a PGPORT in the user's environment leads nobody astray."""
+        return f"postgresql://postgres@/{quote(database, safe='')}?host={self._socket_dir}&port=5432"
+
+    def ensure_database(self, name: str) -> None:
+        """Creates it if missing, also while other processes do the same."""
+        with self._mutex(), psycopg.connect(self.url(), autocommit=True) as connection:
+            known = connection.execute("select from pg_database where datname = %s", [name])
+            if not known.rowcount:
+                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _beside(self, suffix: str) -> Path:
+        return self._data.with_name(f"{self._data.name}.{suffix}")
+
+    def _failure(self, what: str) -> EmbeddedPostgresError:
+        return EmbeddedPostgresError(f"PostgreSQL in {self._data} {what}")
+
+    @contextlib.contextmanager
+    def _mutex(self) -> Iterator[None]:
+        """Lets one process at a time start, stop or create, and says in one line what the system refused."""
+        try:
+            self._data.parent.mkdir(parents=True, exist_ok=True)
+            with _opened(self._beside("lock")) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise self._failure(
+                f"is out of reach ({error}): choose another ASH_HOME or set ASH_DATABASE_URL"
+            ) from error
+
+    def _bring_up(self) -> None:
+        log_start: int | None = None
+        deadline = time.monotonic() + self._timeout
+        while not self._ready():
+            with _opened(self._beside("server")) as lock:
+                if _lock_alone(lock):
+                    if log_start is not None:
+                        raise self._failure(f"did not start: {self._log_since(log_start)}")
+                    log_start = self._launch(lock)
+            if time.monotonic() > deadline:
+                raise self._failure(f"is not ready after {self._timeout:g} s: see {self._beside('log')}")
+            time.sleep(0.01)
+
+    def _ready(self) -> bool:
+        server = self._postmaster()
+        if server is None or server.status != "ready" or not server.accepts():
+            return False
+        self._socket_dir = server.socket_dir  # whoever started it may have another temporary folder
+        return True
+
+    def _postmaster(self) -> _Postmaster | None:
+        try:
+            lines = os.fsdecode((self._data / "postmaster.pid").read_bytes()).splitlines()
+            return _Postmaster(int(lines[0]), Path(lines[4]), lines[7].strip())
+        except (FileNotFoundError, IndexError, ValueError):  # none, or one that is being written
+            return None
+
+    def _launch(self, lock: int) -> int:
+        """Returns where the new server's part of the log begins."""
+        self._prepare_cluster()
+        self._prepare_socket_dir()
+        self._disarm_leftovers()
+        with _opened(self._rotated_log()) as log:
+            log_start = os.lseek(log, 0, os.SEEK_END)
+            # The shell leaves at once, so the server is no child of this process, nor of its terminal.
+            subprocess.run(
+                ["/bin/sh", "-c", '"$@" &', "sh", *self._server_command()],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[lock],
+                start_new_session=True,
+                check=True,
+            )
+        return log_start
+
+    def _server_command(self) -> list[str]:
+        settings = {**_SETTINGS, "unix_socket_directories": self._socket_dir}
+        if not self._durable:
+            settings |= _UNSAFE_SETTINGS
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        return [*self._identity(), str(self._bin / "postgres"), "-D", str(self._data), *options]
+
+    def _prepare_cluster(self) -> None:
+        version = self._data / "PG_VERSION"
+        if not version.exists():
+            self._create_cluster()
+        made_by, major = int(version.read_text()), major_version(self._bin)
+        if made_by != major:
+            raise self._failure(
+                f"was made by version {made_by} but {self._bin} is {major}: set ASH_PG_BIN to a {made_by}"
+            )
+
+    def _create_cluster(self) -> None:
+        """Made under another name, so that a killed initdb leaves no half cluster."""
+        if self._data.exists() and any(self._data.iterdir()):
+            raise self._failure("does not exist, yet the folder holds other files: move them away")
+        folder, prefix = self._data.parent, f".{self._data.name}-init-"
+        for abandoned in folder.glob(f"{glob.escape(prefix)}*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=folder) as made:
+            cluster = Path(made, "cluster")
+            self._initdb(cluster)
+            cluster.rename(self._data)
+            _sync_names(folder)
+
+    def _initdb(self, cluster: Path) -> None:
+        made = subprocess.run(
+            [
+                *self._identity(),
+                self._bin / "initdb",
+                *_INITDB,
+                *([] if self._durable else ["--no-sync"]),
+                cluster,
+            ],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            check=False,
+        )
+        if made.returncode:
+            raise self._failure(f"cannot be created: {telling_line(made.stdout)}")
+
+    def _identity(self) -> tuple[str, ...]:
+        """The command before the command, which only root needs."""
+        if os.geteuid() != 0:
+            return ()
+        owner = self._data.stat().st_uid if self._data.exists() else 0
+        drop = (*_DROP_ROOT, f"--reuid={owner or _NOBODY}")
+        for way in (drop,) if owner else (_NAMESPACE, drop):
+            if _works(way):
+                return way
+        raise self._failure(
+            "refuses root, and unshare and setpriv both fail: be a plain user or set ASH_DATABASE_URL"
+        )
+
+    def _prepare_socket_dir(self) -> None:
+        self._socket_dir = _socket_dir(self._data)
+        if self._socket_dir == self._data:
+            return
+        self._socket_dir.mkdir(mode=0o700, exist_ok=True)
+        found = self._socket_dir.lstat()
+        if found.st_uid != os.geteuid() or found.st_mode != stat.S_IFDIR | 0o700:
+            raise self._failure(
+                f"needs {self._socket_dir} as this user's private folder: remove what is there"
+            )
+
+    def _disarm_leftovers(self) -> None:
+        """No server process is left, but PostgreSQL would believe the process ids that it left behind.
+
+        The rest of its file stays: the shared memory named there tells it of a server started by hand.
+        """
+        for name in (_SOCKET, f"{_SOCKET}.lock"):
+            (self._socket_dir / name).unlink(missing_ok=True)
+        pid_file = self._data / "postmaster.pid"
+        if pid_file.exists():
+            _, _, rest = pid_file.read_bytes().partition(b"\n")
+            pid_file.write_bytes(b"%d\n%b" % (_NO_PROCESS, rest))
+
+    def _rotated_log(self) -> Path:
+        log = self._beside("log")
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            log.replace(self._beside("log.1"))
+        return log
+
+    def _log_since(self, start: int) -> str:
+        with self._beside("log").open("rb") as log:
+            log.seek(start)
+            return telling_line(log.read().decode(errors="replace"))
+
+    def _shut_down(self) -> None:
+        server = self._postmaster()
+        if server and server.accepts():
+            os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
+        deadline = time.monotonic() + self._timeout
+        with _opened(self._beside("server")) as lock:
+            while not _lock_alone(lock):
+                if time.monotonic() > deadline:
+                    raise self._failure(
+                        f"has not stopped after {self._timeout:g} s: see {self._beside('log')}"
+                    )
+                time.sleep(0.01)
+        if self._socket_dir == _socket_dir(self._data) != self._data:
+            shutil.rmtree(self._socket_dir, ignore_errors=True)
+
+
+def _socket_dir(data: Path) -> Path:
+    digest = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
+    short = Path(tempfile.gettempdir(), f"ash-{os.geteuid()}-{digest}")
+    for folder in (data, short):
+        if len(str(folder)) <= _LONGEST_SOCKET_DIR and _PLAIN_PATH.fullmatch(str(folder)):
+            return folder
+    raise EmbeddedPostgresError(
+        f"{short} is no possible place for a socket: set TMPDIR to a short, plain path"
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Without PGCLIENTENCODING and its like, which would become the server's defaults."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+
+
+def _works(way: tuple[str, ...]) -> bool:
+    return (
+        bool(shutil.which(way[0]))
+        and not subprocess.run([*way, "true"], capture_output=True, check=False).returncode
+    )
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = _open(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sync_names(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_alone(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

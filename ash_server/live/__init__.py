@@ -1,0 +1,1 @@
+"""Live subscriptions and background tasks of the server."""

@@ -1,0 +1,1 @@
+"""Reads that combine several queries of the store."""

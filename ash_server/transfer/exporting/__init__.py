@@ -1,0 +1,1 @@
+"""From sessions to files."""

@@ -1,0 +1,1 @@
+"""From the lines of a session to its standard messages."""

@@ -1,0 +1,178 @@
+"""One run of an agent's CLI: what it printed, as an answer to work with."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+
+from ash_shared.conversation.standard_messages import texts_of, transform_messages
+from ash_shared.model.content import TextContent
+from ash_shared.model.message import MessageError, StandardMessage
+from ash_shared.reading.parse import decode_json, is_blank, read_raw, shown_text
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ExecutionResponse(BaseModel, Generic[T]):
+    """What a run of a CLI gave."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
+
+    data: T | None
+    """The last answer: its text, or the JSON in it as the model that was asked for. Null where there is none."""
+    messages: list[StandardMessage]
+    session_id: str | MISSING = Field(default=MISSING, alias="sessionId")
+    """The CLI's own id of the session, to resume it with."""
+    status: Literal["success", "error"]
+    """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
+    exit_code: int = Field(alias="exitCode")
+    duration: float
+    """In seconds, as it was given."""
+    error: MessageError | MISSING = MISSING
+    """The last error of the run; `invalid_response` where the answer does not fit the model."""
+
+
+@overload
+def parse_cli_output(
+    stdout: str | bytes, source: str | None = None, *, duration: float, exit_code: int
+) -> ExecutionResponse[str]: ...
+
+
+@overload
+def parse_cli_output(
+    stdout: str | bytes,
+    source: str | None = None,
+    *,
+    duration: float,
+    exit_code: int,
+    response_model: type[Model],
+) -> ExecutionResponse[Model]: ...
+
+
+def parse_cli_output(
+    stdout: str | bytes,
+    source: str | None = None,
+    *,
+    duration: float,
+    exit_code: int,
+    response_model: type[BaseModel] | None = None,
+) -> ExecutionResponse[Any]:
+    """What a run printed, in lines of JSON or as one JSON document. Never raises. `duration` is in seconds.
+
+    With a `response_model`, `data` is the JSON in the last answer: all of it, else what stands in a fenced block, else
+    the first object or list in it that the model accepts.
+    """
+    messages = _plain_answer(stdout) or [
+        _said_by_client(message) for message in transform_messages(stdout, source)
+    ]
+    answer = _last_answer(messages)
+    data = answer if answer is None or response_model is None else _fitting(answer, response_model)
+    misfit = data if isinstance(data, MessageError) else None
+    error = misfit or _last_error(messages, exit_code)
+    values = {
+        "data": None if misfit else data,
+        "messages": messages,
+        "sessionId": _last_session(messages) or _first_session(stdout, source),
+        "status": "success" if error is None else "error",
+        "exitCode": exit_code,
+        "duration": duration,
+        "error": error,
+    }
+    kept = {key: value for key, value in values.items() if value is not None or key == "data"}
+    return ExecutionResponse[Any].model_validate(kept)
+
+
+def _last_answer(messages: list[StandardMessage]) -> str | None:
+    """The text of the last message of the assistant that says something; the CLI's own word for it comes first."""
+    for message in reversed(messages):
+        texts = [block.text for block in message.content if isinstance(block, TextContent)]
+        if message.role == "assistant" and any(texts):
+            return "".join(texts)
+    return None
+
+
+def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
+    """The one message of a run that printed plain text: its answer. None where anything in it could be JSON."""
+    reads = [read_raw(text, None) for text in texts_of(stdout) if not is_blank(text)]
+    if not reads or any(read.record is not None or read.reading.kind != "message" for read in reads):
+        return []
+    answer = transform_messages([shown_text(stdout).strip()])
+    return [message.model_copy(update={"role": "assistant"}) for message in answer]
+
+
+def _said_by_client(message: StandardMessage) -> StandardMessage:
+    """What a client printed as plain text beside its records, a warning perhaps, is no prompt."""
+    is_plain = all(original.__class__ is str for original in message.original)
+    return message.model_copy(update={"role": "system"}) if is_plain else message
+
+
+def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
+    """What the run ended with: an error that a later answer got over is none."""
+    ends = (message for message in reversed(messages) if message.role != "user")
+    error = next((message.error for message in ends), MISSING)
+    if isinstance(error, MessageError):
+        return error
+    return (
+        MessageError(code=f"exit_{exit_code}", message=f"The process ended with {exit_code}.")
+        if exit_code
+        else None
+    )
+
+
+def _last_session(messages: list[StandardMessage]) -> str | None:
+    sessions = (message.metadata.session_id for message in reversed(messages))
+    return next((session for session in sessions if isinstance(session, str)), None)
+
+
+def _first_session(stdout: str | bytes, source: str | None) -> str | None:
+    """Of a run that ended before it said anything."""
+    sessions = (read_raw(text, source).facts().session_id for text in texts_of(stdout))
+    return next(filter(None, sessions), None)
+
+
+def _fitting(answer: str, model: type[Model]) -> Model | MessageError:
+    problem: ValidationError | None = None
+    for value in _json_in(answer):
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            problem = problem or error
+    if problem is None:
+        return MessageError(code="invalid_response", message="There is no JSON in the answer.")
+    details = problem.errors(include_url=False, include_context=False, include_input=False)
+    return MessageError(
+        code="invalid_response", message="The JSON in the answer does not fit.", details=details
+    )
+
+
+_DECODER = json.JSONDecoder()
+_MOST_TRIES = 1000
+
+
+def _json_in(answer: str) -> Iterator[Any]:
+    """The JSON values that an answer may mean, the likeliest first."""
+    fenced = [piece.partition("\n")[2] for piece in answer.split("```")[1::2]]
+    for text in (answer, *fenced, *_values_in(answer)):
+        try:
+            yield decode_json(text)
+        except (ValueError, RecursionError):
+            continue
+
+
+def _values_in(answer: str) -> Iterator[str]:
+    """The texts of objects and lists in an answer, in order, until searching has cost a few times its length."""
+    start, budget = 0, 4 * len(answer) + 100_000
+    for _ in range(_MOST_TRIES):
+        places = [place for opening in "{[" if (place := answer.find(opening, start)) >= 0]
+        if not places or budget < 0:
+            return
+        place, start = min(places), min(places) + 1
+        try:
+            _, start = _DECODER.raw_decode(answer, place)
+            yield answer[place:start]
+        except json.JSONDecodeError as error:
+            budget -= error.pos - place
+        except (ValueError, RecursionError):  # a number, or nesting, beyond what Python decodes
+            budget -= _MOST_TRIES

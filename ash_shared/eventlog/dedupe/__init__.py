@@ -1,0 +1,1 @@
+"""Deduplication of content that a session holds more than once."""

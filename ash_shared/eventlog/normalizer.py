@@ -1,0 +1,150 @@
+"""The machine: each step of a line goes to the function that follows it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
+from ash_shared.eventlog.dedupe import assembled_answers, digests
+from ash_shared.eventlog.emitter import NOTHING, Context, Event, Line, Log, read_line
+from ash_shared.eventlog.state import restored, written
+from ash_shared.model.blocks import Block
+from ash_shared.model.events import ChatEvent, read_event
+from ash_shared.providers._kit import steps
+
+NORMALIZER_VERSION = 3
+"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
+
+FIRST_LINES = 50
+"""So far into a session its own time is looked for."""
+
+
+class OpenTurn(NamedTuple):
+    """A turn that has not ended, if it ever will: most tools do not write down the end of the last one."""
+
+    id: str
+    spent: Block
+    """What its end would tell now of its `usage` and `costUsd`."""
+
+
+class Normalizer:
+    """The events of one stream, or of one session, in the order of its lines."""
+
+    def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
+        """`source` names the format of texts that do not say it; `state` is what another one left."""
+        self._source = source
+        self._log = Log(restored(state), streaming.close_open)
+
+    def expect(self, lines: Iterable[Line], now: int) -> None:
+        """The first lines of a session, before they are followed: those that name no time are told in that of the
+        first that does, as those behind it are."""
+        told = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
+        if (first := next(filter(None, told), None)) is not None:
+            self._log.keep_time(first, now)
+
+    def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
+        """The events of the next line, or piece of a stream. Never raises."""
+        return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
+
+    def end(self, context: Context) -> list[ChatEvent]:
+        """The events that close what is open: nothing follows."""
+        return list(map(read_event, self.close(context)))
+
+    def state(self) -> str | None:
+        """What another normaliser needs to go on; None where nothing is open."""
+        return written(self._log.state)
+
+    def open_turn(self) -> OpenTurn | None:
+        """None where no turn is open."""
+        turn = self._log.state.turn
+        return None if turn is None else OpenTurn(turn.id, usage.spent(turn))
+
+    def follow(self, line: Line, context: Context) -> list[Event]:
+        """As `normalize`, for what was read already, in wire form."""
+        log = self._log
+        log.turn_to(line, context)
+        answer = log.state.streamed
+        for step in (
+            line.steps if answer is None else assembled_answers.beside_copy(log.state, answer, line.steps)
+        ):
+            _FOLLOW[step.__class__](log, step)
+        if line.source != "unknown" or any(step.__class__ in _OF_STREAMS for step in line.steps):
+            log.state.has_records = True
+        return log.events
+
+    def close(self, context: Context) -> list[Event]:
+        """As `end`, in wire form."""
+        log = self._log
+        log.turn_to(NOTHING, context)
+        is_cut = log.state.is_cut()
+        log.close_open(log)
+        emit_messages.release(log, log.state.held)
+        turn = log.state.turn
+        if turn is not None:
+            turns.finish(log, turn, is_cut=is_cut or (turn.ends_by_word and not turn.is_over))
+        log.state = log.state.after_the_end()
+        return log.events
+
+    def observe(self, event: Event) -> None:
+        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn."""
+        posted_events.observe(self._log, event)
+
+
+_OF_STREAMS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
+
+_OF_TURN: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
+"""Events that belong to a turn, with what begins one where none is open."""
+
+
+def _says(log: Log, step: steps.Says) -> None:
+    digest = digests.of_text(step.once) if step.once else ""
+    if digest in log.state.once:
+        return
+    payload = step.payload
+    if step.type in _OF_TURN:
+        turn = turns.active(log, _OF_TURN[step.type])
+        if step.scoped:
+            payload = {**payload, "messageId": turns.scoped(payload["messageId"], turn)}
+    if digest:
+        log.state.once.append(digest)
+    log.emit(step.type, payload)
+
+
+def _taken(log: Log, step: steps.Taken) -> None:
+    emit_messages.release(log, [held for held in log.state.held if held.role == "user"][:1])
+
+
+def _stray(log: Log, step: steps.Stray) -> None:
+    if step.in_stream or log.state.has_records:
+        if step.text.strip():
+            log.emit("raw", {"source": log.line.source, "raw": step.text})
+    else:
+        emit_messages.of_user(log, [{"type": "text", "text": step.text}], "", is_prompt=True, synthetic=False)
+
+
+def _passes(log: Log, step: steps.Passes) -> None:
+    event = {**step.event, "sessionId": log.context.session_id}
+    if "id" not in event:
+        event = {"id": log.new_id(), **event}
+    if "timestamp" not in event:
+        event["timestamp"] = log.context.timestamp()
+    log.events.append(event)
+    posted_events.observe(log, event)
+
+
+_FOLLOW: Mapping[type, Callable[[Log, Any], None]] = {
+    steps.Closed: streaming.closed,
+    steps.Counted: turns.counted,
+    steps.Fragment: streaming.fragment,
+    steps.Interrupts: turns.interrupts,
+    steps.Passes: _passes,
+    steps.ResponseEnds: streaming.ends_response,
+    steps.ResponseStarts: streaming.starts_response,
+    steps.Says: _says,
+    steps.Settled: streaming.settled,
+    steps.Stray: _stray,
+    steps.Taken: _taken,
+    steps.TurnEnds: turns.ends,
+    steps.TurnStarts: turns.starts,
+    steps.Whole: complete_messages.whole,
+}

@@ -1,0 +1,100 @@
+"""Events that somebody else put into the log: what is derived goes on in their turns."""
+
+from collections.abc import Callable, Mapping
+
+from ash_shared.eventlog import tool_calls, turns
+from ash_shared.eventlog.dedupe import copies
+from ash_shared.eventlog.emitter import Event, Log
+from ash_shared.eventlog.state import Call, State
+from ash_shared.model.blocks import Block
+from ash_shared.model.events import CHUNKS
+
+
+def observe(log: Log, event: Event) -> None:
+    """What is not as an event has it is not noted."""
+    note, payload = _NOTES.get(event["type"]), event.get("payload")
+    if note is not None and payload.__class__ is dict:
+        note(log, event, payload)
+
+
+def _turn_id(log: Log) -> str | None:
+    return log.state.turn.id if log.state.turn is not None else None
+
+
+def _begin(log: Log, event: Event, payload: Block) -> None:
+    turn = event.get("turnId")
+    if turn.__class__ is not str and event["type"] == "turn_start":
+        turn = event.get("id")
+    if turn.__class__ is str and turn and turn != _turn_id(log):
+        if not log.state.slots:
+            turns.forget(log)
+        turns.begin(log, turn, ends_by_word=event["type"] == "turn_start")
+    if event["type"] == "user_message" and payload.get("text").__class__ is str:
+        copies.tell_copy(log.state, "user", payload["text"])  # the stream may say it, too
+
+
+def _end(log: Log, event: Event, payload: Block) -> None:
+    if event.get("turnId", _turn_id(log)) == _turn_id(log):
+        turns.forget(log)
+
+
+def _said(log: Log, event: Event, payload: Block) -> None:
+    """The assistant is at work, in the turn that it names where none is open."""
+    if log.state.turn is None:
+        _begin(log, event, payload)
+    turn = log.state.turn
+    if turn is None or event.get("turnId", turn.id) != turn.id:
+        return
+    if turn.phase == "fresh":
+        turn.phase = "running"
+    if event["type"] == "assistant_done" and "parentToolCallId" not in payload:
+        turn.has_text = True
+    id, tool = payload.get("toolCallId"), payload.get("toolName")
+    if event["type"] == "tool_call" and id.__class__ is str and tool.__class__ is str:
+        tool_calls.note(log.state, id, tool)
+
+
+def _output(log: Log, event: Event, payload: Block) -> None:
+    call = _call_of(log.state, payload)
+    chunk, offset = payload.get("chunk"), payload.get("offset")
+    if call is not None and chunk.__class__ is str and offset.__class__ is int:
+        call.written = max(call.written, offset + len(chunk))
+
+
+def _result(log: Log, event: Event, payload: Block) -> None:
+    if _call_of(log.state, payload) is not None:
+        tool_calls.answered(log.state, payload["toolCallId"])
+
+
+def _call_of(state: State, payload: Block) -> Call | None:
+    id = payload.get("toolCallId")
+    return state.calls.get(id) if id.__class__ is str else None
+
+
+def _reset(log: Log, event: Event, payload: Block) -> None:
+    """What comes after is another reading of all."""
+    log.state = State(has_records=log.state.has_records)
+
+
+_NOTES: Mapping[str, Callable[[Log, Event, Block], None]] = {
+    **dict.fromkeys(("turn_start", "user_message"), _begin),
+    **dict.fromkeys(
+        (
+            "assistant_chunk",
+            "assistant_done",
+            "thinking_chunk",
+            "thinking_done",
+            "tool_call",
+            "tool_input_chunk",
+        ),
+        _said,
+    ),
+    "reset": _reset,
+    "tool_output_chunk": _output,
+    "tool_result": _result,
+    "turn_end": _end,
+}
+
+NOTED = frozenset(_NOTES) - CHUNKS
+"""The types of events that derived ones have to know of, where somebody else puts them into the log; of the pieces of a
+stream, which come by the thousand, they need not."""

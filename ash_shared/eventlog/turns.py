@@ -1,0 +1,159 @@
+"""Turns: from what a person, or the system, began to the last thing that came of it.
+
+A turn that the format ends by a word of its own (`TurnStarts`, `TurnEnds`) ends there; any other with the final
+answer, or when the next one begins. Usage may still follow a final answer, so that `turn_end` waits for it, or for
+whatever else comes next.
+"""
+
+from typing import Literal
+
+from ash_shared.eventlog import usage
+from ash_shared.eventlog.emitter import Log
+from ash_shared.eventlog.state import Turn
+from ash_shared.providers._kit import steps
+
+Trigger = Literal["user", "callback", "system"]
+
+
+def scoped(id: str | None, turn: Turn) -> str | None:
+    """An id that is unique in its turn only, with the turn's id before it."""
+    return id and f"{turn.id}/{id}"
+
+
+# Begin.
+
+
+def begin(log: Log, id: str, *, ends_by_word: bool) -> Turn:
+    state = log.state
+    state.turn = turn = Turn(id, ends_by_word=ends_by_word)
+    state.is_interrupted = False
+    state.turns += 1
+    state.once = []
+    state.streamed = None
+    return turn
+
+
+def start(log: Log, trigger: Trigger, id: str | None = None, *, ends_by_word: bool = False) -> Turn:
+    own = log.new_id()
+    turn = begin(log, id or own, ends_by_word=ends_by_word)
+    log.emit("turn_start", {"trigger": trigger}, id=own)
+    return turn
+
+
+def starts(log: Log, step: steps.TurnStarts) -> None:
+    turn = log.state.turn
+    if turn is not None and turn.phase == "fresh":
+        turn.ends_by_word = True
+    elif turn is None or step.id is None or step.id != turn.id:
+        break_off(log)
+        start(log, step.trigger, step.id, ends_by_word=True)
+
+
+def prompted(log: Log) -> None:
+    """A turn begins, unless the open one has just begun, or its end will be told."""
+    turn = log.state.turn
+    if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.ends_by_word):
+        break_off(log)
+        start(log, "user")
+
+
+def ensured(log: Log, trigger: Trigger = "system") -> Turn:
+    """The turn of what is told next."""
+    end_if_over(log)
+    return log.state.turn or start(log, trigger)
+
+
+def active(log: Log, trigger: Trigger = "system") -> Turn:
+    """The turn of something that the assistant or a tool did."""
+    turn = ensured(log, trigger)
+    turn.phase = "running"
+    return turn
+
+
+# End.
+
+
+def end(log: Log, *, partial: bool = False) -> None:
+    turn = log.state.turn
+    if turn is None:
+        return
+    log.close_open(log)
+    payload = usage.spent(turn)
+    if partial or turn.phase == "stopped":
+        payload["partial"] = True
+    log.emit("turn_end", payload)
+    forget(log)
+
+
+def end_if_over(log: Log) -> None:
+    if log.state.turn is not None and log.state.turn.is_over:
+        end(log)
+
+
+def forget(log: Log) -> None:
+    """What belongs to the turn; a call that was not answered may be later."""
+    state = log.state
+    state.turn = None
+    state.responses, state.slots, state.results = {}, [], {}
+    state.said = [text for text in state.said if not text.startswith("a")]
+    state.copied = []
+    state.calls = {id: call for id, call in state.calls.items() if call.state != "answered"}
+    for call in state.calls.values():
+        call.state = "lapsed"
+    state.nameless = [id for id in state.nameless if id in state.calls]
+
+
+def break_off(log: Log) -> None:
+    """Nothing follows in this turn: it is over, or was left."""
+    turn = log.state.turn
+    if turn is not None:
+        finish(log, turn, is_cut=not turn.is_over and (turn.ends_by_word or log.state.is_cut()))
+
+
+def finish(log: Log, turn: Turn, *, is_cut: bool) -> None:
+    if is_cut:
+        log.close_open(log)
+        log.emit("interrupt", {"reason": "error"})
+    waits = any(call.state in ("asked", "left") for call in log.state.calls.values())
+    end(log, partial=is_cut or (waits and not turn.is_over))
+
+
+def ends(log: Log, step: steps.TurnEnds, *, partial: bool = False) -> None:
+    turn, cost = log.state.turn, usage.since_before(log.state, step, log.facts.session_id or "")
+    if turn is None:
+        return
+    if step.usage is not None:
+        turn.usage = {"": step.usage}
+    turn.cost = turn.cost if cost is None else cost
+    end(log, partial=partial)
+
+
+def interrupts(log: Log, step: steps.Interrupts) -> None:
+    turn = log.state.turn
+    is_open = turn is not None and not turn.is_over
+    if not is_open and (step.if_open or log.state.is_interrupted):
+        ends(log, step.end or steps.TurnEnds())
+        return
+    turn = ensured(log)
+    log.close_open(log)
+    if step.error is not None:
+        log.emit("error", step.error)
+    log.emit("interrupt", {"reason": step.reason})
+    if step.ends or not turn.ends_by_word:
+        ends(log, step.end or steps.TurnEnds(), partial=True)
+    else:
+        turn.phase = "stopped"
+    log.state.is_interrupted = True
+
+
+def counted(log: Log, step: steps.Counted) -> None:
+    turn = log.state.turn
+    if turn is None and step.revises and step.usage is not None:
+        turn = ensured(log)
+    if turn is None:
+        return
+    if step.usage is not None and step.revises:
+        usage.revise(turn, step.key or log.state.response_id("") or "open", step.usage)
+    elif step.usage is not None:
+        usage.count(turn, step.key, step.usage)
+    end_if_over(log)

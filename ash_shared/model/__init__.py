@@ -1,0 +1,1 @@
+"""The values of the library: blocks, messages and events."""

@@ -1,0 +1,233 @@
+"""Blocks as plain dicts: what providers make of a record, before they are typed or encoded.
+
+A dict that `is_valid` accepts is exactly what the class of its type in `content` accepts, so both readers, objects
+and bytes, can share one translation.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from types import UnionType
+from typing import Any, Literal, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from ash_shared.model.content import (
+    FileContent,
+    ImageContent,
+    RawContent,
+    RawReason,
+    TextContent,
+    ThinkingContent,
+    ToolResultContent,
+    ToolUseContent,
+)
+
+T = TypeVar("T")
+Block = dict[str, Any]
+Check = Callable[[Any], bool]
+Translation = Callable[[Any], Block | list[Block]]
+"""Makes typed blocks of a wire object. Raises KeyError, TypeError or AttributeError where it is not what its type
+promises."""
+
+Reader = Callable[[Any], Block]
+"""Reads one element of a content list, whatever it is."""
+
+_CONTAINERS = frozenset({dict, list})
+
+MAX_BLOCKS = 10_000
+MAX_DEPTH = 200
+
+CLASSES: Mapping[str, type[BaseModel]] = {
+    "text": TextContent,
+    "thinking": ThinkingContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
+    "image": ImageContent,
+    "file": FileContent,
+    "raw": RawContent,
+}
+"""The block classes by their `type`."""
+
+
+class LimitExceeded(ValueError):
+    """The text is JSON, but larger in some way than Ash reads as structure."""
+
+
+def bounded(values: list[T]) -> list[T]:
+    """This list. Raises LimitExceeded where it is too long."""
+    if len(values) > MAX_BLOCKS:
+        raise LimitExceeded
+    return values
+
+
+def is_valid(block: Block) -> bool:
+    """Whether the class of the block's `type` accepts it; false for a type that is not in the vocabulary."""
+    check = _CHECKS.get(block["type"])
+    return check is not None and check(block)
+
+
+def is_native(block: Any) -> TypeGuard[Block]:
+    """Whether a value from a decoder is a valid block as it is, with no list inside that is still to be read."""
+    if block.__class__ is not dict:
+        return False
+    wire = block.get("type")
+    if wire == "tool_result" and block.get("content").__class__ is list:
+        return False
+    return wire.__class__ is str and wire in _CHECKS and _CHECKS[wire](block)
+
+
+def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
+    """A `raw` block; `raw_type` names the wire's discriminator where there is one."""
+    block: Block = {"type": "raw"}
+    if raw_type is not None:
+        block["rawType"] = raw_type
+    block["reason"] = reason
+    block["raw"] = raw
+    return block
+
+
+def text_block(text: str, variant: str | None = None) -> Block:
+    """A `text` block of a bare string."""
+    return (
+        {"type": "text", "text": text}
+        if variant is None
+        else {"type": "text", "text": text, "variant": variant}
+    )
+
+
+def pick(record: Mapping[str, Any], *names: str) -> Block:
+    """The keys of these names that the record has: what is absent stays absent."""
+    return {name: record[name] for name in names if name in record}
+
+
+def without(record: Mapping[str, Any], *names: str) -> Block:
+    """All but the keys of these names."""
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def renamed(record: Mapping[str, Any], **names: str) -> Block:
+    """The keys of these that the record has, by our names: `id="callId"` gives an `id`; what is absent stays absent."""
+    return {ours: record[wire] for ours, wire in names.items() if wire in record}
+
+
+def wire_name(record: Mapping[str, Any]) -> str | None:
+    """A record's discriminator: its type, and its subtype where there is one, as in `system/init`."""
+    wire, subtype = record.get("type"), record.get("subtype")
+    if not isinstance(wire, str):
+        return None
+    return f"{wire}/{subtype}" if isinstance(subtype, str) else wire
+
+
+def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
+    """`typed`, with the keys that it did not consume under `extra` and the wire's name in `source_type`."""
+    extra = {key: value for key, value in record.items() if key not in consumed and key != "type"}
+    block = {**typed, "source_type": source_type}
+    if extra:
+        block["extra"] = extra
+    return block
+
+
+def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
+    """The blocks that a translation makes of a wire object: one `raw` block where the object is not what its type
+    promises."""
+    try:
+        made = translation(block)
+    except (KeyError, TypeError, AttributeError):
+        return [raw_block("malformed", block, wire)]
+    blocks = [made] if isinstance(made, dict) else made
+    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire)]
+
+
+def with_extra(block: Block, rest: Block) -> Block:
+    """The block with what is left of the message around it under `extra`, too. Keys that the block keeps there already
+    stay what they are: those of the same name go under `message`, or `message_` where that is taken."""
+    if not rest:
+        return block
+    kept = block.get("extra") or {}
+    extra = {**rest, **kept}
+    clashing = {key: rest[key] for key in kept if key in rest}
+    name = "message"
+    while clashing and name in extra:
+        name += "_"
+    return {**block, "extra": {**extra, name: clashing} if clashing else extra}
+
+
+def read_list(content: Any, read_block: Reader) -> list[Block]:
+    """A content list, element by element. Raises TypeError where it is none."""
+    if content.__class__ is not list:
+        raise TypeError
+    return [read_block(block) for block in bounded(content)]
+
+
+def read_content(content: Any, read_block: Reader) -> list[Block]:
+    """The content of a message: a text, or a list of blocks. Raises TypeError where it is neither."""
+    return [text_block(content)] if content.__class__ is str else read_list(content, read_block)
+
+
+def read_nested(block: Block, read_block: Reader) -> Block:
+    """A native block; the list that a tool result may hold is read like any content list."""
+    if block["type"] != "tool_result" or block.get("content").__class__ is not list:
+        return block
+    blocks = read_list(block["content"], read_block)
+    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    return block if same else {**block, "content": blocks}
+
+
+def nests_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects nest in this value deeper than so many levels."""
+    if value.__class__ not in _CONTAINERS:
+        return False
+    if levels == 0:
+        return True
+    for child in value.values() if value.__class__ is dict else value:  # a plain loop: this is a hot path
+        if child.__class__ in _CONTAINERS and nests_deeper(child, levels - 1):
+            return True
+    return False
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the one annotation itself."""
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _json_class(part: Any) -> type:
+    """The class that a decoder gives a value of this annotation."""
+    if get_origin(part) is Literal:
+        return str
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        return dict
+    return cast(type, get_origin(part) or part)
+
+
+def _inner_check(part: Any) -> Check | None:
+    """What a value must hold beyond being of the right class."""
+    if get_origin(part) is Literal:
+        return frozenset(get_args(part)).__contains__
+    if isinstance(part, type) and issubclass(part, BaseModel):
+        return _object_check(part)
+    return None
+
+
+def _object_check(model: type[BaseModel]) -> Check:
+    """The model's strict validation, as far as values that JSON can give need it, without building the model."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    parts = {name: _parts(field.annotation) for name, field in fields.items()}
+    required = tuple(name for name, field in fields.items() if field.is_required())
+    classes = {name: frozenset(map(_json_class, of)) for name, of in parts.items() if Any not in of}
+    inner = [(name, check) for name, of in parts.items() for part in of if (check := _inner_check(part))]
+
+    def accepts(block: Block) -> bool:
+        for key, value in block.items():
+            if key in classes and value.__class__ not in classes[key]:
+                return False
+        for key in required:
+            if key not in block:
+                return False
+        for key, check in inner:  # noqa: SIM110  # a hot path: all() with a generator costs twice as much
+            if block.get(key) is not None and not check(block[key]):
+                return False
+        return True
+
+    return accepts
+
+
+_CHECKS: Mapping[str, Check] = {name: _object_check(model) for name, model in CLASSES.items()}

@@ -1,0 +1,136 @@
+"""Pieces of messages as the APIs take them: text, arguments, pictures, PDF files and what tools answered."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ash_shared.model.blocks import Block, text_block
+
+_PICTURES: Mapping[str, str] = {
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+    "iVBORw0KGgo": "image/png",
+}
+"""What both APIs read, by how the bytes begin in base64: what the vendor declared may be wrong."""
+_PDF = "JVBERi0"
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_LARGEST = 5 * 1024 * 1024
+"""Characters of base64 that Anthropic takes for one picture."""
+
+
+class Inline(NamedTuple):
+    """Bytes in base64, and what they are."""
+
+    media_type: str
+    data: str
+
+
+def whole_text(text: str) -> str:
+    """The text as it can be sent: half a surrogate pair has no UTF-8."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def json_text(value: Any) -> str:
+    return whole_text(json.dumps(value, ensure_ascii=False))
+
+
+def arguments_of(args: Any) -> str:
+    """The JSON text of an object, as both APIs want arguments: what is none is the `input` of one."""
+    return json_text(args if isinstance(args, dict) else {} if args is None else {"input": args})
+
+
+def inline_picture(block: Block) -> Inline | None:
+    """The bytes of a picture, if both APIs take them."""
+    data = _base64(block)
+    found = [kind for start, kind in _PICTURES.items() if data.startswith(start)]
+    return Inline(found[0], data) if found and len(data) <= _LARGEST else None
+
+
+def inline_pdf(block: Block) -> Inline | None:
+    data = _base64(block)
+    return Inline("application/pdf", data) if data.startswith(_PDF) else None
+
+
+def address(block: Block) -> str:
+    """Where a picture is, if both APIs would fetch it from there; else nothing."""
+    url = _source(block).get("url")
+    return url if isinstance(url, str) and re.fullmatch(r"https://[!-~]+", url) else ""
+
+
+def _base64(block: Block) -> str:
+    source = _source(block)
+    data = source.get("data") if source.get("type") == "base64" else None
+    is_sound = isinstance(data, str) and len(data) % 4 == 0 and _BASE64.fullmatch(data)
+    return str(data) if is_sound else ""
+
+
+def _source(block: Block) -> Block:
+    return block.get("source") or {}
+
+
+def described(block: Block) -> str:
+    """A block as text: a picture or a file by its kind and its name, a file of text with its text."""
+    source = _source(block)
+    if block["type"] == "text":
+        return whole_text(block["text"])
+    names = (block.get("filename"), block.get("title"), address(block), block.get("mimeType"))
+    name = next((name for name in (*names, source.get("media_type")) if isinstance(name, str) and name), "")
+    label = f"[{block['type']}: {name}]" if name else f"[{block['type']}]"
+    is_text = source.get("type") == "text" and isinstance(source.get("data"), str)
+    return whole_text(f"{label}\n{source['data']}" if is_text else label)
+
+
+def as_text(block: Block) -> Block:
+    return text_block(described(block))
+
+
+def text_of(blocks: list[Block]) -> str:
+    """Blocks as one text, with a blank line between them."""
+    return "\n\n".join(map(described, blocks))
+
+
+def result_blocks(payload: Mapping[str, Any]) -> list[Block]:
+    """What a tool answered, as text, pictures and files; blank texts are left out. Where there is nothing, what the
+    failure says."""
+    result = payload["result"]
+    if result is None and payload.get("structured") is not None:
+        result = payload["structured"]
+    blocks = [block for block in _result_blocks(result) if block["type"] != "text" or block["text"].strip()]
+    return blocks or [text_block(text) for text in _failure(payload)][:1]
+
+
+def _failure(payload: Mapping[str, Any]) -> Iterator[str]:
+    error = payload.get("error")
+    if error is not None:
+        yield from (text for text in (error["message"], error["code"], "error") if text.strip())
+
+
+def _result_blocks(result: Any) -> list[Block]:
+    if result is None:
+        return []
+    if isinstance(result, str):
+        return [text_block(result)]
+    if isinstance(result, list) and all(map(_is_block, result)):
+        return [_PIECES.get(block["type"], _other)(block) for block in result]
+    return [text_block(json_text(result))]
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def _text(block: Block) -> Block:
+    return text_block(block["text"]) if isinstance(block.get("text"), str) else _other(block)
+
+
+def _media(block: Block) -> Block:
+    return block if isinstance(block.get("source") or {}, dict) else _other(block)
+
+
+def _other(block: Block) -> Block:
+    return text_block(json_text(block))
+
+
+_PIECES: Mapping[str, Callable[[Block], Block]] = {"file": _media, "image": _media, "text": _text}

@@ -1,0 +1,149 @@
+"""Which events of a log still stand: the log keeps everything, and later events take earlier ones back."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+
+from ash_shared.model.events import CHUNKS, ChatEvent
+
+Event: TypeAlias = Mapping[str, Any]
+"""A chat event in its wire form."""
+
+Events: TypeAlias = Iterable[ChatEvent | Event]
+
+_SAID = frozenset(
+    {"agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"}
+)
+_PROMPTS = frozenset({"user_audio", "user_message"})
+
+
+def wire_events(events: Events) -> list[Event]:
+    """The events in wire form, without the pieces of streams: what follows a `reset`, or all."""
+    last: list[Event] = []
+    for event in events:
+        wire = event.model_dump() if isinstance(event, BaseModel) else event
+        if wire["type"] == "reset":
+            last = []
+        elif wire["type"] not in CHUNKS:
+            last.append(wire)
+    return last
+
+
+def standing(events: Iterable[Event]) -> list[Event]:
+    """The events that no later one revokes; the retractions themselves are left out."""
+    log = _Log()
+    for event in events:
+        if event["type"] == "retraction":
+            log.retract(event["payload"])
+        else:
+            log.add(event)
+    return log.events()
+
+
+def is_main(event: Event) -> bool:
+    """Whether it is of the main conversation, and no subagent said or did it."""
+    payload = event["payload"]
+    return payload.get("parentToolCallId") is None and payload.get("sidechain") is not True
+
+
+def count_turns(events: Iterable[Event]) -> int:
+    """How many turns there are in which something was said."""
+    log = _Log()
+    for event in events:
+        log.add(event)
+    return log.turns()
+
+
+class _Log:
+    """What stands so far. An event that is cut off is forgotten, so that its place can be taken again."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._revoked: set[int] = set()
+        self._places: dict[str, int] = {}
+        self._first: dict[str, int] = {}
+        """Of each record and each answer, where it begins."""
+        self._members: dict[str, list[int]] = defaultdict(list)
+        """Of each record and each answer, the events that stand."""
+        self._begins: list[int] = []
+        """Where each turn begins."""
+        self._turns: list[tuple[int, int]] = []
+        """Of each turn in which something was said, where it begins and where that was said."""
+        self._known_turns: dict[str, int] = {}
+        self._has_marks = False
+
+    def events(self) -> list[Event]:
+        return [event for place, event in enumerate(self._events) if place not in self._revoked]
+
+    def turns(self) -> int:
+        return len(self._turns)
+
+    def add(self, event: Event) -> None:
+        place = len(self._events)
+        self._events.append(event)
+        self._places[event["id"]] = place
+        for name in _names(event):
+            self._first.setdefault(name, place)
+            self._members[name].append(place)
+        self._count_turn(event, place)
+
+    def _count_turn(self, event: Event, place: int) -> None:
+        if self._begins_turn(event):
+            self._begins.append(place)
+        if event.get("turnId") is not None:
+            self._known_turns.setdefault(event["turnId"], place)
+        begin = self._begins[-1] if self._begins else 0
+        if event["type"] in _SAID and (not self._turns or self._turns[-1][0] < begin):
+            self._turns.append((begin, place))
+
+    def _begins_turn(self, event: Event) -> bool:
+        """Turns are told apart by their ids, else by their marks, and where a log has neither, by the prompts."""
+        turn, wire = event.get("turnId"), event["type"]
+        self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
+        if turn is not None:
+            return turn not in self._known_turns
+        is_prompt = wire in _PROMPTS and not event["payload"].get("synthetic")
+        return wire == "turn_start" or (is_prompt and not self._has_marks)
+
+    def retract(self, payload: Mapping[str, Any]) -> None:
+        self._revoked.update(
+            self._places[name] for name in payload.get("eventIds") or () if name in self._places
+        )
+        for name in payload.get("messageIds") or ():
+            self._revoked.update(self._members.pop(name, ()))
+        if payload.get("fromMessageId") is not None:
+            self._cut(self._first.get(payload["fromMessageId"], 0))
+        turns = payload.get("turns") or 0
+        if turns > 0:
+            self._cut(self._turns[-turns][0] if turns <= len(self._turns) else 0)
+
+    def _cut(self, place: int) -> None:
+        """Forgets all from this place on."""
+        while len(self._events) > place:
+            self._forget(len(self._events) - 1, self._events.pop())
+        while self._begins and self._begins[-1] >= place:
+            self._begins.pop()
+        while self._turns and self._turns[-1][1] >= place:
+            self._turns.pop()
+
+    def _forget(self, place: int, event: Event) -> None:
+        self._revoked.discard(place)
+        _drop(self._places, event["id"], place)
+        _drop(self._known_turns, event.get("turnId"), place)
+        for name in _names(event):
+            _drop(self._first, name, place)
+            members = self._members.get(name)
+            if members and members[-1] == place:
+                members.pop()
+
+
+def _names(event: Event) -> set[str]:
+    """By what a retraction may call the record or the answer that the event is of."""
+    return {event[key] for key in ("recordId", "responseId") if event.get(key) is not None}
+
+
+def _drop(places: dict[str, int], name: str | None, place: int) -> None:
+    if name is not None and places.get(name) == place:
+        del places[name]

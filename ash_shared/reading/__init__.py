@@ -1,0 +1,1 @@
+"""From stored text to typed blocks."""

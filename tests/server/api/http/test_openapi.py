@@ -1,0 +1,221 @@
+"""The OpenAPI document: current, complete, and what the models say of themselves."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import schemathesis
+from httpx import AsyncClient
+
+from ash_server.app import openapi_json
+from ash_shared.model.content import MessageContent
+from ash_shared.model.events import EVENT_TYPES, KnownEvent, read_event
+from ash_shared.model.message import Message
+
+FOLDER = Path(__file__).parents[4] / "openapi"
+DOCUMENT: dict[str, Any] = json.loads(openapi_json())
+SCHEMAS = DOCUMENT["components"]["schemas"]
+OPERATIONS = {
+    operation["operationId"]: operation
+    for operations in DOCUMENT["paths"].values()
+    for operation in operations.values()
+}
+
+
+def everything(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the document."""
+    if isinstance(node, dict):
+        yield node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from everything(child)
+
+
+def test_the_document_in_the_repository_is_current() -> None:
+    assert (FOLDER / "openapi.json").read_text() == openapi_json(), "run `make openapi`"
+
+
+def test_the_types_are_made_from_it() -> None:
+    first_line = (FOLDER / "ash.d.ts").read_text().partition("\n")[0]
+
+    assert first_line.endswith(sha256((FOLDER / "openapi.json").read_bytes()).hexdigest()), (
+        "run `make openapi`"
+    )
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_it_is_the_same_each_time(seed: str) -> None:
+    code = 'from ash_server.app import openapi_json; print(openapi_json(), end="")'
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        check=True,
+    )
+
+    assert made.stdout.decode() == openapi_json()
+
+
+async def test_it_is_served(client: AsyncClient) -> None:
+    served = await client.get("/openapi.json")
+
+    assert (served.headers["content-type"], served.json()) == ("application/json", DOCUMENT)
+
+
+def test_it_is_valid() -> None:
+    schemathesis.openapi.from_dict(DOCUMENT).validate()
+
+
+def test_content_is_a_tagged_union() -> None:
+    classes = get_args(get_args(MessageContent.__value__)[0])
+    types = {get_args(model.model_fields["type"].annotation)[0]: model.__name__ for model in classes}
+
+    union = SCHEMAS["MessageContent"]
+
+    assert union["discriminator"] == {
+        "propertyName": "type",
+        "mapping": {type: f"#/components/schemas/{name}" for type, name in types.items()},
+    }
+    assert {choice["$ref"] for choice in union["oneOf"]} == set(union["discriminator"]["mapping"].values())
+    for type, name in types.items():
+        assert SCHEMAS[name]["properties"]["type"] == {"const": type, "type": "string"}
+        assert "type" in SCHEMAS[name]["required"]
+        assert SCHEMAS[name]["additionalProperties"] is True
+        assert SCHEMAS[name]["description"]
+        assert SCHEMAS[name]["examples"]
+
+
+def test_parsed_is_a_list_of_that_union() -> None:
+    for name in ("Message", "Reading"):
+        assert SCHEMAS[name]["properties"]["parsed"]["items"] == {
+            "$ref": "#/components/schemas/MessageContent"
+        }
+
+
+def test_standard_messages_are_of_that_union_too() -> None:
+    content = SCHEMAS["StandardMessage"]["properties"]["content"]
+
+    assert content["items"] == {"$ref": "#/components/schemas/MessageContent"}
+    assert {"MessageError", "MessageMetadata", "StandardTokenUsage", "ExecutionResponse"} <= SCHEMAS.keys()
+
+
+EVENTS = get_args(get_args(KnownEvent.__value__)[0])
+OF_EVENTS = {get_args(model.model_fields["type"].annotation)[0]: model for model in EVENTS}
+
+
+def test_events_are_a_tagged_union_and_whatever_comes() -> None:
+    union, other = SCHEMAS["KnownEvent"], SCHEMAS["OtherEvent"]
+
+    assert OF_EVENTS.keys() == EVENT_TYPES
+    assert [choice["$ref"] for choice in SCHEMAS["ChatEvent"]["anyOf"]] == [
+        "#/components/schemas/KnownEvent",
+        "#/components/schemas/OtherEvent",
+    ]
+    assert union["discriminator"] == {
+        "propertyName": "type",
+        "mapping": {type: f"#/components/schemas/{model.__name__}" for type, model in OF_EVENTS.items()},
+    }
+    assert len(union["oneOf"]) == len(EVENTS)
+    assert set(other["properties"]["type"]["not"]["enum"]) == EVENT_TYPES
+    for type, model in OF_EVENTS.items():
+        schema = SCHEMAS[model.__name__]
+        payload = SCHEMAS[model.model_fields["payload"].annotation.__name__]
+        assert schema["properties"]["type"] == {"const": type, "type": "string"}
+        assert {"id", "timestamp", "sessionId", "type", "payload"} == set(schema["required"])
+        assert schema["properties"]["payload"]["$ref"].rpartition("/")[2] in SCHEMAS
+        assert schema["additionalProperties"] is payload["additionalProperties"] is True
+        assert schema["description"]
+        assert payload["description"]
+
+
+def test_a_new_event_has_the_payload_of_its_type() -> None:
+    *known, other = SCHEMAS["NewEvent"]["anyOf"]
+
+    assert SCHEMAS["NewEvent"]["required"] == ["type", "payload"]
+    assert {choice["properties"]["type"]["const"]: choice["properties"]["payload"] for choice in known} == {
+        type: {"$ref": SCHEMAS[model.__name__]["properties"]["payload"]["$ref"]}
+        for type, model in OF_EVENTS.items()
+    }
+    assert other["properties"]["type"] == {"not": {"enum": sorted(EVENT_TYPES)}}
+
+
+def test_the_examples_of_events_are_events() -> None:
+    content = OPERATIONS["listEvents"]["responses"]["200"]["content"]["application/json"]
+    for example in content["examples"]["page"]["value"]["events"]:
+        assert read_event(example).model_dump() == example
+
+
+def test_docstrings_arrive() -> None:
+    assert SCHEMAS["Message"]["description"] == Message.__doc__
+    assert SCHEMAS["Message"]["properties"]["sequence"]["description"].startswith("Place in the session")
+
+
+def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
+    used = {node["$ref"] for node in everything(DOCUMENT) if "$ref" in node}
+
+    # What the library answers, and no route.
+    assert used | {"#/components/schemas/ExecutionResponse"} == {
+        f"#/components/schemas/{name}" for name in SCHEMAS
+    }
+
+
+def test_every_operation_explains_itself() -> None:
+    tags = {tag["name"] for tag in DOCUMENT["tags"] if tag["description"]}
+    for name, operation in OPERATIONS.items():
+        assert operation["summary"], name
+        assert set(operation["tags"]) <= tags, name
+        for parameter in operation.get("parameters", ()):
+            assert parameter["in"] == "path" or parameter["description"], name
+
+
+def test_every_refusal_is_a_problem_with_its_codes() -> None:
+    for operation in OPERATIONS.values():
+        for status, response in operation["responses"].items():
+            if status < "400":
+                continue
+            (media_type, content), *others = response["content"].items()
+            assert (media_type, others) == ("application/problem+json", [])
+            assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
+            assert set(content["examples"]) == set(re.findall(r"`(\w+)`:", response["description"]))
+            assert {str(example["value"]["status"]) for example in content["examples"].values()} == {status}
+
+
+def test_bodies_that_are_read_by_hand_are_documented() -> None:
+    bodies = {
+        name: list(operation["requestBody"]["content"])
+        for name, operation in OPERATIONS.items()
+        if "requestBody" in operation
+    }
+
+    assert bodies == {
+        "createSession": ["application/json"],
+        "updateSession": ["application/json"],
+        "appendMessages": ["application/json", "application/x-ndjson"],
+        "appendEvents": ["application/json", "application/x-ndjson"],
+        "appendChunks": ["application/x-ndjson"],
+        "parse": ["application/json"],
+    }
+    for name in ("NewMessage", "NewSession", "SessionPatch", "ParseRequest"):
+        assert SCHEMAS[name]["additionalProperties"] is False
+
+
+async def test_the_examples_of_bodies_are_accepted(client: AsyncClient, session: str) -> None:
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+                for example in content["examples"].values():
+                    value = example["value"]
+                    body = value if media_type == "application/x-ndjson" else json.dumps(value)
+                    answer = await client.request(
+                        method,
+                        path.replace("/api/sessions/{session_id}", session),
+                        content=body,
+                        headers={"Content-Type": media_type},
+                    )
+                    assert answer.is_success, (path, answer.text)

@@ -1,0 +1,128 @@
+"""What only shows on a real connection."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from ash_server.api.http import bodies
+
+
+@contextmanager
+def connected(server: str) -> Iterator[socket.socket]:
+    with socket.create_connection(
+        (urlsplit(server).hostname or "", urlsplit(server).port or 0), timeout=10
+    ) as sock:
+        yield sock
+
+
+def head(server: str, path: str, *headers: str, method: str = "POST") -> bytes:
+    lines = (
+        f"{method} {path} HTTP/1.1",
+        f"Host: {urlsplit(server).netloc}",
+        "Connection: close",
+        *headers,
+        "",
+        "",
+    )
+    return "\r\n".join(lines).encode()
+
+
+def answer_to(server: str, request: bytes) -> str:
+    with connected(server) as sock:
+        sock.sendall(request)
+        return b"".join(iter(lambda: sock.recv(65536), b"")).decode()
+
+
+@pytest.fixture
+def messages(server: str) -> str:
+    """The path of a session's messages."""
+    return f"/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}/messages"
+
+
+def test_a_body_in_chunks_is_limited_too(server: str, messages: str) -> None:
+    piece = b"100000\r\n" + b"a" * 0x100000 + b"\r\n"
+    request = head(server, messages, "Content-Type: application/x-ndjson", "Transfer-Encoding: chunked")
+
+    answer = answer_to(server, request + piece * 8 + b"1\r\na\r\n0\r\n\r\n")
+
+    assert answer.startswith("HTTP/1.1 413 ")
+    assert '"code":"body_too_large"' in answer
+
+
+def test_an_announced_size_is_refused_before_the_body(server: str, messages: str) -> None:
+    request = head(server, messages, "Content-Type: application/json", "Content-Length: 99999999")
+
+    assert answer_to(server, request).startswith("HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (["Content-Type: application/json"], 201),
+        (["Content-Type: text/plain"], 415),
+        (["Content-Type: text/plain", "Content-Type: application/json"], 415),
+        (["Content-Type: application/json", "Content-Encoding: gzip"], 415),
+        (["Content-Type: application/json", "Content-Encoding: identity"], 201),
+        (["Content-Type: application/json", "Origin: https://evil.example"], 403),
+        (["Content-Type: application/json", "Origin: http://127.0.0.1", "Origin: https://evil.example"], 403),
+        (["Content-Type: application/json", "Content-Type: text/plain"], 415),
+        (["Content-Type: application/json", "Content-Encoding: identity", "Content-Encoding: gzip"], 415),
+        (["Content-Type: application/json", "Host: evil.example"], 421),
+        ([], 415),
+    ],
+)
+def test_headers(server: str, messages: str, headers: list[str], status: int) -> None:
+    body = b'{"content":"a"}'
+
+    answer = answer_to(server, head(server, messages, *headers, f"Content-Length: {len(body)}") + body)
+
+    assert int(answer.split(" ")[1]) == status
+
+
+@pytest.mark.parametrize("query", ["q=50%", "q=%2", "q=%zz", "q%=a", "%"])
+def test_percent_signs_that_begin_no_escape(server: str, query: str) -> None:
+    answer = answer_to(server, head(server, f"/api/sessions?{query}", method="GET"))
+
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert '"code":"invalid_parameter"' in answer
+
+
+def test_who_leaves_in_the_middle_of_a_body_stores_nothing(server: str, messages: str) -> None:
+    with connected(server) as sock:
+        sock.sendall(
+            head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100") + b"a\n" * 20
+        )
+
+    assert httpx.get(server + messages).json() == {"messages": []}
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(
+    server: str, messages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "SECONDS", 0.2)
+    request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
+
+    answer = answer_to(server, request + b"a\n")
+
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert '"code":"body_timeout"' in answer
+
+
+def test_many_slow_bodies_keep_nobody_waiting(server: str, messages: str) -> None:
+    request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
+    slow = [
+        socket.create_connection((urlsplit(server).hostname or "", urlsplit(server).port or 0))
+        for _ in range(50)
+    ]
+    for sock in slow:
+        sock.sendall(request + b"a\n")
+
+    answer = httpx.post(server + messages, json={"content": "a"})
+    for sock in slow:
+        sock.close()
+
+    assert answer.status_code == 201

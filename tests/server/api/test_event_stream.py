@@ -1,0 +1,426 @@
+"""Following a session over server-sent events and over a WebSocket, on real connections."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socket import create_connection
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from ash_server.api.event_stream import Frame
+from ash_server.live import hub
+
+EVIL = "https://evil.example"
+
+LINES = [
+    '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}',
+    '{"type":"assistant","uuid":"u2","message":{"id":"msg_1","role":"assistant","content":'
+    '[{"type":"tool_use","id":"call_1","name":"count","input":{}}]}}',
+    '{"type":"user","uuid":"u3","message":{"role":"user","content":'
+    '[{"type":"tool_result","tool_use_id":"call_1","content":"3"}]}}',
+    '{"type":"assistant","uuid":"u4","message":{"id":"msg_2","role":"assistant","content":'
+    '[{"type":"text","text":"Three."}],"stop_reason":"end_turn"}}',
+]
+CHUNKS = [
+    '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"Thr"}}]}',
+    '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"ee."}}]}',
+    '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+]
+
+
+def said(type: str, **payload: Any) -> dict[str, Any]:
+    return {"id": f"{type}-{uuid4()}", "timestamp": 1, "type": type, "turnId": "t", "payload": payload}
+
+
+POSTED = [
+    said("turn_start", trigger="user"),
+    said("user_message", text="How many?"),
+    {**said("thinking_done", text="Count."), "responseId": "r1"},
+    {**said("tool_call", toolCallId="call_1", toolName="count", args={}), "responseId": "r1"},
+    said("tool_result", toolCallId="call_1", result="3"),
+    {**said("assistant_done", text="Three."), "responseId": "r2"},
+    said("turn_end"),
+]
+
+
+@pytest.fixture
+def session_id(shared_server: str) -> str:
+    return str(httpx.post(f"{shared_server}/api/sessions", json={}).json()["id"])
+
+
+@pytest.fixture
+def base(shared_server: str, session_id: str) -> str:
+    return f"{shared_server}/api/sessions/{session_id}"
+
+
+def post(base: str, *events: dict[str, Any]) -> None:
+    httpx.post(f"{base}/events", json=list(events)).raise_for_status()
+
+
+def post_lines(base: str, *lines: str, end: bool = True) -> None:
+    headers = {"Content-Type": "application/x-ndjson"}
+    address = f"{base}/chunks?end={json.dumps(end)}"
+    httpx.post(address, content="\n".join(lines).encode(), headers=headers).raise_for_status()
+
+
+@contextmanager
+def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
+    """Its events, as texts of several lines."""
+    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=10) as answer:
+        answer.raise_for_status()
+        yield events_of(answer)
+
+
+def events_of(answer: httpx.Response) -> Iterator[str]:
+    text = ""
+    for piece in answer.iter_text():
+        text += piece
+        *whole, text = text.split("\n\n")
+        yield from whole
+
+
+def until(events: Iterator[str], last: str) -> list[str]:
+    told = []
+    for event in events:
+        told.append(event)
+        if last in event:
+            break
+    return told
+
+
+@contextmanager
+def socket(base: str, query: str = "", **headers: str) -> Iterator[ClientConnection]:
+    url = f"ws{base.removeprefix('http')}/events/ws?{query}"
+    with connect(url, additional_headers=headers, max_size=None) as connected:
+        yield connected
+
+
+def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
+    """Until one of this type; each is what the document says."""
+    told: list[dict[str, Any]] = []
+    while not told or not told[-1]["type"].endswith(last):
+        frame = connected.recv(timeout=10)
+        assert json.loads(Frame.model_validate_json(frame).model_dump_json()) == json.loads(frame)
+        told.append(json.loads(frame))
+    return told
+
+
+# --- Server-sent events
+
+
+def test_the_whole_stream(base: str, session_id: str) -> None:
+    types = ["assistant_chunk", "two\r\nlines\t", "caught_up", "closed", "é"]
+    post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
+
+    with httpx.stream("GET", f"{base}/events/stream") as answer:
+        told = until(events_of(answer), "event: caught_up")
+
+    def data(sequence: int) -> str:
+        type = types[sequence - 1]
+        event = {"sequence": sequence, "timestamp": 1, "id": type, "type": type, "payload": {"text": "a"}}
+        whole = {**event, "sessionId": session_id}
+        return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+
+    assert told == [
+        "retry: 1000",
+        f"id: 1\nevent: assistant_chunk\ndata: {data(1)}",
+        f"id: 2\nevent: two  lines \ndata: {data(2)}",
+        f"id: 3\ndata: {data(3)}",
+        f"id: 4\ndata: {data(4)}",
+        f"id: 5\nevent: é\ndata: {data(5)}",
+        'event: caught_up\ndata: {"sequence":5}',
+    ]
+    expected = {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-store, private",
+        "x-accel-buffering": "no",
+    }
+    assert expected.items() <= dict(answer.headers).items()
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "ids"),
+    [
+        ("", {}, [1, 2, 3, 4]),
+        ("after=2", {}, [3, 4]),
+        ("after=4", {}, []),
+        ("after=1", {"Last-Event-ID": "3"}, [4]),
+        ("after=3", {"Last-Event-ID": "0"}, [1, 2, 3, 4]),
+        ("after=3", {"Last-Event-ID": ""}, [4]),
+        ("collapse=true", {}, [3, 4]),
+        ("collapse=false", {}, [1, 2, 3, 4]),
+    ],
+)
+def test_where_it_begins(base: str, query: str, headers: dict[str, str], ids: list[int]) -> None:
+    post(base, *(said("assistant_chunk", text=text) for text in "ab"), said("assistant_done", text="ab"))
+    post(base, said("assistant_chunk", text="c"))
+
+    with stream(base, query, **headers) as events:
+        told = until(events, "caught_up")
+
+    assert [int(event.split("\n")[0].removeprefix("id: ")) for event in told if "id: " in event] == ids
+    assert told[-1] == 'event: caught_up\ndata: {"sequence":4}'
+
+
+def test_what_comes_is_told_as_it_comes(base: str) -> None:
+    with stream(base, "collapse=true") as events:
+        assert until(events, "caught_up")[1:] == ['event: caught_up\ndata: {"sequence":0}']
+        for number, event in enumerate(
+            [said("assistant_chunk", text="a"), said("assistant_done", text="a")], 1
+        ):
+            post(base, event)
+            assert next(events).startswith(f"id: {number}\nevent: {event['type']}\n")
+
+
+def test_a_comment_where_nothing_else_comes(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "BEAT", 0.05)
+    with stream(base) as events:
+        assert [next(events) for _ in range(4)][1:] == ['event: caught_up\ndata: {"sequence":0}', ":", ":"]
+
+
+def test_what_is_larger_than_a_piece(base: str) -> None:
+    text = "é" * 300_000
+    post(base, said("summary", text=text), said("summary", text="b"))
+
+    with stream(base) as events:
+        told = until(events, "caught_up")
+
+    first, second = (json.loads(event.split("data: ")[1]) for event in told[1:3])
+    assert (first["payload"]["text"] == text, second["payload"]["text"]) == (True, "b")
+
+
+# --- What is refused, before anything begins
+
+
+REFUSED = [
+    ("after=5", {}, 409, "cursor_ahead"),
+    ("after=-1", {}, 400, "invalid_parameter"),
+    ("after=x", {}, 400, "invalid_parameter"),
+    ("after=", {}, 400, "invalid_parameter"),
+    ("after=1_0", {}, 400, "invalid_parameter"),
+    ("after=9999999999999999", {}, 400, "invalid_parameter"),
+    ("after=0&after=0", {}, 400, "invalid_parameter"),
+    ("other=1", {}, 400, "invalid_parameter"),
+    ("after=%zz", {}, 400, "invalid_parameter"),
+    ("", {"Origin": EVIL}, 403, "origin_not_allowed"),
+    ("", {"Origin": "null"}, 403, "origin_not_allowed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "code"),
+    [
+        *REFUSED,
+        ("", {"Last-Event-ID": "5"}, 409, "cursor_ahead"),
+        ("", {"Last-Event-ID": "-1"}, 400, "invalid_parameter"),
+        ("", {"Last-Event-ID": "e7"}, 400, "invalid_parameter"),
+        ("", {"Last-Event-ID": "1.0"}, 400, "invalid_parameter"),
+        ("", {"Last-Event-ID": "9999999999999999"}, 400, "invalid_parameter"),
+        ("", {"Host": "evil.example"}, 421, "host_not_allowed"),
+        ("collapse=1", {}, 400, "invalid_parameter"),
+    ],
+)
+def test_refused_streams(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+    answer = httpx.get(f"{base}/events/stream?{query}", headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_cursor_that_is_given_twice(base: str) -> None:
+    headers = [("Last-Event-ID", "0"), ("Last-Event-ID", "0")]
+
+    assert httpx.get(f"{base}/events/stream", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize(("query", "headers", "status", "code"), REFUSED)
+def test_refused_sockets(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, socket(base, query, **headers):
+        pass
+
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_socket_for_another_host(base: str) -> None:
+    there = urlsplit(base)
+    url = base.replace(there.netloc, f"evil.example:{there.port}").replace("http", "ws", 1)
+
+    with pytest.raises(InvalidStatus) as refused:
+        connect(f"{url}/events/ws", sock=create_connection((there.hostname or "", there.port or 0))).close()
+
+    assert refused.value.response.status_code == 421
+
+
+def test_sessions_that_are_not_there(shared_server: str) -> None:
+    base = f"{shared_server}/api/sessions/{uuid4()}"
+
+    with pytest.raises(InvalidStatus) as refused, socket(base):
+        pass
+
+    assert refused.value.response.status_code == httpx.get(f"{base}/events/stream").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/sessions/none", "/api/sessions/0199f3a2-7c1e-7b3a-9d55", "/api/nothing", ""]
+)
+def test_sockets_where_there_is_nothing(shared_server: str, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, socket(f"{shared_server}{path}"):
+        pass
+
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["code"]) == (404, "not_found")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1"])
+def test_pages_of_this_machine_may_follow(base: str, origin: str) -> None:
+    with socket(base, Origin=origin) as connected, stream(base, Origin=origin) as events:
+        assert frames(connected, "caught_up") == [{"type": "caught_up", "data": {"sequence": 0}}]
+        assert until(events, "caught_up")
+
+
+def test_without_an_upgrade(base: str) -> None:
+    answer = httpx.get(f"{base}/events/ws?after=0")
+
+    assert (answer.status_code, answer.json()["code"]) == (426, "upgrade_required")
+
+
+# --- WebSocket
+
+
+def test_frames_are_the_events_of_the_log(base: str) -> None:
+    post(base, *POSTED[:3])
+    with socket(base, "after=1") as connected:
+        told = frames(connected, "caught_up")
+        post(base, POSTED[3])
+        told += frames(connected, "event")
+
+    listed = httpx.get(f"{base}/events?after=1").json()["events"]
+    assert [frame["data"] for frame in told if frame["type"] == "event"] == listed
+    assert told[2] == {"type": "caught_up", "data": {"sequence": 3}}
+
+
+def conversation(messages: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [(message["role"], message["content"]) for message in messages]
+
+
+CONVERSATION: list[tuple[str, list[dict[str, Any]]]] = [
+    ("user", [{"type": "text", "text": "How many?"}]),
+    ("assistant", [{"type": "tool_use", "id": "call_1", "name": "count", "input": {}}]),
+    ("user", [{"type": "tool_result", "tool_use_id": "call_1", "content": "3"}]),
+    ("assistant", [{"type": "text", "text": "Three."}]),
+]
+
+
+def test_the_topics_of_stored_lines(base: str, session_id: str) -> None:
+    post_lines(base, *LINES)  # a turn ahead of it
+    with socket(base) as connected:
+        behind = frames(connected, "caught_up")
+        new = []
+        for number, line in enumerate(LINES):
+            again = line.replace('"uuid":"u', '"uuid":"v').replace("msg_", "msg_2")
+            post_lines(base, again, end=number == len(LINES) - 1)
+            new += frames(connected, "stream_output")
+        new += frames(connected, "message_complete")
+
+    stored = httpx.get(f"{base}/standard-messages").json()["data"]
+    complete = {"type": f"session.{session_id}.message_complete", "data": {"messages": stored[:4]}}
+    assert complete in behind
+    assert conversation(stored[:4]) == CONVERSATION
+    assert all("stream_output" not in frame["type"] for frame in behind)
+    output = [frame["data"]["messages"] for frame in new if frame["type"].endswith("stream_output")]
+    assert [message for messages in output for message in messages] == stored[4:]
+    assert new[-1] == {**complete, "data": {"messages": stored[4:]}}
+
+
+def test_the_topics_of_posted_events(base: str) -> None:
+    with socket(base) as connected:
+        frames(connected, "caught_up")
+        post(base, *POSTED)
+        told = frames(connected, "message_complete")
+
+    prompt, (_, call), *rest = CONVERSATION
+    whole = [prompt, ("assistant", [{"type": "thinking", "thinking": "Count."}, *call]), *rest]
+    assert conversation(told[-1]["data"]["messages"]) == whole
+    assert told[-2]["data"] == told[-1]["data"]
+    assert [each["id"] for message in told[-1]["data"]["messages"] for each in message["_original"]] == [
+        event["id"] for event in POSTED[1:-1]
+    ]
+
+
+def test_the_topics_of_events_with_odd_values(base: str) -> None:
+    call = said("tool_call", toolCallId="c", toolName="n", args="{no json")
+    result = said("tool_result", toolCallId="c", result=None, error={"code": "x", "message": "y"})
+    said_twice = said("user_message", text="a", content=[{"type": "text", "text": "b"}])
+    with socket(base) as connected:
+        frames(connected, "caught_up")
+        post(base, call, result, said_twice, said("turn_end"))
+        told = frames(connected, "stream_output")[-1]["data"]["messages"]
+
+    blocks = [message["content"][0] for message in told]
+    assert blocks == [
+        {"type": "tool_use", "id": "c", "name": "n", "input": "{no json"},
+        {"type": "tool_result", "tool_use_id": "c", "content": None, "is_error": True},
+        {"type": "text", "text": "b"},
+    ]
+
+
+def test_the_topics_of_a_stream_in_pieces(base: str) -> None:
+    with socket(base) as connected:
+        frames(connected, "caught_up")
+        httpx.post(f"{base}/messages", json={"content": '{"role":"user","content":"How many?"}'})
+        post_lines(base, *CHUNKS)
+        told = frames(connected, "message_complete")
+
+    assert conversation(told[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
+
+
+def test_a_turn_that_is_too_long_for_one_frame(base: str) -> None:
+    long = [
+        LINES[3].replace("Three.", "x" * 100_000).replace("u4", f"w{n}").replace("msg_2", f"m{n}")
+        for n in range(20)
+    ]
+    post_lines(base, LINES[0], *long)
+
+    with socket(base) as connected:
+        data = frames(connected, "message_complete")[-1]["data"]
+
+    rest = httpx.get(f"{base}/standard-messages?after={data['nextAfter']}").json()["data"]
+    assert [message["id"] for message in data["messages"] + rest] == ["u1", *(f"w{n}" for n in range(20))]
+    assert len(data["messages"]) < 10
+
+
+def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
+    for frame in sent:
+        connected.send(frame)
+    while True:
+        connected.recv(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [([b"a"], 1003), (["a" * 2000], 1009), (["a"] * 100, 1008), ([""] * 100, 1008)]
+)
+def test_clients_that_talk(base: str, sent: list[str | bytes], code: int) -> None:
+    with socket(base) as connected, pytest.raises(ConnectionClosed) as closed:
+        talk(connected, sent)
+
+    assert closed.value.rcvd
+    assert closed.value.rcvd.code == code
+
+
+def test_clients_may_ping_and_say_a_little(base: str) -> None:
+    with socket(base) as connected:
+        connected.send("hello")
+        assert connected.ping().wait(10)
+        post(base, said("summary", text="a"))
+        assert frames(connected, "event")[-1]["data"]["sequence"] == 1

@@ -1,0 +1,481 @@
+"""Pages: thin, under a strict policy, at one address for each session; and the viewer's files, which are all that is
+served of its folder."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from httpx import AsyncClient, Response
+from litestar.testing import AsyncTestClient
+
+import ash_server.viewer
+from ash_server.api import viewer_pages
+from ash_server.api.viewer_pages import PAGE_POLICY
+from ash_server.app import create_app
+from ash_server.settings import Settings
+from ash_server.transfer.exporting.html import frame
+from ash_server.viewer import viewer
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+PROVIDERS_ID = "5e1f7c92-4a0b-4f37-9d25-8c1a6f3e0b74"
+LINES = (
+    f'{{"type":"user","uuid":"u-1","sessionId":"{PROVIDERS_ID}",'
+    '"message":{"role":"user","content":"Why </script>?"}}',
+    '{"type":"assistant","uuid":"u-2","message":{"role":"assistant","content":[{"type":"text","text":"Because."}]}}',
+)
+
+Named = dict[str, str]
+
+
+@pytest.fixture
+async def session_id(client: AsyncClient, request: pytest.FixtureRequest) -> str:
+    """Of a session that has a name of each kind."""
+    name = f"pages/{request.node.name}.md"
+    made = await client.post(
+        "/api/sessions", json={"source": "claude", "externalId": name, "title": "<b>A & B</b>"}
+    )
+    id: str = made.json()["id"]
+    await append(client, id)
+    return id
+
+
+async def append(client: AsyncClient, id: str) -> None:
+    sent = await client.post(
+        f"/api/sessions/{id}/messages",
+        content="\n".join(LINES),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert sent.status_code == 201
+
+
+def parts(page: Response) -> list[str]:
+    return re.findall(r'(?:src|href)="([^"]+)"', page.text)
+
+
+async def test_the_list_is_a_shell(client: AsyncClient) -> None:
+    page = await client.get("/", headers=BROWSER)
+
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert f'<script defer src="{viewer().root}/whole/sessions-page.js"></script>' in page.text
+
+
+async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, session_id: str) -> None:
+    page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
+
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert f'<script defer src="{viewer().root}/whole/session-page.js"></script>' in page.text
+    assert f'<body data-session-id="{session_id}">' in page.text
+    assert "<title>&lt;b&gt;A &amp; B&lt;/b&gt; · Ash</title>" in page.text
+
+
+async def test_a_page_without_a_title_goes_by_the_external_id(client: AsyncClient) -> None:
+    made = await client.post("/api/sessions", json={"externalId": "bird-counter"})
+
+    page = await client.get(f"/sessions/{made.json()['id']}", headers=BROWSER)
+
+    assert "<title>bird-counter · Ash</title>" in page.text
+
+
+@pytest.mark.parametrize("address", ["/", "/sessions/{id}"])
+async def test_whatever_a_page_names_is_there(client: AsyncClient, session_id: str, address: str) -> None:
+    page = await client.get(address.format(id=session_id))
+
+    for part in parts(page):
+        assert (await client.get(part)).status_code == 200, part
+
+
+@pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/nothing"])
+async def test_nothing_is_inline(client: AsyncClient, session_id: str, address: str) -> None:
+    page = (await client.get(address.format(id=session_id), headers=BROWSER)).text
+
+    assert re.findall(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|javascript:", page) == []
+    assert re.findall(r'<html lang="en">|<meta name="(viewport|color-scheme|theme-color)"', page) == [
+        "",
+        "viewport",
+        "color-scheme",
+        "theme-color",
+        "theme-color",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/", 200),
+        ("/sessions", 307),
+        ("/sessions/{id}", 200),
+        ("/sessions/nothing", 404),
+        ("/sessions/%00", 404),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_headers_of_every_page(
+    client: AsyncClient, session_id: str, method: str, address: str, status: int
+) -> None:
+    page = await client.request(
+        method, address.format(id=session_id), headers=BROWSER, follow_redirects=False
+    )
+
+    assert page.status_code == status
+    assert {name: page.headers.get(name) for name in HEADERS} == HEADERS
+
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": PAGE_POLICY,
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store, private",
+}
+
+
+def test_the_policy_lets_nothing_in() -> None:
+    directives = dict(directive.split(" ", 1) for directive in PAGE_POLICY.split("; "))
+
+    assert directives == {
+        "default-src": "'none'",
+        **dict.fromkeys(("script-src", "style-src", "font-src", "connect-src", "form-action"), "'self'"),
+        "img-src": "'self' data:",
+        **dict.fromkeys(("base-uri", "frame-ancestors", "object-src"), "'none'"),
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.md", "/viewer/x/session-page.js"])
+async def test_pages_are_only_read(client: AsyncClient, session_id: str, method: str, address: str) -> None:
+    refused = await client.request(method, address.format(id=session_id))
+
+    assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/sessions/{id}", "/sessions/{id}.html", "{viewer}/session-page.js"]
+)
+async def test_pages_are_for_this_machine(client: AsyncClient, session_id: str, address: str) -> None:
+    refused = await client.get(
+        address.format(id=session_id, viewer=viewer().root), headers={"Host": "evil.example", "Accept": "*/*"}
+    )
+
+    assert (refused.status_code, refused.json()["code"]) == (421, "host_not_allowed")
+
+
+@pytest.mark.parametrize("query", ["?at=7&preset=read", "?x=%ff", "?a=1&a=2", "?%"])
+async def test_what_else_stands_in_an_address_is_the_scripts_business(
+    client: AsyncClient, session_id: str, query: str
+) -> None:
+    for address in ("/", f"/sessions/{session_id}"):
+        assert (await client.get(address + query, headers=BROWSER)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("reference", "ending"),
+    [
+        ("pages/{test}.md", ""),
+        ("pages%2F{test}.md", ""),
+        ("pages/{test}.md.json", ".json"),
+        ("{id:.13}", ""),
+        ("{id:.13}.html", ".html"),
+        ("{upper}", ""),
+        ("{digits}", ""),
+        ("{provider}", ""),
+        ("{provider}.md", ".md"),
+    ],
+)
+async def test_other_names_lead_to_the_address(
+    own_client: AsyncClient, request: pytest.FixtureRequest, reference: str, ending: str
+) -> None:
+    test = "named"
+    made = await own_client.post("/api/sessions", json={"source": "claude", "externalId": f"pages/{test}.md"})
+    id = made.json()["id"]
+    await append(own_client, id)
+    named = {
+        "test": test,
+        "id": id,
+        "upper": id.upper(),
+        "digits": id.replace("-", ""),
+        "provider": PROVIDERS_ID,
+    }
+
+    led = await own_client.get(f"/sessions/{reference.format(**named)}?at=7&q=%C3%A9", follow_redirects=False)
+
+    assert (led.status_code, led.headers["location"]) == (307, f"/sessions/{id}{ending}?at=7&q=%C3%A9")
+
+
+async def test_subagents_do_not_hide_who_started_them(own_client: AsyncClient) -> None:
+    made = (await own_client.post("/api/sessions", json={})).json()["id"]
+    subagent = (await own_client.post("/api/sessions", json={"parentId": made})).json()["id"]
+    for id in (made, subagent):
+        await append(own_client, id)
+
+    led = await own_client.get(f"/sessions/{PROVIDERS_ID}", follow_redirects=False)
+
+    assert led.headers["location"] == f"/sessions/{made}"
+
+
+async def test_a_name_of_several_leads_nowhere(own_client: AsyncClient) -> None:
+    ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(2)]
+    for id in ids:
+        await append(own_client, id)
+
+    refused = await own_client.get(f"/sessions/{PROVIDERS_ID}")
+    page = await own_client.get(f"/sessions/{PROVIDERS_ID}", headers=BROWSER)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "ambiguous_session")
+    assert (page.status_code, page.headers["content-type"]) == (409, "text/html; charset=utf-8")
+    assert all(id in page.text for id in ids)
+
+
+UNKNOWN = [
+    "nothing",
+    "samples/nothing.jsonl",
+    "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60",
+    "0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60.md",
+    ".md",
+    "a%00b",
+    "<script>alert(1)</script>",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "x" * 300,
+]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+async def test_an_unknown_session_is_told(client: AsyncClient, name: str) -> None:
+    refused = await client.get(f"/sessions/{name}")
+    page = await client.get(f"/sessions/{name}", headers=BROWSER)
+
+    assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
+    assert refused.json()["code"] == "session_not_found"
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "<h1>No session has this id.</h1>" in page.text
+    assert "alert(1)" not in page.text
+
+
+async def test_a_session_has_no_other_ending(client: AsyncClient, session_id: str) -> None:
+    for ending in (".xml", ".MD", ".json.md", ".md.", "/events"):
+        assert (await client.get(f"/sessions/{session_id}{ending}")).status_code == 404, ending
+
+
+async def test_without_a_database_a_browser_is_told_so() -> None:
+    app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
+    async with AsyncTestClient(
+        app, base_url="http://127.0.0.1:4100", raise_server_exceptions=False
+    ) as client:
+        page = await client.get("/sessions/nothing", headers=BROWSER)
+
+    assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert page.headers["retry-after"]
+
+
+FORMS = {
+    ".md": "text/markdown; charset=utf-8",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".html": "text/html; charset=utf-8",
+}
+
+
+async def test_the_other_forms_are_announced(client: AsyncClient, session_id: str) -> None:
+    page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
+
+    linked = re.findall(r'<link rel="alternate" href="([^"]+)" type="([^"]+)"', page.text)
+    told = re.findall(r'<([^>]+)>; rel="alternate"; type="([^"]+)"', page.headers["link"])
+    assert (
+        linked
+        == told
+        == [(f"/sessions/{session_id}{form}", type.partition(";")[0]) for form, type in FORMS.items()]
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "is_at_end"), [("", True), ("?preset=read", True), ("?message=1", False), ("?at=1", False)]
+)
+async def test_what_the_page_shows_first_is_on_its_way_with_it(
+    client: AsyncClient, session_id: str, query: str, is_at_end: bool
+) -> None:
+    page = await client.get(f"/sessions/{session_id}{query}", headers=BROWSER)
+
+    told = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
+    session = f"/api/sessions/{session_id}"
+    newest = f"{session}/events?before=9007199254740991&limit=500&collapse=true"
+    assert told == [session, *[newest] * is_at_end]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_forms(client: AsyncClient, session_id: str, form: str) -> None:
+    told = await client.get(f"/sessions/{session_id}{form}")
+    asked = await client.head(f"/sessions/{session_id}{form}")
+
+    assert (told.status_code, told.headers["content-type"]) == (200, FORMS[form])
+    assert told.headers["content-disposition"] == f'inline; filename="{session_id}{form}"'
+    assert "Because." in told.text
+    names = ("content-type", "content-disposition", "link", "content-security-policy", "cache-control")
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert [asked.headers[name] for name in names] == [told.headers[name] for name in names]
+
+
+async def test_the_page_for_a_file_is_under_its_own_policy(client: AsyncClient, session_id: str) -> None:
+    page = await client.get(f"/sessions/{session_id}.html")
+
+    assert page.headers["content-security-policy"] == f"{frame().policy}; frame-ancestors 'none'"
+
+
+async def test_who_asks_for_the_head_alone_has_nothing_read(
+    client: AsyncClient, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_: object) -> NoReturn:
+        pytest.fail("it is read")
+
+    forms = {suffix: form._replace(write=write) for suffix, form in viewer_pages._FORMS.items()}
+    monkeypatch.setattr(viewer_pages, "_FORMS", forms)
+
+    for form in FORMS:
+        assert (await client.head(f"/sessions/{session_id}{form}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "type"),
+    [
+        (None, "text/html"),
+        ("*/*", "text/html"),
+        (BROWSER["Accept"], "text/html"),
+        ("image/png", "text/html"),
+        ("application/json", "application/json"),
+        ("text/markdown", "text/markdown"),
+        ("application/x-ndjson", "application/x-ndjson"),
+        ("text/markdown;q=0.5, application/json", "application/json"),
+        ("text/markdown, text/html;q=0.1", "text/markdown"),
+    ],
+)
+async def test_the_form_is_what_is_accepted(
+    client: AsyncClient, session_id: str, accept: str | None, type: str
+) -> None:
+    told = await client.get(f"/sessions/{session_id}", headers={} if accept is None else {"Accept": accept})
+
+    assert (told.headers["content-type"].partition(";")[0], told.headers["vary"]) == (type, "Accept")
+
+
+async def test_what_is_stored_is_given_as_it_is(client: AsyncClient, session_id: str) -> None:
+    lines = await client.get(f"/sessions/{session_id}.jsonl")
+    export = await client.get(f"/api/sessions/{session_id}/export")
+
+    assert lines.content == export.content == "".join(f"{line}\n" for line in LINES).encode()
+
+
+async def test_the_document(client: AsyncClient, session_id: str) -> None:
+    document = (await client.get(f"/sessions/{session_id}.json")).json()
+
+    assert document == {
+        "session": (await client.get(f"/api/sessions/{session_id}")).json(),
+        "messages": (await client.get(f"/api/sessions/{session_id}/standard-messages")).json()["data"],
+    }
+    assert len(document["messages"]) == 2
+
+
+async def test_an_empty_session_has_every_form(client: AsyncClient) -> None:
+    id = (await client.post("/api/sessions", json={})).json()["id"]
+    told = {form: (await client.get(f"/sessions/{id}{form}")).text for form in FORMS}
+
+    assert json.loads(told[".json"])["messages"] == []
+    assert told[".jsonl"] == ""
+    assert told[".md"].startswith(f"# {id}\n")
+    assert '<script type="application/json" id="events">[\n\n]</script>' in told[".html"]
+
+
+async def test_files_of_the_viewer(client: AsyncClient) -> None:
+    now = viewer()
+
+    assert now.assets
+    for path, asset in now.assets.items():
+        got = await client.get(f"{now.root}/{path}")
+        assert (got.status_code, got.content) == (200, asset.content), path
+        assert {name: got.headers[name] for name in OF_FILES} == OF_FILES
+        assert got.headers["content-type"].partition(";")[0] == TYPES[Path(path).suffix]
+
+
+OF_FILES = {
+    "cache-control": "private, max-age=31536000, immutable",
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+}
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "__init__.py",
+        "bundle.py",
+        "session.html",
+        "vendor/vendor.json",
+        "nothing.js",
+        "styles",
+        "styles/",
+        "",
+        "SESSION-PAGE.JS",
+        "%73ession-page.js%00",
+        "session-page.js%00.css",
+        "%2e%2e/app.py",
+        "..%2fviewer%2fsession-page.js",
+        "styles/%2e%2e/session-page.js",
+        "./%2e/session-page.js",
+        "%2fetc/passwd",
+        "%5c..%5capp.py",
+        "session-page%2ejs?x=1",
+    ],
+)
+async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, path: str) -> None:
+    refused = await client.get(f"{viewer().root}/{path}")
+
+    assert refused.status_code in (400, 404)
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("digest", ["x", "0" * 16, "..", "%2e%2e", "%00", "*", ""])
+async def test_files_are_there_under_their_own_digest_alone(client: AsyncClient, digest: str) -> None:
+    assert (await client.get(f"/viewer/{digest}/session-page.js")).status_code == 404
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A viewer of the test's own."""
+    folder = tmp_path / "viewer"
+    (folder / "styles").mkdir(parents=True)
+    (folder / "log.js").write_text("export const one = 1;")
+    (folder / "styles" / "tokens.css").write_text("")
+    (folder / "sessions.html").write_text("$viewer")
+    monkeypatch.setattr(ash_server.viewer, "FOLDER", folder)
+    yield folder
+    ash_server.viewer._read.cache_clear()
+
+
+async def test_a_change_is_served_at_once_under_another_digest(client: AsyncClient, folder: Path) -> None:
+    before = viewer()
+    (folder / "log.js").write_text("export const one = 11;")
+    now = viewer()
+
+    assert before.digest != now.digest == viewer().digest
+    assert (await client.get(f"{before.root}/log.js")).status_code == 404
+    assert (await client.get(f"{now.root}/log.js")).text == "export const one = 11;"
+    assert (await client.get("/")).text.startswith(now.root)
+
+
+async def test_nothing_outside_of_the_folder_is_served(client: AsyncClient, folder: Path) -> None:
+    (folder.parent / "secret.js").write_text("secret")
+    (folder.parent / "others").mkdir()
+    (folder.parent / "others" / "one.js").write_text("secret")
+    (folder / "link.js").symlink_to(folder.parent / "secret.js")
+    (folder / "linked").symlink_to(folder.parent / "others", target_is_directory=True)
+    for hidden in (".hidden.js", "_private.js", "~"):
+        (folder / hidden).write_text("secret")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "one.js").write_text("secret")
+
+    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css", "whole.css"]
+    for path in ("link.js", "linked/one.js", ".hidden.js", "_private.js", ".git/one.js"):
+        assert (await client.get(f"{viewer().root}/{path}")).status_code == 404

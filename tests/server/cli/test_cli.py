@@ -1,0 +1,649 @@
+"""The command `ash` on a real PostgreSQL: in this process, but where it matters that it is one of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import psycopg
+import pytest
+
+import ash_server
+from ash_server.cli import main
+from ash_server.db.connection import REVISION
+from ash_server.db.sessions import session_id_for
+from ash_server.ingest import line_id
+from ash_shared.model.blocks import CLASSES
+from ash_shared.providers import discover
+from tests.server.transcripts import write_home
+
+COMMAND = Path(sys.executable).with_name("ash")
+SAMPLES = Path(ash_server.__file__).parent / "samples"
+USER = '{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}'
+CALL = '{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}'
+TOOL = '{"type":"assistant","message":{"content":[' + CALL + "]}}"
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Ash = Callable[..., Ran]
+
+
+@pytest.fixture
+def ash(database_url: str, tmp_path: Path) -> Ash:
+    """Runs `ash` in an empty home, beside the test's files and on the test's database."""
+    (tmp_path / "home").mkdir()
+
+    def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
+        return ran_here(arguments, environment(tmp_path, database_url, variables), tmp_path, stdin)
+
+    return run
+
+
+def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path, stdin: bytes = b"") -> Ran:
+    """What the command does, without a process of its own."""
+    out, err = new_output(), new_output()
+    with ExitStack() as here:
+        here.enter_context(patch.dict(os.environ, environment, clear=True))
+        here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
+        here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
+        here.enter_context(redirect_stdout(out))
+        here.enter_context(redirect_stderr(err))
+        here.enter_context(chdir(folder))
+        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
+        return Ran(thread.submit(main.run).result(), written_to(out), written_to(err))
+
+
+@pytest.fixture
+def process(database_url: str, tmp_path: Path) -> Ash:
+    """The same as a process of its own."""
+    (tmp_path / "home").mkdir(exist_ok=True)
+
+    def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=environment(tmp_path, database_url, variables),
+            cwd=tmp_path,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+def environment(folder: Path, database_url: str, variables: dict[str, str]) -> dict[str, str]:
+    home = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
+    return {**home, "ASH_DATABASE_URL": database_url, **variables}
+
+
+def new_output() -> TextIOWrapper:
+    return TextIOWrapper(BytesIO(), "utf-8", "backslashreplace")
+
+
+def written_to(file: TextIOWrapper) -> str:
+    file.flush()
+    written: bytes = file.buffer.getvalue()  # type: ignore[attr-defined]
+    return written.decode()
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def without_seconds(report: str) -> Any:
+    return {name: value for name, value in json.loads(report).items() if name != "seconds"}
+
+
+def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "home/.claude/projects/-w/s.jsonl", f"{USER}\r\n\n{TOOL}")
+    name = "projects/-w/s.jsonl"
+    session = str(session_id_for("claude", name))
+    named = {"id": session, "externalId": name, "source": "claude", "path": str(path)}
+    counts = {"new": 3, "existing": 0, "changed": 0, "refused": 0, "incomplete": 0}
+
+    first = ash("import", str(path), "--json")
+    assert (first.code, first.err) == (0, "")
+    assert without_seconds(first.out) == {
+        "sessions": [{**named, **counts, "problems": []}],
+        "unread": [],
+        **counts,
+    }
+
+    with path.open("a") as file:
+        file.write("\nmore\n")
+    counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0, "incomplete": 0}
+    assert without_seconds(ash("import", str(tmp_path / "home/.claude"), "--json").out) == {
+        "sessions": [{**named, **counts, "problems": []}],
+        "unread": [],
+        **counts,
+    }
+
+    for reference in (session, session[:8], name):
+        assert ash("export", reference) == Ran(0, path.read_bytes().decode(), "")
+    assert ash("export", session, "-o", "copy.jsonl") == Ran(0, "", "")
+    assert ash("export", "--all", "-o", "all") == Ran(0, "1 session in all\n", "")
+    assert (tmp_path / "copy.jsonl").read_bytes() == path.read_bytes()
+    assert [(each.name, each.read_bytes()) for each in (tmp_path / "all").iterdir()] == [
+        (f"{session}.jsonl", path.read_bytes())
+    ]
+
+
+def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "a/1.jsonl", "one\nt\0wo\nthree\n")
+    written(tmp_path / "a/2.jsonl", "one\n\udcff\n")
+    (tmp_path / "a/loop.jsonl").symlink_to("loop.jsonl")
+    (tmp_path / "empty").mkdir()
+
+    done = ash("import", "a", "absent.jsonl", "empty")
+    assert (done.code, done.out.partition(", in ")[0]) == (
+        1,
+        "2 sessions, messages: 3 new, 0 already there, 0 changed, 2 refused",
+    )
+    assert done.err.splitlines() == [
+        "ash: empty: no file in it ends with .jsonl, .json or .jsonl.zst",
+        "ash: a/loop.jsonl: Too many levels of symbolic links",
+        "ash: absent.jsonl: No such file or directory",
+        "ash: a/1.jsonl:2: refused: holds a NUL byte, which PostgreSQL cannot keep (at byte 5)",
+        "ash: a/2.jsonl:2: refused: is not valid UTF-8 (at byte 4)",
+    ]
+
+    written(tmp_path / "a/1.jsonl", "one\ntwo\nTHREE\n")
+    done = ash("import", "a/1.jsonl")
+    assert (done.code, done.err.splitlines()) == (
+        1,
+        [
+            "ash: a/1.jsonl:2: changed: was not stored at import (at byte 4)",
+            "ash: a/1.jsonl:3: changed: reads differently than when it was imported (at byte 8)",
+            "ash: what was stored before stays as it is; --replace imports such files anew",
+        ],
+    )
+    assert ash("import", "a/1.jsonl", "--replace").code == 0
+    assert ash("export", str(tmp_path / "a/1.jsonl")) == Ran(0, "one\ntwo\nTHREE\n", "")
+
+
+def test_transcripts_are_discovered_and_imported(ash: Ash, tmp_path: Path) -> None:
+    home = write_home(tmp_path / "home")
+
+    def discovered(**variables: str) -> dict[str, tuple[Any, ...]]:
+        done = ash("import", "--discover", "--json", **variables)
+        assert (done.code, done.err) == (0, "")
+        found = json.loads(done.out)["found"]
+        assert all((each["bytes"] > 0, "newest" in each) == (True, True) for each in found)
+        return {each["name"]: (each["transcripts"], each.get("imported")) for each in found}
+
+    counts = {"Claude Code": 3, "Codex": 2, "Gemini CLI": 2, "Cursor": 2, "OpenCode": 2}
+    without_store = {"ASH_DATABASE_URL": "", "ASH_HOME": str(tmp_path / "none")}
+    assert discovered(**without_store) == {name: (count, None) for name, count in counts.items()}
+    assert not (tmp_path / "none").exists()
+    assert discovered() == {name: (count, 0) for name, count in counts.items()}
+
+    done = ash("import", "--all")
+    assert (done.code, done.out.partition(",")[0], done.err) == (0, "11 sessions", "")
+    assert discovered() == {name: (count, count) for name, count in counts.items()}
+    heading, *shown = ash("import", "--discover").out.splitlines()
+    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "kept", "in"]
+    assert [row.split()[-1] for row in shown] == [
+        str(home / folder)
+        for folder in (
+            ".claude/projects",
+            ".codex/sessions",
+            ".codex/archived_sessions",
+            ".gemini/tmp",
+            ".cursor/projects",
+            ".local/share/opencode/storage/session",
+        )
+    ]
+
+
+def test_nothing_to_discover(ash: Ash) -> None:
+    found = json.loads(ash("import", "--discover", "--json").out)["found"]
+
+    assert [(each["source"], each["transcripts"], each["bytes"]) for each in found] == [
+        (source, 0, 0) for source in ("claude", "codex", "gemini_cli", "cursor", "opencode")
+    ]
+    assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
+    assert "exclude each other" in ash("import", "--all", "--discover").err
+
+
+def test_a_line_that_is_being_written_is_told(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL[:-4]}")
+
+    done = ash("import", "s.jsonl")
+    assert (done.code, done.out.rpartition(", in ")[0], done.err) == (
+        0,
+        "1 session, messages: 1 new, 0 already there, 0 changed, 0 refused, "
+        "1 incomplete, to be imported when it is whole",
+        "",
+    )
+    assert ash("export", str(path)) == Ran(0, f"{USER}\n", "")
+    [session] = json.loads(ash("import", "s.jsonl", "--json").out)["sessions"]
+    assert (session["existing"], session["incomplete"]) == (1, 1)
+
+
+def test_a_source_that_nobody_reads_is_told(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "s.jsonl", f"{USER}\n")
+
+    done = ash("import", "s.jsonl", "--source", "cladue")
+    assert (done.code, done.err) == (
+        0,
+        f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}\n",
+    )
+    assert ash("import", "s.jsonl", "--source", "claude").err == ""
+
+
+@pytest.mark.parametrize(("module", "arguments"), [("rich_click", []), ("psycopg", ["sessions"])])
+def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[str]) -> None:
+    script = f"import sys; sys.modules[{module!r}] = None; from ash_server.cli.main import main; main()"
+    ran = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
+
+    assert (ran.returncode, ran.stderr.decode()) == (
+        1,
+        f"ash: ash-messages is installed without {module}: "
+        "`pip install 'PATH/TO/CLONE[server,embedded]'` brings all that `ash` needs\n",
+    )
+
+
+def test_what_is_kept_in_another_form_is_told(ash: Ash, tmp_path: Path) -> None:
+    kept = written(tmp_path / "home/.local/share/opencode/opencode.db", "")
+
+    assert (
+        f"{kept}: transcripts are kept in it, and Ash does not read it yet" in ash("import", "--discover").err
+    )
+    assert json.loads(ash("import", "--discover", "--json").out)["found"][-1]["notRead"] == str(kept)
+
+
+def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "doc.json", '{\n "role": "user",\n "content": "hi"\n}\n')
+    written(tmp_path / "empty.jsonl", "")
+
+    assert ash("import", "doc.json", "doc.json", "--as", "a letter").code == 0
+    assert ash("messages", "a letter", "--raw") == Ran(0, (tmp_path / "doc.json").read_text(), "")
+    assert ash("import", "doc.json", "empty.jsonl", "--as", "b") == Ran(
+        2, "", "ash: --as names one session, but there are 2 files (`ash import --help` tells more)\n"
+    )
+    assert ash("import", "empty.jsonl", "--as", "b").code == 0
+    assert ash("export", "b") == Ran(0, "", "")
+
+
+def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
+    path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n")
+    ash("import", str(path), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+    common = {"sessionId": session, "kind": "message", "source": "claude"}
+    user = {
+        **common,
+        "id": line_id(session_id_for("claude", "s"), 1),
+        "role": "user",
+        "sequence": 1,
+        "content": USER,
+    }
+    tool = {
+        **common,
+        "id": line_id(session_id_for("claude", "s"), 2),
+        "role": "assistant",
+        "sequence": 2,
+        "content": TOOL,
+    }
+    user_blocks = [{"type": "text", "text": "hi"}]
+    tool_blocks = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]
+
+    def listed(*arguments: str) -> Any:
+        page = json.loads(ash("messages", "s", "--json", *arguments).out)
+        assert all(message.pop("createdAt") for message in page["messages"])
+        return page
+
+    both = [{**user, "parsed": user_blocks}, {**tool, "parsed": tool_blocks}]
+    assert listed() == {"messages": both}
+    assert listed("--limit", "1") == {"messages": both[:1], "nextAfter": 1}
+    assert listed("--after", "1", "--limit", "1") == {"messages": both[1:]}
+    assert listed("--type", "tool_use") == {"messages": both[1:]}
+    assert listed("--role", "user") == {"messages": both[:1]}
+    assert listed("--kind", "record") == {"messages": []}
+    assert ash("messages", "s", "--raw", "--limit", "1") == Ran(0, USER + "\n", "more: --after 1\n")
+
+    standard = ash("messages", "s", "--standard", "--limit", "1")
+    behind = ash("messages", "s", "--standard", "--after", "1")
+    assert [json.loads(line) for line in standard.out.splitlines()] == [
+        {
+            "id": "u1",
+            "role": "user",
+            "content": [{"type": "text", "text": "hi"}],
+            "metadata": {"source": "claude"},
+            "_original": [json.loads(USER)],
+        },
+        json.loads(behind.out),
+    ]
+    assert (standard.code, standard.err) == (0, "")
+    assert [json.loads(line)["content"] for line in behind.out.splitlines()] == [[json.loads(CALL)]]
+
+    [found] = json.loads(ash("sessions", "--json").out)["sessions"]
+    assert (found["id"], found["externalId"], found["source"], found["messageCount"]) == (
+        session,
+        "s",
+        "claude",
+        2,
+    )
+
+
+def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
+    assert ash("sessions") == Ran(
+        0, "", "ash: no sessions yet: `ash import --discover` shows what could be brought in\n"
+    )
+    ash("import", str(written(tmp_path / "s.jsonl", f"{TOOL}\n")), "--as", "na\033me")
+
+    session = str(session_id_for("claude", "na\033me"))
+    heading, row = ash("sessions").out.splitlines()
+    assert heading.split() == ["session", "source", "last", "activity", "messages", "name"]
+    assert re.fullmatch(rf"{session[:8]}  claude  \d{{4}}-\d\d-\d\d \d\d:\d\d  +1  na␛me", row)
+    assert ash("messages", "na\033me").out.splitlines()[1:] == [
+        "  tool_use     Bash · t1",
+        '               {"command": "ls"}',
+        "",
+    ]
+
+
+STRANGE = (
+    '{"type":"assistant","version":"2.1.0","timestamp":"2026-11-02T09:00:01Z","message":{"content":'
+    '[{"type":"holo_frame"},{"type":"text","text":5}]}}'
+)
+
+
+def test_drift(ash: Ash, tmp_path: Path) -> None:
+    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    versionless = STRANGE.replace('"version":"2.1.0",', "")
+    path = written(tmp_path / "a/s.jsonl", f"{USER}\n{versionless}\n{STRANGE.replace(':01Z', ':02Z')}\n")
+    written(tmp_path / "a/t.jsonl", versionless.replace(',"timestamp"', ',"at"'))
+
+    def group(raw_type: str, reason: str, count: int, lines: list[Any], **more: str) -> dict[str, Any]:
+        common = {"source": "claude", "rawType": raw_type, "reason": reason, "count": count}
+        return {**common, **more, "samples": lines}
+
+    times = {"firstSeen": "2026-11-02T09:00:01Z", "lastSeen": "2026-11-02T09:00:02Z"}
+    told = {"clientVersion": "2.1.0", **times}
+    in_file = [{"path": "a/s.jsonl", "line": 3}, {"path": "a/s.jsonl", "line": 2}]
+    of_text = group("text", "malformed", 2, in_file, **told)
+    of_type = group("holo_frame", "unknown_type", 2, in_file, **told)
+    assert json.loads(ash("drift", "a/s.jsonl", "--json", **nowhere).out) == {"drift": [of_text, of_type]}
+    assert len(json.loads(ash("drift", "a", "--json", **nowhere).out)["drift"]) == 4
+    assert ash("drift", str(written(tmp_path / "b.jsonl", f"{USER}\n")), **nowhere) == Ran(
+        0, "no drift in 1 line of 1 file: nothing was unknown or malformed\n", ""
+    )
+
+    assert ash("drift") == Ran(0, "no drift in the store: nothing was unknown or malformed\n", "")
+    ash("import", str(path), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+    stored = [{"sessionId": session, "sequence": sequence} for sequence in (3, 2)]
+    assert json.loads(ash("drift", "--json").out) == {
+        "drift": [{**of_type, "samples": stored}, {**of_text, "samples": stored}]
+    }
+    heading, row, _, summary = ash("drift").out.splitlines()
+    assert " ".join(heading.split()) == "source client type reason count first seen last seen for example"
+    assert re.fullmatch(
+        rf"claude  2\.1\.0   holo_frame  unknown_type +2  2026-11-02  2026-11-02  {session} #3", row
+    )
+    assert summary == "4 blocks of 2 kinds in the store"
+
+
+def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> None:
+    ash("import", str(written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n{STRANGE}\n")), "--as", "s")
+    session = str(session_id_for("claude", "s"))
+
+    assert ash("reparse") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+    assert ash("reindex") == Ran(0, "3 messages read, 0 derived anew\n", "")
+
+    with psycopg.connect(database_url) as conn:
+        conn.execute(
+            "UPDATE messages SET block_types = '{raw}', kind = 'record', digest = NULL WHERE sequence = 2"
+        )
+        conn.execute("UPDATE messages SET digest = '\\x00' WHERE sequence = 3")
+    both = {"source": "claude", "role": "assistant"}
+    before, now = (
+        {**both, "kind": kind, "types": types}
+        for kind, types in (("record", ["raw"]), ("message", ["tool_use"]))
+    )
+    alike = {**both, "kind": "message", "types": ["raw"]}
+
+    def sample(sequence: int, before: Any, now: Any) -> list[Any]:
+        return [{"sessionId": session, "sequence": sequence, "before": before, "now": now}]
+
+    assert json.loads(ash("reparse", "--diff", "--json", "s").out) == {
+        "compared": 3,
+        "withoutDigest": 1,
+        "changed": 2,
+        "groups": [
+            {"source": "claude", "changed": ["blocks"], "count": 1, "samples": sample(3, alike, alike)},
+            {"source": "claude", "changed": ["kind", "types"], "count": 1, "samples": sample(2, before, now)},
+        ],
+    }
+    done = ash("reparse", "--diff")
+    assert (done.code, [" ".join(line.split()) for line in done.out.splitlines()][2:]) == (
+        0,
+        [
+            f"claude kind, types 1 record · raw message · tool_use {session} #2",
+            "3 messages compared, 2 read differently now",
+            "1 of them were stored by an older Ash: changes inside of their blocks alone are not seen",
+            "`ash reindex` writes what is derived from them anew; the stored texts stay as they are",
+        ],
+    )
+    assert ash("reindex", session[:8]) == Ran(0, "3 messages read, 2 derived anew\n", "")
+    assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
+
+
+def test_the_list_of_sessions_tells_titles_and_last_messages(ash: Ash, tmp_path: Path) -> None:
+    for year in (2024, 2026, 2025):
+        line = USER.replace("hi", f"Say {year}").replace(
+            '"uuid"', f'"timestamp":"{year}-05-05T09:00Z","uuid"'
+        )
+        ash("import", str(written(tmp_path / f"{year}.jsonl", f"{line}\n")))
+
+    rows = [line.split() for line in ash("sessions").out.splitlines()[1:]]
+    assert [(row[2], " ".join(row[5:])) for row in rows] == [
+        ("2026-05-05", "Say 2026"),
+        ("2025-05-05", "Say 2025"),
+        ("2024-05-05", "Say 2024"),
+    ]
+
+    ash("import", "2024.jsonl", "--as", "kite")
+    ash("import", "2025.jsonl", "--as", "Say 2025")
+    names = [" ".join(line.split()[5:]) for line in ash("sessions").out.splitlines()[1:]]
+    assert sorted(names) == ["Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
+
+
+def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
+    document = '{\n"role": "user",\n"content": "hi"\n}'
+    blocks = [{"type": "text", "text": "hi"}]
+    user = {"source": "claude", "kind": "message", "role": "user", "parsed": blocks}
+    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+
+    def parsed(text: str, *arguments: str) -> list[Any]:
+        done = ash("parse", *arguments, stdin=text.encode(), **nowhere)
+        assert (done.code, done.err) == (0, "")
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    assert parsed(f"{USER}\n\n{USER}") == [user, user]
+    assert parsed(document, "-") == [user]
+    assert parsed("", str(written(tmp_path / "doc.json", document)), "--json") == [user]
+    assert parsed(USER, "--source", "mine") == [{**user, "source": "mine"}]
+    assert parsed('{"a":') == [
+        {
+            "source": "unknown",
+            "kind": "record",
+            "role": "system",
+            "parsed": [{"type": "raw", "reason": "invalid_json", "raw": '{"a":'}],
+        }
+    ]
+    assert ash("parse", "--view", stdin=f"{USER}\n".encode()) == Ran(
+        0, "#1 · user · message · claude\n  text         hi\n\n", ""
+    )
+
+
+REFUSED = {
+    ("messages", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("export",): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("export", "--all"): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("export", "none", "--all", "-o", "x"): (
+        2,
+        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+    ),
+    ("import",): (
+        2,
+        "ash: Name a PATH, or give --all for what `ash import --discover` lists (`ash import --help` tells more)",
+    ),
+    ("import", "x", "--all"): (
+        2,
+        "ash: A PATH, --all and --discover exclude each other (`ash import --help` tells more)",
+    ),
+    ("import", "none"): (1, "ash: none: No such file or directory"),
+    ("parse", "none"): (
+        2,
+        "ash: Invalid value for '[FILE]': 'none': No such file or directory (`ash parse --help` tells more)",
+    ),
+    ("messages", "none", "--standard", "--role", "user"): (
+        2,
+        "ash: --kind, --role and --type choose stored messages, and --standard reads all of them "
+        "(`ash messages --help` tells more)",
+    ),
+    ("messages", ""): (
+        2,
+        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
+        "(`ash messages --help` tells more)",
+    ),
+    ("tail", " "): (
+        2,
+        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
+        "(`ash tail --help` tells more)",
+    ),
+    ("events", "rebuild", "a", ""): (
+        2,
+        "ash: Invalid value for '[SESSION...]': it is empty: `ash sessions` lists what could be meant "
+        "(`ash events rebuild --help` tells more)",
+    ),
+    ("ingest", "--session", ""): (
+        2,
+        "ash: Invalid value for '--session': it is empty: `ash sessions` lists what could be meant "
+        "(`ash ingest --help` tells more)",
+    ),
+    ("reindex", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("drift", "none"): (
+        2,
+        "ash: Invalid value for '[PATH...]': Path 'none' does not exist (`ash drift --help` tells more)",
+    ),
+    ("whistle",): (2, "ash: No such command 'whistle' (`ash --help` tells more)"),
+    ("serve", "--host", "0.0.0.0"): (
+        1,
+        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, and Ash does not ask them for a key. "
+        "Set ASH_ALLOW_UNAUTHENTICATED=1 if something in front of it does, or leave ASH_HOST out.",
+    ),
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
+def test_refusals_are_one_line(ash: Ash, arguments: tuple[str, ...]) -> None:
+    code, line = REFUSED[arguments]
+    done = ash(*arguments)
+
+    assert (done.code, done.err) == (code, line + "\n")
+
+
+def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> None:
+    for name in "abc":
+        ash("import", str(written(tmp_path / f"{name}.jsonl", "x\n")), "--source", name, "--as", "same")
+
+    done = ash("messages", "same")
+    named = {f"{session_id_for(name, 'same')} ({name}, TIME)" for name in "abc"}
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("ash: several sessions go by 'same': ")
+    timeless = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", done.err.strip())
+    assert set(re.split(r"(?<=\)), ", timeless.partition("same': ")[2])) == named
+
+
+def test_a_database_that_does_not_answer(ash: Ash) -> None:
+    done = ash("sessions", ASH_DATABASE_URL="postgresql://ash:secret@127.0.0.1:1/none")
+
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert done.err.startswith("ash: the database does not answer: ")
+    assert "secret" not in done.err
+
+
+def test_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
+    here = {"ASH_DATABASE_URL": bare_database_url}
+    behind = (
+        f"ash: the database has schema none, this Ash needs {REVISION}: run `ash db upgrade`, "
+        "or a newer Ash if that refuses\n"
+    )
+
+    assert ash("sessions", **here) == Ran(1, "", behind)
+    assert ash("serve", "--port", "0", **here) == Ran(1, "", behind)
+    for _ in range(2):
+        assert ash("db", "upgrade", **here) == Ran(0, f"the database has schema {REVISION}\n", "")
+    assert ash("sessions", "--json", **here) == Ran(0, '{"sessions":[]}\n', "")
+
+
+def test_the_address_of_the_database(ash: Ash, database_url: str) -> None:
+    spelled = database_url.replace("postgresql://", "postgresql+psycopg://")
+    done = ash("db", "url", ASH_DATABASE_URL=spelled)
+
+    assert done == Ran(0, database_url + "\n", "")
+    with psycopg.connect(done.out.strip()) as conn:
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(0,)]
+
+
+def test_faults_show_where_on_request(process: Ash) -> None:
+    done = process("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
+
+    assert (done.code, "Traceback" in done.err) == (1, True)
+
+
+def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
+    path = written(tmp_path / "long.jsonl", f"{USER}\n" * 10_000)
+    done = subprocess.run(f"{COMMAND} parse {path} | head -n 1", shell=True, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 1, b"")
+
+
+def test_openapi_and_version(ash: Ash, process: Ash) -> None:
+    assert json.loads(ash("openapi").out)["info"]["title"] == "Ash"
+    assert process("--version").out.startswith("ash, version ")
+    assert process("events", "x", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none").code == 1
+
+
+def test_the_list_of_commands_has_all_of_them(ash: Ash) -> None:
+    shown = set(re.findall(r"^\W+([a-z]+) ", ash("--help").out, re.MULTILINE))
+
+    assert set(main.ash.commands) <= shown
+
+
+def test_every_command_explains_itself(ash: Ash) -> None:
+    groups = {"db": ("upgrade", "url"), "events": ("show", "rebuild")}
+    commands = [[name] for name in main.ash.commands]
+    commands += [[group, name] for group, names in groups.items() for name in names]
+
+    assert {(" ".join(command), ash(*command, "--help").code) for command in commands} == {
+        (" ".join(command), 0) for command in commands
+    }
+
+
+def test_the_choices_are_those_of_the_library() -> None:
+    assert tuple(CLASSES) == main.BLOCK_TYPES

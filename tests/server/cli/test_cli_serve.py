@@ -1,0 +1,233 @@
+"""`ash serve` and `ash demo` as processes: they print where they are, answer there, and end when they are told."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.cli.demo import TOUR
+from ash_server.db.sessions import session_id_for
+from ash_server.transfer.jsonl import import_file
+from ash_shared.eventlog import NORMALIZER_VERSION
+from ash_shared.model.blocks import CLASSES
+from tests.conftest import at_database, new_database
+from tests.server.db.embedded.test_embedded import left_processes
+
+COMMAND = Path(sys.executable).with_name("ash")
+LAST_LINE = "Ctrl-C stops"
+TOUR_ID = session_id_for("claude", f"samples/{TOUR}")
+
+
+class Running(NamedTuple):
+    process: subprocess.Popen[str]
+    said: str
+    address: str
+
+
+@contextmanager
+def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
+    """A server that has said all it says at the start; killed if the test leaves it alive."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home), **variables}
+    with subprocess.Popen(
+        [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            said = "".join(_until_last_line(process))
+            address = re.search(r"http://[\w.:\[\]]+", said)
+            assert address, process.stderr and process.stderr.read()
+            yield Running(process, said, address[0])
+        finally:
+            process.kill()
+
+
+@contextmanager
+def serving(server_url: str, template: str, home: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of a server for several tests, and of its database."""
+    with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
+        url = at_database(server_url, name)
+        with running("serve", "--port", "0", home=home, ASH_DATABASE_URL=url) as ash:
+            yield ash.address, url
+
+
+def _until_last_line(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout
+    for line in process.stdout:
+        yield line
+        if LAST_LINE in line:
+            return
+
+
+def stopped(process: subprocess.Popen[str], by: signal.Signals) -> tuple[int, str, str]:
+    process.send_signal(by)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def answer(url: str) -> Any:
+    with urlopen(url) as response:
+        return json.load(response)
+
+
+def left_behind(home: Path) -> list[str]:
+    """PostgreSQL works in its data directory."""
+    return [each.info["name"] for each in left_processes(home)]
+
+
+def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
+    demo = ("demo", "--port", "0")
+    for _ in range(2):
+        with running(*demo, home=tmp_path) as ash:
+            [tour] = re.findall(r"/sessions/(\S+) +shows all seven types of blocks", ash.said)
+            page = answer(f"{ash.address}/api/sessions/{TOUR_ID}/messages?parsed=true")
+            sessions = answer(f"{ash.address}/api/sessions")["sessions"]
+
+            assert {block["type"] for message in page["messages"] for block in message["parsed"]} == set(
+                CLASSES
+            )
+            assert str(TOUR_ID).startswith(tour)
+            assert sorted((each["externalId"], each["messageCount"]) for each in sessions) == [
+                ("demo/live", 0),
+                ("samples/bird-counter.jsonl", 16),
+                ("samples/bread-timer.jsonl", 30),
+                ("samples/csv-export.jsonl", 28),
+                ("samples/recipe-scaler.jsonl", 17),
+                ("samples/release-notes.jsonl", 27),
+                ("samples/tide-clock.jsonl", 23),
+                ("samples/trail-map.jsonl", 18),
+                ("samples/watering-plan.jsonl", 29),
+            ]
+            assert "postgres" in left_behind(tmp_path)
+            assert stopped(ash.process, signal.SIGINT) == (0, "", "")
+        assert left_behind(tmp_path) == []
+
+
+async def test_what_an_older_ash_derived(
+    connection: AsyncConnection, database_url: str, tmp_path: Path
+) -> None:
+    """The demo renews its samples; of other sessions both only tell."""
+    at_its_own: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
+    mine = (await import_file(connection, path, "mine")).session_id
+    sample = Path(str(files("ash_server") / "samples" / TOUR))
+    tour = (await import_file(connection, sample, f"samples/{TOUR}")).session_id
+    await connection.execute("UPDATE session_counters SET normalizer_version = 0")
+
+    def versions() -> dict[UUID, int]:
+        with psycopg.connect(database_url) as conn:
+            return dict(
+                conn.execute("SELECT session_id, normalizer_version FROM session_counters").fetchall()
+            )
+
+    for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
+        with running(command, "--port", "0", **at_its_own) as ash:
+            told = f"ash: {counted} events of an older Ash, or none: `ash events rebuild` derives them\n"
+            assert stopped(ash.process, signal.SIGINT) == (0, "", told)
+
+    assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
+
+
+def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
+    with running("demo", "--port", "0", home=tmp_path) as ash:
+        os.kill(int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(HTTPError):
+                sessions = answer(f"{ash.address}/api/sessions")["sessions"]
+                break
+        else:
+            pytest.fail("the server did not find its database again")
+
+        assert len(sessions) == 9
+        assert stopped(ash.process, signal.SIGINT)[0] == 0
+    assert left_behind(tmp_path) == []
+
+
+def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: Path) -> None:
+    with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
+        assert answer(f"{ash.address}/health/ready")["status"] == "ok"
+    with psycopg.connect(bare_database_url) as conn:
+        assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(9,)]
+    assert list(tmp_path.iterdir()) == []
+
+
+REQUESTS = {
+    "was answered": "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "does not read its answer": "GET /api/sessions/{session}/export HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.fixture
+async def large_session(connection: AsyncConnection, tmp_path: Path) -> UUID:
+    """More than any buffer on the way to a client holds."""
+    path = tmp_path / "large.jsonl"
+    path.write_text(f"{'x' * 100_000}\n" * 150)
+    return (await import_file(connection, path, "large")).session_id
+
+
+@pytest.mark.parametrize(
+    ("by", "name"), [(signal.SIGINT, "was answered"), *((signal.SIGTERM, each) for each in REQUESTS)]
+)
+def test_serve_ends_when_told_though_a_client_stays(
+    database_url: str, large_session: UUID, tmp_path: Path, by: signal.Signals, name: str
+) -> None:
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        host, port = ash.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(REQUESTS[name].format(session=large_session).encode())
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
+            code, out, err = stopped(ash.process, by)
+            assert (code, out, "Traceback" in err) == (0, "", False)
+
+
+def test_serve_for_others_on_request(database_url: str, tmp_path: Path) -> None:
+    variables = {"ASH_DATABASE_URL": database_url, "ASH_ALLOW_UNAUTHENTICATED": "1", "ASH_HOST": "0.0.0.0"}
+    with running("serve", home=tmp_path, ASH_PORT="0", **variables) as ash:
+        assert ash.address.startswith("http://127.0.0.1:")
+        assert answer(f"{ash.address}/health/live")["status"] == "ok"
+
+
+def refused(port: int, home: Path, database_url: str) -> tuple[int, str]:
+    environment = {"PATH": os.environ["PATH"], "ASH_HOME": str(home), "ASH_DATABASE_URL": database_url}
+    done = subprocess.run(
+        [COMMAND, "demo", "--port", str(port)], capture_output=True, text=True, env=environment, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_port_that_is_taken(bare_database_url: str, tmp_path: Path) -> None:
+    """Found out before anything is done to the database."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = f"ash: port {port} is taken by another program; choose another one, for example ASH_PORT={port + 1}\n"
+
+        assert refused(port, tmp_path, bare_database_url) == (1, line)
+    with psycopg.connect(bare_database_url) as conn:
+        assert conn.execute("SELECT to_regclass('sessions')").fetchall() == [(None,)]
+
+
+def test_a_port_that_ash_has(database_url: str, tmp_path: Path) -> None:
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        port = int(ash.address.rpartition(":")[2])
+        line = (
+            f"ash: Ash runs already at http://127.0.0.1:{port}; "
+            f"for another one choose another port, for example ASH_PORT={port + 1}\n"
+        )
+
+        assert refused(port, tmp_path, database_url) == (1, line)

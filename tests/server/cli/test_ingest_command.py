@@ -1,0 +1,394 @@
+"""`ash ingest`: every byte passes, and every line is stored once, whatever becomes of the server."""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from random import Random
+from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import pytest
+
+from ash_server.cli.ingest import backlog as backlogs
+from ash_server.cli.ingest.backlog import Backlog
+from ash_server.db.sessions import session_id_for
+from ash_shared.providers import discover
+from tests.server.cli.test_cli_serve import COMMAND, answer, serving
+
+USER = b'{"type":"user","message":{"role":"user","content":"hi"}}'
+CALL = b'{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}'
+SAID = b'{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"Done."}]}}'
+NOWHERE = "http://127.0.0.1:9"
+
+
+class Ran(NamedTuple):
+    code: int
+    passed: bytes
+    said: list[str]
+
+
+def variables(home: Path, url: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home), "ASH_URL": url}
+
+
+def run(url: str, home: Path, stream: bytes, *arguments: str) -> Ran:
+    done = subprocess.run(
+        [COMMAND, "ingest", *arguments],
+        input=stream,
+        capture_output=True,
+        env=variables(home, url),
+        check=False,
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr.decode().splitlines())
+
+
+@contextmanager
+def started(url: str, home: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([COMMAND, "ingest", *arguments], env=variables(home, url), **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def server(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """For all of the tests: each calls its sessions by names of its own."""
+    with serving(server_url, template, tmp_path_factory.mktemp("home")) as (address, _):
+        yield address
+
+
+def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin
+    assert process.stdout
+    return process.stdin, process.stdout
+
+
+def stored(url: str, session: UUID | str) -> list[str]:
+    kinds = "kind=message,record,chunk&limit=1000"
+    page = answer(f"{url}/api/sessions/{session}/messages?{kinds}")
+    return [message["content"] for message in page["messages"]]
+
+
+def events(url: str, session: UUID | str) -> list[tuple[str, Any]]:
+    page = answer(f"{url}/api/sessions/{session}/events?limit=1000")
+    return [(event["type"], event["payload"]) for event in page["events"]]
+
+
+STREAMS = {
+    "whole lines": (USER + b"\n" + SAID + b"\n", [USER.decode(), SAID.decode()], []),
+    "a last line without an end": (USER + b"\n" + SAID, [USER.decode(), SAID.decode()], []),
+    "blank lines and carriage returns": (
+        USER + b"\r\n\n" + SAID + b"\n",
+        [USER.decode() + "\r", "", SAID.decode()],
+        [],
+    ),
+    "what tells no format": (b"one\ntwo\n", ["one", "two"], []),
+    "bytes that are no text": (
+        USER + b"\n\xff\xfe\nlast\n",
+        [USER.decode(), "last"],
+        ["ash: line 2 was passed on and not stored: byte 1 of it is not UTF-8"],
+    ),
+    "a NUL": (
+        USER + b"\nn\0l\n" + SAID + b"\n",
+        [USER.decode(), SAID.decode()],
+        [
+            "ash: line 2 was passed on and not stored: the message holds a NUL character, which PostgreSQL cannot keep"
+        ],
+    ),
+    "a line that is too long": (
+        USER + b"\n" + b"x" * 2**21 + b"\n" + SAID + b"\n",
+        [USER.decode(), SAID.decode()],
+        [
+            "ash: line 2 was passed on and not stored: it has 2,097,153 bytes, and a message may have 1,048,576; "
+            "ASH_MAX_MESSAGE_BYTES is the limit, for `ash serve` and for `ash ingest`"
+        ],
+    ),
+}
+
+
+def test_what_passes_is_stored(server: str, home: Path) -> None:
+    for name, (stream, lines, said) in STREAMS.items():
+        is_unknown = name == "what tells no format"
+        session = session_id_for("unknown" if is_unknown else "claude", name)
+
+        ran = run(server, home, stream, "--session", name)
+
+        first, *between, last = ran.said[:-1] if is_unknown else ran.said
+        see = f"see it with `ash tail {str(session)[:8]}`"
+        assert (name, ran.code, ran.passed == stream) == (name, 1 if said else 0, True)
+        assert (name, first) == (name, f"ash: what comes is stored in session {session}; {see}")
+        assert (name, between) == (name, said)
+        assert re.fullmatch(
+            rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(see)}",
+            last,
+        )
+        assert ran.said[-1].startswith("ash: no line told its format: ") is is_unknown
+        assert (name, stored(server, session)) == (name, lines)
+
+
+def test_a_format_that_is_named(server: str, home: Path) -> None:
+    for name, told in (
+        ("claude", []),
+        ("cladue", [f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}"]),
+    ):
+        ran = run(server, home, b"one\n", "--session", "named", "--source", name)
+        assert (ran.code, ran.said[:-2], len(ran.said)) == (0, told, 2 + len(told))
+
+
+def test_nothing_to_read(server: str, home: Path) -> None:
+    assert run(server, home, b"", "--session", "empty") == Ran(
+        0, b"", ["ash: no line came, so nothing is stored"]
+    )
+    assert answer(f"{server}/api/sessions?q=empty")["sessions"] == []
+
+
+def test_every_byte_passes_at_once_and_the_lines_follow(server: str, home: Path) -> None:
+    session = session_id_for("claude", "slow")
+    with started(server, home, "--session", "slow") as process:
+        stdin, stdout = pipes(process)
+        stdin.write(USER + b"\n" + SAID[:20])
+        stdin.flush()
+        passed = os.read(stdout.fileno(), 1000)
+        deadline = time.monotonic() + 10
+        while not (lines := known(server, session)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+        assert passed == USER + b"\n" + SAID[:20]
+        assert lines == [USER.decode()]
+        rest, _ = process.communicate(SAID[20:])
+        assert (rest, stored(server, session)) == (SAID[20:], [USER.decode(), SAID.decode()])
+
+
+def known(url: str, session: UUID) -> list[str]:
+    with suppress(OSError):  # an HTTPError is one
+        return stored(url, session)
+    return []
+
+
+def test_what_is_open_is_closed_unless_the_stream_goes_on(server: str, home: Path) -> None:
+    for name, arguments, end in (
+        ("over", (), [("turn_end", {"partial": True})]),
+        ("goes on", ("--no-end",), []),
+    ):
+        run(server, home, USER + b"\n" + CALL + b"\n", "--session", name, *arguments)
+
+        told = events(server, session_id_for("claude", name))
+        assert (name, [each for each in told if each[0] == "turn_end"]) == (name, end)
+
+
+def test_the_prompt_that_no_stream_holds(server: str, home: Path) -> None:
+    codex = (
+        b'{"type":"thread.started","thread_id":"h1"}\n{"type":"turn.started"}\n'
+        b'{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"Hello."}}\n'
+        b'{"type":"turn.completed","usage":{"input_tokens":3,"cached_input_tokens":0,"output_tokens":2}}\n'
+    )
+    for turns in (1, 2):
+        run(server, home, codex, "--session", "greeting", "--prompt", "Say hello")
+
+        told = events(server, session_id_for("codex", "greeting"))
+        assert [each[0] for each in told] == [
+            "turn_start",
+            "user_message",
+            "assistant_done",
+            "turn_end",
+        ] * turns
+        assert told[:2] == [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Say hello"})]
+
+
+def test_a_session_that_is_there(server: str, home: Path) -> None:
+    session = session_id_for("claude", "first")
+    run(server, home, USER + b"\n", "--session", "first")
+
+    for reference in (str(session), str(session)[:8], str(session)[:13].upper()):
+        again = run(server, home, USER + b"\n", "--session", reference)
+        assert (again.code, f"in session {session}" in again.said[0]) == (0, True)
+    other = run(server, home, USER + b"\n", "--session", "20261121")
+    absent = run(server, home, USER + b"\n", "--session", str(UUID(int=7)))
+
+    assert stored(server, session) == [USER.decode()] * 4
+    assert (other.code, stored(server, session_id_for("claude", "20261121"))) == (0, [USER.decode()])
+    assert (absent.code, absent.passed, absent.said[0]) == (
+        1,
+        USER + b"\n",
+        "ash: nothing more is sent, all is passed on: No session has this id.",
+    )
+
+
+def test_a_server_that_never_comes(server: str, home: Path) -> None:
+    """What it lacks is kept, and sent later it is stored once, however often."""
+    stream = SAID + b"\n" + CALL
+    options = ("--session", "very late", "--prompt", "It's late", "--wait", "2")
+    session = session_id_for("claude", "very late")
+
+    ran = run(server, home, stream, *options, "--url", NOWHERE)
+    assert (ran.code, ran.passed) == (1, stream)
+    assert ran.said[0].startswith(f"ash: no server answers at {NOWHERE} (")
+    told = re.search(
+        rf"to send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(the file ", ran.said[1]
+    )
+    assert told
+    for _ in range(2):
+        command, environment = told[1].replace(NOWHERE, server), variables(home, NOWHERE)
+        environment["PATH"] = f"{COMMAND.parent}:{environment['PATH']}"
+        later = subprocess.run(command, shell=True, env=environment, check=False, capture_output=True)
+        assert (later.returncode, stored(server, session)) == (0, [SAID.decode(), CALL.decode()]), (
+            later.stderr
+        )
+        assert [each[0] for each in events(server, session)] == [
+            *("turn_start", "user_message", "assistant_done", "tool_call", "interrupt", "turn_end")
+        ]
+    assert f"`ash tail {str(session)[:8]} --url {server}`".encode() in later.stderr
+
+
+def test_an_interrupt_sends_what_was_read(server: str, home: Path) -> None:
+    with started(server, home, "--session", "cut") as process:
+        stdin, stdout = pipes(process)
+        stdin.write(USER + b"\nhalf")
+        stdin.flush()
+        os.read(stdout.fileno(), 1000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+    assert stored(server, session_id_for("claude", "cut")) == [USER.decode(), "half"]
+
+
+def test_nobody_reads_what_passes(server: str, home: Path) -> None:
+    with started(server, home, "--session", "unread") as process:
+        stdin, stdout = pipes(process)
+        stdout.close()
+        stdin.write((USER + b"\n") * 2000)
+        stdin.close()
+        assert process.wait(20) == 0
+
+    assert stored(server, session_id_for("claude", "unread")) == [USER.decode()] * 1000  # a page
+
+
+class Losing(BaseHTTPRequestHandler):
+    """Stands before a server, and loses every second answer: what was asked is done all the same."""
+
+    behind: str
+    asked = 0
+
+    def do_POST(self) -> None:
+        Losing.asked += 1
+        body = (
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            if "Content-Length" in self.headers
+            else None
+        )
+        connection = HTTPConnection(urlsplit(self.behind).netloc)
+        connection.request(self.command, self.path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        if Losing.asked % 2:
+            return
+        self.send_response(response.status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_answers_that_are_lost(server: str, home: Path) -> None:
+    Losing.behind = server
+    stream = b"".join(SAID.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Losing) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        ran = run(f"http://127.0.0.1:{proxy.server_port}", home, stream, "--session", "lossy")
+        proxy.shutdown()
+
+    assert (ran.code, ran.passed == stream) == (0, True)
+    assert answer(f"{server}/api/sessions/{session_id_for('claude', 'lossy')}")["messageCount"] == 1500
+
+
+def test_something_else_answers(home: Path) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        ran = run(f"http://127.0.0.1:{other.server_port}", home, USER, "--session", "x")
+        other.shutdown()
+
+    assert (ran.code, ran.passed, ran.said[0]) == (
+        1,
+        USER,
+        "ash: nothing more is sent, all is passed on: Something else than Ash answers at this address.",
+    )
+
+
+WRONG = {
+    ("--resume", "7"): 2,
+    ("--resume", "run/0"): 2,
+    ("--url", "localhost:4100"): 1,
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_what_cannot_be_meant(arguments: tuple[str, str], home: Path) -> None:
+    ran = run(NOWHERE, home, USER, "--session", "x", *arguments)
+
+    assert (ran.code, ran.passed, len(ran.said)) == (WRONG[arguments], b"", 1)
+
+
+@pytest.mark.parametrize("in_memory", [10, 10**6])
+def test_a_backlog_gives_the_lines_however_they_came(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
+    """In memory or in a file, taken while more comes, and again where they were not acknowledged."""
+    monkeypatch.setattr(backlogs, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(backlogs, "_LINGER", 0.0)
+    random = Random(7)
+    whole = b"".join(random.choice([b"", b"x", b"yy" * 9, b"z" * 40]) + b"\n" for _ in range(500)) + b"end"
+    taken, at = [], 0
+    backlog = Backlog(first=5, longest=30)
+    while at < len(whole):
+        step = random.randrange(1, 60)
+        backlog.add(whole[at : at + step])
+        at += step
+        if b"\n" in whole[at - step : at] and random.random() < 0.5:
+            lines = backlog.lines()
+            assert backlog.lines()[: len(lines)] == lines
+            backlog.forget(lines)
+            taken += lines
+    backlog.end()
+    while lines := backlog.lines():
+        backlog.forget(lines)
+        taken += lines
+
+    expected = [None if len(line) > 30 else line for line in whole.split(b"\n")]
+    assert [(line.number, line.data) for line in taken] == list(enumerate(expected, start=5))
+    assert (backlog.read, backlog.is_empty()) == (501, True)
+    backlog.close()
+
+
+def test_a_backlog_is_saved_from_the_first_line_that_is_not_acknowledged(tmp_path: Path) -> None:
+    backlog = Backlog(first=1, longest=100)
+    backlog.add(b"one\ntwo\nthr")
+    backlog.forget(backlog.lines()[:1])
+    number = backlog.save(tmp_path / "new" / "file")
+    backlog.close()
+
+    assert (number, (tmp_path / "new" / "file").read_bytes()) == (2, b"two\nthr")

@@ -1,0 +1,171 @@
+"""`ash open`: it prints an address, opens it where there is a desktop, and is the server where there is none."""
+
+import json
+import os
+import signal
+import subprocess
+import webbrowser
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from ash_server.cli.output import browser
+from ash_server.db.sessions import session_id_for
+from tests.conftest import at_database, new_database
+from tests.server.cli.test_cli_serve import COMMAND, answer, running, stopped
+
+LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
+UNKNOWN = "ash: no file and no session goes by 'nothing': `ash sessions` lists those that are there\n"
+OWN = "No server was running, so this is one. Ctrl-C stops it; what is stored stays.\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "late.jsonl"
+    file.write_text(LINE)
+    return file
+
+
+def opened(*arguments: str | Path, home: Path, **variables: str) -> tuple[int, str, str]:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **variables}
+    done = subprocess.run(
+        [COMMAND, "open", *arguments], capture_output=True, text=True, env=environment, cwd=home, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def id_of(file: Path) -> str:
+    return str(session_id_for("claude", str(file)))
+
+
+def page(url: str) -> str:
+    with urlopen(Request(url, headers={"Accept": "text/html"})) as response:
+        assert response.status == 200
+        text: str = response.read().decode()
+        return text
+
+
+def test_on_a_server_that_runs(database_url: str, tmp_path: Path, file: Path) -> None:
+    store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url}
+    id = id_of(file)
+    with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
+        here = {**store, "ASH_URL": ash.address}
+        at = f"{ash.address}/sessions/{id}\n"
+        cases: list[tuple[tuple[str | Path, ...], tuple[int, str, str]]] = [
+            ((), (0, f"{ash.address}/\n", "")),
+            (("nothing",), (1, "", UNKNOWN)),
+            ((file,), (0, at, "")),
+            ((file,), (0, at, "")),
+            ((id,), (0, at, "")),
+            ((id[:8],), (0, at, "")),
+            ((file.name,), (0, at, "")),
+        ]
+        for arguments, expected in cases:
+            assert opened(*arguments, home=tmp_path, **here) == expected, arguments
+        assert opened("--url", ash.address, id, home=tmp_path, **store) == (0, at, "")
+        assert answer(f"{ash.address}/api/sessions/{id}")["messageCount"] == 1
+
+
+def test_where_none_runs_it_is_one(database_url: str, tmp_path: Path, file: Path) -> None:
+    own = {"ASH_DATABASE_URL": database_url, "ASH_PORT": "0"}
+    with running("open", str(file), home=tmp_path, **own) as ash:
+        address, _, told = ash.said.partition("\n")
+
+        assert (address, told) == (f"{ash.address}/sessions/{id_of(file)}", OWN)
+        assert "Why is it late?" in page(address)
+        assert stopped(ash.process, signal.SIGINT) == (0, "", "")
+    with running("open", id_of(file)[:8], home=tmp_path, **own) as ash:
+        assert ash.said == f"{ash.address}/sessions/{id_of(file)}\n{OWN}"
+        assert stopped(ash.process, signal.SIGTERM) == (0, "", "")
+    with running("open", home=tmp_path, **own) as ash:
+        assert ash.said == f"{ash.address}/\n{OWN}"
+    assert opened("nothing", home=tmp_path, **own)[::2] == (
+        1,
+        "ash: no session goes by 'nothing': `ash sessions` lists those that are there\n",
+    )
+
+
+def test_a_server_that_is_named_has_to_answer(tmp_path: Path, file: Path) -> None:
+    nowhere = "http://127.0.0.1:1"
+
+    for arguments, variables in (((file, "--url", nowhere), {}), ((file,), {"ASH_URL": nowhere})):
+        code, said, told = opened(*arguments, home=tmp_path, **variables)
+        assert (code, said) == (1, "")
+        assert told.startswith(f"ash: {nowhere} does not answer: ")
+
+
+def test_a_server_with_another_store(
+    database_url: str, server_url: str, template: str, tmp_path: Path, file: Path
+) -> None:
+    with (
+        new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name,
+        running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=at_database(server_url, name)) as ash,
+    ):
+        code, said, told = opened(file, home=tmp_path, ASH_URL=ash.address, ASH_DATABASE_URL=database_url)
+
+    assert (code, said) == (1, "")
+    assert told.startswith(f"ash: {ash.address} has another store than this command")
+
+
+def test_without_a_store(tmp_path: Path, file: Path) -> None:
+    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/nowhere", "ASH_HOME": str(tmp_path / "ash")}
+    code, said, told = opened(file, "--no-store", home=tmp_path, **nowhere)
+
+    shown = Path(said.strip().removeprefix("file://"))
+    assert (code, told) == (0, "")
+    assert (shown.parent, shown.suffix, shown.stat().st_mode & 0o777) == (tmp_path, ".html", 0o600)
+    text = shown.read_text()
+    told_events = text.split('id="events">')[1].split("</script>")[0]
+    assert [event["type"] for event in json.loads(told_events)] == ["turn_start", "user_message"]
+    assert f'data-session-id="{id_of(file)}"' in text
+    assert not (tmp_path / "ash").exists()
+
+
+def test_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> None:
+    file.write_bytes(LINE.encode() + b"\xff\n")
+    usage = "ash: --no-store shows a FILE, without any server (`ash open --help` tells more)\n"
+
+    code, said, told = opened(file, "--no-store", home=tmp_path)
+    assert (code, said.startswith("file://")) == (1, True)
+    assert told == f"ash: {file}:2: not shown: is not valid UTF-8 (at byte {len(LINE)})\n"
+    assert opened("--no-store", home=tmp_path) == (2, "", usage)
+    assert opened(file, "--no-store", "--url", "http://127.0.0.1:1", home=tmp_path) == (2, "", usage)
+    assert opened("nothing", "--no-store", home=tmp_path) == (
+        1,
+        "",
+        "ash: nothing: No such file or directory\n",
+    )
+    assert opened(tmp_path, "--no-store", home=tmp_path) == (1, "", f"ash: {tmp_path}: Is a directory\n")
+    assert opened("", home=tmp_path)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "has_one"),
+    [
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({}, "linux", False),
+        ({}, "darwin", True),
+        ({"DISPLAY": ""}, "linux", False),
+        ({"DISPLAY": ":0", "ASH_NO_BROWSER": "1"}, "linux", False),
+        ({"DISPLAY": ":0", "CI": "true"}, "linux", False),
+        ({"DISPLAY": ":10", "SSH_CONNECTION": "a 1 b 22"}, "linux", False),
+        ({"SSH_TTY": "/dev/ttys001"}, "darwin", False),
+        ({"SSH_CLIENT": "a 1 22"}, "darwin", False),
+    ],
+)
+def test_where_there_is_a_desktop(environ: dict[str, str], platform: str, has_one: bool) -> None:
+    assert browser.has_desktop(environ, platform) is has_one
+
+
+@pytest.mark.parametrize("has_one", [True, False])
+def test_a_browser_is_opened_on_a_desktop_alone(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
+    opened = list[str]()
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(browser, "has_desktop", lambda: has_one)
+
+    if thread := browser.show("http://127.0.0.1:4100/"):
+        thread.join()
+
+    assert opened == ["http://127.0.0.1:4100/"] * has_one

@@ -1,0 +1,119 @@
+"""`ash search`, and what `ash reindex` does for it."""
+
+import json
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.server.cli.test_cli import Ash, ash, written
+
+__all__ = ["ash"]
+
+PROMPT = (
+    '{"type":"user","timestamp":"2026-11-02T09:00:01Z",'
+    '"message":{"role":"user","content":"Where is the 🙂 heron?"}}'
+)
+CALL = (
+    '{"type":"assistant","timestamp":"2026-11-02T09:00:02Z","message":{"role":"assistant","content":'
+    '[{"type":"tool_use","id":"t","name":"Grep","input":{"pattern":"heron"}}]}}'
+)
+RESULT = (
+    '{"type":"user","timestamp":"2026-11-02T09:00:03Z","message":{"role":"user","content":'
+    '[{"type":"tool_result","tool_use_id":"t","content":"birds.txt:\\u001b[31m grey heron \\u202egnihtemos"}]}}'
+)
+
+
+@pytest.fixture
+def birds(ash: Ash, tmp_path: Path) -> Path:
+    path = written(tmp_path / "birds.jsonl", f"{PROMPT}\n{CALL}\n{RESULT}")
+    assert ash("import", str(path), "--as", "birds").code == 0
+    return path
+
+
+def lines(out: str) -> list[str]:
+    """Without ids and times, which follow from where and when it runs."""
+    return [re.sub(r"^[0-9a-f]{8}|2026-\d\d-\d\d \d\d:\d\d", "…", line) for line in out.splitlines()]
+
+
+def test_what_was_imported_is_found(ash: Ash, birds: Path) -> None:
+    found = ash("search", "heron")
+
+    assert (found.code, lines(found.out), found.err) == (
+        0,
+        [
+            "…  claude  Where is the 🙂 heron? · 2 found",
+            "  #2     …  assistant  Grep: heron",
+            "  #1     …  user       Where is the 🙂 heron?",
+        ],
+        "",
+    )
+
+
+def test_nothing_in_it_steers_the_terminal(ash: Ash, birds: Path) -> None:
+    found = ash("search", "heron", "grey", "--in", "everything")
+
+    assert lines(found.out)[1:] == ["  #3     …  tool       birds.txt:␛[31m grey heron \\u202egnihtemos"]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sequences"),
+    [
+        (["heron"], [2, 1]),
+        (["heron", "where"], [1]),
+        (["heron where"], [1]),
+        (['"grey heron"', "--in", "results"], [3]),
+        (["heron -where", "--in", "everything"], [3, 2]),
+        (["--in", "everything", "--role", "tool", "--", "heron", "-where"], [3]),
+        (["heron", "--source", "pi"], []),
+        (["heron", "--session", "birds"], [2, 1]),
+        (["heron", "--limit", "1"], [2]),
+        (["heron", "--per-session", "1"], [2]),
+    ],
+)
+def test_where_it_is_searched(ash: Ash, birds: Path, wishes: list[str], sequences: list[int]) -> None:
+    found = json.loads(ash("search", "--json", *wishes).out)
+
+    assert [result["sequence"] for result in found["results"]] == sequences
+
+
+def test_pages(ash: Ash, birds: Path) -> None:
+    first = ash("search", "heron", "--limit", "1")
+    cursor = first.err.strip().removeprefix("more: --after ")
+    second = ash("search", "heron", "--limit", "1", "--after", cursor)
+
+    assert [lines(page.out)[1][:8] for page in (first, second)] == ["  #2    ", "  #1    "]
+    assert second.err == ""
+
+
+@pytest.mark.parametrize(
+    ("wishes", "code", "err"),
+    [
+        (["egret"], 0, "ash: nothing was found"),
+        (["-", "…"], 1, "ash: q names a word that is to be found, also on each side of an `or`."),
+        (
+            ["heron", "--session", "egret"],
+            1,
+            "ash: no session goes by 'egret': `ash sessions` lists those that are there",
+        ),
+        ([], 2, "ash: Missing argument 'WORDS...' (`ash search --help` tells more)"),
+        (["heron", "--in", "all"], 2, None),
+    ],
+)
+def test_what_is_not_found(ash: Ash, birds: Path, wishes: list[str], code: int, err: str | None) -> None:
+    found = ash("search", *wishes)
+
+    assert (found.code, found.out) == (code, "")
+    assert err is None or found.err.strip() == err
+
+
+def test_reindex_takes_the_words_anew(ash: Ash, birds: Path, database_url: str) -> None:
+    ash("search", "heron")
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute("UPDATE search SET words = ''")
+    before = ash("search", "heron")
+    ash("reindex", "birds")
+    after = ash("search", "heron")
+
+    assert (before.out, len(lines(after.out))) == ("", 3)

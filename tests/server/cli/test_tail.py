@@ -1,0 +1,436 @@
+"""`ash tail`: the log for a person and for a program, each event once, whatever becomes of the server."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from psycopg import AsyncConnection
+from rich.console import Console
+
+import ash_server
+from ash_server.cli import replay as recorded
+from ash_server.cli.output.event_lines import Story, headline
+from ash_server.cli.replay import timed
+from ash_server.db.connection import connect
+from ash_server.db.events import append_events
+from ash_server.db.notify import notify
+from ash_server.db.sessions import create_session, session_id_for
+from ash_shared import Context, Normalizer, parse_jsonl
+from tests.server.cli.test_cli import Ran, ran_here
+from tests.server.cli.test_cli_serve import COMMAND, answer, serving
+from tests.test_readme import README
+
+RECORDING = Path(ash_server.__file__).parent / "recordings" / recorded.RECORDING
+NOWHERE = "http://127.0.0.1:9"
+
+
+def variables(home: Path, url: str) -> dict[str, str]:
+    path = f"{COMMAND.parent}:{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(home), "ASH_HOME": str(home), "ASH_URL": url}
+
+
+def run(home: Path, url: str, *arguments: str) -> Ran:
+    return ran_here(arguments, variables(home, url), home)
+
+
+def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any) -> dict[str, Any]:
+    within = {"parentToolCallId": lane} if lane else {}
+    return {
+        "id": f"e{number}",
+        "timestamp": 1000 * number,
+        "sessionId": "s",
+        "type": type,
+        "turnId": "t1",
+        "responseId": "r1",
+        "payload": {**payload, **within},
+    }
+
+
+def told(*events: dict[str, Any]) -> str:
+    shown = StringIO()
+    story = Story(Console(file=shown, width=40, highlight=False))
+    for each in events:
+        story.show(json.dumps(each))
+    return shown.getvalue()
+
+
+CALL: dict[str, Any] = {"toolCallId": "c1", "toolName": "Bash"}
+LINES = "\n".join(map(str, range(9)))
+
+STORIES = {
+    "what was said in pieces is not said again": (
+        [
+            event("assistant_chunk", text="Wind from "),
+            event("assistant_chunk", text="the west."),
+            event("assistant_done", text="Wind from the west."),
+            event("assistant_done", text="And rain."),
+        ],
+        "● Wind from the west.\n● And rain.\n",
+    ),
+    "of what was missed the rest is said": (
+        [event("assistant_chunk", text="Wind "), event("assistant_done", text="Wind from the west.")],
+        "● Wind from the west.\n",
+    ),
+    "a whole that is another text is said whole": (
+        [event("thinking_chunk", text="Hm"), event("thinking_done", text="So")],
+        "✻ Hm\n✻ So\n",
+    ),
+    "two who speak at once": (
+        [
+            event("assistant_chunk", text="Mine"),
+            event("assistant_chunk", lane="c1", text="yours"),
+            event("assistant_done", text="Mine, whole"),
+            event("assistant_done", lane="c1", text="yours"),
+        ],
+        "● Mine\n  │ ● yours\n● , whole\n",
+    ),
+    "a turn": (
+        [
+            event("turn_start", 1, trigger="user"),
+            event("user_message", text="Look\nhere"),
+            event("tool_input_chunk", **CALL, chunk='{"co', offset=0),
+            event("tool_call", **CALL, args={"timeout": 3, "command": "ls  -l"}),
+            event("tool_output_chunk", **CALL, chunk="a", offset=0),
+            event("tool_result", toolCallId="c1", result=LINES),
+            event("tool_result", toolCallId="c2", result=None, error={"code": "failed", "message": "No."}),
+            event(
+                "turn_end", 4, usage={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}, costUsd=0.5
+            ),
+        ],
+        "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 lines more\n  ✗ No.\n"
+        "─ the turn has ended · 3 tokens · $0.5000 · 3.0 s\n",
+    ),
+    "a turn by two clocks": (
+        [
+            event("turn_start", 5, trigger="user"),
+            event("turn_end", 4),
+            event("turn_start", 5, trigger="user"),
+            event("turn_end", 10**9),
+        ],
+        "─ the turn has ended\n" * 2,
+    ),
+    "what goes wrong": (
+        [
+            event("error", code="overloaded", message="Later."),
+            event("interrupt", reason="user_cancel"),
+            event("turn_end", partial=True),
+        ],
+        "✗ overloaded: Later.\n! interrupted: user_cancel\n─ the turn was left\n",
+    ),
+    "what no table knows": (
+        [event("holo", n=7), event("raw", source="x", raw={"a": 1})],
+        '· holo {"n": 7}\n· raw {"a": 1}\n',
+    ),
+    "another reading": (
+        [event("assistant_chunk", text="Wi"), event("reset"), event("assistant_done", text="Wind")],
+        "● Wi\nthe log begins anew\n● Wind\n",
+    ),
+    "the first reading that is seen": (
+        [event("reset"), event("assistant_done", text="Wind")],
+        "● Wind\n",
+    ),
+    "nothing steers the terminal": (
+        [
+            event("assistant_chunk", text="\x1b[2J\u202e\r"),
+            event("tool_call", toolCallId="c", toolName="\x1b]0;x", args="\x1b[31m\u2066"),
+            event("tool_result", toolCallId="c", result=[{"type": "text", "text": "\x9b1m"}]),
+            event("ho\x1blo", text="\x1b[5m"),
+        ],
+        '● ␛[2J\\u202e␍\n→ ␛]0;x ␛[31m\\u2066\n    \\x9b1m\n· ho␛lo {"text": "\\u001b[5m"}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_a_person_reads(name: str) -> None:
+    events, expected = STORIES[name]
+
+    assert told(*events) == expected
+
+
+def test_a_line_that_is_long_is_cut() -> None:
+    assert len(headline(event("user_message", text="word " * 1000))) == 160
+
+
+@pytest.fixture(scope="module")
+def both(
+    server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    with serving(server_url, template, tmp_path_factory.mktemp("home")) as addresses:
+        yield addresses
+
+
+@pytest.fixture
+def server(both: tuple[str, str]) -> str:
+    return both[0]
+
+
+@pytest.fixture
+async def store(both: tuple[str, str]) -> AsyncIterator[AsyncConnection]:
+    """Of the server, which sees at once what is written here."""
+    async with await connect(both[1]) as conn:
+        yield conn
+
+
+async def write_log(
+    connection: AsyncConnection, name: str, *types: str, first: int = 1, more: str = ""
+) -> None:
+    session = (await create_session(connection, source="claude", external_id=name)).session
+    payload = {"turn_start": {"trigger": "user"}, "turn_end": {}}
+    events = [
+        {**event(type, number), "payload": payload.get(type, {"text": f"{number}{more}"})}
+        for number, type in enumerate(types, start=first)
+    ]
+    await append_events(connection, session.id, events)
+    await notify(connection, [session.id])
+
+
+TURN = ("turn_start", "user_message", "assistant_chunk", "assistant_done", "turn_end")
+
+RANGES: dict[tuple[str, ...], list[int]] = {
+    ("--no-follow",): [1, 2, 3, 4, 5],
+    ("--until-end",): [1, 2, 3, 4, 5],
+    ("--no-follow", "--after", "3"): [4, 5],
+    ("--no-follow", "-n", "2"): [4, 5],
+    ("--no-follow", "-n", "0"): [],
+    ("--until-end", "-n", "2"): [4, 5],
+    ("--until-end", "-n", "0"): [],
+    ("--until-end", "--after", "5"): [],
+}
+
+
+async def test_which_part_of_a_log(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    await write_log(store, "the log", *TURN)
+    session = session_id_for("claude", "the log")
+    stored = answer(f"{server}/api/sessions/{session}/events")["events"]
+
+    for arguments, sequences in RANGES.items():
+        ran = run(tmp_path, server, "tail", "the log", "--json", *arguments)
+
+        assert (arguments, ran.code, ran.err) == (arguments, 0, "")
+        assert [json.loads(line) for line in ran.out.splitlines()] == [stored[each - 1] for each in sequences]
+    for reference in (str(session), str(session)[:8], "the log"):
+        shown = run(tmp_path, server, "tail", reference, "--no-follow")
+        assert shown == Ran(0, "> 2\n● 4\n─ the turn has ended · 4.0 s\n", "")
+
+
+UNTIL_END = {
+    "a turn that is open": (TURN[:3], TURN[4:], ("--after", "0"), [1, 2, 3, 4]),
+    "a turn that began behind what is shown": (TURN[:3], TURN[4:], ("-n", "1"), [3, 4]),
+    "a log that is empty": ((), TURN, (), [1, 2, 3, 4, 5]),
+}
+
+
+@pytest.mark.parametrize("name", UNTIL_END)
+async def test_until_the_end_of_a_turn(
+    name: str, server: str, store: AsyncConnection, tmp_path: Path
+) -> None:
+    before, then, arguments, sequences = UNTIL_END[name]
+    shown, ended = tmp_path / "shown", tmp_path / "ended"
+    await write_log(store, name, *before)
+    with terminal(tmp_path, server) as reader:
+        typed(
+            reader, f"ash tail '{name}' --json --until-end {' '.join(arguments)} > {shown}; echo $? > {ended}"
+        )
+        if before:
+            await asyncio.to_thread(wait_for, f'"sequence":{len(before)}', shown)
+        await asyncio.sleep(0.5)
+        assert not ended.exists()
+        await write_log(store, name, *then, first=len(before) + 1)
+        await asyncio.to_thread(wait_for, "0", ended)
+
+    assert [json.loads(line)["sequence"] for line in shown.read_text().splitlines()] == sequences
+
+
+async def test_nobody_reads_any_more(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
+    with terminal(tmp_path, server) as reader:
+        typed(reader, "(ash tail long --json; echo $? > code) | head -1")
+        first, said = reader.communicate(timeout=20)
+
+    assert (json.loads(first)["sequence"], said, (tmp_path / "code").read_text()) == (1, "", "1\n")
+
+
+async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+    for source in ("codex", "cursor"):
+        await create_session(store, source=source, external_id="twice")
+
+    ran = run(tmp_path, server, "tail", "twice", "--no-follow")
+
+    each = r"[0-9a-f-]{36} \((?:codex|cursor), \d{4}-\d\d-\d\d \d\d:\d\d\)"
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(f"ash: several sessions go by 'twice': {each}, {each}\n", ran.err)
+
+
+def test_a_session_that_is_not_there(server: str, tmp_path: Path) -> None:
+    assert run(tmp_path, server, "tail", "x", "--no-follow") == Ran(1, "", "ash: no session goes by 'x'\n")
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    ran = run(tmp_path, NOWHERE, "tail", "x", "--no-follow")
+
+    assert (ran.code, ran.out, ran.err.partition(": [")[0]) == (1, "", f"ash: {NOWHERE} does not answer")
+
+
+def test_both_ends_of_the_log_exclude_each_other(tmp_path: Path) -> None:
+    assert run(tmp_path, NOWHERE, "tail", "x", "--after", "1", "-n", "1").code == 2
+
+
+def test_a_recording_tells_when_its_lines_came() -> None:
+    lines = [
+        b"{}\n",
+        b'{"timestamp":"2026-10-27T09:00:00Z"}\n',
+        b"no\n",
+        b'{"timestamp":"2026-10-27T09:00:02Z"}\n',
+        b"{}",
+    ]
+
+    assert [(round(due, 2), line) for due, line in timed(lines)] == list(
+        zip((0.04, 0.08, 0.12, 2.08, 2.12), lines, strict=True)
+    )
+
+
+def test_the_recording_is_read_whole() -> None:
+    readings = [line.reading for line in parse_jsonl(RECORDING.read_text())]
+    reasons = {block.reason for reading in readings for block in reading.parsed if block.type == "raw"}
+
+    assert {reading.source for reading in readings} == {"claude"}
+    assert reasons == {"control", "stream_fragment"}
+
+
+# --- The README's terminals
+
+
+def commands(title: str) -> list[str]:
+    """Those that the section shows for the terminals, in its order."""
+    section = README.read_text().split(f"\n## {title}\n")[1].split("terminals, each")[1].split("**Once.**")[0]
+    return re.findall(r"^(?:\$ |`)(kill.+?|ash.+?)(?:`.*)?$", section, re.MULTILINE)
+
+
+@contextmanager
+def terminal(home: Path, url: str, **more: str) -> Iterator[subprocess.Popen[str]]:
+    """A shell that waits for what is typed, and a group of processes, which Ctrl-C reaches."""
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {**variables(home, url), **more}
+    with subprocess.Popen(
+        ["bash"], **pipes, text=True, env=environment, cwd=home, start_new_session=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def typed(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def wait_for(text: str, file: Path, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while text not in (file.read_text() if file.exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Followed(NamedTuple):
+    """What came of it in each terminal, and what the server has."""
+
+    codes: list[int]
+    writer: str
+    people: str
+    programs: list[Any]
+    events: list[Any]
+    lines: list[str]
+
+
+def killed_in_between(database_url: str, folder: Path) -> Followed:
+    """What the README has typed, and a second reader; twice as fast."""
+    serve, follow, feed, kill, again, stop = commands("Live")
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    people, programs = folder / "people", folder / "programs"
+    with (
+        terminal(folder, url, ASH_PORT=str(port), ASH_DATABASE_URL=database_url) as server,
+        terminal(folder, url) as reader,
+        terminal(folder, url) as program,
+        terminal(folder, url) as writer,
+    ):
+        typed(server, serve)
+        typed(reader, f"{follow} > {people}")
+        typed(program, f"{follow} --json > {programs}")
+        typed(writer, feed.replace("replay", "replay --speed 2"))
+        wait_for("tool_result", programs)
+        typed(server, kill)
+        time.sleep(1.0)
+        typed(server, again)
+        said = writer.communicate(timeout=60)[1]
+        wait_for("turn_end", programs)
+        wait_for("the turn has ended", people)
+        session = f"{url}/api/sessions/{session_id_for('claude', 'kite')}"
+        events = answer(f"{session}/events?limit=1000")["events"]
+        lines = answer(f"{session}/messages?kind=message,record,chunk&limit=1000")["messages"]
+        for each in (reader, program):
+            os.killpg(each.pid, signal.SIGINT)
+            each.communicate(timeout=10)
+        typed(server, f"{stop}; wait")
+        server.communicate(timeout=20)
+    return Followed(
+        [each.returncode for each in (writer, reader, program)],
+        said,
+        people.read_text(),
+        [json.loads(line) for line in programs.read_text().splitlines()],
+        events,
+        [each["content"] for each in lines],
+    )
+
+
+def test_three_terminals_and_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
+    recording = RECORDING.read_bytes()
+
+    followed = killed_in_between(database_url, tmp_path)
+
+    assert followed.codes == [0, 0, 0], followed.writer
+    assert "no server answers" in followed.writer
+    assert (tmp_path / "passed.jsonl").read_bytes() == recording
+    assert followed.lines == recording.decode().splitlines()
+    assert followed.programs == followed.events
+    assert [each["sequence"] for each in followed.events] == list(range(1, len(followed.events) + 1))
+    whole = [each for each in followed.events if not each["type"].endswith("chunk")]
+    assert words(followed.people) == words(told(*whole))
+
+
+def test_the_readme_shows_what_a_person_reads() -> None:
+    shown = README.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
+    numbers, normalizer = count(1), Normalizer()
+    context = Context("s", lambda: f"e{next(numbers)}", lambda: 1)
+    lines = RECORDING.read_text().splitlines()
+    events = [event.model_dump() for line in lines for event in normalizer.normalize(line, context)]
+
+    story = words(told(*(event for event in events if not event["type"].endswith("chunk"))))
+
+    for line in shown.splitlines():
+        assert words(line.removesuffix("…")) in story
+
+
+def words(story: str) -> str:
+    """It without its lines, of which there is one more where the reader was cut off in the middle of one."""
+    return re.sub(r"[\s●✻]+", "", story)

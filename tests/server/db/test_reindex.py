@@ -1,0 +1,265 @@
+"""Stored messages, read anew."""
+
+import os
+import subprocess
+import sys
+from asyncio import create_task, gather, sleep
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db import reindex
+from ash_server.db.connection import connect, upgrade
+from ash_server.db.drift import report_drift
+from ash_server.db.messages import append
+from ash_server.db.reindex import Renewed, renew, reread, session_ids
+from ash_server.db.sessions import create_session, get_session, session_id_for
+from ash_server.errors import SessionNotFound
+from ash_server.ingest import new_message
+from ash_shared.reading.parse import PARSER_VERSION, describe_message
+
+ROOT = Path(__file__).parents[3]
+
+PROMPT = (
+    '{"type":"user","uuid":"u1","sessionId":"s","version":"2.1.0","timestamp":"2026-11-02T09:00:01Z",'
+    '"message":{"role":"user","content":"Fix the test"}}'
+)
+STRANGE = (
+    '{"type":"assistant","uuid":"u2","timestamp":"2026-11-02T09:00:05Z",'
+    '"message":{"role":"assistant","content":[{"type":"holo_frame"},{"type":"text","text":"Done."}]}}'
+)
+PLAIN = "plain words"
+
+DERIVED = """
+    SELECT sequence, source, role, kind, block_types, parser_version, digest, role_given, source_given
+    FROM messages WHERE session_id = %s ORDER BY sequence
+"""
+KEPT = "SELECT id, content, created_at FROM messages WHERE session_id = %s ORDER BY sequence"
+SESSION = (
+    "SELECT source, title, title_rank, first_prompt, first_at, last_at, client_version, provider_session_id, "
+    "updated_at"
+)
+
+# As an older Ash may have left it: it knew less, and said so.
+OLDER = """
+    UPDATE messages SET source = 'unknown', role = 'system', kind = 'record', block_types = '{raw}',
+        parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL;
+    UPDATE sessions SET source = 'unknown', title = NULL, title_rank = 0, first_at = NULL, last_at = NULL,
+        client_version = NULL, provider_session_id = NULL, first_prompt = NULL;
+    DELETE FROM drift;
+"""
+
+
+async def everything(connection: AsyncConnection, session_id: UUID) -> list[Any]:
+    queries = (
+        DERIVED,
+        KEPT,
+        f"{SESSION} FROM sessions WHERE id = %s",
+        "SELECT * FROM drift WHERE session_id = %s",
+    )
+    return [await (await connection.execute(query, [session_id])).fetchall() for query in queries]
+
+
+async def store(connection: AsyncConnection, session_id: UUID, texts: Sequence[str], **said: Any) -> None:
+    await append(connection, session_id, [new_message(session_id, text, **said) for text in texts])
+
+
+async def changes(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, tuple[str, ...]]]:
+    return [
+        (each.stored.sequence, each.changed())
+        async for page in reread(connection, session_id)
+        for each in page
+    ]
+
+
+async def test_what_was_derived_today_reads_alike(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
+    before = await everything(connection, session_id)
+
+    assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
+    assert await renew(connection, session_id) == Renewed(3, 0)
+    assert await everything(connection, session_id) == before
+
+
+async def test_renewing_derives_what_appending_would(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
+    before = await everything(connection, session_id)
+    await connection.execute(OLDER)
+
+    assert await changes(connection, session_id) == [
+        (1, ("source", "kind", "role", "types")),
+        (2, ("source", "kind", "role", "types")),
+        (3, ("kind", "role", "types")),
+    ]
+    assert await renew(connection, session_id) == Renewed(3, 3)
+    derived, *others = await everything(connection, session_id)
+    assert others == before[1:]
+    # Whether a writer said it is still not known.
+    assert derived == [(*row[:-2], None, None) for row in before[0]]
+    assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
+    assert await renew(connection, session_id) == Renewed(3, 0)
+
+
+OUTDATED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "nothing": ("SET parser_version = parser_version", ()),
+    "the version alone": ("SET parser_version = 0", ()),
+    "inside of the blocks": ("SET digest = '\\x00'", ("blocks",)),
+    "inside of the blocks, which nobody can tell": ("SET digest = NULL", ()),
+    "the types": ("SET block_types = '{raw}', digest = '\\x00'", ("types",)),
+    "the kind and the role": ("SET kind = 'record', role = 'system', digest = '\\x00'", ("kind", "role")),
+    "the source": ("SET source = 'pi'", ("source",)),
+    "the source, which counts as said": ("SET source = 'house', source_given = NULL", ()),
+    "the role, which counts as said": ("SET role = 'tool', role_given = NULL, source_given = NULL", ()),
+}
+
+
+@pytest.mark.parametrize(("outdated", "changed"), OUTDATED.values(), ids=OUTDATED)
+async def test_what_reads_differently_is_told(
+    connection: AsyncConnection, session_id: UUID, outdated: str, changed: tuple[str, ...]
+) -> None:
+    await store(connection, session_id, [PROMPT])
+    await connection.execute(f"UPDATE messages {outdated}")
+
+    assert await changes(connection, session_id) == [(1, changed)]
+    await renew(connection, session_id)
+    assert await changes(connection, session_id) == [(1, ())]
+    cursor = await connection.execute("SELECT digest, parser_version FROM messages")
+    assert await cursor.fetchall() == [(describe_message(PROMPT).digest, PARSER_VERSION)]
+
+
+async def test_what_the_writer_said_stays(connection: AsyncConnection, session_id: UUID) -> None:
+    await store(connection, session_id, [PROMPT], role="tool", source="house")
+    await store(connection, session_id, [STRANGE], role="system")
+    before = await everything(connection, session_id)
+    await connection.execute("UPDATE messages SET kind = 'record', block_types = '{}', digest = '\\x00'")
+
+    assert await changes(connection, session_id) == [(1, ("kind", "types")), (2, ("kind", "types"))]
+    assert await renew(connection, session_id) == Renewed(2, 2)
+    assert await everything(connection, session_id) == before
+
+
+async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> None:
+    session_id = (await create_session(connection, title="mine")).session.id
+    await store(connection, session_id, [PROMPT])
+    await renew(connection, session_id)
+
+    assert (await get_session(connection, session_id)).title == "mine"
+
+
+async def test_drift_that_the_parser_now_covers_is_forgotten(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
+    await store(connection, session_id, [PROMPT, STRANGE])
+    covered = "INSERT INTO drift SELECT session_id, 1, reason, raw_type, source, NULL, 1, seen_at FROM drift"
+    await connection.execute(covered)
+    await connection.execute("UPDATE messages SET parser_version = 0")
+
+    await renew(connection, session_id)
+
+    [group] = (await report_drift(connection)).drift
+    assert [(group.count, [sample.sequence for sample in group.samples])] == [(1, [2])]
+
+
+async def test_an_unknown_session_is_refused(connection: AsyncConnection) -> None:
+    with pytest.raises(SessionNotFound):
+        await renew(connection, UUID(int=7))
+
+
+async def test_every_session_is_found(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reindex, "_SESSIONS_AT_ONCE", 3)
+    ids = [(await create_session(connection)).session.id for _ in range(7)]
+
+    assert [each async for each in session_ids(connection)] == sorted(ids)
+
+
+async def test_renewing_while_others_write_and_renew(
+    connection: AsyncConnection, database_url: str, session_id: UUID
+) -> None:
+    """Whatever comes in meanwhile is told of the session once, and every message is derived in the end."""
+    lines = [
+        PROMPT.replace("u1", f"u{number}").replace(":01Z", f":{number % 60:02}Z") for number in range(1500)
+    ]
+    await store(connection, session_id, lines[:1000])
+    await connection.execute(OLDER)
+
+    async def write() -> None:
+        async with await connect(database_url) as own:
+            for start in range(1000, 1500, 20):
+                await store(own, session_id, [STRANGE.replace("u2", f"x{start}"), *lines[start : start + 20]])
+
+    async def renew_it() -> None:
+        async with await connect(database_url) as own:
+            await renew(own, session_id)
+
+    await gather(write(), renew_it(), renew_it())
+
+    assert {each for _, each in await changes(connection, session_id)} == {()}
+    renewed = await everything(connection, session_id)
+    await connection.execute(OLDER)
+    await renew(connection, session_id)
+    assert [row[1:-1] for row in (await everything(connection, session_id))[2]] == [
+        row[1:-1] for row in renewed[2]
+    ]
+    assert len(renewed[3]) == 25
+
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+async def test_what_is_stored_at_the_last_moment_is_told_too(
+    connection: AsyncConnection, database_url: str, session_id: UUID
+) -> None:
+    await store(connection, session_id, [PROMPT])
+    async with await connect(database_url) as writer, await connect(database_url) as other:
+        async with writer.transaction():
+            await store(writer, session_id, [STRANGE])
+            renewing = create_task(renew(other, session_id))
+            while await (await connection.execute(WAITING)).fetchone() == (0,):  # noqa: ASYNC110  # the lock is not ours
+                await sleep(0.01)
+        assert await renewing == Renewed(2, 0)
+
+    session = await get_session(connection, session_id)
+    assert (session.first_at, session.last_at) == (
+        datetime(2026, 11, 2, 9, 0, 1, tzinfo=UTC),
+        datetime(2026, 11, 2, 9, 0, 5, tzinfo=UTC),
+    )
+
+
+def alembic(url: str, *arguments: str) -> None:
+    environment = {**os.environ, "ASH_DATABASE_URL": url}
+    subprocess.run([sys.executable, "-m", "alembic", *arguments], cwd=ROOT, env=environment, check=True)
+
+
+async def test_a_database_with_rows_is_upgraded(bare_database_url: str) -> None:
+    alembic(bare_database_url, "upgrade", "0001")
+    named, unnamed = session_id_for("a", "named"), session_id_for("a", "unnamed")
+    with psycopg.connect(bare_database_url) as old:
+        for id, title in ((named, "mine"), (unnamed, None)):
+            old.execute("INSERT INTO sessions (id, source, title) VALUES (%s, 'unknown', %s)", [id, title])
+            old.execute("INSERT INTO session_counters (session_id, message_sequence) VALUES (%s, 1)", [id])
+            old.execute(
+                "INSERT INTO messages VALUES (%s, 1, 'a', 'system', 'record', 'unknown', %s, '{raw}', 1, now())",
+                [id, PROMPT],
+            )
+
+    upgrade(bare_database_url)
+
+    async with await connect(bare_database_url) as connection:
+        assert await changes(connection, unnamed) == [(1, ("source", "kind", "role", "types"))]
+        assert [await renew(connection, id) for id in (named, unnamed)] == [Renewed(1, 1)] * 2
+        assert [(await get_session(connection, id)).title for id in (named, unnamed)] == [
+            "mine",
+            "Fix the test",
+        ]
+        await store(connection, named, [STRANGE])
+        assert (await get_session(connection, named)).message_count == 2
+    alembic(bare_database_url, "downgrade", "0001")
+    alembic(bare_database_url, "upgrade", "head")

@@ -1,0 +1,57 @@
+"""What waits can be ended, whenever that comes."""
+
+import asyncio
+
+import pytest
+
+from ash_server.live import tasks
+from ash_server.live.tasks import end, wait
+
+
+async def test_what_waits_is_told_what_came() -> None:
+    event = asyncio.Event()
+    waiting = asyncio.create_task(wait(event, 60))
+    await asyncio.sleep(0)
+    event.set()
+
+    assert (await waiting, await wait(asyncio.Event(), 0)) == (True, False)
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_cancellation_together_with_the_event_is_not_lost(turns: int) -> None:
+    event, going = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await wait(event, 60)
+        await going.wait()
+
+    working = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    event.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    working.cancel()
+    await asyncio.wait([working], timeout=0.2)
+    going.set()
+    await asyncio.wait([working])
+
+    assert working.cancelled()
+
+
+async def test_a_task_that_loses_a_cancellation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_PATIENCE", 0.01)
+    lost: list[asyncio.CancelledError] = []
+
+    async def works() -> None:
+        while len(lost) < 2:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError as error:
+                lost.append(error)
+        await asyncio.sleep(60)
+
+    working, other = asyncio.create_task(works()), asyncio.create_task(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    await end(working, other)
+
+    assert (working.cancelled(), other.cancelled(), len(lost)) == (True, True, 2)

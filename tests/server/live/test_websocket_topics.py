@@ -1,0 +1,180 @@
+"""What the topics of a session tell: all that was said in a stretch of it, or where the rest is."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection
+
+from ash_server.db import event_ranges
+from ash_server.db.event_ranges import get_turn, place_of
+from ash_server.db.events import append_events, check_cursor
+from ash_server.db.messages import append
+from ash_server.ingest import new_message
+from ash_server.live.websocket_topics import _BLOCKS, to_topic
+
+PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}'
+CHUNK = '{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"y"}}]}'
+
+
+def text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+async def post(conn: AsyncConnection, session_id: UUID, *events: tuple[str, dict[str, Any]]) -> None:
+    start = await check_cursor(conn, session_id, 0)
+    await append_events(
+        conn,
+        session_id,
+        [
+            {"id": f"e{number}", "timestamp": 1, "type": type, "payload": payload}
+            for number, (type, payload) in enumerate(events, start + 1)
+        ],
+    )
+
+
+async def store(conn: AsyncConnection, session_id: UUID, *lines: str) -> None:
+    await append(conn, session_id, [new_message(session_id, line) for line in lines])
+
+
+async def last_turn(conn: AsyncConnection, session_id: UUID) -> dict[str, Any]:
+    last = await check_cursor(conn, session_id, 0)
+    span = await get_turn(conn, session_id, await place_of(conn, session_id, last))
+    topic: dict[str, Any] = json.loads(to_topic(span))
+    return topic
+
+
+def said(topic: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [(message["role"], message["content"]) for message in topic["messages"]]
+
+
+START: tuple[str, dict[str, Any]] = ("turn_start", {"trigger": "user"})
+END: tuple[str, dict[str, Any]] = ("turn_end", {})
+
+
+def test_every_type_that_says_something_is_read() -> None:
+    assert set(_BLOCKS) == set(event_ranges.SAID)
+
+
+async def test_an_answer_that_names_no_response(connection: AsyncConnection, session_id: UUID) -> None:
+    """Also behind a stored line whose message names none."""
+    await post(connection, session_id, START)
+    await store(connection, session_id, PROMPT)
+    await post(connection, session_id, ("assistant_done", {"text": "Three."}), END)
+
+    assert said(await last_turn(connection, session_id)) == [
+        ("user", [text("How many?")]),
+        ("assistant", [text("Three.")]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (("user_audio", {"transcription": "Aloud.", "durationMs": 3.0}), ("user", [text("Aloud.")])),
+        (("user_message", {"text": "See.", "content": [PICTURE]}), ("user", [text("See."), PICTURE])),
+        (("assistant_done", {"text": "See.", "content": [PICTURE]}), ("assistant", [text("See."), PICTURE])),
+        (("assistant_done", {"text": "", "content": [PICTURE]}), ("assistant", [PICTURE])),
+        (("user_message", {"text": "a", "content": [text("b"), PICTURE]}), ("user", [text("b"), PICTURE])),
+        (("assistant_done", {"text": ""}), ("assistant", [text("")])),
+        (("assistant_done", {"text": "a", "content": []}), ("assistant", [text("a")])),
+    ],
+)
+async def test_what_an_event_says(
+    connection: AsyncConnection,
+    session_id: UUID,
+    event: tuple[str, dict[str, Any]],
+    expected: tuple[str, list[dict[str, Any]]],
+) -> None:
+    await post(connection, session_id, START, event, END)
+
+    assert said(await last_turn(connection, session_id)) == [expected]
+
+
+async def test_one_event_may_be_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
+    answer = ("assistant_done", {"text": "x" * (event_ranges._MOST_BYTES + 1)})
+    await post(connection, session_id, START, answer, END)
+
+    topic = await last_turn(connection, session_id)
+    assert (len(said(topic)), "nextEventAfter" in topic) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "rest"),
+    [(3, 3, {}), (4, 4, {}), (5, 4, {"nextEventAfter": 5}), (9, 4, {"nextEventAfter": 5})],
+)
+async def test_more_events_than_a_span_takes(  # fixtures beside the table
+    connection: AsyncConnection,
+    session_id: UUID,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    told: int,
+    rest: dict[str, int],
+) -> None:
+    monkeypatch.setattr(event_ranges, "_MOST_ENTRIES", 4)
+    prompts = [("user_message", {"text": str(number)}) for number in range(count)]
+    await post(connection, session_id, START, *prompts, END)
+
+    topic = await last_turn(connection, session_id)
+    messages = topic.pop("messages")
+    assert ([message["id"] for message in messages], topic) == ([f"e{n}" for n in range(2, 2 + told)], rest)
+
+
+@pytest.mark.parametrize(
+    ("posted", "rest"), [([], {}), ([("assistant_done", {"text": "b"})], {"nextEventAfter": 3})]
+)
+async def test_what_lines_hold_may_go_on_with_what_they_do_not(
+    connection: AsyncConnection,
+    session_id: UUID,
+    monkeypatch: pytest.MonkeyPatch,
+    posted: list[tuple[str, dict[str, Any]]],
+    rest: dict[str, int],
+) -> None:
+    monkeypatch.setattr(event_ranges, "_MOST_ENTRIES", 2)
+    several = ",".join(f'{{"type":"text","text":"{number}"}}' for number in range(4))
+    line = (
+        f'{{"type":"assistant","uuid":"u1","message":{{"id":"m1","role":"assistant","content":[{several}]}}}}'
+    )
+    await store(connection, session_id, line)
+    await post(connection, session_id, *posted, END)
+
+    topic = await last_turn(connection, session_id)
+    assert said(topic) == [("assistant", [text(str(number)) for number in range(4)])]
+    assert {name: topic[name] for name in topic if name != "messages"} == rest
+
+
+async def test_more_bytes_of_events_than_a_span_takes(
+    connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_ranges, "_MOST_BYTES", 1000)
+    prompts = [("user_message", {"text": "x" * 400}) for _ in range(5)]
+    await post(connection, session_id, START, *prompts, END)
+
+    topic = await last_turn(connection, session_id)
+    assert (len(topic["messages"]), topic["nextEventAfter"]) == (2, 3)
+
+
+@pytest.mark.parametrize(("count", "told", "rest"), [(4, 4, {}), (5, 4, {"nextAfter": 4})])
+async def test_more_lines_than_a_span_takes(  # likewise
+    connection: AsyncConnection,
+    session_id: UUID,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    told: int,
+    rest: dict[str, int],
+) -> None:
+    """What lies behind the span, and pieces of streams, are not more of it."""
+    monkeypatch.setattr(event_ranges, "_MOST_BYTES", 400)
+    answer = (
+        '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'
+        '[{"type":"text","text":"a"}]}}'
+    )
+    await store(connection, session_id, *(answer % (number, number) for number in range(count)), CHUNK)
+    end = await place_of(connection, session_id, await check_cursor(connection, session_id, 0))
+    await store(connection, session_id, PROMPT)
+
+    topic = json.loads(to_topic(await get_turn(connection, session_id, end)))
+    messages = topic.pop("messages")
+    assert (len(messages), topic) == (told, rest)

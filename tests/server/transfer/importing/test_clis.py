@@ -1,0 +1,346 @@
+"""The transcripts of five CLIs, from where these keep them to sessions and standard messages."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import zstandard
+from psycopg import AsyncConnection
+
+from ash_server.cli.transfer import Report, Wishes, import_discovered, import_paths
+from ash_server.db.messages import list_messages
+from ash_server.db.sessions import Session, get_session, list_sessions, session_id_for
+from ash_server.transfer.importing import compressed, zstd
+from ash_server.transfer.importing.opencode import session_files
+from ash_server.transfer.importing.transcript_files import discover, external_id, find_files, find_homes
+from ash_server.transfer.jsonl import export_session
+from ash_server.transfer.load import load_session
+from tests.server.transcripts import (
+    CODEX,
+    TRANSCRIPTS,
+    opencode_message,
+    opencode_part,
+    opencode_storage,
+    write,
+    write_home,
+)
+
+
+@pytest.fixture
+def user_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return write_home(tmp_path / "home")
+
+
+def fail(error: OSError) -> None:
+    raise error
+
+
+def discovered(environ: dict[str, str], user_home: Path) -> list[tuple[str, str]]:
+    homes = find_homes(environ, user_home)
+    return [(external_id(path, homes), home.cli.source) for home in homes for path in discover(home, fail)]
+
+
+def test_transcripts_are_discovered_and_nothing_else(user_home: Path) -> None:
+    assert sorted(discovered({}, user_home)) == sorted((each.name, each.source) for each in TRANSCRIPTS)
+
+
+MOVED = {
+    "CLAUDE_CONFIG_DIR": (".claude", "."),
+    "CODEX_HOME": (".codex", "."),
+    "GEMINI_CLI_HOME": (".gemini", ".gemini"),
+    "XDG_DATA_HOME": (".local/share/opencode", "opencode"),
+}
+
+
+@pytest.mark.parametrize("variable", MOVED)
+def test_a_home_that_the_environment_names(user_home: Path, tmp_path: Path, variable: str) -> None:
+    before, below = MOVED[variable]
+    expected = discovered({}, user_home)
+    moved = tmp_path / "moved"
+    (moved / below).parent.mkdir(parents=True, exist_ok=True)
+    (user_home / before).rename(moved / below)
+
+    assert discovered({variable: str(moved)}, user_home) == expected
+    assert len(discovered({}, user_home)) < len(expected)
+
+
+async def test_everything_that_is_discovered_is_imported(
+    connection: AsyncConnection, user_home: Path
+) -> None:
+    report = await import_discovered(connection, Wishes())
+    sessions = (await list_sessions(connection)).sessions
+    told = {(each.source, each.external_id): _told(each) for each in sessions}
+
+    assert told == {
+        (each.source, each.name): (
+            each.title,
+            each.first_at,
+            each.last_at,
+            session_id_for(each.source, each.parent) if each.parent else None,
+        )
+        for each in TRANSCRIPTS
+    }
+    assert (report.complete, len(report.imported)) == (True, len(TRANSCRIPTS))
+
+
+def _told(session: Session) -> tuple[str | None, str | None, str | None, UUID | None]:
+    found = session.model_dump(mode="json", by_alias=False)
+    parent = found.get("parent_id")
+    return found.get("title"), found.get("first_at"), found.get("last_at"), UUID(parent) if parent else None
+
+
+async def test_importing_it_all_again_changes_nothing(connection: AsyncConnection, user_home: Path) -> None:
+    await import_discovered(connection, Wishes())
+    before = await rows(connection)
+    again = await import_discovered(connection, Wishes())
+
+    assert (set(again.total.counts), again.complete) == ({"existing"}, True)
+    assert await rows(connection) == before
+
+
+async def rows(conn: AsyncConnection) -> list[tuple[object, ...]]:
+    found = [await conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("sessions", "messages")]
+    return [row for cursor in found for row in await cursor.fetchall()]
+
+
+async def test_a_subagent_finds_its_parent_when_that_is_known_later(
+    connection: AsyncConnection, user_home: Path
+) -> None:
+    """A rollout is found by the id in its name; a session that has a parent keeps it."""
+    [parent] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
+    [child] = (user_home / ".codex/sessions/2026/03/04").glob("rollout-*")
+    aside = parent.rename(user_home / "aside")
+    before = await parent_of(connection, child)
+    aside.rename(parent)
+    after = await parent_of(connection, child)
+    parent.unlink()
+
+    assert (before, after) == (
+        None,
+        session_id_for("codex", str(external_id(parent, find_homes({}, user_home)))),
+    )
+    assert await parent_of(connection, child) == after
+
+
+async def parent_of(conn: AsyncConnection, path: Path) -> UUID | None:
+    imported = (await imported_of(conn, path)).imported[path]
+    return (await get_session(conn, imported.session_id)).model_dump(by_alias=False).get("parent_id")
+
+
+async def imported_of(conn: AsyncConnection, *paths: Path, replace: bool = False) -> Report:
+    return await import_paths(conn, paths, Wishes(replace=replace))
+
+
+def compress(path: Path) -> Path:
+    """As Codex does with a rollout that nobody used for some days."""
+    target = path.with_name(f"{path.name}.zst")
+    target.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+    path.unlink()
+    return target
+
+
+async def test_a_rollout_that_was_compressed_is_the_same_session(
+    connection: AsyncConnection, user_home: Path
+) -> None:
+    [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
+    data = path.read_bytes()
+    session_id = (await imported_of(connection, path)).imported[path].session_id
+    before = await rows(connection)
+    packed = compress(path)
+    again = await imported_of(connection, packed)
+
+    assert (again.imported[packed].session_id, dict(again.total.counts)) == (session_id, {"existing": 3})
+    assert await rows(connection) == before
+
+    replaced = await imported_of(connection, packed, replace=True)
+    exported = b"".join([piece async for piece in export_session(connection, session_id)])
+    assert (dict(replaced.total.counts), exported) == ({"new": 3}, data)
+
+
+async def test_a_compressed_rollout_that_grew_goes_on(
+    connection: AsyncConnection, user_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "_PIECE", 100)
+    [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
+    data = path.read_bytes()
+    await imported_of(connection, compress(path))
+    path.write_bytes(data + b"{}\n" + b"[]")
+    report = await imported_of(connection, compress(path))
+
+    assert dict(report.total.counts) == {"existing": 3, "new": 2}
+
+
+def test_of_a_rollout_and_its_compressed_copy_the_plain_one_is_taken(user_home: Path) -> None:
+    [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
+    data = path.read_bytes()
+    compress(path)
+    path.write_bytes(data)
+    home = next(home for home in find_homes({}, user_home) if home.cli.source == "codex")
+
+    assert [found.name.endswith(f"{CODEX}.jsonl") for found in discover(home, fail)] == [True, False]
+
+
+BROKEN = {
+    "no zstd": (b"{}\n", "not valid zstd: "),
+    "a window that is too large": (
+        zstandard.ZstdCompressor(
+            compression_params=zstandard.ZstdCompressionParameters.from_level(1, window_log=28)
+        )
+        .compressobj()
+        .compress(b"x" * 2**20),
+        "not valid zstd: ",
+    ),
+    "a bomb": (zstandard.ZstdCompressor().compress(b"\n" * 2**20), "expands to more than "),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_what_cannot_be_decompressed_is_reported(
+    connection: AsyncConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(zstd, "_ALWAYS_READ", 1000)
+    data, reason = BROKEN[name]
+    path = tmp_path / "rollout-1.jsonl.zst"
+    path.write_bytes(data)
+    report = await imported_of(connection, path)
+
+    assert [(file, why[: len(reason)]) for file, why in report.unread] == [(str(path), reason)]
+
+
+async def test_a_session_of_opencode_holds_its_files_in_order(
+    connection: AsyncConnection, user_home: Path
+) -> None:
+    storage = opencode_storage(user_home)
+    path = storage / "session/global/ses_1.json"
+    session_id = (await imported_of(connection, path)).imported[path].session_id
+    stored = await list_messages(connection, session_id)
+    names = [
+        "session/global/ses_1.json",
+        "message/ses_1/msg_1.json",
+        "part/msg_1/prt_1.json",
+        "message/ses_1/msg_2.json",
+        "part/msg_2/prt_2.json",
+        "part/msg_2/prt_3.json",
+    ]
+
+    assert [each.content for each in stored] == [(storage / name).read_text() for name in names]
+    assert {each.source for each in stored} == {"opencode"}
+
+
+async def test_a_session_of_opencode_goes_on_and_what_was_rewritten_is_reported(
+    connection: AsyncConnection, user_home: Path
+) -> None:
+    storage = opencode_storage(user_home)
+    path = storage / "session/global/ses_1.json"
+    await imported_of(connection, path)
+    part = storage / "part/msg_2/prt_3.json"
+    write(part, json.dumps(opencode_part("prt_3", "msg_2", "ses_1", "It is written, and passes.")))
+    write(storage / "message/ses_1/msg_9.json", json.dumps(opencode_message("msg_9", "ses_1", "user", 1)))
+    write(storage / "part/msg_9/prt_9.json", "\0")
+    report = await imported_of(connection, path)
+    problems = [(problem.kind, problem.file) for problem in report.total.problems]
+
+    assert dict(report.total.counts) == {"existing": 5, "new": 1, "changed": 1, "refused": 1}
+    assert problems == [("refused", "part/msg_9/prt_9.json"), ("changed", "part/msg_2/prt_3.json")]
+
+    replaced = await imported_of(connection, path, replace=True)
+    assert dict(replaced.total.counts) == {"new": 7, "refused": 1}
+
+
+def test_messages_of_opencode_may_have_another_id_than_their_file(tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    path = write(storage / "session/p/ses_x.json", '{"id":"x"}')
+    write(storage / "message/x/002.json", '{"id":"m1","role":"user","time":{"created":1}}')
+    write(storage / "message/x/001.json", '{"id":"m2","role":"user","time":{"created":2}}')
+    write(storage / "message/x/000.json", '{"id":"../m3","time":null}')
+    write(storage / "part/m1/1.json", '{"id":"p1","type":"text","text":"one","messageID":"m1"}')
+    write(storage / "part/m2/1.json", '{"id":"p2","type":"text","text":"two","messageID":"m2"}')
+    write(storage / "m3/1.json", "{}")
+
+    assert [file.relative_to(storage).as_posix() for file in session_files(path)] == [
+        "session/p/ses_x.json",
+        "message/x/002.json",
+        "part/m1/1.json",
+        "message/x/001.json",
+        "part/m2/1.json",
+        "message/x/000.json",
+    ]
+
+
+LOADED = {
+    "claude": ".claude/projects/-work-shop/5f*.jsonl",
+    "codex": ".codex/sessions/2026/03/03/rollout-*",
+    "gemini_cli": ".gemini/tmp/0a0a/chats/session-*",
+    "cursor": ".cursor/projects/work-shop/agent-transcripts/*/*.jsonl",
+    "opencode": ".local/share/opencode/storage/session/global/ses_1.json",
+}
+SAID = {
+    "claude": ["Why does the basket forget its items?", "The cookie is written without a path."],
+    "codex": ["Make the tests faster", "They share one database now."],
+    "gemini_cli": ["Draw the architecture", "Three boxes and two arrows."],
+    "cursor": ["Rename the module", "Renaming."],
+    "opencode": ["Write a test for the basket", "I look at the code first."],
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("source", LOADED)
+def test_a_transcript_is_loaded_as_standard_messages(user_home: Path, source: str, packed: bool) -> None:
+    [path] = user_home.glob(LOADED[source])
+    if packed and path.suffix == ".jsonl":
+        path = compress(path)
+    messages = load_session(path)
+
+    assert [(each.role, each.metadata.source) for each in messages] == [
+        ("user", source),
+        ("assistant", source),
+    ]
+    assert [each.content[0].model_dump().get("text") for each in messages] == SAID[source]
+
+
+@pytest.mark.parametrize("source", LOADED)
+def test_loading_needs_nothing_of_the_server(user_home: Path, source: str) -> None:
+    """And no decoder of what is not compressed."""
+    [path] = user_home.glob(LOADED[source])
+    script = """
+import sys
+from ash_server.transfer import load_session
+load_session(sys.argv[1])
+print(sorted(sys.modules.keys() & {"psycopg", "litestar", "sqlalchemy", "alembic", "zstandard", "click"}))
+"""
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    line = '{"type":"user","message":{"role":"user","content":"%s"}}\n'
+    path = tmp_path / "a.jsonl"
+    path.write_bytes((line % "one").encode() + (line % "\udcff").encode("utf-8", "surrogateescape") + b'{"a')
+
+    assert [each.content[0].model_dump() for each in load_session(path)] == [{"type": "text", "text": "one"}]
+    with pytest.raises(FileNotFoundError):
+        load_session(tmp_path / "absent.jsonl")
+
+
+def test_a_compressed_transcript_needs_its_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compress(next(user_home.glob(LOADED["codex"])))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+    with pytest.raises(OSError, match=r"without zstandard: `pip install 'PATH/TO/CLONE\[server,embedded\]'`"):
+        load_session(path)
+
+
+def test_a_copy_of_opencodes_storage_has_the_same_sessions(user_home: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(user_home / ".local/share/opencode/storage", tmp_path / "backup/storage")
+
+    found = [path.relative_to(copy).as_posix() for path in find_files(tmp_path / "backup", [], fail)]
+
+    assert found == ["session/global/ses_1.json", "session/global/ses_2.json"]

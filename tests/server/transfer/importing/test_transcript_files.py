@@ -1,0 +1,139 @@
+"""Which files are taken, and what their sessions are called."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes, real
+
+
+@pytest.fixture
+def user_home(tmp_path: Path) -> Path:
+    """A home folder of several CLIs, with a folder of other things beside them."""
+    for name in (
+        ".claude/projects/-work-a/1.jsonl",
+        ".claude/projects/-work-a/agent-2.jsonl",
+        ".claude/.credentials.json",
+        ".claude/settings.json",
+        ".claude/todos/3.json",
+        ".codex/sessions/2026/01/02/rollout-4.jsonl",
+        ".codex/auth.json",
+        ".local/share/opencode/storage/message/5.json",
+        "moved/projects/-work-a/6.jsonl",
+        "logs/b.jsonl",
+        "logs/a/z.json",
+        "logs/a/y.jsonl",
+        "logs/.hidden/x.jsonl",
+        "logs/.hidden.jsonl",
+        "logs/notes.txt",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+FOUND = {
+    "logs": ["logs/a/y.jsonl", "logs/a/z.json", "logs/b.jsonl"],
+    "logs/b.jsonl": ["logs/b.jsonl"],
+    "logs/notes.txt": ["logs/notes.txt"],
+    "logs/.hidden": ["logs/.hidden/x.jsonl"],
+    ".claude": [".claude/projects/-work-a/1.jsonl", ".claude/projects/-work-a/agent-2.jsonl"],
+    ".claude/projects": [".claude/projects/-work-a/1.jsonl", ".claude/projects/-work-a/agent-2.jsonl"],
+    ".claude/todos": [".claude/todos/3.json"],
+    ".codex": [".codex/sessions/2026/01/02/rollout-4.jsonl"],
+    "absent": ["absent"],
+}
+
+NAMES = {
+    ".claude/projects/-work-a/1.jsonl": "projects/-work-a/1.jsonl",
+    ".codex/sessions/2026/01/02/rollout-4.jsonl": "sessions/2026/01/02/rollout-4.jsonl",
+    ".local/share/opencode/storage/message/5.json": "storage/message/5.json",
+    "logs/b.jsonl": "{home}/logs/b.jsonl",
+    "logs/../logs/b.jsonl": "{home}/logs/b.jsonl",
+}
+
+
+def files_of(user_home: Path, name: str) -> tuple[list[str], list[OSError]]:
+    problems: list[OSError] = []
+    found = find_files(user_home / name, find_homes({}, user_home), problems.append)
+    return [str(path.relative_to(user_home)) for path in found], problems
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_files_are_found(user_home: Path, name: str) -> None:
+    assert files_of(user_home, name) == (FOUND[name], [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sessions_are_named_after_their_place(user_home: Path, name: str) -> None:
+    expected = NAMES[name].format(home=real(user_home))
+
+    assert external_id(user_home / name, find_homes({}, user_home)) == expected
+
+
+def test_the_variable_of_a_cli_names_its_home(user_home: Path) -> None:
+    homes = find_homes({"CLAUDE_CONFIG_DIR": str(user_home / "moved")}, user_home)
+    names = ("moved/projects/-work-a/6.jsonl", ".claude/projects/-work-a/1.jsonl")
+
+    assert [external_id(user_home / name, homes) for name in names] == [
+        "projects/-work-a/6.jsonl",
+        f"{real(user_home)}/.claude/projects/-work-a/1.jsonl",
+    ]
+
+
+def test_links_are_followed_into_each_folder_once(user_home: Path) -> None:
+    (user_home / "logs" / "a" / "up").symlink_to(user_home / "logs")
+    (user_home / "logs" / "c").symlink_to(user_home / ".codex" / "sessions")
+    (user_home / "logs" / "loop.jsonl").symlink_to("loop.jsonl")
+
+    assert files_of(user_home, "logs") == (
+        [
+            "logs/a/y.jsonl",
+            "logs/a/z.json",
+            "logs/b.jsonl",
+            "logs/c/2026/01/02/rollout-4.jsonl",
+            "logs/loop.jsonl",
+        ],
+        [],
+    )
+
+
+def test_a_link_does_not_change_the_name(user_home: Path) -> None:
+    (user_home / "link.jsonl").symlink_to(user_home / ".claude/projects/-work-a/1.jsonl")
+    (user_home / "loop.jsonl").symlink_to("loop.jsonl")
+    homes = find_homes({}, user_home)
+
+    assert [external_id(user_home / name, homes) for name in ("link.jsonl", "loop.jsonl")] == [
+        "projects/-work-a/1.jsonl",
+        f"{real(user_home)}/loop.jsonl",
+    ]
+
+
+def test_a_name_that_is_not_utf8_can_be_stored(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+
+    assert external_id(path, []) == f"{real(tmp_path)}/caf\\xe9.jsonl"
+
+
+def test_what_is_no_file_is_a_problem(user_home: Path) -> None:
+    os.mkfifo(user_home / "pipe")
+    found, problems = files_of(user_home, "pipe")
+
+    assert (found, [problem.strerror for problem in problems]) == ([], ["not a regular file"])
+
+
+def test_what_is_no_file_inside_a_folder_is_a_problem_and_the_rest_is_found(user_home: Path) -> None:
+    folder = user_home / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "a.jsonl")
+    (folder / "b.jsonl").symlink_to("/dev/zero")
+    (folder / "c.jsonl").touch()
+    found, problems = files_of(user_home, "odd")
+
+    assert [Path(name).name for name in found] == ["c.jsonl"]
+    assert [(Path(problem.filename).name, problem.strerror) for problem in problems] == [
+        ("a.jsonl", "not a regular file"),
+        ("b.jsonl", "not a regular file"),
+    ]

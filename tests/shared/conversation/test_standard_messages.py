@@ -1,0 +1,262 @@
+"""Standard messages: what holds for every provider, and Claude's lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import MISSING, TypeAdapter
+
+from ash_shared import StandardMessage, transform_messages
+from ash_shared.conversation.standard_messages import transform_page
+from tests.shared.texts import texts_of
+from tests.shared.transcripts import Short, lines, told
+
+STANDARD = TypeAdapter(list[StandardMessage])
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": content}, **more}
+
+
+def assistant(id: str | None, *blocks: dict[str, Any], usage: Any = None, **more: Any) -> dict[str, Any]:
+    message = {"id": id, "role": "assistant", "model": "m1", "content": list(blocks), "usage": usage}
+    return {"type": "assistant", "sessionId": "s1", "message": message, **more}
+
+
+def result(words: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "result": words, "session_id": "s1", **more}
+
+
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
+M1 = {"model": "m1"}
+
+TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
+    "one API message in three lines, the last usage, results between them": (
+        [
+            user("list it"),
+            assistant("msg_1", text("I look."), usage={"input_tokens": 10, "output_tokens": 1}),
+            assistant("msg_1", CALL, usage={"input_tokens": 10, "output_tokens": 5}),
+            user([ANSWER], toolUseResult={"stdout": "a.py"}),
+            assistant(
+                "msg_1",
+                text("Done."),
+                usage={"input_tokens": 10, "output_tokens": 9, "cache_read_input_tokens": 70},
+            ),
+        ],
+        [
+            ("user", [("text", "list it")]),
+            (
+                "assistant",
+                [("text", "I look."), ("tool_use", "Bash"), ("text", "Done.")],
+                M1 | {"messageId": "msg_1", "usage": (10, 9, 70, None)},
+            ),
+            ("user", [("tool_result", "a.py")], {"toolUseResult": {"stdout": "a.py"}}),
+        ],
+    ),
+    "the same words twice are two messages": (
+        [user("go on"), user("go on")],
+        [("user", [("text", "go on")]), ("user", [("text", "go on")])],
+    ),
+    "a line that was written twice is one message": (
+        [user("go on", uuid="u1"), user("go on", uuid="u1"), user("stop", uuid="u1")],
+        [("user", [("text", "go on")]), ("user", [("text", "stop")])],
+    ),
+    "a result repeats the answer; the cost of the run goes to it": (
+        [
+            user("hi"),
+            assistant("msg_1", text("Hello."), usage={"input_tokens": 3, "output_tokens": 2}),
+            result("Hello.", total_cost_usd=0.25, usage={"input_tokens": 99, "output_tokens": 99}),
+            user("more"),
+            assistant("msg_2", text("There.")),
+            result("There.", total_cost_usd=0.75, usage={"input_tokens": 50, "output_tokens": 60}),
+        ],
+        [
+            ("user", [("text", "hi")]),
+            (
+                "assistant",
+                [("text", "Hello.")],
+                M1 | {"messageId": "msg_1", "costUsd": 0.25, "usage": (3, 2, None, None)},
+            ),
+            ("assistant", [("text", "Hello.")], M1 | {"shadowOf": 1}),
+            ("user", [("text", "more")]),
+            (
+                "assistant",
+                [("text", "There.")],
+                M1 | {"messageId": "msg_2", "costUsd": 0.5, "usage": (50, 60, None, None)},
+            ),
+            ("assistant", [("text", "There.")], M1 | {"shadowOf": 4}),
+        ],
+    ),
+    "a result that nothing else said counts": (
+        [result("Alone.", usage={"input_tokens": 1, "output_tokens": 2})],
+        [("assistant", [("text", "Alone.")], {"usage": (1, 2, None, None)})],
+    ),
+    "a run that fails": (
+        [
+            user("hi"),
+            {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["Too long."]},
+        ],
+        [("user", [("text", "hi")]), ("system", [("text", "Too long.")], {"error": "error_max_turns"})],
+    ),
+    "an error of the API, on disk and as a body": (
+        [
+            {**assistant("a", text("Limit reached.")), "isApiErrorMessage": True, "error": "rate_limit"},
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}},
+        ],
+        [
+            ("assistant", [("text", "Limit reached.")], M1 | {"messageId": "a", "error": "rate_limit"}),
+            (
+                "system",
+                [("raw", {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}})],
+                {"error": "overloaded_error"},
+            ),
+        ],
+    ),
+    "a later record revokes an earlier one": (
+        [
+            assistant("msg_1", text("Wrong."), uuid="u1"),
+            assistant("msg_2", text("Right."), uuid="u2", supersedes=["u1"]),
+        ],
+        [
+            ("assistant", [("text", "Wrong.")], M1 | {"messageId": "msg_1", "retracted": True}),
+            ("assistant", [("text", "Right.")], M1 | {"messageId": "msg_2"}),
+        ],
+    ),
+    "a prompt typed into a running turn is said once": (
+        [
+            user("build it"),
+            assistant("msg_1", text("I build.")),
+            {"type": "queue-operation", "operation": "enqueue", "content": "and test it"},
+            user("and test it"),
+        ],
+        [
+            ("user", [("text", "build it")]),
+            ("assistant", [("text", "I build.")], M1 | {"messageId": "msg_1"}),
+            ("user", [("text", "and test it")], {"shadowOf": 3}),
+            ("user", [("text", "and test it")]),
+        ],
+    ),
+    "a request holds several messages": (
+        [
+            {
+                "model": "claude-x",
+                "max_tokens": 9,
+                "system": "Be brief.",
+                "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [CALL]}],
+            }
+        ],
+        [
+            ("system", [("text", "Be brief.")]),
+            ("user", [("text", "hi")]),
+            ("assistant", [("tool_use", "Bash")], {"model": "claude-x"}),
+        ],
+    ),
+    "what is no conversation gives none": (
+        [{"type": "progress", "data": {}}, {"type": "stream_event", "event": {}}, {"type": "holo_frame"}, 5],
+        [],
+    ),
+    "plain text is what a person said": (
+        ["hello"],
+        [("user", [("text", "hello")])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_transcript(name: str) -> None:
+    records, expected = TRANSCRIPTS[name]
+
+    assert told(*records) == expected
+
+
+def test_a_message_as_a_whole() -> None:
+    record = {
+        **assistant(
+            "msg_1", text("Hi."), usage={"input_tokens": 3, "output_tokens": 4, "service_tier": None}
+        ),
+        "uuid": "5f0c",
+        "timestamp": "2026-03-01T10:00:00.250Z",
+        "version": "2.1.0",
+    }
+
+    (message,) = transform_messages(json.dumps(record))
+
+    assert message.model_dump(mode="json", by_alias=True) == {
+        "id": "5f0c",
+        "role": "assistant",
+        "timestamp": 1772359200250,
+        "content": [{"type": "text", "text": "Hi."}],
+        "usage": {
+            "input_tokens": 3,
+            "output_tokens": 4,
+            "total_tokens": 7,
+            "vendor": {"input_tokens": 3, "output_tokens": 4, "service_tier": None},
+        },
+        "metadata": {
+            "source": "claude",
+            "model": "m1",
+            "sessionId": "s1",
+            "cliVersion": "2.1.0",
+            "messageId": "msg_1",
+        },
+        "_original": [record],
+    }
+
+
+def test_the_promises_hold_on_every_sample(corpus_folder: Path) -> None:
+    """Twice the same, always JSON, ids of their own, and no answer counted twice."""
+    for path in sorted(corpus_folder.iterdir()):
+        raw = [text for where, text in texts_of(corpus_folder) if where.startswith(path.name)]
+
+        messages = transform_messages(raw)
+
+        assert messages == transform_messages(iter(raw)), path
+        assert STANDARD.validate_json(STANDARD.dump_json(messages, by_alias=True)) == messages, path
+        assert len({message.id for message in messages}) == len(messages), path
+        counted = [m for m in messages if m.metadata.shadow_of is not MISSING and m.usage is not MISSING]
+        assert counted == [], path
+
+
+def test_pages_are_cut_between_turns() -> None:
+    session = lines(
+        {"type": "system", "subtype": "init", "session_id": "s1", "claude_code_version": "2.1.0"},
+        user("one"),
+        assistant("a", text("1")),
+        user("two"),
+        assistant("b", CALL),
+        user([ANSWER]),
+        assistant("b", text("2")),
+        user("three"),
+    )
+    whole = transform_messages(session)
+    paged, start = [], 0
+    while start < len(session):
+        part = [(raw, "claude") for raw in session[start : start + 6]]
+        head = [(raw, None) for raw in session[:start][:2]]
+        page = transform_page(part, head=head, more=start + 6 < len(session))
+        paged += page.messages
+        start += page.lines
+
+    assert paged == whole
+
+
+def test_anything_gives_standard_messages() -> None:
+    for odd in (
+        "",
+        " ",
+        "{",
+        "[]",
+        '{"type":"user"}',
+        '{"type":"assistant","message":{"id":5,"usage":7}}',
+        "[[[]]]",
+    ):
+        assert STANDARD.dump_json(transform_messages([odd]))
+    assert transform_messages("\n\n") == transform_messages([]) == []
+    assert [message.role for message in transform_messages(b'"a"\n"\xff"')] == ["user"] * 2
+    assert [message.role for message in transform_messages('[\n"a",\n"b"\n]')] == ["user"] * 2

@@ -1,0 +1,216 @@
+"""The promises of the log of events, over every file of the samples, whole and cut anywhere."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ash_shared.conversation.standard_messages import texts_of
+from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
+from ash_shared.model.events import CHUNKS, read_event
+from tests.shared.logs import SAID, context
+
+COSTS = ("usage", "costUsd")
+LARGEST_STATE = 256 * 1024
+
+PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
+"""Files in which somebody put shorter texts in the place of what the pieces add up to."""
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
+    """Each file of a folder as a session."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".jsonl"):
+            text = path.read_bytes().decode(errors="replace")
+            yield path.name, [read_line(raw) for raw in texts_of(text) if raw.strip()]
+
+
+def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list[Event]:
+    """The events of a session. Behind the lines of these numbers another normaliser goes on; None: behind each."""
+    normalizer, events = Normalizer(), list[Event]()
+    for number, line in enumerate(lines):
+        events += normalizer.follow(line, context(number))
+        if cuts is None or number in cuts:
+            state = normalizer.state()
+            assert len(state or "") < LARGEST_STATE
+            normalizer = Normalizer(state=state)
+    return events + normalizer.close(context("end"))
+
+
+def test_wherever_a_stream_is_cut_its_events_are_the_same(corpus_folder: Path) -> None:
+    choose = random.Random(4)
+    for name, lines in files_of(corpus_folder):
+        whole = follow(lines)
+
+        assert follow(lines, None) == whole, name
+        for _ in range(3):
+            cuts = frozenset(choose.sample(range(len(lines)), min(len(lines), 3)))
+            assert follow(lines, cuts) == whole, (name, cuts)
+
+
+def test_what_an_open_turn_has_cost_is_what_its_end_tells(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        normalizer = Normalizer()
+        for number, line in enumerate(lines):
+            normalizer.follow(line, context(number))
+        open_turn, ended = normalizer.open_turn(), normalizer.close(context("end"))
+
+        told = [
+            (event["turnId"], {key: event["payload"][key] for key in COSTS if key in event["payload"]})
+            for event in ended
+            if event["type"] == "turn_end"
+        ]
+        assert [each for each in told if each[1]] == [each for each in [open_turn] if each and each.spent], (
+            name
+        )
+        assert normalizer.open_turn() is None, name
+
+
+def test_events_are_what_their_types_promise(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        events = follow(lines)
+
+        for event in events:
+            assert read_event(event).model_dump(mode="json") == json.loads(json.dumps(event)), name
+        assert len({event["id"] for event in events}) == len(events), name
+
+
+def test_every_event_of_a_turn_belongs_to_it(corpus_folder: Path) -> None:
+    for name, lines in files_of(corpus_folder):
+        turn = None
+        for event in follow(lines):
+            if event["type"] == "turn_start":
+                assert turn is None, name
+                turn = event["turnId"]
+            elif event["type"] == "turn_end":
+                assert event["turnId"] == turn is not None, name
+                turn = None
+            elif is_said(event):
+                assert event["turnId"] == turn is not None, (name, event)
+        assert turn is None, name
+
+
+def is_said(event: Event) -> bool:
+    """Whether it is of the conversation, and so of a turn."""
+    return event["type"] in SAID | CHUNKS and not event["payload"].get("synthetic")
+
+
+def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> None:
+    """A call that was answered is known to the end of its turn: another one may have its id then."""
+    for name, lines in files_of(corpus_folder):
+        calls, answered = set[str](), set[str]()
+        for event in follow(lines):
+            payload = event["payload"]
+            if event["type"] == "tool_call":
+                calls.add(payload["toolCallId"])
+            elif event["type"] == "tool_result":
+                assert ("orphan" in payload) == (payload["toolCallId"] not in calls), (name, event)
+                answered.add(payload["toolCallId"])
+            elif event["type"] == "turn_end":
+                calls, answered = calls - answered, set()
+
+
+def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
+    """What came in pieces of an answer is in what it said in the end, and in no place twice."""
+    for name, lines in files_of(corpus_folder):
+        pieces, wholes = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+        for event in follow(lines):
+            kind, _, form = event["type"].rpartition("_")
+            if kind in ("assistant", "thinking"):
+                place = (kind, event["turnId"], event["payload"].get("parentToolCallId"))
+                (pieces if form == "chunk" else wholes)[place] += len(event["payload"]["text"])
+            elif event["type"] == "tool_input_chunk":
+                call = event["turnId"], event["payload"]["toolCallId"]
+                assert event["payload"]["offset"] == pieces[call], (name, event)
+                pieces[call] += len(event["payload"]["chunk"])
+        for place, length in pieces.items():
+            if place[0] in ("assistant", "thinking") and name not in PLACEHOLDERS:
+                assert length <= wholes[place], (name, place)
+
+
+def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
+    """A broken line in the midst is told as it is, and all else as if it were not there."""
+    broken = read_line('{"type":"assi', "claude")
+    for name, lines in files_of(corpus_folder):
+        if not any(line.source != "unknown" for line in lines):
+            continue
+        middle = len(lines) // 2
+        events = follow([*lines[:middle], broken, *lines[middle:]])
+
+        told = [(event["type"], event["payload"]) for event in events]
+        raw = ("raw", {"source": "claude", "raw": '{"type":"assi'})
+        assert raw in told, name
+        assert [kind for kind, _ in told if kind in SAID] == [
+            event["type"] for event in follow(lines) if event["type"] in SAID
+        ], name
+
+
+@pytest.mark.parametrize("state", ["", "null", "[]", "{", '{"turn": 5}', '{"slots": [1]}', "x" * 100])
+def test_a_state_that_cannot_be_read_is_forgotten(state: str) -> None:
+    line = read_line('{"type":"user","message":{"role":"user","content":"hi"}}')
+
+    assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
+
+
+def said_at(now: int, *records: dict[str, Any]) -> list[int]:
+    """The times of the events, where the clock stands still."""
+    normalizer = Normalizer()
+    stopped = Context("s", iter(map(str, range(99))).__next__, lambda: now)
+    lines = [read_line(json.dumps(record)) for record in records]
+    return [event["timestamp"] for line in lines for event in normalizer.follow(line, stopped)]
+
+
+def test_a_recording_is_told_in_its_own_time() -> None:
+    asked = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
+    answer = {"type": "assistant", "message": {"role": "assistant", "content": "Hello"}}
+
+    assert said_at(1_700_000_000_400, answer, asked, answer) == [
+        *[1_700_000_000_400] * 2,
+        *[1_700_000_000_000] * 3,
+        1_700_000_000_400,
+    ]
+    assert said_at(1_790_000_000_000, asked, answer) == [1_700_000_000_000] * 3
+
+
+def test_what_comes_ahead_of_the_first_time_is_told_in_it() -> None:
+    clock, told = 1_790_000_000_000, 1_700_000_000_000
+    timed, later = line_at(told), line_at(told + 90_000)
+    logs = {
+        "a time comes": [line_at(), line_at(), timed, line_at(), later],
+        "none comes": [line_at(), line_at()],
+        "it comes too late": [*[line_at()] * 50, timed],
+        "it is now": [line_at(), line_at(clock - 5)],
+    }
+
+    assert {name: first_time(lines, clock) for name, lines in logs.items()} == {
+        "a time comes": told,
+        "none comes": clock,
+        "it comes too late": clock,
+        "it is now": clock,
+    }
+
+
+def line_at(timestamp: int | None = None) -> Line:
+    record = {"type": "user", "timestamp": timestamp, "message": {"role": "user", "content": "Hi"}}
+    return read_line(json.dumps(record))
+
+
+def first_time(lines: list[Line], now: int) -> int:
+    normalizer = Normalizer()
+    normalizer.expect(lines, now)
+    first: int = normalizer.follow(lines[0], context(1)._replace(timestamp=lambda: now))[0]["timestamp"]
+    return first
+
+
+def test_a_prompt_that_was_posted_is_not_told_once_more_by_the_stream() -> None:
+    normalizer = Normalizer()
+    payload = {"text": "Hi"}
+    normalizer.observe({"id": "u", "type": "user_message", "turnId": "t", "payload": payload})
+    line = read_line('{"type":"user","message":{"role":"user","content":"Hi"}}')
+
+    assert normalizer.follow(line, context(1)) == []
+    assert [event["type"] for event in normalizer.follow(line, context(2))] == ["user_message"]

@@ -1,0 +1,1094 @@
+"""What projections make of logs: tables compared whole, and random logs held against what the APIs say they refuse."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from anthropic.types import (
+    DocumentBlockParam,
+    ImageBlockParam,
+    TextBlockParam,
+    ToolResultBlockParam,
+    ToolUseBlockParam,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.chat import (
+    ChatCompletionContentPartParam,
+    ChatCompletionMessageFunctionToolCallParam,
+)
+from pydantic import TypeAdapter
+
+from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.eventlog import OpenTurn
+from ash_shared.model.events import CHUNKS, read_event
+from ash_shared.projections import (
+    count_models,
+    to_anthropic_messages,
+    to_claude_prompt,
+    to_codex_prompt,
+    to_openai_messages,
+    to_session_summary,
+)
+
+Json = dict[str, Any]
+
+PNG = "iVBORw0KGgo="
+PDF = "JVBERi0xLjQK"
+
+# What the APIs refuse. Anthropic: "Handle tool calls" and the errors that name a field; OpenAI: the reference of Chat
+# Completions and its errors ("An assistant message with 'tool_calls' must be followed by tool messages …").
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_BLOCKS: dict[str, TypeAdapter[Any]] = {
+    "document": TypeAdapter(DocumentBlockParam),
+    "image": TypeAdapter(ImageBlockParam),
+    "text": TypeAdapter(TextBlockParam),
+    "tool_result": TypeAdapter(ToolResultBlockParam),
+    "tool_use": TypeAdapter(ToolUseBlockParam),
+}
+_PART: TypeAdapter[Any] = TypeAdapter(ChatCompletionContentPartParam)
+_CALL: TypeAdapter[Any] = TypeAdapter(ChatCompletionMessageFunctionToolCallParam)
+
+
+def assert_openai_takes(messages: list[Json], *, is_open: bool = False) -> None:
+    json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
+    called: list[str] = []
+    due: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message.keys() == {"role", "tool_call_id", "content"}
+            assert isinstance(message["content"], str)
+            due.remove(message["tool_call_id"])
+            continue
+        assert due == [], "an answer to every call comes first"
+        due = _OPENAI[message["role"]](message)
+        called += due
+    assert due == [] or is_open
+    assert len(set(called)) == len(called)
+
+
+def _openai_user(message: Json) -> list[str]:
+    content = message["content"]
+    assert message.keys() == {"role", "content"}
+    assert content.strip() if isinstance(content, str) else content
+    for part in content if isinstance(content, list) else ():
+        _PART.validate_python(part, strict=True)
+        assert part["type"] != "text" or part["text"].strip()
+        assert part["type"] != "image_url" or re.match(r"https://|data:image/(png|jpeg|gif|webp);base64,",
+                                                       part["image_url"]["url"])  # fmt: skip
+    return []
+
+
+def _openai_assistant(message: Json) -> list[str]:
+    calls = message.get("tool_calls", [])
+    assert message.keys() == ({"role", "content", "tool_calls"} if calls else {"role", "content"})
+    assert bool(message["content"].strip() if message["content"] is not None else calls)
+    assert len(calls) <= 128
+    for call in calls:
+        _CALL.validate_python(call, strict=True)
+        assert _ID.fullmatch(call["id"])
+        assert _NAME.fullmatch(call["function"]["name"])
+        assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    return [call["id"] for call in calls]
+
+
+_OPENAI: dict[str, Callable[[Json], list[str]]] = {"assistant": _openai_assistant, "user": _openai_user}
+
+
+def assert_anthropic_takes(messages: list[Json], *, is_open: bool = False) -> None:
+    json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
+    roles = [message["role"] for message in messages]
+    assert roles == [("user", "assistant")[place % 2] for place in range(len(messages))]
+    called: list[str] = []
+    due: list[str] = []
+    for place, message in enumerate(messages):
+        is_last = place == len(messages) - 1
+        assert message.keys() == {"role", "content"}
+        assert message["content"]
+        for block in message["content"]:
+            _anthropic_block(block, message["role"])
+        answered = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
+        types = [block["type"] == "tool_result" for block in message["content"]]
+        assert types == sorted(types, reverse=True), "results come first"
+        assert len(set(answered)) == len(answered)
+        if message["role"] == "user":
+            assert set(answered) <= set(due) if is_open and is_last else sorted(answered) == sorted(due)
+        due = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+        called += due
+        assert message["role"] == "user" or not is_last or _ends_well(message["content"][-1])
+    assert due == [] or is_open
+    assert len(set(called)) == len(called)
+
+
+def _ends_well(block: Json) -> bool:
+    return block["type"] != "text" or not str(block["text"])[-1].isspace()
+
+
+def _anthropic_block(block: Json, role: str) -> None:
+    wire = block["type"]
+    _BLOCKS[wire].validate_python(block, strict=True)
+    assert (
+        wire
+        in {"assistant": ("text", "tool_use"), "user": ("text", "image", "document", "tool_result")}[role]
+    )
+    if wire == "text":
+        assert block["text"].strip()
+    elif wire == "tool_use":
+        assert _ID.fullmatch(block["id"])
+        assert _NAME.fullmatch(block["name"])
+        assert isinstance(block["input"], dict)
+    elif wire == "tool_result":
+        _anthropic_result(block)
+
+
+def _anthropic_result(block: Json) -> None:
+    content = block.get("content", [{"type": "text", "text": "-"}])
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    assert blocks
+    for inner in blocks:
+        assert inner["type"] in ("text", "image", "document")
+        _anthropic_block(inner, "user")
+    if block.get("is_error"):
+        assert "content" in block
+        assert all(inner["type"] == "text" for inner in blocks)
+
+
+# Logs
+
+
+def log(*events: tuple[Any, ...]) -> list[Json]:
+    """Events of one session, numbered; each is its type, its payload and further keys of its envelope."""
+    return [
+        {
+            "id": f"e{number}",
+            "timestamp": 1_700_000_000_000 + number,
+            "sessionId": "s",
+            "type": wire,
+            "payload": payload,
+            **(more[0] if more else {}),
+        }
+        for number, (wire, payload, *more) in enumerate(events)
+    ]
+
+
+def user(text: str, **more: Any) -> tuple[Any, ...]:
+    return "user_message", {"text": text}, more
+
+
+def said(text: str, response: str | None = None, /, **more: Any) -> tuple[Any, ...]:
+    return "assistant_done", {"text": text, **more}, {"responseId": response} if response else {}
+
+
+def call(id: str, response: str | None = None, /, name: str = "Bash", args: Any = None, **more: Any) -> Any:
+    payload = {
+        "toolCallId": id,
+        "toolName": name,
+        "args": {"command": "ls"} if args is None else args,
+        **more,
+    }
+    return "tool_call", payload, {"responseId": response} if response else {}
+
+
+def result(id: str, answer: Any = "ok", **more: Any) -> tuple[Any, ...]:
+    return "tool_result", {"toolCallId": id, "result": answer, **more}
+
+
+def start(turn: str = "t") -> tuple[Any, ...]:
+    return "turn_start", {"trigger": "user"}, {"turnId": turn}
+
+
+def retraction(**payload: Any) -> tuple[Any, ...]:
+    return "retraction", payload
+
+
+def asked(
+    id: str = "c1", text: str | None = None, name: str = "Bash", arguments: str = '{"command": "ls"}'
+) -> Json:
+    calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]
+    return {"role": "assistant", "content": text, "tool_calls": calls}
+
+
+def told(id: str = "c1", text: str = "ok") -> Json:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def of_user(text: Any) -> Json:
+    return {"role": "user", "content": text}
+
+
+def of_assistant(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+Q, A = of_user("Q"), of_assistant("A")
+TWO_CALLS = {
+    "role": "assistant",
+    "content": "I look.",
+    "tool_calls": [*asked("c1")["tool_calls"], *asked("c2")["tool_calls"]],
+}
+LONG_ID = "0123456789/" * 5
+
+CASES: dict[str, tuple[list[Json], list[Json]]] = {
+    "nothing": ([], []),
+    "a question and its answer": (
+        log(start(), user("Q"), said("A"), ("turn_end", {}, {"turnId": "t"})),
+        [Q, A],
+    ),
+    "what is not said again": (
+        log(
+            user("Q"),
+            ("user_message", {"text": "AGENTS.md", "synthetic": True}),
+            ("system_message", {"text": "Be good."}),
+            ("assistant_chunk", {"text": "A"}),
+            ("thinking_chunk", {"text": "Hm."}),
+            ("thinking_done", {"text": "Hm.", "signature": "x"}),
+            ("audio_chunk", {"data": "AA==", "seq": 0}),
+            ("audio_done", {"durationMs": 3.0}),
+            ("tool_output_chunk", {"toolCallId": "c1", "chunk": "o", "offset": 0}),
+            ("agent_message", {"messageId": "m", "message": "Do it.", "wait": False}),
+            ("raw", {"source": "unknown", "raw": {}}),
+            ("error", {"code": "500", "message": "Oh."}),
+            ("never_seen", {"text": "?"}),
+            said("I will see.", phase="commentary"),
+            said("A", phase="final_answer"),
+        ),
+        [Q, A],
+    ),
+    "the voice": (log(("user_audio", {"transcription": "Q", "durationMs": 9.5})), [Q]),
+    "blank texts": (log(user(" \n"), said(""), user("Q"), said("\n\n"), said("A")), [Q, A]),
+    "calls of one answer, by its id": (
+        log(
+            user("Q"),
+            said("I look.", "r1"),
+            call("c1", "r1"),
+            result("c1"),
+            call("c2", "r1"),
+            result("c2"),
+            said("A", "r2"),
+        ),
+        [Q, TWO_CALLS, told("c1"), told("c2"), A],
+    ),
+    "calls of one answer, side by side": (
+        log(user("Q"), said("I look."), call("c1"), call("c2"), result("c2"), result("c1"), said("A")),
+        [Q, TWO_CALLS, told("c1"), told("c2"), A],
+    ),
+    "one call after the other": (
+        log(call("c1"), result("c1"), call("c2"), result("c2")),
+        [asked("c1"), told("c1"), asked("c2"), told("c2")],
+    ),
+    "answers with ids of their own": (
+        log(said("I look.", "r1"), call("c1", "r2"), result("c1")),
+        [of_assistant("I look."), asked(), told()],
+    ),
+    "what is said after a result": (
+        log(call("c1", "r1"), result("c1"), said("A", "r1"), call("c2", "r1"), result("c2")),
+        [asked(), told(), asked("c2", "A"), told("c2")],
+    ),
+    "a result that comes late": (
+        log(call("c1"), user("Hurry."), said("Yes."), result("c1"), result("c1", "again")),
+        [asked(), told(), of_user("Hurry."), of_assistant("Yes.")],
+    ),
+    "calls without results, results without calls": (
+        log(result("c1"), user("Q"), call("c1"), call("c2", partial=True), result("c9"), said("A")),
+        [Q, A],
+    ),
+    "an id that is used again": (
+        log(start("t1"), call("c1"), result("c1"), start("t2"), call("c1"), result("c1", "two")),
+        [asked(), told(), asked("c1_2_acd5a00cb7fc"), told("c1_2_acd5a00cb7fc", "two")],
+    ),
+    "an id that looks like one used again": (
+        log(call("c1_2_acd5a00cb7fc"), result("c1_2_acd5a00cb7fc"), *2 * (call("c1"), result("c1"))),
+        [
+            asked("c1_2_acd5a00cb7fc"),
+            told("c1_2_acd5a00cb7fc"),
+            asked("c1"),
+            told("c1"),
+            asked("c1_3_f8498632e702"),
+            told("c1_3_f8498632e702"),
+        ],
+    ),
+    "where one answer ends and another begins": (
+        log(
+            *(said("0"), call("c1", "r1"), said("1", "r2"), result("c1")),
+            *(("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}), said("2", "r2")),
+            *(start("t"), said("3", "r2")),
+            ("assistant_done", {"text": "."}, {"turnId": "t4"}),
+            ("assistant_done", {"text": "4"}, {"turnId": "t5"}),
+        ),
+        [asked("c1", "0"), told("c1"), *map(of_assistant, ("1", "2", "3\n\n.", "4"))],
+    ),
+    "ids and names that no API takes": (
+        log(call("call\nfc", name="a.b/c"), result("call\nfc"), call(LONG_ID, name=""), result(LONG_ID)),
+        [
+            asked("call_fc_4390347723c4", name="a_b_c"),
+            told("call_fc_4390347723c4"),
+            asked("0123456789_0123456789_01234_76543c852c1c", name="_ddd9c40767f9"),
+            told("0123456789_0123456789_01234_76543c852c1c"),
+        ],
+    ),
+    "arguments that are no object": (
+        log(call("c1", args="*** Begin"), result("c1"), call("c2", args=[1, "é"]), result("c2")),
+        [
+            asked("c1", arguments='{"input": "*** Begin"}'),
+            told("c1"),
+            asked("c2", arguments='{"input": [1, "é"]}'),
+            told("c2"),
+        ],
+    ),
+    "a subagent": (
+        log(
+            call("c1", name="Task"),
+            ("user_message", {"text": "Look.", "parentToolCallId": "c1"}),
+            call("c2", parentToolCallId="c1"),
+            result("c2", parentToolCallId="c1"),
+            said("Found.", parentToolCallId="c1"),
+            result("c1", "Found."),
+        ),
+        [asked(name="Task"), told(text="Found.")],
+    ),
+    "a subagent whose call nobody names": (
+        log(
+            call("c1", name="Task"),
+            ("user_message", {"text": "Look.", "synthetic": True, "sidechain": True}),
+            call("c2", sidechain=True),
+            result("c2"),
+            said("Found.", sidechain=True),
+            result("c1", "Found."),
+        ),
+        [asked(name="Task"), told(text="Found.")],
+    ),
+    "callbacks": (
+        log(
+            ("agent_callback", {"messageId": "m", "fromAgentId": "coder", "result": "Fixed."}),
+            ("agent_callback", {"messageId": "m", "fromSessionId": "s2", "result": ""}),
+        ),
+        [of_user("[Callback from coder]: Fixed."), of_user("[Callback from s2]: ")],
+    ),
+    "a summary": (
+        log(user("Q"), call("c1"), ("summary", {"text": "We looked."}), result("c1"), said("A")),
+        [of_user("[Summary of the conversation so far]\n\nWe looked."), A],
+    ),
+    "a summary without a text": (log(user("Q"), ("summary", {"text": ""}), said("A")), [Q, A]),
+    "a reset": (log(user("old"), ("reset", {}), user("Q")), [Q]),
+    "retracted events": (log(user("Q"), said("no"), retraction(eventIds=["e1", "e9"]), said("A")), [Q, A]),
+    "retracted records and answers": (
+        log(
+            user("no", recordId="x"),
+            user("Q"),
+            said("no", "r1"),
+            retraction(messageIds=["r1", "x"]),
+            said("A"),
+        ),
+        [Q, A],
+    ),
+    "back to a record": (
+        log(user("Q"), user("no", recordId="x"), said("no"), retraction(fromMessageId="x"), said("A")),
+        [Q, A],
+    ),
+    "back to a record that is not known": (log(user("no"), retraction(fromMessageId="x"), user("Q")), [Q]),
+    "turns taken back": (
+        log(
+            *(start("t1"), user("Q", turnId="t1"), said("A")),
+            *(start("t2"), user("no", turnId="t2"), start("t3"), user("no", turnId="t3")),
+            *(start("t4"), retraction(turns=2)),
+        ),
+        [Q, A],
+    ),
+    "turns without marks taken back": (log(user("Q"), said("A"), user("no"), retraction(turns=1)), [Q, A]),
+    "a turn taken back with its summary": (
+        log(
+            start("t1"),
+            user("Q"),
+            said("A"),
+            start("t2"),
+            ("summary", {"text": "S"}),
+            user("no"),
+            retraction(turns=1),
+        ),
+        [Q, A],
+    ),
+    "a turn of which only its mark is left": (
+        log(
+            *(user("Q", turnId="t1"), said("A"), user("no", turnId="t2")),
+            *(start("t3"), user("no", recordId="x"), retraction(fromMessageId="x"), retraction(turns=1)),
+        ),
+        [Q, A],
+    ),
+    "more turns than there are": (log(user("no"), retraction(turns=2), user("Q")), [Q]),
+    "a failure that says nothing else": (
+        log(call("c1"), result("c1", None, error={"code": "timeout", "message": "too slow"})),
+        [asked(), told(text="too slow")],
+    ),
+    "results that are no text": (
+        log(
+            *(call("c1"), result("c1", {"n": 1}), call("c2"), result("c2", None, structured=[2])),
+            *(call("c3"), result("c3", None)),
+        ),
+        [asked("c1"), told("c1", '{"n": 1}'), asked("c2"), told("c2", "[2]"), asked("c3"), told("c3", "")],
+    ),
+    "half of a surrogate pair": (
+        log(user("a\ud800b"), call("c1", args={"\udc00": "\ud83d\ude00"}), result("c1", ["\ud800"])),
+        [of_user("a\ufffdb"), asked(arguments='{"\ufffd": "😀"}'), told(text='["\ufffd"]')],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_openai_messages(case: str) -> None:
+    events, expected = CASES[case]
+    messages = to_openai_messages(events)
+
+    assert messages == expected
+    assert_openai_takes(messages)
+    assert_anthropic_takes(to_anthropic_messages(events))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_typed_events_and_plain_ones_give_the_same(case: str) -> None:
+    events = CASES[case][0]
+    typed = [read_event(event) for event in events if "\\ud" not in json.dumps(event)]
+    plain = [event for event in events if "\\ud" not in json.dumps(event)]
+
+    for project in (to_openai_messages, to_anthropic_messages, to_claude_prompt, to_session_summary):
+        assert project(iter(typed)) == project(plain)
+
+
+IMAGES: dict[str, tuple[Json, Json, Json]] = {
+    "inline": (
+        {"type": "base64", "media_type": "image/jpeg", "data": PNG},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    ),
+    "at an address": (
+        {"type": "url", "url": "https://example.org/a.png"},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+    ),
+    "in a vendor's store": (
+        {"type": "file", "file_id": "file-1", "media_type": "image/png"},
+        *2 * ({"type": "text", "text": "[image: image/png]"},),
+    ),
+    "of another kind": (
+        {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zz4="},
+        *2 * ({"type": "text", "text": "[image: image/svg+xml]"},),
+    ),
+    "larger than Anthropic takes": (
+        {"type": "base64", "data": PNG[:-1] + "A" * (5 * 1024 * 1024 + 1)},
+        *2 * ({"type": "text", "text": "[image]"},),
+    ),
+    "not base64": (
+        {"type": "base64", "data": PNG[:-1]},
+        *2 * ({"type": "text", "text": "[image]"},),
+    ),
+    "at no public address": (
+        {"type": "url", "url": "file:///a.png"},
+        *2 * ({"type": "text", "text": "[image]"},),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMAGES)
+def test_images(case: str) -> None:
+    source, openai, anthropic = IMAGES[case]
+    image = {"type": "image", "source": source}
+    text = {"type": "text", "text": "Look."}
+    events = log(
+        ("user_message", {"text": "Look.", "content": [text, image]}),
+        call("c1"),
+        result("c1", [text, image]),
+    )
+
+    messages = to_anthropic_messages(events)
+
+    content = "Look.\n\n" + openai["text"] if openai["type"] == "text" else [text, openai]
+    assert to_openai_messages(events)[0]["content"] == content
+    assert messages[0]["content"] == [text, anthropic]
+    assert messages[2]["content"][0].get("content") in (
+        [text, anthropic],
+        "Look.\n\n" + anthropic.get("text", ""),
+    )
+    assert_anthropic_takes(messages)
+
+
+def test_files_and_what_an_answer_shows() -> None:
+    pdf = {"type": "file", "filename": "a.pdf", "source": {"type": "base64", "data": PDF}}
+    notes = {"type": "file", "title": "Notes", "source": {"type": "text", "data": "1.2"}}
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    events = log(
+        ("user_message", {"text": "", "content": [pdf, notes]}),
+        ("assistant_done", {"text": "", "content": [image]}),
+    )
+    file = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
+    document = {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
+    }
+    text = {"type": "text", "text": "[file: Notes]\n1.2"}
+    shown = {"type": "text", "text": "[image: image/png]"}
+
+    assert to_openai_messages(events) == [of_user([file, text]), of_assistant(shown["text"])]
+    assert to_anthropic_messages(events) == [
+        of_user([document, text]),
+        {"role": "assistant", "content": [shown]},
+    ]
+
+
+def test_anthropic_messages() -> None:
+    events = log(
+        said("Hello."),
+        call("c1"),
+        call("c2", args="text"),
+        user("And?"),
+        result("c2", "", error={"code": "x", "message": ""}),
+        result("c1", None),
+        user("So?"),
+        said("One.", "r1"),
+        said("Two. \n", "r2"),
+    )
+    messages = to_anthropic_messages(events)
+
+    assert messages == [
+        of_user([{"type": "text", "text": "[What the user said is not recorded.]"}]),
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Hello."},
+                {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}},
+                {"type": "tool_use", "id": "c2", "name": "Bash", "input": {"input": "text"}},
+            ],
+        },
+        of_user(
+            [
+                {"type": "tool_result", "tool_use_id": "c1"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "x", "is_error": True},
+                {"type": "text", "text": "And?"},
+                {"type": "text", "text": "So?"},
+            ]
+        ),
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}],
+        },
+    ]
+    assert_anthropic_takes(messages)
+
+
+def test_a_failure_is_told_in_text_alone() -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": PNG}}
+    events = log(call("c1"), result("c1", [image], error={"code": "x", "message": "no"}))
+
+    assert to_anthropic_messages(events)[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": "[image]", "is_error": True}
+    ]
+
+
+OPEN: dict[str, tuple[list[Any], bool]] = {
+    "a call waits": ([call("c1")], True),
+    "a call of some waits": ([call("c0"), call("c1"), result("c0")], True),
+    "the user went on": ([call("c1"), user("Q")], False),
+    "the assistant went on": ([call("c1", "r1"), said("A", "r2")], False),
+    "the turn was stopped": ([call("c1"), ("interrupt", {"reason": "user_cancel"})], False),
+    "the turn is over": ([call("c1"), ("turn_end", {})], False),
+}
+
+
+@pytest.mark.parametrize("case", OPEN)
+def test_open_calls(case: str) -> None:
+    events, is_kept = log(*OPEN[case][0]), OPEN[case][1]
+    openai, anthropic = (
+        to_openai_messages(events, open_calls=True),
+        to_anthropic_messages(events, open_calls=True),
+    )
+
+    assert ['"c1"' in json.dumps(messages) for messages in (openai, anthropic)] == [is_kept, is_kept]
+    assert '"c1"' not in json.dumps(to_openai_messages(events))
+    assert_openai_takes(openai, is_open=True)
+    assert_anthropic_takes(anthropic, is_open=True)
+
+
+def test_an_answer_has_no_more_calls_than_openai_takes() -> None:
+    ids = [f"c{number}" for number in range(300)]
+    messages = to_openai_messages(log(*map(call, ids), *map(result, ids)))
+
+    assert_openai_takes(messages)
+    assert [len(message["tool_calls"]) for message in messages if "tool_calls" in message] == [128, 128, 44]
+
+
+TALK = log(
+    user("Fix </user> it."),
+    said("I look."),
+    call("c1"),
+    result("c1", "```\nno\n```", error={"code": "1", "message": "no"}),
+    said("Done."),
+)
+
+
+def test_claude_prompt() -> None:
+    assert to_claude_prompt(TALK) == (
+        "This is our conversation so far. Go on from where it ends.\n\n"
+        "<conversation-2>\n"
+        "<user-2>\nFix </user> it.\n</user-2>\n"
+        "<assistant-2>\nI look.\n</assistant-2>\n"
+        '<tool_call-2 name="Bash">\n{"command": "ls"}\n</tool_call-2>\n'
+        '<tool_result-2 error="true">\n```\nno\n```\n</tool_result-2>\n'
+        "<assistant-2>\nDone.\n</assistant-2>\n"
+        "</conversation-2>\n"
+    )
+    assert to_claude_prompt(log(user("<users> say <user> and <user-2>"))).count("<user-3>") == 1
+    assert to_claude_prompt(log(said(""))) == to_claude_prompt([]) == ""
+
+
+def test_codex_prompt() -> None:
+    assert to_codex_prompt(TALK) == (
+        "This is our conversation so far, each message in a code fence. Go on from where it ends.\n\n"
+        "## User\n\n```\nFix </user> it.\n```\n\n"
+        "## Assistant\n\n```\nI look.\n```\n\n"
+        '## Tool call: Bash\n\n```\n{"command": "ls"}\n```\n\n'
+        "## Tool result (failed)\n\n````\n```\nno\n```\n````\n\n"
+        "## Assistant\n\n```\nDone.\n```\n"
+    )
+    assert to_codex_prompt([]) == ""
+
+
+USAGE = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, "vendor": {"in": 10}}
+
+SUMMARIES: dict[str, tuple[list[Json], Json]] = {
+    "nothing": ([], {}),
+    "a session": (
+        log(
+            start("t1"),
+            user("Fix\n the test.", turnId="t1"),
+            ("user_message", {"text": "AGENTS.md", "synthetic": True}),
+            said("I look.", "r1"),
+            said("Closely.", "r1"),
+            call("c1", "r1"),
+            result("c1"),
+            call("c2", name="Task"),
+            ("user_message", {"text": "Look.", "parentToolCallId": "c2"}),
+            call("c3", parentToolCallId="c2"),
+            result("c3", error={"code": "1", "message": "no"}, parentToolCallId="c2"),
+            result("c2"),
+            ("error", {"code": "overloaded", "message": "Wait."}),
+            ("agent_message", {"messageId": "m1", "targetAgentId": "coder", "message": "Do.", "wait": False}),
+            ("agent_message", {"messageId": "m2", "targetSessionId": "s2", "message": "Do.", "wait": True}),
+            ("agent_callback", {"messageId": "m1", "fromAgentId": "coder", "result": "Did."}),
+            ("summary", {"text": "We looked."}),
+            ("raw", {"source": "unknown", "raw": 1}),
+            ("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}),
+            start("t2"),
+            ("user_audio", {"transcription": "And now?", "durationMs": 1.0}, {"turnId": "t2"}),
+            ("interrupt", {"reason": "user_cancel"}, {"turnId": "t2"}),
+            ("turn_end", {"usage": {**USAGE, "reasoning_tokens": 2}, "costUsd": 0.5}, {"turnId": "t2"}),
+        ),
+        {
+            "title": "Fix the test.",
+            "lastText": "And now?",
+            "lastRole": "user",
+            "turns": 2,
+            "userMessages": 2,
+            "assistantMessages": 1,
+            "toolCalls": {"Bash": 2, "Task": 1},
+            "toolErrors": {"Bash": 1},
+            "errors": {"overloaded": 1},
+            "unrecognised": 1,
+            "compactions": 1,
+            "subagents": 1,
+            "agents": ["coder", "s2"],
+            "awaitedAgents": 1,
+            "usage": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30, "reasoning_tokens": 2},
+            "costUsd": 0.75,
+            "isInterrupted": True,
+        },
+    ),
+    "a turn that goes on": (
+        log(start("t1"), said("word " * 60), call("c1"), call("c2", name="Read"), result("c1")),
+        {
+            "lastText": ("word " * 60)[:199] + "…",
+            "lastRole": "assistant",
+            "turns": 1,
+            "assistantMessages": 1,
+            "toolCalls": {"Bash": 1, "Read": 1},
+            "isOpen": True,
+        },
+    ),
+    "what was taken back was paid for": (
+        log(start("t1"), user("Q"), ("turn_end", {"usage": USAGE}, {"turnId": "t1"}), retraction(turns=1)),
+        {"usage": {key: USAGE[key] for key in ("input_tokens", "output_tokens", "total_tokens")}},
+    ),
+}
+BARE = {
+    "turns": 0,
+    "userMessages": 0,
+    "assistantMessages": 0,
+    "toolCalls": {},
+    "toolErrors": {},
+    "errors": {},
+    "unrecognised": 0,
+    "compactions": 0,
+    "subagents": 0,
+    "agents": [],
+    "awaitedAgents": 0,
+    "isOpen": False,
+    "openCalls": [],
+    "isInterrupted": False,
+    "models": {},
+}
+
+
+@pytest.mark.parametrize("case", SUMMARIES)
+def test_session_summary(case: str) -> None:
+    events, expected = SUMMARIES[case]
+    times = [event["timestamp"] for event in events]
+    envelope = {"sessionId": "s", "firstAt": times[0], "lastAt": times[-1]} if events else {}
+
+    assert to_session_summary(events).model_dump() == {**BARE, **envelope, **expected}
+
+
+def test_what_a_summary_has_from_elsewhere() -> None:
+    over = (("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}), start("t2"))
+    open_turn = OpenTurn("t2", {"usage": {**USAGE, "cache_read_input_tokens": 7}, "costUsd": 0.5})
+    ended = log(start("t1"), *over, ("turn_end", {"usage": USAGE}, {"turnId": "t2"}))
+
+    summary = to_session_summary(log(start("t1"), *over), open_turn=open_turn, models={"a": 1, "b": 2})
+    later = to_session_summary(ended, open_turn=open_turn)
+    again = to_session_summary([*ended, *log(start("t2"))], open_turn=open_turn)
+
+    spent = [each.model_dump()["usage"] for each in (summary, later, again)]
+    assert [usage["total_tokens"] for usage in spent] == [30, 30, 45]
+    assert (summary.cost_usd, spent[0]["cache_read_input_tokens"]) == (0.75, 7)
+    assert list(summary.models.items()) == [("b", 2), ("a", 1)]
+
+
+def test_which_models_answered() -> None:
+    def answer(model: str, **more: Any) -> Json:
+        content = [{"type": "text", "text": str(next(numbers))}]
+        message = {"role": "assistant", "id": f"m{next(numbers)}", "model": model, "content": content}
+        return {"type": "assistant", "message": message, **more}
+
+    numbers = count()
+    user = {"type": "user", "message": {"role": "user", "content": "Go on."}}
+    lines = [user, answer("opus"), answer("sonnet"), answer("<synthetic>"), answer("sonnet")]
+
+    assert count_models(transform_messages(map(json.dumps, lines))) == {"sonnet": 2, "opus": 1}
+
+
+def test_open_calls_of_a_summary() -> None:
+    turn = {"turnId": "t1"}
+    events = log(start("t1"), (*call("c1")[:2], turn), (*call("c2", name="Read")[:2], turn), result("c1"))
+
+    assert to_session_summary(events).open_calls == ["Read"]
+
+
+# Random logs
+
+_IDS = st.sampled_from(["c1", "c2", "call\nfc", "", "c1_2_acd5a00cb7fc", LONG_ID])
+_REFS = st.sampled_from(["r1", "r2", "x1", "x2", "x3"])
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+_TEXT = (
+    st.sampled_from(["", " ", "\n"]) | st.just("§") | st.just("§\n") | st.text(max_size=3).map("§ {}".format)
+)
+_BLOCK = st.one_of(
+    _TEXT.map(lambda text: {"type": "text", "text": text}),
+    st.sampled_from([case[0] for case in IMAGES.values()]).map(
+        lambda source: {"type": "image", "source": source}
+    ),
+    st.sampled_from(
+        [
+            {"type": "file", "filename": "a.pdf", "source": {"type": "base64", "data": PDF}},
+            {"type": "file", "source": {"type": "text", "data": "1.2"}},
+            {"type": "raw", "reason": "unknown_type", "raw": {"n": 1}},
+            {"type": "thinking", "thinking": "Hm."},
+        ]
+    ),
+)
+
+
+def _optional(**keys: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries({}, optional=keys)
+
+
+def _payload(
+    fixed: dict[str, st.SearchStrategy[Any]], **optional: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries(fixed, optional=optional)
+
+
+_PARENT = st.sampled_from(["c1"])
+_PAYLOADS: dict[str, st.SearchStrategy[Json]] = {
+    "turn_start": _payload({"trigger": st.sampled_from(["user", "callback", "system"])}),
+    "turn_end": _payload({}, usage=st.just(USAGE), costUsd=st.just(0.5)),
+    "user_message": _payload(
+        {"text": _TEXT},
+        content=st.lists(_BLOCK, max_size=3),
+        synthetic=st.booleans(),
+        parentToolCallId=_PARENT,
+    ),
+    "user_audio": _payload({"transcription": _TEXT, "durationMs": st.just(1.0)}),
+    "assistant_chunk": _payload({"text": _TEXT}),
+    "assistant_done": _payload(
+        {"text": _TEXT},
+        content=st.lists(_BLOCK, max_size=2),
+        phase=st.sampled_from(["commentary", "final_answer"]),
+        partial=st.booleans(),
+        parentToolCallId=_PARENT,
+    ),
+    "thinking_done": _payload({"text": _TEXT}, signature=st.just("x")),
+    "tool_call": _payload(
+        {"toolCallId": _IDS, "toolName": st.sampled_from(["Bash", "a.b/c", "", "x" * 99]), "args": _ANY},
+        partial=st.sampled_from([False, False, True]),
+        parentToolCallId=_PARENT,
+    ),
+    "tool_result": _payload(
+        {"toolCallId": _IDS, "result": _ANY | st.lists(_BLOCK, max_size=3)},
+        error=st.fixed_dictionaries(
+            {"code": st.sampled_from(["", "x"]), "message": st.sampled_from(["", "no"])}
+        ),
+        structured=_ANY,
+        parentToolCallId=_PARENT,
+    ),
+    "agent_callback": _payload({"messageId": st.just("m"), "result": _TEXT}, fromAgentId=st.just("coder")),
+    "agent_message": _payload({"messageId": st.just("m"), "message": _TEXT, "wait": st.booleans()}),
+    "agent_switch": _payload({"fromAgentId": st.just("a"), "toAgentId": st.just("b")}),
+    "interrupt": _payload({"reason": st.just("error")}),
+    "error": _payload({"code": st.just("x"), "message": st.just("no")}),
+    "summary": _payload({"text": _TEXT}),
+    "system_message": _payload({"text": _TEXT}),
+    "raw": _payload({"source": st.just("unknown"), "raw": _ANY}),
+    "reset": st.just({}),
+    "never_seen": st.just({"text": "?"}),
+    "retraction": _payload(
+        {},
+        eventIds=st.lists(st.integers(0, 30).map("e{}".format), max_size=3),
+        messageIds=st.lists(_REFS, max_size=2),
+        fromMessageId=_REFS,
+        turns=st.integers(0, 3),
+    ),
+}
+_OFTEN = ("user_message", "assistant_done", "tool_call", "tool_result", "tool_call", "tool_result")
+_EVENTS = st.sampled_from([*_PAYLOADS, *_OFTEN, *_OFTEN]).flatmap(
+    lambda wire: st.tuples(
+        st.just(wire),
+        _PAYLOADS[wire],
+        _optional(turnId=st.sampled_from(["t1", "t2", "t3"]), responseId=_REFS, recordId=_REFS),
+    )
+)
+LOGS = st.lists(_EVENTS, max_size=40).map(lambda events: log(*map(_marked, enumerate(events))))
+
+
+def _marked(numbered: tuple[int, tuple[str, Json, Json]]) -> tuple[str, Json, Json]:
+    """Each `§` with the number of its event, so that texts can be told apart."""
+    number, (wire, payload, more) = numbered
+    written = json.dumps(payload, ensure_ascii=False).replace("§", f"§{number};")
+    return wire, json.loads(written), more
+
+
+def _seen(value: Any) -> list[str]:
+    """The marks in it, in order, each once."""
+    return list(dict.fromkeys(re.findall(r"§\d+;", json.dumps(value, ensure_ascii=False))))
+
+
+Kept = list[tuple[Json, list[bool]]]
+"""Events, each with whether the log had marks of turns by then; more flags are on those that were taken back."""
+
+
+def naive_standing(events: Iterable[Json]) -> list[Json]:
+    """What stands, by reading the rules one by one; slow, and shares nothing with the projections."""
+    kept: Kept = []
+    has_marks = False
+    for event in events:
+        wire = event["type"]
+        has_marks = wire != "reset" and (has_marks or "turnId" in event or wire == "turn_start")
+        if wire == "reset":
+            kept = []
+        elif wire == "retraction":
+            _retract_naively(kept, event["payload"])
+        elif wire not in CHUNKS:
+            kept.append((event, [has_marks]))
+    return [event for event, flags in kept if len(flags) == 1]
+
+
+def _retract_naively(kept: Kept, payload: Json) -> None:
+    gone, records = set(payload.get("eventIds", ())), set(payload.get("messageIds", ()))
+    for event, flags in kept:
+        if event["id"] in gone or not records.isdisjoint(_refs(event)):
+            flags.append(True)
+    if "fromMessageId" in payload:
+        places = [place for place, (event, _) in enumerate(kept) if payload["fromMessageId"] in _refs(event)]
+        del kept[places[0] if places else 0 :]
+    if payload.get("turns", 0) > 0:
+        del kept[[0, 0, 0, *_naive_turns(kept)][-payload["turns"]] :]
+
+
+def _refs(event: Json) -> set[str]:
+    return {event[key] for key in ("recordId", "responseId") if key in event}
+
+
+def _naive_turns(kept: list[tuple[Json, list[bool]]]) -> Iterator[int]:
+    """Where each turn begins in which something was said."""
+    begin, told, known = 0, False, set()
+    for place, (event, flags) in enumerate(kept):
+        turn = event.get("turnId")
+        is_prompt = event["type"] in ("user_message", "user_audio") and not event["payload"].get("synthetic")
+        if turn not in known if turn else event["type"] == "turn_start" or (is_prompt and not flags[0]):
+            begin, told = place, False
+        known.add(turn)
+        if not told and event["type"] in _SAID:
+            told = True
+            yield begin
+
+
+_SAID = {"user_message", "user_audio", "assistant_done", "thinking_done", "tool_call", "agent_callback"}
+_TOLD = {"user_message", "user_audio", "assistant_done", "agent_callback", "summary"}
+
+
+def _visible(events: list[Json]) -> list[str]:
+    """The marks of all texts that no rule leaves out."""
+    visible: list[str] = []
+    for event in naive_standing(events):
+        payload = event["payload"]
+        hidden = {
+            payload.get("synthetic"),
+            "parentToolCallId" in payload,
+            payload.get("phase") == "commentary",
+        }
+        if event["type"] not in _TOLD or True in hidden:
+            continue
+        texts = [payload[key] for key in ("text", "transcription", "result") if key in payload]
+        blocks = [block["text"] for block in payload.get("content", ()) if block["type"] == "text"]
+        marks = _seen(blocks or texts)
+        visible = marks if event["type"] == "summary" and payload["text"].strip() else visible + marks
+    return visible
+
+
+def _said_texts(messages: list[Json]) -> list[Json]:
+    """Messages without calls and results."""
+    texts = [message for message in messages if message["role"] != "tool"]
+    return [
+        block
+        for message in texts
+        for block in (message["content"] if isinstance(message["content"], list) else [message["content"]])
+        if not isinstance(block, dict) or block["type"] not in ("tool_use", "tool_result")
+    ]
+
+
+@settings(max_examples=400, deadline=None)
+@given(LOGS, st.booleans())
+def test_what_comes_out_is_taken_and_whole(events: list[Json], is_typed: bool) -> None:
+    given_events = list(map(read_event, events)) if is_typed else events
+    openai, anthropic = to_openai_messages(given_events), to_anthropic_messages(given_events)
+
+    assert_openai_takes(openai)
+    assert_anthropic_takes(anthropic)
+    assert _seen(_said_texts(openai)) == _seen(_said_texts(anthropic)) == _visible(events)
+    assert_openai_takes(to_openai_messages(given_events, open_calls=True), is_open=True)
+    assert_anthropic_takes(to_anthropic_messages(given_events, open_calls=True), is_open=True)
+    to_session_summary(given_events).model_dump_json()
+
+
+@settings(max_examples=200, deadline=None)
+@given(LOGS, st.randoms(use_true_random=False), st.integers(0, 40))
+def test_shuffled_and_cut(events: list[Json], random: Any, length: int) -> None:
+    random.shuffle(events)
+    cut = events[:length]
+
+    assert_openai_takes(to_openai_messages(cut))
+    assert_anthropic_takes(to_anthropic_messages(cut))
+    assert _seen(_said_texts(to_openai_messages(cut))) == _visible(cut)
+
+
+_TURNS = _optional(turnId=st.sampled_from(["t1", "t2", "t3"]), recordId=_REFS)
+_MARKED = st.tuples(st.sampled_from(["turn_start", "turn_end"]), _PAYLOADS["turn_start"], _TURNS)
+_ASKED = st.tuples(st.just("user_message"), st.just({"text": "§"}), _TURNS)
+_INJECTED = st.tuples(st.just("user_message"), st.just({"text": "§", "synthetic": True}), _TURNS)
+_UNMARKED: st.SearchStrategy[Any] = st.tuples(st.just("user_message"), st.just({"text": "§"}), st.just({}))
+_TAKEN_BACK: st.SearchStrategy[Any] = st.tuples(
+    st.just("retraction"),
+    st.one_of(
+        st.lists(st.integers(0, 30).map("e{}".format), max_size=2).map(lambda ids: {"eventIds": ids}),
+        st.lists(_REFS, max_size=2).map(lambda ids: {"messageIds": ids}),
+        _REFS.map(lambda id: {"fromMessageId": id}),
+        st.integers(1, 3).map(lambda turns: {"turns": turns}),
+    ),
+    st.just({}),
+)
+
+
+@settings(max_examples=800, deadline=None)
+@given(
+    st.lists(st.one_of(_ASKED, _ASKED, _UNMARKED, _UNMARKED, _INJECTED, _MARKED, _TAKEN_BACK), max_size=30)
+    | st.lists(st.one_of(_UNMARKED, _UNMARKED, _UNMARKED, _INJECTED, _TAKEN_BACK), max_size=12)
+)
+def test_what_was_taken_back(events: list[tuple[str, Json, Json]]) -> None:
+    numbered = log(*map(_marked, enumerate(events)))
+
+    assert _seen(to_openai_messages(numbered)) == _visible(numbered)
+
+
+def _claude_elements(prompt: str) -> list[tuple[str, str]]:
+    """What stands between the tags, read as an XML reader would that knows their number."""
+    tag = re.search(r"<conversation(-\d+)?>\n", prompt)
+    mark = (tag[1] or "") if tag else ""
+    pattern = rf"<(user|assistant|tool_call|tool_result){mark}(?: [a-z]+=\"[^\"]*\")?>\n(.*?)\n</\1{mark}>\n"
+    return re.findall(pattern, prompt[tag.end() :] if tag else "", re.DOTALL)
+
+
+def _codex_messages(prompt: str) -> list[tuple[str, str]]:
+    found = re.findall(r"## (\w+(?: \w+)?)[^\n]*\n\n(`{3,})\n(.*?)\n\2(?=\n\n## |\n\Z)", prompt, re.DOTALL)
+    return [(heading.lower().replace(" ", "_"), text) for heading, _, text in found]
+
+
+_HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            "<user>",
+            "</user>",
+            "</user-2>",
+            "<conversation>",
+            "</assistant>",
+            "```",
+            "````",
+            "\n",
+            "## User",
+            "a",
+        ]
+    ),
+    min_size=1,
+    max_size=8,
+).map("".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), _HOSTILE), min_size=1, max_size=5))
+def test_prompts_can_be_read_back(talk: list[tuple[str, str]]) -> None:
+    events: list[Any] = []
+    expected: list[tuple[str, str]] = []
+    for number, (role, text) in enumerate(talk):
+        events.append(("turn_start", {"trigger": "user"}, {"turnId": f"t{number}"}))
+        if role == "tool":
+            events += [call(f"c{number}"), result(f"c{number}", text)]
+            expected += [("tool_call", '{"command": "ls"}'), ("tool_result", text if text.strip() else "")]
+        elif text.strip():
+            events.append(user(text) if role == "user" else said(text))
+            expected.append((role, text))
+
+    assert _claude_elements(to_claude_prompt(log(*events))) == expected
+    assert _codex_messages(to_codex_prompt(log(*events))) == expected
+
+
+def test_a_log_made_to_hurt_is_read_in_time() -> None:
+    shared = {"recordId": "x", "responseId": "r"}
+    said_often = [("assistant_done", {"text": "a"}, shared)] * 5_000
+    taken_back = [retraction(fromMessageId="x"), retraction(messageIds=["r"]), retraction(turns=1)] * 3_000
+    reused = [event for _ in range(5_000) for event in (call("c"), result("c"))]
+
+    assert to_openai_messages(log(*said_often, *taken_back)) == []
+    assert_openai_takes(to_openai_messages(log(*reused)))

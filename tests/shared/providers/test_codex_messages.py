@@ -1,0 +1,759 @@
+"""What the lines of Codex say, and the standard messages that they make."""
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from ash_shared import read_message
+from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.providers._kit.responses_items import ITEMS, UNTYPED
+from ash_shared.providers.codex import PROVIDER
+
+Line = dict[str, Any]
+
+
+def item(kind: str, **payload: Any) -> Line:
+    return {
+        "timestamp": "2026-02-03T04:05:06Z",
+        "type": "response_item",
+        "payload": {"type": kind, **payload},
+    }
+
+
+def event(kind: str, **payload: Any) -> Line:
+    return {"timestamp": "2026-02-03T04:05:06Z", "type": "event_msg", "payload": {"type": kind, **payload}}
+
+
+def done(kind: str, state: str = "completed", **payload: Any) -> Line:
+    return {"type": f"item.{state}", "item": {"type": kind, **payload}}
+
+
+def says(role: str, text: str) -> Line:
+    name = "output_text" if role == "assistant" else "input_text"
+    return item("message", role=role, content=[{"type": name, "text": text}])
+
+
+def messages(lines: list[Line]) -> list[Line]:
+    """The messages without what every one has; of the blocks, what a reader sees."""
+    made = transform_messages([json.dumps(line) for line in lines], "codex")
+    return [_shown(message.model_dump(mode="json", by_alias=True), len(message.original)) for message in made]
+
+
+def _shown(message: Line, lines: int) -> Line:
+    hidden = ("id", "timestamp", "_original", "metadata")
+    metadata = {key: value for key, value in message["metadata"].items() if key != "source"}
+    shown = {key: value for key, value in message.items() if key not in hidden} | {"lines": lines}
+    shown["content"] = [
+        {key: value for key, value in block.items() if key not in ("extra", "source_type")}
+        for block in message["content"]
+    ]
+    return shown | ({"metadata": metadata} if metadata else {})
+
+
+def text(text: str, **more: Any) -> Line:
+    return {"type": "text", "text": text, **more}
+
+
+def thought(text: str) -> Line:
+    return {"type": "thinking", "thinking": text, "is_summary": True}
+
+
+META = {
+    "timestamp": "2026-02-03T04:05:05Z",
+    "type": "session_meta",
+    "payload": {
+        "id": "thread-7",
+        "cli_version": "0.104.0",
+        "source": {"subagent": {"thread_spawn": {"parent_thread_id": "thread-1"}}},
+    },
+}
+CONTEXT = {
+    "timestamp": "2026-02-03T04:05:05Z",
+    "type": "turn_context",
+    "payload": {"cwd": "/home/ada", "model": "gpt-x"},
+}
+THINKS = item(
+    "reasoning",
+    summary=[{"type": "summary_text", "text": "Look first."}],
+    content=None,
+    encrypted_content="zzz",
+)
+LISTS = item("function_call", name="shell", arguments='{"command":["ls"]}', call_id="c1")
+LISTED = item(
+    "function_call_output", call_id="c1", output="Exit code: 0\nWall time: 0.1 seconds\nOutput:\nnotes.txt\n"
+)
+
+
+def counted(total: int, last: int) -> Line:
+    counts = {"cached_input_tokens": 10, "output_tokens": 5, "reasoning_output_tokens": 2}
+    info = {
+        "total_token_usage": {"input_tokens": total, **counts},
+        "last_token_usage": {"input_tokens": last, **counts},
+    }
+    return event("token_count", info=info, rate_limits=None)
+
+
+def cost(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
+    usage = {
+        "input_tokens": fresh,
+        "output_tokens": vendor["output_tokens"],
+        "total_tokens": fresh + vendor["output_tokens"],
+        "cache_read_input_tokens": vendor["cached_input_tokens"],
+    }
+    return (
+        usage
+        | ({"reasoning_tokens": vendor["reasoning_output_tokens"]} if reasoning else {})
+        | {"vendor": vendor}
+    )
+
+
+def test_an_answer_of_several_items_is_one_message_and_counts_once() -> None:
+    lines = [
+        META,
+        CONTEXT,
+        says("user", "<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>"),
+        says("developer", "Be brief."),
+        says("user", "What is here?"),
+        event("token_count", info=None, rate_limits={}),
+        THINKS,
+        LISTS,
+        counted(100, 100),
+        event("exec_command_end", call_id="c1", stdout="notes.txt\n", stderr="", exit_code=0),
+        LISTED,
+        counted(100, 100),
+        says("assistant", "One file."),
+        counted(220, 120),
+    ]
+    known = {"sessionId": "thread-7", "cliVersion": "0.104.0"}
+    last = lines[8]["payload"]["info"]["last_token_usage"]
+    later = lines[13]["payload"]["info"]["last_token_usage"]
+
+    assert messages(lines) == [
+        {
+            "role": "user",
+            "content": [text("<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>")],
+            "lines": 1,
+            "metadata": known | {"synthetic": True},
+        },
+        {"role": "system", "content": [text("Be brief.")], "lines": 1, "metadata": known},
+        {"role": "user", "content": [text("What is here?")], "lines": 1, "metadata": known},
+        {
+            "role": "assistant",
+            "content": [
+                thought("Look first.") | {"data": "zzz"},
+                {"type": "tool_use", "id": "c1", "name": "shell", "input": {"command": ["ls"]}},
+            ],
+            "usage": cost(90, last),
+            "lines": 4,
+            "metadata": known | {"model": "gpt-x"},
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c1",
+                    "content": "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nnotes.txt\n",
+                    "is_error": False,
+                    "exit_code": 0,
+                }
+            ],
+            "lines": 1,
+            "metadata": known,
+        },
+        {
+            "role": "assistant",
+            "content": [text("One file.")],
+            "usage": cost(110, later),
+            "lines": 2,
+            "metadata": known | {"model": "gpt-x"},
+        },
+    ]
+
+
+TWINS = [
+    ("user", [says("user", "Hi"), event("user_message", message="Hi", images=[])]),
+    ("assistant", [says("assistant", "Done"), event("agent_message", message="Done")]),
+    ("assistant", [THINKS, event("agent_reasoning", text="Look first.")]),
+    (
+        "assistant",
+        [
+            says("assistant", "Done"),
+            event(
+                "item_completed",
+                item={"type": "AgentMessage", "id": "m", "content": [{"type": "Text", "text": "Done"}]},
+            ),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("order", list(permutations((0, 1))))
+@pytest.mark.parametrize(("role", "pair"), TWINS)
+def test_twins_count_once_in_any_order(role: str, pair: list[Line], order: tuple[int, ...]) -> None:
+    made = transform_messages([json.dumps(pair[place]) for place in order], "codex")
+
+    ids = {order[place]: message.id for place, message in enumerate(made)}
+    shadows = {
+        order[place]: message.metadata.model_dump().get("shadowOf") for place, message in enumerate(made)
+    }
+    assert [message.role for message in made] == [role, role]
+    assert shadows == {0: None, 1: ids[0]}
+
+
+def test_what_an_aborted_turn_leaves_is_kept() -> None:
+    lines = [
+        says("user", "Go on"),
+        event("agent_reasoning", text="Which way?"),
+        event("turn_aborted", turn_id="t", reason="interrupted"),
+    ]
+
+    error = {"code": "turn_aborted", "message": "interrupted", "details": lines[2]["payload"]}
+    assert messages(lines) == [
+        {"role": "user", "content": [text("Go on")], "lines": 1},
+        {"role": "assistant", "content": [thought("Which way?")], "error": error, "lines": 2},
+    ]
+
+
+def test_a_call_that_nothing_answers_stays_open() -> None:
+    lines = [
+        says("user", "Patch it"),
+        item("custom_tool_call", call_id="c", name="apply_patch", input="*** Begin", status="completed"),
+    ]
+
+    assert messages(lines)[1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "c",
+                    "name": "apply_patch",
+                    "input": "*** Begin",
+                    "status": "completed",
+                }
+            ],
+            "lines": 1,
+        }
+    ]
+
+
+ENDS = [
+    (
+        event("exec_command_end", call_id="c", stdout="no\n", exit_code=2),
+        {"is_error": True, "exit_code": 2},
+    ),
+    (
+        event(
+            "patch_apply_end",
+            call_id="c",
+            stdout="ok",
+            stderr="",
+            success=True,
+            changes={"a": {"type": "add"}},
+        ),
+        {"is_error": False, "structured": {"changes": {"a": {"type": "add"}}}},
+    ),
+    (
+        event(
+            "mcp_tool_call_end",
+            call_id="c",
+            invocation={"server": "s", "tool": "t", "arguments": {}},
+            result={"Ok": {"content": [], "structuredContent": {"n": 1}, "isError": False}},
+        ),
+        {"structured": {"n": 1}, "is_error": False},
+    ),
+    (
+        event("mcp_tool_call_end", call_id="c", invocation={}, result={"Err": "no such tool"}),
+        {"is_error": True},
+    ),
+    (
+        event(
+            "item_completed",
+            item={
+                "type": "CommandExecution",
+                "id": "c",
+                "command": ["x"],
+                "status": "failed",
+                "exit_code": 3,
+            },
+        ),
+        {"is_error": True, "exit_code": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("end", "told"), ENDS)
+def test_the_end_of_a_call_joins_its_result(end: Line, told: Line) -> None:
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "as the model saw it"}
+    output = item("function_call_output", call_id="c", output="as the model saw it")
+
+    for lines in ([output, end], [end, output]):
+        assert [message["content"] for message in messages(lines)] == [[result | told]]
+
+
+OUTPUTS = [
+    ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\n", {"is_error": False, "exit_code": 0}),
+    ("Exit code: 2\nWall time: 0.1 seconds\nOutput:\n", {"is_error": True, "exit_code": 2}),
+    (
+        "Chunk ID: 5f\nWall time: 1 seconds\nProcess exited with code 1\nOutput:\n",
+        {"is_error": True, "exit_code": 1},
+    ),
+    ('{"output":"","metadata":{"exit_code":-1}}', {"is_error": True, "exit_code": -1}),
+    ('{"output":"","metadata":"none"}', {}),
+    ("It said: Exit code: 2\n", {}),
+    ({"content": "as JSON", "success": True}, {}),
+    ([{"type": "input_text", "text": "Exit code: 2\n"}], {}),
+]
+
+
+@pytest.mark.parametrize(("output", "told"), OUTPUTS)
+def test_the_exit_code_is_told_where_codex_wrote_one(output: Any, told: Line) -> None:
+    line = item("function_call_output", call_id="c", output=output)
+
+    result = read_message(json.dumps(line)).parsed[0].model_dump()
+
+    shown = [text("Exit code: 2\n", source_type="input_text")] if isinstance(output, list) else output
+    typed = {
+        "type": "tool_result",
+        "tool_use_id": "c",
+        "content": shown,
+        "source_type": "function_call_output",
+    }
+    assert result == typed | told
+
+
+def test_items_of_a_run_take_their_last_form() -> None:
+    running: Line = {
+        "id": "item_1",
+        "command": "pytest",
+        "aggregated_output": "",
+        "exit_code": None,
+        "status": "in_progress",
+    }
+    ended = running | {"aggregated_output": "1 failed\n", "exit_code": 1, "status": "failed"}
+    plan = [{"text": "Test", "completed": False}]
+    usage = {"input_tokens": 30, "cached_input_tokens": 10, "output_tokens": 4}
+    lines = [
+        {"type": "thread.started", "thread_id": "thread-9"},
+        {"type": "turn.started"},
+        done("todo_list", "started", id="item_0", items=plan),
+        done("command_execution", "started", **running),
+        done("command_execution", **ended),
+        done("todo_list", id="item_0", items=[plan[0] | {"completed": True}]),
+        done("agent_message", id="item_2", text="One test fails.", phase="final_answer"),
+        {"type": "turn.completed", "usage": usage},
+    ]
+    known = {"metadata": {"sessionId": "thread-9"}}
+
+    assert messages(lines) == [
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "item_0",
+                    "name": "todo_list",
+                    "input": [{"text": "Test", "completed": True}],
+                }
+            ],
+            "lines": 2,
+            **known,
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "item_1",
+                    "status": "failed",
+                    "name": "shell",
+                    "input": {"command": "pytest"},
+                }
+            ],
+            "lines": 2,
+            **known,
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "item_1",
+                    "is_error": True,
+                    "content": "1 failed\n",
+                    "exit_code": 1,
+                }
+            ],
+            "lines": 1,
+            **known,
+        },
+        {
+            "role": "assistant",
+            "content": [text("One test fails.", phase="final_answer")],
+            "usage": cost(20, usage, reasoning=False),
+            "lines": 2,
+            **known,
+        },
+    ]
+
+
+def test_items_of_another_run_are_others_though_their_ids_begin_anew() -> None:
+    turn = [done("agent_message", id="item_0", text="Yes."), {"type": "turn.completed", "usage": {}}]
+    failed = [
+        done("agent_message", id="item_0", text="No."),
+        {"type": "turn.failed", "error": {"message": "x"}},
+    ]
+
+    assert [message["content"] for message in messages([*turn, *failed, *turn])] == [
+        [text("Yes.")],
+        [text("No.")],
+        [text("Yes.")],
+    ]
+
+
+def test_a_run_of_old_tells_everything_as_events() -> None:
+    lines: list[Line] = [
+        {"model": "gpt-x", "provider": "openai", "sandbox": "read-only", "workdir": "/home/ada"},
+        {"prompt": "List"},
+        {"id": "0", "msg": {"type": "agent_reasoning", "text": "Look first."}},
+        {
+            "id": "0",
+            "msg": {"type": "exec_command_begin", "call_id": "c", "command": ["ls"], "cwd": "/home/ada"},
+        },
+        {
+            "id": "0",
+            "msg": {"type": "exec_command_output_delta", "call_id": "c", "stream": "stdout", "chunk": "YQ=="},
+        },
+        {
+            "id": "0",
+            "msg": {"type": "token_count", "input_tokens": 30, "cached_input_tokens": 10, "output_tokens": 4},
+        },
+        {
+            "id": "0",
+            "msg": {
+                "type": "exec_command_end",
+                "call_id": "c",
+                "stdout": "a\n",
+                "stderr": "",
+                "exit_code": 0,
+            },
+        },
+        {"id": "0", "msg": {"type": "agent_message", "message": "One file: a"}},
+        {"id": "0", "msg": {"type": "task_complete", "last_agent_message": "One file: a"}},
+    ]
+
+    made = messages(lines)
+
+    assert [(message["role"], message["content"]) for message in made] == [
+        ("user", [text("List")]),
+        (
+            "assistant",
+            [
+                thought("Look first."),
+                {
+                    "type": "tool_use",
+                    "id": "c",
+                    "name": "shell",
+                    "input": {"command": ["ls"], "cwd": "/home/ada"},
+                },
+            ],
+        ),
+        (
+            "user",
+            [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": "a\n",
+                    "is_error": False,
+                    "exit_code": 0,
+                }
+            ],
+        ),
+        ("assistant", [text("One file: a")]),
+    ]
+    assert made[1]["usage"]["input_tokens"] == 20
+    assert [message.get("metadata", {}).get("model") for message in made] == [None, "gpt-x", None, "gpt-x"]
+
+
+def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
+    lines: list[Line] = [
+        {"id": "thread-3", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": {}},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {"record_type": "state"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "id": "fc_1", "name": "shell", "arguments": "{}", "call_id": "c"},
+        {
+            "type": "function_call_output",
+            "call_id": "c",
+            "output": '{"output":"no\\n","metadata":{"exit_code":1}}',
+        },
+    ]
+    known = {"metadata": {"sessionId": "thread-3"}}
+
+    assert messages(lines) == [
+        {"role": "user", "content": [text("Hi")], "lines": 1, **known},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "", "redacted": True},
+                {"type": "tool_use", "id": "c", "name": "shell", "input": {}},
+            ],
+            "lines": 2,
+            **known,
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": '{"output":"no\\n","metadata":{"exit_code":1}}',
+                    "is_error": True,
+                    "exit_code": 1,
+                }
+            ],
+            "lines": 1,
+            **known,
+        },
+    ]
+
+
+ERRORS = [
+    ({"type": "turn.failed", "error": {"message": "no key"}}, "turn.failed", "no key"),
+    ({"type": "error", "message": "stream ended"}, "error", "stream ended"),
+    (done("error", id="item_3", message="cut off"), "error", "cut off"),
+    (
+        event("error", message="too much", codex_error_info="usage_limit_exceeded"),
+        "usage_limit_exceeded",
+        "too much",
+    ),
+    (
+        event("error", message="no", codex_error_info={"http_connection_failed": {}}),
+        "http_connection_failed",
+        "no",
+    ),
+    (event("error", error={"kind": "rate_limit", "message": "later"}), "rate_limit", "later"),
+    (event("task_complete", error={"message": "broke"}), "error", "broke"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "told"), ERRORS)
+def test_every_carrier_of_an_error_is_told(line: Line, code: str, told: str) -> None:
+    made = transform_messages([json.dumps(says("assistant", "Well")), json.dumps(line)])
+
+    errors = [message.model_dump()["error"] for message in made if "error" in message.model_dump()]
+    assert [(error["code"], error["message"]) for error in errors] == [(code, told)]
+
+
+FACTS = [
+    (
+        META,
+        {
+            "timestamp": 1770091505000,
+            "session_id": "thread-7",
+            "client_version": "0.104.0",
+            "parent": "thread-1",
+        },
+    ),
+    (CONTEXT, {"timestamp": 1770091505000, "model": "gpt-x"}),
+    (
+        {"type": "session_meta", "payload": {"id": "b", "parent_thread_id": "a"}},
+        {"session_id": "b", "parent": "a"},
+    ),
+    (event("thread_name_updated", thread_name="Notes"), {"timestamp": 1770091506000, "title": "Notes"}),
+    (
+        {"id": "0", "msg": {"type": "session_configured", "session_id": "s", "model": "m"}},
+        {"session_id": "s", "model": "m"},
+    ),
+    ({"timestamp": 5, "type": 5, "payload": 5}, {"timestamp": 5000}),
+]
+
+
+@pytest.mark.parametrize(("line", "told"), FACTS)
+def test_what_a_line_says_of_its_session(line: Line, told: Line) -> None:
+    facts = PROVIDER.facts(line)._asdict()
+
+    assert {name: fact for name, fact in facts.items() if fact is not None} == told
+
+
+READ = [
+    (event("plan_update", plan=[]), "record", "raw", "control"),
+    (event("agent_message_delta", delta="a"), "chunk", "raw", "stream_fragment"),
+    (event("never_seen"), "record", "raw", "unknown_type"),
+    (item("never_seen"), "record", "raw", "unknown_type"),
+    (item("function_call", name="shell"), "message", "raw", "malformed"),
+    (
+        item("message", role="user", content=[{"type": "input_image", "image_url": None}]),
+        "message",
+        "raw",
+        "malformed",
+    ),
+    (item("compaction", encrypted_content="zzz"), "record", "raw", "opaque"),
+    ({"timestamp": "", "type": "never_seen", "payload": {}}, "record", "raw", "unknown_type"),
+    (
+        {"timestamp": "", "type": "compacted", "payload": {"message": "So far.", "replacement_history": []}},
+        "record",
+        "text",
+        None,
+    ),
+    (
+        {"method": "item/completed", "params": {"item": {"type": "agentMessage", "id": "i", "text": "Hi"}}},
+        "message",
+        "text",
+        None,
+    ),
+    (done("collab_tool_call", id="i", tool="wait", status="in_progress"), "message", "tool_use", None),
+    (done("never_seen", id="i"), "record", "raw", "unknown_type"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "block", "reason"), READ)
+def test_lines_that_are_known_and_lines_that_are_not(
+    line: Line, kind: str, block: str, reason: str | None
+) -> None:
+    reading = read_message(json.dumps(line))
+
+    first = reading.parsed[0].model_dump()
+    assert (reading.source, reading.kind, first["type"], first.get("reason")) == (
+        "codex",
+        kind,
+        block,
+        reason,
+    )
+
+
+PNG = "data:image/png;base64,QUFB"
+RESPONSES: list[Line] = [
+    {"type": "additional_tools", "role": "developer", "tools": []},
+    {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file", "path": "a"}},
+    {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "no a"},
+    {"type": "code_interpreter_call", "id": "i", "code": "1", "outputs": [{"type": "logs", "logs": "1"}]},
+    {"type": "compaction", "id": "i", "encrypted_content": "zzz"},
+    {"type": "compaction_trigger"},
+    {"type": "computer_call", "call_id": "c", "action": {"type": "screenshot"}},
+    {
+        "type": "computer_call_output",
+        "call_id": "c",
+        "output": {"type": "computer_screenshot", "image_url": PNG},
+    },
+    {"type": "configuration_update", "reasoning": {"effort": "low"}},
+    {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"},
+    {"type": "custom_tool_call_output", "call_id": "c", "output": "Done."},
+    {"type": "file_search_call", "id": "i", "queries": ["tide"], "results": [{"file_id": "f"}]},
+    {"type": "function_call", "id": "i", "call_id": "c", "name": "tide", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "status": "failed", "output": "no tide"},
+    {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [
+            {"type": "input_audio", "file_id": "f"},
+            {"type": "input_file", "file_url": "https://sea.example/a.pdf"},
+            {"type": "encrypted_content", "encrypted_content": "zzz"},
+            {"type": "image"},
+        ],
+    },
+    {"type": "image_generation_call", "id": "i", "result": "QUFB", "output_format": "png", "size": "1x1"},
+    {"type": "image_generation_call", "id": "i", "status": "in_progress", "result": ""},
+    {"type": "item_reference", "id": "i"},
+    {"type": "local_shell_call", "id": "i", "call_id": None, "action": {"type": "exec", "command": ["ls"]}},
+    {"type": "local_shell_call_output", "id": "i", "output": "a"},
+    {"type": "mcp_approval_request", "id": "i", "name": "berth", "server_label": "port", "arguments": "{}"},
+    {"type": "mcp_approval_response", "approval_request_id": "i", "approve": True},
+    {
+        "type": "mcp_call",
+        "id": "i",
+        "name": "berth",
+        "server_label": "port",
+        "arguments": "{}",
+        "output": "1",
+    },
+    {"type": "mcp_list_tools", "id": "i", "server_label": "port", "tools": []},
+    {"type": "message", "role": "assistant", "content": "Ahoy."},
+    {
+        "type": "message",
+        "id": "i",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "final_answer",
+        "content": [{"type": "output_text", "text": "Ahoy.", "annotations": []}],
+    },
+    {
+        "type": "message",
+        "role": "user",
+        "content": [
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QUFB"},
+            {"type": "input_image", "image_url": PNG, "detail": "low"},
+        ],
+    },
+    {"type": "program", "call_id": "c", "code": "1", "fingerprint": "f"},
+    {"type": "program_output", "call_id": "c", "result": "1", "status": "completed"},
+    {"type": "reasoning", "id": "i", "summary": [{"type": "summary_text", "text": "Look."}], "content": None},
+    {"type": "reasoning", "id": "i", "summary": [], "encrypted_content": None},
+    {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+    {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a", "outcome": {"exit_code": 0}}]},
+    {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": "{}"},
+    {"type": "tool_search_output", "call_id": "c", "execution": "server", "tools": [{"name": "tide"}]},
+    {"type": "web_search_call", "id": "i", "action": {"type": "search", "sources": [{"url": "u"}]}},
+    {"type": "x_search_call", "call_id": "c", "name": "x_keyword_search", "arguments": "{}"},
+]
+WHOLE_LINE = {wire for wire, reason in UNTYPED.items() if reason == "control"}
+"""Of these, Codex keeps the line with its envelope."""
+
+
+def test_every_item_of_the_responses_api_is_compared() -> None:
+    assert {payload["type"] for payload in RESPONSES} == {*ITEMS, *UNTYPED}
+
+
+@pytest.mark.parametrize("payload", RESPONSES, ids=lambda payload: payload["type"])
+def test_an_item_says_the_same_in_a_rollout_file_and_by_itself(payload: Line) -> None:
+    wire, line = payload["type"], {"type": "response_item", "payload": payload}
+    alone, stored = json.dumps(payload), json.dumps(line)
+
+    bare, inside = read_message(alone, "openai_responses"), read_message(stored, "codex")
+
+    blocks = [block.model_dump() for block in bare.parsed]
+    if wire in WHOLE_LINE:
+        blocks = [blocks[0] | {"rawType": f"response_item/{wire}", "raw": line}]
+    assert (inside.kind, inside.role) == (bare.kind, bare.role)
+    assert [block.model_dump() for block in inside.parsed] == blocks
+    assert [(message.role, message.content) for message in transform_messages([stored], "codex")] == [
+        (message.role, message.content) for message in transform_messages([alone], "openai_responses")
+    ]
+
+
+def test_a_header_that_says_it_went_well_does_not_undo_a_status() -> None:
+    line = item("function_call_output", call_id="c", status="failed", output="Exit code: 0\nOutput:\n")
+
+    result = read_message(json.dumps(line)).parsed[0].model_dump()
+
+    assert (result["is_error"], result["exit_code"]) == (True, 0)
+
+
+def test_results_of_one_answer_are_one_message() -> None:
+    lines = [LISTS, LISTS | {"payload": LISTS["payload"] | {"call_id": "c2"}}, LISTED]
+    lines += [LISTED | {"payload": LISTED["payload"] | {"call_id": "c2"}}]
+
+    assert [(made["role"], len(made["content"])) for made in messages(lines)] == [
+        ("assistant", 2),
+        ("user", 2),
+    ]
+
+
+BARE = {
+    "function_call": LISTS["payload"],
+    "message": says("user", "Hi")["payload"],
+    "tool_result": {"type": "tool_result", "call_id": "c", "result": "a"},
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_when_a_line_was_written_is_no_part_of_the_item_that_it_is(name: str) -> None:
+    line = BARE[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
+
+    reading = read_message(json.dumps(line), "codex")
+
+    assert reading.parsed == read_message(json.dumps(BARE[name]), "codex").parsed

@@ -1,0 +1,586 @@
+"""The events of Gemini's API: answers that are whole, and answers that come in chunks."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ash_shared.eventlog import Context, Normalizer
+from ash_shared.model.events import read_event
+from ash_shared.providers._kit.json_fields import placed, unfinished
+from tests.shared.conftest import CORPUS
+from tests.shared.texts import texts_of
+
+Short = tuple[Any, ...]
+
+
+def events_of(texts: list[str], source: str | None = None, *, ends: bool = True) -> list[dict[str, Any]]:
+    """The events of these lines, each followed by another normaliser that knows nothing but the state before it."""
+    ids = count(1)
+    context = Context("session", lambda: f"e{next(ids)}", lambda: 7)
+    state, made = None, []
+    for text in texts:
+        normalizer = Normalizer(source, state=state)
+        made += normalizer.normalize(text, context)
+        state = normalizer.state()
+    made += Normalizer(source, state=state).end(context) if ends else []
+    return [event.model_dump(mode="json", by_alias=True) for event in made]
+
+
+def told(*records: Any, source: str | None = None, ends: bool = True) -> list[Short]:
+    """Each event as its type, its payload, and the answer it is of, where it names one."""
+    events = events_of([json.dumps(record) for record in records], source, ends=ends)
+    return list(map(short, in_turns(events)))
+
+
+def in_turns(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """These events; each is of the turn that is open."""
+    turn = None
+    for event in events:
+        if event["type"] == "turn_start":
+            assert turn is None
+            turn = event["turnId"]
+        assert event.get("turnId") == turn, event
+        yield event
+        if event["type"] == "turn_end":
+            turn = None
+
+
+def short(event: dict[str, Any]) -> Short:
+    payload = dict(event["payload"])
+    if "usage" in payload:
+        payload["usage"] = (payload["usage"]["input_tokens"], payload["usage"]["output_tokens"])
+    if event["type"] == "error":
+        payload.pop("details", None)
+    response = event.get("responseId")
+    return (event["type"], payload) if response is None else (event["type"], payload, response)
+
+
+def chunk(
+    *parts: Any, reason: Any = None, usage: tuple[int, int] | None = None, **more: Any
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}}
+    if reason is not None:
+        candidate["finishReason"] = reason
+    record: dict[str, Any] = {"candidates": [candidate], **more}
+    if usage is not None:
+        record["usageMetadata"] = {"promptTokenCount": usage[0], "candidatesTokenCount": usage[1]}
+    return record
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"text": text}
+
+
+def thought(text: str, **more: Any) -> dict[str, Any]:
+    return {"text": text, "thought": True, **more}
+
+
+def call(name: str, **more: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": name, **more}}
+
+
+def piece(*args: dict[str, Any], goes_on: bool = True) -> dict[str, Any]:
+    return {"functionCall": {"partialArgs": list(args), **({"willContinue": True} if goes_on else {})}}
+
+
+BEGIN: Short = ("turn_start", {"trigger": "system"})
+PROMPT: Any = {"role": "user", "parts": [{"text": "Which harbour?"}]}
+ASKED: list[Short] = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Which harbour?"})]
+END: Short = ("turn_end", {})
+
+TABLE: dict[str, tuple[list[Any], list[Short]]] = {
+    "whole answer": (
+        [PROMPT, chunk(thought("Near."), said("Oslo"), reason="STOP", usage=(9, 4), responseId="r1")],
+        [
+            *ASKED,
+            ("thinking_done", {"text": "Near."}, "r1"),
+            ("assistant_done", {"text": "Oslo", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (9, 4)}),
+        ],
+    ),
+    "stream": (
+        [
+            PROMPT,
+            chunk(thought("Ne"), responseId="r1", usage=(9, 1)),
+            chunk(thought("ar."), said("Os"), responseId="r1", usage=(9, 2)),
+            chunk(said("lo"), reason="STOP", responseId="r1", usage=(9, 4)),
+        ],
+        [
+            *ASKED,
+            ("thinking_chunk", {"text": "Ne"}, "r1"),
+            ("thinking_chunk", {"text": "ar."}, "r1"),
+            ("thinking_done", {"text": "Near."}, "r1"),
+            ("assistant_chunk", {"text": "Os"}, "r1"),
+            ("assistant_chunk", {"text": "lo"}, "r1"),
+            ("assistant_done", {"text": "Oslo", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (9, 4)}),
+        ],
+    ),
+    "stream without an id counts its last chunk": (
+        [chunk(said("a"), usage=(5, 1)), chunk(said("b"), reason="STOP", usage=(5, 2))],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}),
+            ("assistant_chunk", {"text": "b"}),
+            ("assistant_done", {"text": "ab", "stopReason": "STOP"}),
+            ("turn_end", {"usage": (5, 2)}),
+        ],
+    ),
+    "first models stop in every chunk": (
+        [chunk(said("a"), reason="STOP"), chunk(said("b"), reason="STOP"), PROMPT],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}),
+            ("assistant_chunk", {"text": "b"}),
+            ("assistant_done", {"text": "ab", "stopReason": "STOP"}),
+            END,
+            *ASKED,
+            END,
+        ],
+    ),
+    "a text that may have gone on, and what a tool answers": (
+        [
+            chunk(call("tide", id="c1"), said("I look."), reason="STOP", responseId="r1", usage=(1, 1)),
+            chunk(said("Hm."), reason="STOP"),
+            {"parts": [{"functionResponse": {"name": "tide", "id": "c1", "response": {"output": "low"}}}]},
+        ],
+        [
+            BEGIN,
+            ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {}}, "r1"),
+            ("assistant_done", {"text": "I look.", "stopReason": "STOP"}, "r1"),
+            ("assistant_chunk", {"text": "Hm."}),
+            ("assistant_done", {"text": "Hm.", "stopReason": "STOP"}),
+            ("tool_result", {"toolCallId": "c1", "result": "low", "structured": {"output": "low"}}),
+            ("turn_end", {"usage": (1, 1)}),
+        ],
+    ),
+    "usage in a record of its own": (
+        [
+            chunk(said("a"), reason="STOP", responseId="r1"),
+            {"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2}, "responseId": "r1"},
+        ],
+        [
+            BEGIN,
+            ("assistant_done", {"text": "a", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (5, 2)}),
+        ],
+    ),
+    "call, answer and the rest are one turn": (
+        [
+            PROMPT,
+            chunk(call("tide", args={"at": "Oslo"}), responseId="r1"),
+            chunk(said(""), reason="STOP", responseId="r1", usage=(9, 4)),
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"name": "tide", "response": {"output": "low"}}}],
+            },
+            chunk(said("Low."), reason="STOP", responseId="r2", usage=(19, 2)),
+        ],
+        [
+            *ASKED,
+            ("tool_call", {"toolCallId": "e3", "toolName": "tide", "args": {"at": "Oslo"}}, "r1"),
+            ("tool_result", {"toolCallId": "e3", "result": "low", "structured": {"output": "low"}}),
+            ("assistant_done", {"text": "Low.", "stopReason": "STOP"}, "r2"),
+            ("turn_end", {"usage": (28, 6)}),
+        ],
+    ),
+    "answers without ids go to the open calls of their name, in order": (
+        [
+            chunk(
+                call("tide", args={"at": "A"}), call("wind"), call("tide", args={"at": "B"}), reason="STOP"
+            ),
+            {
+                "contents": [
+                    {
+                        "role": "user",
+                        "parts": [
+                            {"functionResponse": {"name": "tide", "response": {"result": "a"}}},
+                            {"functionResponse": {"name": "tide", "response": {"error": "b"}}},
+                            {"functionResponse": {"name": "wind", "response": {}}},
+                        ],
+                    }
+                ]
+            },
+        ],
+        [
+            BEGIN,
+            ("tool_call", {"toolCallId": "e2", "toolName": "tide", "args": {"at": "A"}}),
+            ("tool_call", {"toolCallId": "e3", "toolName": "wind", "args": {}}),
+            ("tool_call", {"toolCallId": "e4", "toolName": "tide", "args": {"at": "B"}}),
+            ("tool_result", {"toolCallId": "e2", "result": "a", "structured": {"result": "a"}}),
+            (
+                "tool_result",
+                {
+                    "toolCallId": "e4",
+                    "result": "b",
+                    "error": {"code": "error", "message": "b"},
+                    "structured": {"error": "b"},
+                },
+            ),
+            ("tool_result", {"toolCallId": "e3", "result": None, "structured": {}}),
+            END,
+        ],
+    ),
+    "text goes on behind a call": (
+        [
+            chunk(said("a")),
+            chunk(call("tide", id="c1")),
+            chunk(said("b")),
+            chunk(said("c"), reason="STOP", usage=(1, 1)),
+        ],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}),
+            ("assistant_done", {"text": "a"}),
+            ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {}}),
+            ("assistant_chunk", {"text": "b"}),
+            ("assistant_chunk", {"text": "c"}),
+            ("assistant_done", {"text": "bc", "stopReason": "STOP"}),
+            ("turn_end", {"usage": (1, 1), "partial": True}),
+        ],
+    ),
+    "arguments value by value": (
+        [
+            chunk({"functionCall": {"name": "tide", "id": "c1", "willContinue": True}}, responseId="r1"),
+            chunk(
+                piece({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}),
+                responseId="r1",
+            ),
+            chunk(piece({"jsonPath": "$.at", "stringValue": "lo"}), responseId="r1"),
+            chunk(
+                piece(
+                    {"jsonPath": "$.days[0].n", "numberValue": 2},
+                    {"jsonPath": "$.days[1]['is here']", "boolValue": False},
+                    {"json_path": "$.none", "null_value": "NULL_VALUE"},
+                ),
+                responseId="r1",
+            ),
+            chunk({"functionCall": {}}, responseId="r1"),
+            chunk({"functionCall": {"name": "wind", "willContinue": True}}, responseId="r1"),
+            chunk(piece({"jsonPath": "$.at", "stringValue": "Ås"}, goes_on=False), responseId="r1"),
+            chunk({"functionCall": {"name": "moon", "willContinue": True}}, responseId="r1"),
+            chunk(reason="STOP", responseId="r1", usage=(2, 3)),
+        ],
+        [
+            BEGIN,
+            *(
+                (
+                    "tool_input_chunk",
+                    {"toolCallId": "c1", "toolName": "tide", "chunk": text, "offset": offset},
+                    "r1",
+                )
+                for text, offset in (
+                    ('{"at":"Os', 0),
+                    ("lo", 9),
+                    ('","days":[{"n":2', 11),
+                    ('},{"is here":false', 27),
+                    ('}],"none":null', 45),
+                )
+            ),
+            (
+                "tool_call",
+                {
+                    "toolCallId": "c1",
+                    "toolName": "tide",
+                    "args": {"at": "Oslo", "days": [{"n": 2}, {"is here": False}], "none": None},
+                },
+                "r1",
+            ),
+            (
+                "tool_input_chunk",
+                {"toolCallId": "e8", "toolName": "wind", "chunk": '{"at":"Ås', "offset": 0},
+                "r1",
+            ),
+            ("tool_call", {"toolCallId": "e8", "toolName": "wind", "args": {"at": "Ås"}}, "r1"),
+            ("tool_call", {"toolCallId": "e11", "toolName": "moon", "args": {}}, "r1"),
+            ("turn_end", {"usage": (2, 3), "partial": True}),
+        ],
+    ),
+    "arguments that the stream leaves": (
+        [
+            chunk({"functionCall": {"name": "tide", "willContinue": True}}, responseId="r1"),
+            chunk(piece({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}), responseId="r1"),
+        ],
+        [
+            BEGIN,
+            (
+                "tool_input_chunk",
+                {"toolCallId": "e2", "toolName": "tide", "chunk": '{"at":"Os', "offset": 0},
+                "r1",
+            ),
+            (
+                "tool_call",
+                {"toolCallId": "e2", "toolName": "tide", "args": {"at": "Os"}, "partial": True},
+                "r1",
+            ),
+            ("interrupt", {"reason": "error"}),
+            ("turn_end", {"partial": True}),
+        ],
+    ),
+    "code that ran at Google": (
+        [
+            chunk(call("tide"), responseId="r1"),
+            chunk({"executableCode": {"language": "PYTHON", "code": "1+1"}}, responseId="r1"),
+            chunk({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}, responseId="r1"),
+            chunk({"inlineData": {"mimeType": "image/png", "data": "AA=="}}, reason="STOP", responseId="r1"),
+        ],
+        [
+            BEGIN,
+            ("tool_call", {"toolCallId": "e2", "toolName": "tide", "args": {}}, "r1"),
+            (
+                "tool_call",
+                {
+                    "toolCallId": "e3",
+                    "toolName": "code_execution",
+                    "args": {"language": "PYTHON", "code": "1+1"},
+                    "executor": "server",
+                },
+                "r1",
+            ),
+            ("tool_result", {"toolCallId": "e3", "result": "2"}),
+            (
+                "assistant_done",
+                {
+                    "text": "",
+                    "content": [
+                        {
+                            "type": "image",
+                            "source": {"type": "base64", "media_type": "image/png", "data": "AA=="},
+                            "source_type": "inlineData",
+                        }
+                    ],
+                },
+                "r1",
+            ),
+            ("turn_end", {"partial": True}),
+        ],
+    ),
+    "code without an outcome keeps no turn open": (
+        [
+            chunk({"executableCode": {"code": "1"}}, said("a"), reason="STOP", usage=(1, 1), responseId="r1"),
+            chunk(said("b"), reason="STOP", usage=(2, 2), responseId="r2"),
+        ],
+        [
+            BEGIN,
+            (
+                "tool_call",
+                {
+                    "toolCallId": "e2",
+                    "toolName": "code_execution",
+                    "args": {"code": "1"},
+                    "executor": "server",
+                },
+                "r1",
+            ),
+            ("assistant_done", {"text": "a", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (1, 1)}),
+            BEGIN,
+            ("assistant_done", {"text": "b", "stopReason": "STOP"}, "r2"),
+            ("turn_end", {"usage": (2, 2)}),
+        ],
+    ),
+    "signatures": (
+        [
+            chunk(thought("a", thoughtSignature="S"), responseId="r1"),
+            chunk(thought("b"), responseId="r1"),
+            chunk(said("c"), responseId="r1"),
+            chunk({"text": "", "thoughtSignature": "T"}, {}, reason="STOP", responseId="r1", usage=(1, 1)),
+        ],
+        [
+            BEGIN,
+            ("thinking_chunk", {"text": "a"}, "r1"),
+            ("thinking_done", {"text": "a", "signature": "S"}, "r1"),
+            ("thinking_chunk", {"text": "b"}, "r1"),
+            ("thinking_done", {"text": "b"}, "r1"),
+            ("assistant_chunk", {"text": "c"}, "r1"),
+            ("assistant_done", {"text": "c", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (1, 1)}),
+        ],
+    ),
+    "bad ends": (
+        [
+            chunk(said("a"), responseId="r1"),
+            {"candidates": [{"finishReason": "SAFETY"}], "responseId": "r1"},
+            {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "No such tool"}]},
+            chunk(said("b"), reason="A_REASON_OF_TOMORROW"),
+            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
+        ],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}, "r1"),
+            ("assistant_done", {"text": "a", "stopReason": "SAFETY"}, "r1"),
+            ("error", {"code": "SAFETY", "message": "SAFETY"}),
+            END,
+            BEGIN,
+            ("error", {"code": "MALFORMED_FUNCTION_CALL", "message": "No such tool"}),
+            END,
+            BEGIN,
+            ("assistant_done", {"text": "b", "stopReason": "A_REASON_OF_TOMORROW"}),
+            ("error", {"code": "A_REASON_OF_TOMORROW", "message": "A_REASON_OF_TOMORROW"}),
+            END,
+            BEGIN,
+            ("error", {"code": "PROHIBITED_CONTENT", "message": "PROHIBITED_CONTENT"}),
+            END,
+        ],
+    ),
+    "a reason that is a number": (
+        [chunk(said("a"), reason=1, usage=(1, 1))],
+        [BEGIN, ("assistant_done", {"text": "a"}), ("turn_end", {"usage": (1, 1)})],
+    ),
+    "keys that an SDK wrote": (
+        [
+            {
+                "candidates": [{"content": {"parts": [{"text": "a"}]}, "finish_reason": None}],
+                "response_id": "r1",
+            },
+            {
+                "candidates": [{"content": {"parts": [{"text": "b"}]}, "finish_reason": "MAX_TOKENS"}],
+                "usage_metadata": {"prompt_token_count": 3, "candidates_token_count": 1},
+                "response_id": "r1",
+            },
+        ],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}, "r1"),
+            ("assistant_chunk", {"text": "b"}, "r1"),
+            ("assistant_done", {"text": "ab", "stopReason": "MAX_TOKENS"}, "r1"),
+            ("turn_end", {"usage": (3, 1)}),
+        ],
+    ),
+    "several candidates": (
+        [
+            {
+                "candidates": [
+                    {"content": {"parts": [{"text": "a"}]}},
+                    {"content": {"parts": [{"text": "x"}]}, "index": 1},
+                ],
+                "responseId": "r1",
+            },
+            {
+                "candidates": [
+                    {"content": {"parts": [{"text": "b"}]}, "finishReason": "STOP"},
+                    {"content": {"parts": [{"text": "y"}]}, "finishReason": "STOP", "index": 1},
+                ],
+                "responseId": "r1",
+                "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 1},
+            },
+        ],
+        [
+            BEGIN,
+            *(("assistant_chunk", {"text": text}, "r1") for text in "axby"),
+            ("assistant_done", {"text": "ab", "stopReason": "STOP"}, "r1"),
+            ("assistant_done", {"text": "xy", "stopReason": "STOP"}, "r1"),
+            ("turn_end", {"usage": (3, 1)}),
+        ],
+    ),
+    "a stream that was left, and the next": (
+        [
+            chunk(said("a"), responseId="r1"),
+            chunk(said("b"), responseId="r2"),
+            chunk(said("c"), reason="STOP", responseId="r2", usage=(1, 1)),
+        ],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}, "r1"),
+            ("assistant_done", {"text": "a", "partial": True}, "r1"),
+            ("assistant_chunk", {"text": "b"}, "r2"),
+            ("assistant_chunk", {"text": "c"}, "r2"),
+            ("assistant_done", {"text": "bc", "stopReason": "STOP"}, "r2"),
+            ("turn_end", {"usage": (1, 1)}),
+        ],
+    ),
+    "an error in a stream": (
+        [
+            chunk(said("a"), responseId="r1"),
+            {"error": {"code": 503, "message": "Come back later", "status": "UNAVAILABLE"}},
+        ],
+        [
+            BEGIN,
+            ("assistant_chunk", {"text": "a"}, "r1"),
+            ("error", {"code": "UNAVAILABLE", "message": "Come back later"}),
+            ("assistant_done", {"text": "a", "partial": True}, "r1"),
+            ("interrupt", {"reason": "error"}),
+            ("turn_end", {"partial": True}),
+        ],
+    ),
+    "candidates that say nothing": (
+        [{"candidates": [{"index": 0}]}, {"candidates": [{"content": {"role": "model"}, "index": 0}]}],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_answers_add_to_the_log(name: str) -> None:
+    records, expected = TABLE[name]
+
+    assert told(*records) == expected
+
+
+def test_an_answer_is_the_same_in_one_record_and_in_a_list() -> None:
+    records = TABLE["stream"][0]
+
+    assert told(records) == told(*records)
+
+
+def test_a_whole_answer_ends_its_turn_at_once() -> None:
+    records, expected = TABLE["whole answer"]
+
+    assert told(*records, ends=False) == expected
+
+
+@pytest.mark.parametrize("last", [{"functionCall": {}}, piece(goes_on=False)])
+def test_a_call_is_told_when_its_arguments_are_whole(last: Any) -> None:
+    begins = {"functionCall": {"name": "tide", "id": "c1", "willContinue": True}}
+
+    events = told(chunk(begins), chunk(last), ends=False)
+
+    assert events == [BEGIN, ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {}})]
+
+
+@pytest.mark.parametrize(
+    ("before", "path", "value", "arguments", "text"),
+    [
+        ("", "$.a", "x", {"a": "x"}, '{"a":"x'),
+        ({"a": 'x"'}, "$.a", "}", {"a": 'x"}'}, '{"a":"x\\"}'),
+        ({"a": "x"}, "$.a", 1, {"a": 1}, '{"a":1'),
+        ({"a": 1}, "$.a.b", None, {"a": {"b": None}}, '{"a":{"b":null'),
+        ({}, "$[2]", "x", {"$[2]": "x"}, '{"$[2]":"x'),
+        ({}, "$.a[1]", "x", {"a": ["x"]}, '{"a":["x'),
+        ({"a": [1, 2]}, "$.a[0]", 3, {"a": [3, 2]}, '{"a":[3,2'),
+        ({}, "$.a[99999]", "x", {"$.a[99999]": "x"}, '{"$.a[99999]":"x'),
+        ({}, "$..a", "x", {"$..a": "x"}, '{"$..a":"x'),
+        ({}, "$[\"a b\"]['c']", "é", {"a b": {"c": "é"}}, '{"a b":{"c":"é'),
+    ],
+)
+def test_a_value_is_placed(before: Any, path: str, value: Any, arguments: Any, text: str) -> None:
+    after = placed(before, path, value)
+
+    assert after == arguments
+    assert unfinished(after, path, value) == text
+
+
+def _streams() -> list[Any]:
+    folder = CORPUS / "gemini_api_stream"
+    if not folder.is_dir():
+        return [
+            pytest.param(None, marks=pytest.mark.skip(reason="no ../shared/corpus beside the repository"))
+        ]
+    return [pytest.param(path, id=path.stem) for path in sorted(folder.iterdir())]
+
+
+@pytest.mark.parametrize("path", _streams())
+def test_pieces_join_to_the_texts_that_are_told(path: Any) -> None:
+    events = events_of([text for where, text in texts_of(path.parent) if where.startswith(f"{path.name}:")])
+
+    list(in_turns(events))
+    pieces = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_chunk")
+    texts = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_done")
+    responses = [event["payload"]["text"] for event in events if event["type"] == "assistant_done"]
+    assert pieces in texts
+    assert len(responses) <= 3
+    assert all(event["payload"]["args"].__class__ is dict for event in events if event["type"] == "tool_call")
+    assert [read_event(event).type for event in events] == [event["type"] for event in events]

@@ -1,0 +1,429 @@
+"""Bedrock, the AI SDK, LangChain, and Ash's own lines.
+
+Each file of `readings/` is a list of objects: `raw` a text, and the `source`, `kind`, `role` and blocks (`expected`)
+that reading it gives when nothing else is known of it.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ash_shared import providers, read_message
+from ash_shared.providers import discover
+from ash_shared.reading import parse
+from tests.shared.logs import follow
+from tests.shared.transcripts import Short, told
+
+READINGS = [
+    pytest.param(reading, id=f"{path.stem}-{reading['name']}")
+    for path in sorted((Path(__file__).parents[1] / "readings").glob("*.json"))
+    for reading in json.loads(path.read_text(encoding="utf-8"))
+]
+
+
+def event(type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "id": type,
+        "timestamp": 1703001234567,
+        "sessionId": "s1",
+        "type": type,
+        "payload": payload,
+        **more,
+    }
+
+
+USAGE = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
+
+CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
+    "bedrock: a request, and the answer to it": (
+        [
+            {
+                "messages": [{"role": "user", "content": [{"text": "Hi"}]}],
+                "system": [{"text": "Be brief."}],
+                "inferenceConfig": {},
+            },
+            {
+                "output": {
+                    "message": {
+                        "role": "assistant",
+                        "content": [{"toolUse": {"toolUseId": "t1", "name": "tide", "input": {"day": 3}}}],
+                    }
+                },
+                "stopReason": "tool_use",
+                "usage": {
+                    "inputTokens": 20,
+                    "outputTokens": 5,
+                    "cacheReadInputTokens": 100,
+                    "cacheWriteInputTokens": 7,
+                    "totalTokens": 132,
+                },
+            },
+            {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "9"}]}}]},
+        ],
+        [
+            ("system", [("text", "Be brief.")]),
+            ("user", [("text", "Hi")]),
+            ("assistant", [("tool_use", "tide")], {"stop_reason": "tool_use", "usage": (20, 5, 100, None)}),
+            ("user", [("tool_result", [{"type": "text", "text": "9", "source_type": "text"}])]),
+        ],
+    ),
+    "bedrock: an answer that a guardrail stopped": (
+        [
+            {
+                "output": {"message": {"role": "assistant", "content": [{"text": "No."}]}},
+                "stopReason": "guardrail_intervened",
+                "additionalModelResponseFields": {"stop_sequence": "END"},
+            }
+        ],
+        [
+            (
+                "assistant",
+                [("text", "No.")],
+                {
+                    "stop_reason": "guardrail_intervened",
+                    "stop_sequence": "END",
+                    "error": "guardrail_intervened",
+                },
+            )
+        ],
+    ),
+    "bedrock: an error after an answer": (
+        [
+            {
+                "output": {"message": {"role": "assistant", "content": [{"text": "Nine."}]}},
+                "stopReason": "end_turn",
+            },
+            {"message": "No such model."},
+        ],
+        [("assistant", [("text", "Nine.")], {"stop_reason": "end_turn", "error": "error"})],
+    ),
+    "vercel: a conversation that is stored anew when it has grown": (
+        [
+            [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}],
+            [
+                {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]},
+                {
+                    "id": "a1",
+                    "role": "assistant",
+                    "parts": [
+                        {"type": "tool-tide", "toolCallId": "c1", "state": "input-available", "input": {}}
+                    ],
+                },
+            ],
+            [
+                {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]},
+                {
+                    "id": "a1",
+                    "role": "assistant",
+                    "metadata": {
+                        "model": "m1",
+                        "totalUsage": {
+                            "inputTokens": 30,
+                            "cachedInputTokens": 10,
+                            "outputTokens": 4,
+                            "reasoningTokens": 1,
+                        },
+                    },
+                    "parts": [
+                        {
+                            "type": "tool-tide",
+                            "toolCallId": "c1",
+                            "state": "output-available",
+                            "input": {},
+                            "output": "9",
+                        },
+                        {"type": "step-start"},
+                        {"type": "text", "text": "At nine."},
+                    ],
+                },
+                {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Thanks."}]},
+            ],
+            [
+                {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]},
+                {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "Thanks."}]},
+            ],
+        ],
+        [
+            ("user", [("text", "When?")], {"messageId": "u1"}),
+            ("assistant", [("tool_use", "tide")], {"messageId": "a1"}),
+            ("user", [("tool_result", "9")], {"messageId": "a1"}),
+            (
+                "assistant",
+                [("raw", {"type": "step-start"}), ("text", "At nine.")],
+                {"model": "m1", "messageId": "a1", "usage": (20, 4, 10, 1)},
+            ),
+            ("user", [("text", "Thanks.")], {"messageId": "u2"}),
+        ],
+    ),
+    "vercel: a tool that ran at the vendor": (
+        [
+            {
+                "role": "assistant",
+                "parts": [
+                    {
+                        "type": "dynamic-tool",
+                        "toolName": "find",
+                        "toolCallId": "c2",
+                        "state": "output-error",
+                        "input": {},
+                        "errorText": "gone",
+                        "providerExecuted": True,
+                    },
+                    {"type": "steering-message", "id": "s", "parts": [{"type": "text", "text": "Faster."}]},
+                ],
+            }
+        ],
+        [("assistant", [("tool_use", "find"), ("tool_result", "gone")]), ("user", [("text", "Faster.")])],
+    ),
+    "langchain: states that repeat what was said": (
+        [
+            ["values", {"messages": [{"type": "human", "content": "Go", "id": "h1"}]}],
+            ["messages", [{"type": "AIMessageChunk", "content": "", "id": "r1"}, {"thread_id": "t1"}]],
+            [
+                "values",
+                {
+                    "messages": [
+                        {"type": "human", "content": "Go", "id": "h1"},
+                        {
+                            "type": "ai",
+                            "content": "",
+                            "id": "r1",
+                            "tool_calls": [{"name": "rm", "args": {}, "id": "c1"}],
+                            "usage_metadata": {
+                                "input_tokens": 30,
+                                "output_tokens": 9,
+                                "total_tokens": 39,
+                                "input_token_details": {"cache_read": 20},
+                                "output_token_details": {"reasoning": 2},
+                            },
+                            "response_metadata": {"model_name": "m1", "finish_reason": "tool_calls"},
+                        },
+                    ]
+                },
+            ],
+            [
+                "messages",
+                [
+                    {"type": "tool", "content": "done", "id": "x1", "tool_call_id": "c1", "name": "rm"},
+                    {"thread_id": "t1"},
+                ],
+            ],
+            [
+                "values",
+                {
+                    "messages": [
+                        {"type": "human", "content": "Go", "id": "h1"},
+                        {
+                            "type": "ai",
+                            "content": "",
+                            "id": "r1",
+                            "tool_calls": [{"name": "rm", "args": {}, "id": "c1"}],
+                        },
+                        {"type": "tool", "content": "done", "id": "x1", "tool_call_id": "c1"},
+                        {
+                            "type": "ai",
+                            "content": "Gone.",
+                            "id": "r2",
+                            "response_metadata": {"error": {"code": "cut", "message": "Too long."}},
+                        },
+                    ]
+                },
+            ],
+        ],
+        [
+            ("user", [("text", "Go")]),
+            (
+                "assistant",
+                [("tool_use", "rm")],
+                {"model": "m1", "messageId": "r1", "stop_reason": "tool_calls", "usage": (10, 9, 20, 2)},
+            ),
+            ("user", [("tool_result", "done")]),
+            ("assistant", [("text", "Gone.")], {"messageId": "r2", "error": "cut"}),
+        ],
+    ),
+    "ash: the events of a turn": (
+        [
+            event("turn_start", {"trigger": "user"}),
+            event("user_message", {"text": "List"}),
+            event("assistant_chunk", {"text": "I"}, responseId="r1"),
+            event("thinking_done", {"text": "Hm."}, responseId="r1"),
+            event("assistant_done", {"text": "I look.", "stopReason": "tool_use"}, responseId="r1"),
+            event("tool_call", {"toolCallId": "c1", "toolName": "Bash", "args": {}}, responseId="r1"),
+            event("tool_result", {"toolCallId": "c1", "result": "a.py"}),
+            event("assistant_done", {"text": "One."}),
+            event("error", {"code": "late", "message": "Late."}),
+            event("turn_end", {"usage": USAGE, "costUsd": 0.5}),
+            event("retraction", {"eventIds": ["user_message"]}),
+        ],
+        [
+            ("user", [("text", "List")], {"retracted": True}),
+            (
+                "assistant",
+                [("thinking", "Hm."), ("text", "I look."), ("tool_use", "Bash")],
+                {"messageId": "r1", "stop_reason": "tool_use"},
+            ),
+            ("user", [("tool_result", "a.py")]),
+            ("assistant", [("text", "One.")], {"costUsd": 0.5, "usage": (5, 6, None, None), "error": "late"}),
+        ],
+    ),
+    "ash: a standard message": (
+        [
+            {
+                "id": "m1",
+                "role": "assistant",
+                "timestamp": 5,
+                "content": [{"type": "text", "text": "Nine."}],
+                "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+                "metadata": {"source": "claude", "model": "m1", "stop_reason": "end_turn"},
+                "error": {"code": "x", "message": "y"},
+                "_original": [],
+            }
+        ],
+        [
+            (
+                "assistant",
+                [("text", "Nine.")],
+                {"model": "m1", "stop_reason": "end_turn", "usage": (1, 2, None, None), "error": "x"},
+            )
+        ],
+    ),
+}
+
+
+def read(raw: str, source: str | None = None) -> tuple[str, str, str, list[Any]]:
+    reading = read_message(raw, source)
+    return reading.source, reading.kind, reading.role, reading.model_dump(mode="json")["parsed"]
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_readings(reading: dict[str, Any]) -> None:
+    expected = tuple(reading[name] for name in ("source", "kind", "role", "expected"))
+
+    assert expected == read(reading["raw"])
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_conversations(name: str) -> None:
+    records, expected = CONVERSATIONS[name]
+
+    assert expected == told(*records)
+
+
+OURS = ("ash", "bedrock", "langchain", "vercel")
+NOBODYS = [
+    {"role": "user", "content": "Hi"},
+    {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+    {"role": "user", "parts": [{"text": "Hi"}]},
+    {"role": "user", "parts": []},
+    {"messages": [{"role": "user", "content": "Hi"}]},
+    {"messages": []},
+    {"metadata": {"x": 1}},
+    {"message": {"role": "user", "content": [{"text": "Hi"}]}},
+    {"type": "error", "error": {"message": "No."}},
+    {"type": "start", "part": {}},
+    {"type": "system", "subtype": "init", "content": "Hi"},
+    {"type": "tool", "content": "Hi"},
+    {"type": "event_msg", "timestamp": "2026-01-02T03:04:05Z", "payload": {"type": "user_message"}},
+    {"type": ["text"], "role": ["user"], "parts": [[]], "payload": {}, "content": [[]], "lc": [], "id": [[]]},
+    {"type": {}, "role": {}, "parts": {}, "messages": {}, "output": [], "kwargs": 1, "data": []},
+]
+
+
+@pytest.mark.parametrize("record", NOBODYS, ids=json.dumps)
+def test_what_other_formats_write_is_not_claimed(record: Any) -> None:
+    providers = discover()
+
+    assert [name for name in OURS if providers[name].recognizes(record)] == []
+
+
+@pytest.mark.parametrize("source", OURS)
+@pytest.mark.parametrize("record", NOBODYS, ids=json.dumps)
+def test_a_wrong_hint_loses_nothing(source: str, record: Any) -> None:
+    _, _, _, blocks = read(json.dumps(record), source)
+
+    assert ('"Hi"' in json.dumps(record)) is ('"Hi"' in json.dumps(blocks))
+
+
+def test_ash_reads_its_own_blocks_when_told_to() -> None:
+    stored = {
+        "type": "file",
+        "filename": "a.pdf",
+        "mimeType": "application/pdf",
+        "size": 3,
+        "storagePath": "u/a.pdf",
+    }
+
+    assert read(json.dumps(stored), "ash") == ("ash", "message", "user", [stored])
+
+
+def test_facts() -> None:
+    found = discover()
+    records: dict[str, dict[str, Any]] = {
+        "bedrock": {"modelId": "m1", "messages": []},
+        "vercel": {"id": "a1", "parts": [], "createdAt": "2026-01-02T03:04:05Z", "metadata": {"model": "m1"}},
+        "langchain": {"list": ["messages", [{"type": "AIMessageChunk", "content": ""}, {"thread_id": "t1"}]]},
+        "ash": {
+            "id": "e1",
+            "sessionId": "s1",
+            "timestamp": 1703001234567,
+            "type": "turn_start",
+            "payload": {},
+        },
+    }
+
+    told = {
+        name: {k: v for k, v in found[name].facts(record)._asdict().items() if v}
+        for name, record in records.items()
+    }
+
+    assert told == {
+        "bedrock": {"model": "m1"},
+        "vercel": {"timestamp": 1767323045000, "model": "m1"},
+        "langchain": {"session_id": "t1"},
+        "ash": {"uuid": "e1", "session_id": "s1", "timestamp": 1703001234567},
+    }
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "adding-a-provider.md"
+
+
+def fences() -> list[str]:
+    """What the page has written out: lines, a provider, a script, what it prints, and the steps of pieces."""
+    return re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "providers").mkdir()
+    (folder / "providers" / "quay.py").write_text(provider)
+    monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
+    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
+    monkeypatch.setattr(parse, "_PROVIDERS", discover())
+
+
+def test_the_page_on_adding_a_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Does what the page says, and compares what it prints."""
+    lines, provider, script, printed, _ = fences()
+    add_quay(provider, tmp_path, monkeypatch)
+    (tmp_path / "quay.jsonl").write_text(lines)
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(script, PAGE, "exec"), {})
+
+    assert printed == capsys.readouterr().out
+
+
+def test_the_page_on_pieces_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece is told as it comes, and the whole that follows it once."""
+    lines, provider, _, _, pieces = fences()
+    given = provider.replace("parts=parts\n", "parts=parts, steps=steps\n")
+    add_quay(given.replace("PROVIDER = ", f"{pieces}\n\nPROVIDER = "), tmp_path, monkeypatch)
+
+    events = follow([json.loads(line) for line in lines.splitlines()[2:4]])
+
+    assert [event["type"] for event in events] == ["turn_start", "assistant_chunk", "assistant_done"]

@@ -1,0 +1,337 @@
+"""What pi's events and session entries say, and the standard messages that they make."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ash_shared import read_message
+from ash_shared.model.message import Facts
+from ash_shared.providers import discover
+from ash_shared.providers.pi import PROVIDER
+from tests.shared.transcripts import told
+
+Record = dict[str, Any]
+TIME = 1_770_000_000_000
+
+
+def user(content: Any) -> Record:
+    return {"role": "user", "content": content, "timestamp": TIME}
+
+
+def answer(*content: Record, **more: Any) -> Record:
+    return {
+        "role": "assistant",
+        "content": list(content),
+        "api": "chat",
+        "provider": "acme",
+        "model": "m1",
+        "usage": {"input": 50, "output": 7, "cacheRead": 40, "cacheWrite": 0, "cost": {"total": 0.5}},
+        "stopReason": "stop",
+        "timestamp": TIME,
+        **more,
+    }
+
+
+def entry(kind: str, **more: Any) -> Record:
+    return {"type": kind, "id": "e2", "parentId": "e1", "timestamp": "2026-02-02T02:40:00Z", **more}
+
+
+TEXT = {"type": "text", "text": "Built."}
+CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "make"}}
+RAN = {
+    "role": "toolResult",
+    "toolCallId": "c1",
+    "toolName": "bash",
+    "content": [{"type": "text", "text": "ok"}],
+    "details": {"lines": 1},
+    "isError": False,
+    "timestamp": TIME,
+}
+EXECUTED = {
+    "type": "tool_execution_end",
+    "toolCallId": "c1",
+    "toolName": "bash",
+    "result": {"content": [{"type": "text", "text": "ok"}], "details": {"lines": 1}},
+    "isError": False,
+}
+SESSION = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-02T02:40:00Z", "cwd": "/srv"}
+
+
+@pytest.mark.parametrize(
+    ("record", "sources"),
+    [
+        ({"type": "agent_start"}, ["pi"]),
+        ({"type": "turn_start", "turn": 1}, []),
+        ({"type": "message_start", "message": answer()}, ["pi"]),
+        ({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {}}}, ["claude"]),
+        ({"type": "message_update", "message": answer(TEXT)}, ["pi"]),
+        ({"type": "message_end", "message": user("Build it.")}, ["pi"]),
+        ({"type": "message_end", "message": RAN}, ["pi"]),
+        ({"type": "turn_end", "message": answer(TEXT), "toolResults": []}, ["pi"]),
+        ({"type": "agent_end", "messages": []}, ["pi"]),
+        (EXECUTED, ["pi"]),
+        ({"type": "auto_retry_end", "success": True, "attempt": 1}, ["pi"]),
+        (SESSION, ["pi"]),
+        (entry("message", message={"role": "user", "content": "Build it."}), ["pi"]),
+        (entry("compaction", summary="Long ago."), ["pi"]),
+        ({"type": "compaction", "content": "Long ago."}, ["claude"]),
+        (entry("label", targetId="e1", label="here"), ["pi"]),
+        (answer(TEXT), ["pi"]),
+        ({"role": "user", "content": "Build it."}, ["claude"]),
+    ],
+    ids=lambda value: json.dumps(value)[:60],
+)
+def test_one_provider_recognizes_it(record: Record, sources: list[str]) -> None:
+    assert [name for name, provider in discover().items() if provider.recognizes(record)] == sources
+
+
+RESULT = {
+    "type": "tool_result",
+    "tool_use_id": "c1",
+    "content": [{"type": "text", "text": "ok"}],
+    "is_error": False,
+    "structured": {"lines": 1},
+    "extra": {"toolName": "bash"},
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "role", "blocks"),
+    [
+        (
+            {"type": "message_end", "message": answer({**TEXT, "textSignature": "t"}, CALL)},
+            "message",
+            "assistant",
+            [
+                {**TEXT, "textSignature": "t"},
+                {
+                    "type": "tool_use",
+                    "id": "c1",
+                    "name": "bash",
+                    "input": {"command": "make"},
+                    "source_type": "toolCall",
+                },
+            ],
+        ),
+        (
+            {
+                "type": "message_end",
+                "message": answer(
+                    {"type": "thinking", "thinking": "Hm"},
+                    {"type": "thinking", "thinking": "", "thinkingSignature": "sig", "redacted": True},
+                ),
+            },
+            "message",
+            "assistant",
+            [
+                {"type": "thinking", "thinking": "Hm"},
+                {
+                    "type": "thinking",
+                    "thinking": "",
+                    "signature": "sig",
+                    "redacted": True,
+                    "source_type": "thinking",
+                },
+            ],
+        ),
+        (
+            {
+                "type": "message_end",
+                "message": user([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]),
+            },
+            "message",
+            "user",
+            [
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+                    "source_type": "image",
+                }
+            ],
+        ),
+        (
+            {"type": "message_end", "message": RAN},
+            "message",
+            "tool",
+            [{**RESULT, "source_type": "toolResult"}],
+        ),
+        (EXECUTED, "message", "tool", [{**RESULT, "source_type": "tool_execution_end"}]),
+        (
+            entry(
+                "message",
+                message={
+                    "role": "bashExecution",
+                    "command": "ls",
+                    "output": "a",
+                    "exitCode": 0,
+                    "truncated": False,
+                },
+            ),
+            "message",
+            "user",
+            [
+                {
+                    "type": "tool_use",
+                    "name": "bash",
+                    "input": {"command": "ls"},
+                    "source_type": "bashExecution",
+                },
+                {
+                    "type": "tool_result",
+                    "content": "a",
+                    "exit_code": 0,
+                    "source_type": "bashExecution",
+                    "extra": {"truncated": False},
+                },
+            ],
+        ),
+        (
+            entry("custom_message", customType="notes", content="Mind the gap.", display=True),
+            "message",
+            "user",
+            [
+                {
+                    "type": "text",
+                    "text": "Mind the gap.",
+                    "source_type": "custom",
+                    "extra": {"customType": "notes", "display": True},
+                }
+            ],
+        ),
+        (
+            entry("compaction", summary="Long ago.", tokensBefore=9),
+            "record",
+            "system",
+            [
+                {
+                    "type": "text",
+                    "text": "Long ago.",
+                    "variant": "summary",
+                    "source_type": "compaction",
+                    "extra": {"tokensBefore": 9},
+                }
+            ],
+        ),
+        (
+            {
+                "type": "message_end",
+                "message": answer({"type": "hologram"}, {**CALL, "arguments": None, "id": 4}),
+            },
+            "message",
+            "assistant",
+            [
+                {"type": "raw", "rawType": "hologram", "reason": "unknown_type", "raw": {"type": "hologram"}},
+                {
+                    "type": "raw",
+                    "rawType": "toolCall",
+                    "reason": "malformed",
+                    "raw": {**CALL, "arguments": None, "id": 4},
+                },
+            ],
+        ),
+        (
+            {"type": "turn_start"},
+            "record",
+            "system",
+            [{"type": "raw", "rawType": "turn_start", "reason": "control", "raw": {"type": "turn_start"}}],
+        ),
+        (
+            {"type": "tool_execution_update", "toolCallId": "c1"},
+            "chunk",
+            "assistant",
+            [
+                {
+                    "type": "raw",
+                    "rawType": "tool_execution_update",
+                    "reason": "stream_fragment",
+                    "raw": {"type": "tool_execution_update", "toolCallId": "c1"},
+                }
+            ],
+        ),
+    ],
+    ids=lambda value: json.dumps(value)[:60],
+)
+def test_a_record_makes_blocks(record: Record, kind: str, role: str, blocks: list[Record]) -> None:
+    reading = read_message(json.dumps(record), "pi")
+
+    parsed = [block.model_dump(mode="json", by_alias=True) for block in reading.parsed]
+    assert (reading.kind, reading.role, parsed) == (kind, role, blocks)
+
+
+MORE = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 40, None)}
+
+
+@pytest.mark.parametrize(
+    ("records", "messages"),
+    [
+        pytest.param(
+            [
+                {"type": "agent_start"},
+                {"type": "message_start", "message": user("Build it.")},
+                {"type": "message_end", "message": user("Build it.")},
+                {"type": "message_start", "message": answer()},
+                {"type": "message_update", "message": answer(TEXT)},
+                {"type": "message_end", "message": answer(TEXT, CALL)},
+                EXECUTED,
+                {"type": "message_start", "message": RAN},
+                {"type": "message_end", "message": RAN},
+                {"type": "turn_end", "message": answer(TEXT, CALL), "toolResults": [RAN]},
+                {
+                    "type": "message_end",
+                    "message": answer(stopReason="error", errorMessage="Too many requests"),
+                },
+                {"type": "agent_end", "messages": [user("Build it."), answer(TEXT, CALL)]},
+            ],
+            [
+                ("user", [("text", "Build it.")]),
+                ("assistant", [("text", "Built."), ("tool_use", "bash")], MORE),
+                ("user", [("tool_result", [{"type": "text", "text": "ok"}])]),
+                ("assistant", [], {**MORE, "stop_reason": "error", "error": "error"}),
+            ],
+            id="a run: each message once, where it ends",
+        ),
+        pytest.param(
+            [
+                SESSION,
+                entry("message", message=user("Build it.")),
+                {**entry("message", message=answer(TEXT)), "id": "e3"},
+                {**entry("branch_summary", summary="Tried it."), "id": "e4"},
+                {**entry("custom_message", content="Mind the gap.", customType="notes"), "id": "e5"},
+                {**entry("label", label="here"), "id": "e6"},
+            ],
+            [
+                ("user", [("text", "Build it.")]),
+                ("assistant", [("text", "Built.")], MORE),
+                ("system", [("text", "Tried it.")]),
+                ("user", [("text", "Mind the gap.")], {"synthetic": True}),
+            ],
+            id="a session file",
+        ),
+    ],
+)
+def test_records_make_messages(records: list[Record], messages: list[Any]) -> None:
+    assert told(*records) == messages
+
+
+def test_facts_of_records() -> None:
+    parent = "/home/.pi/2026_0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10.jsonl"
+    said = [
+        PROVIDER.facts(record)
+        for record in (
+            {**SESSION, "parentSession": parent},
+            entry("message", message=answer(TEXT)),
+            {"type": "message_end", "message": answer(TEXT)},
+            entry("model_change", modelId="m2"),
+            entry("session_info", name="Build"),
+        )
+    ]
+
+    at = 1_770_000_000_000
+    assert said == [
+        Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
+        Facts(uuid="e2", timestamp=TIME, model="m1"),
+        Facts(timestamp=TIME, model="m1"),
+        Facts(uuid="e2", timestamp=at, model="m2"),
+        Facts(uuid="e2", timestamp=at, title="Build"),
+    ]

@@ -1,0 +1,193 @@
+"""What the properties do not say: the exact reading of a few texts, and how a provider joins."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ash_shared import (
+    describe_message,
+    parse_jsonl,
+    parse_message_content,
+    parse_message_content_json,
+    providers,
+)
+
+PADDING = f'"pad":"{"x" * 400}",'
+
+
+def test_the_halves_of_a_surrogate_pair_deep_inside_are_shown_and_the_rest_is_typed() -> None:
+    value = "[" * 12 + r'"\ud800"' + "]" * 12
+    text = f'{{"type":"assistant",{PADDING}"message":{{"content":[{{"type":"tool_use","name":"n","input":{value}}}]}}}}'
+
+    assert json.loads(parse_message_content_json(text)) == [
+        {"type": "tool_use", "name": "n", "input": json.loads(value.replace(r"\ud800", "\ufffd"))}
+    ]
+
+
+def test_native_content_is_copied_byte_for_byte() -> None:
+    content = r'[ {"text":"a\/b\u0041","n":[1E5,-0,1.50,12345678901234567890123],"type":"text"} ]'
+    text = f'{{"type":"user",{PADDING}"message":{{"content":{content}}}}}'
+
+    assert parse_message_content_json(text).decode() == content
+
+
+def test_keys_that_look_alike_when_shown_stay_apart() -> None:
+    (block,) = parse_message_content(r'{"\ud800":1,"\udc00":2,"�":3}')
+
+    assert block.model_dump()["raw"] == {"�~1": 1, "�~2": 2, "�": 3}
+
+
+def test_lines_are_numbered_as_in_the_file() -> None:
+    lines = parse_jsonl('"one"\r\n\n  \n{"type":"summary","summary":"two"}\n{"cut":')
+
+    assert [
+        (line.number, line.raw, line.reading.kind, [b.type for b in line.reading.parsed]) for line in lines
+    ] == [
+        (1, '"one"\r', "message", ["text"]),
+        (4, '{"type":"summary","summary":"two"}', "record", ["text"]),
+        (5, '{"cut":', "record", ["raw"]),
+    ]
+
+
+def test_a_provider_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hum.py").write_text(
+        "from ash_shared.model.blocks import text_block\n"
+        "from ash_shared.providers._kit.contract import Provider, RecordReading\n"
+        "PROVIDER = Provider(\n"
+        "    source='hum',\n"
+        "    recognizes=lambda record: 'hum' in record,\n"
+        "    read=lambda record: RecordReading('message', 'user', [text_block(record['hum'])]),\n"
+        "    read_block=text_block,\n"
+        ")\n"
+    )
+    before = providers.discover()
+    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(tmp_path)])
+
+    found = providers.discover()
+
+    assert found.keys() - before.keys() == {"hum"}
+    assert found["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+
+
+def test_the_library_needs_pydantic_and_msgspec_only() -> None:
+    code = (
+        "import sys, ash_shared\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    allowed = {"annotated_types", "ash_shared", "msgspec", "pydantic", "pydantic_core"}
+    allowed |= {"typing_extensions", "typing_inspection", "__main__"}
+    assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} - allowed == set()
+
+
+def test_the_library_does_no_input_or_output() -> None:
+    sources = Path(providers.__file__).parents[1].rglob("*.py")
+    forbidden = (
+        "asyncio",
+        "datetime.now",
+        "import os",
+        r"open\(",
+        "pathlib",
+        "random",
+        "socket",
+        "time.time",
+        "uuid4",
+    )
+
+    found = [
+        (path.name, word)
+        for path in sources
+        for word in forbidden
+        if re.search(rf"(?<!\w){word}", path.read_text())
+    ]
+    assert found == []
+
+
+def test_keys_that_look_alike_cost_no_more_than_others() -> None:
+    halves = [rf"\ud8{n // 256:02x}\udb{n % 256:02x}" for n in range(20_000)]
+    text = "{" + ",".join(f'"{half}":{n}' for n, half in enumerate(halves)) + "}"
+
+    encoded = parse_message_content_json(text)
+
+    assert list(json.loads(encoded)[0]["raw"].values()) == list(range(20_000))
+    assert len(encoded) < 2 * len(text)
+
+
+def test_classes_that_look_like_text_are_read_like_text() -> None:
+    class Marked(str):
+        __slots__ = ()
+
+    for raw in ('{"type":"summary","summary":"s"}', "plain"):
+        for same in (Marked(raw), bytearray(raw.encode()), memoryview(raw.encode())):
+            assert parse_message_content(same) == parse_message_content(raw)  # type: ignore[arg-type]
+            assert parse_message_content_json(same) == parse_message_content_json(raw)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"type":"result","result":{"a":"kept"},"errors":["x"]}', "kept"),
+        ('{"type":"result","result":["kept"],"errors":["x"]}', "kept"),
+        (
+            '{"type":"user","isCompactSummary":true,'
+            '"message":{"content":[{"type":"text","text":"a","variant":"kept"}]}}',
+            "kept",
+        ),
+        ('{"messages":[],"content":"kept","role":"user"}', "kept"),
+        ('{"type":"user","toolUseResult":"a","tool_use_result":"kept"}', "kept"),
+    ],
+)
+def test_a_second_place_of_content_is_not_lost(text: str, value: str) -> None:
+    assert value in parse_message_content_json(text).decode()
+
+
+def test_an_escape_that_bad_bytes_would_complete_stays_broken() -> None:
+    (block,) = parse_message_content(b'{"type":"text","text":"\\\xff"}')
+
+    assert (block.type, block.model_dump().get("reason")) == ("raw", "invalid_json")
+
+
+@pytest.mark.parametrize("trouble", ["1e400", "9" * 5000, "[" * 300 + "]" * 300])
+def test_a_line_is_read_and_known_although_something_beside_its_content_is_not(trouble: str) -> None:
+    line = (
+        '{"type":"user","uuid":"u1",%s"message":{"role":"assistant","content":"hi"},"beside":' + trouble + "}"
+    )
+    whole, compacted = line % "", line % '"isCompactSummary":true,'
+
+    description = describe_message(whole)
+    assert description[:4] == ("claude", "message", "assistant", ("text",))
+    assert description.facts.uuid == "u1"
+    assert json.loads(parse_message_content_json(whole)) == [{"type": "text", "text": "hi"}]
+    assert json.loads(parse_message_content_json(compacted)) == [
+        {"type": "text", "text": "hi", "variant": "summary"}
+    ]
+
+
+def test_an_object_of_no_known_form_is_unknown_with_a_hint_too() -> None:
+    for source in (None, "claude"):
+        (block,) = parse_message_content("{}", source)
+
+        assert block.model_dump() == {"type": "raw", "reason": "unknown_type", "raw": {}}
+
+
+@pytest.mark.parametrize(
+    ("record", "prompt"),
+    [
+        ({"type": "user", "message": {"content": "Why  is it\nred?"}}, "Why is it red?"),
+        ({"type": "user", "message": {"content": "<system-reminder>Soon.</system-reminder>"}}, None),
+        ({"type": "user", "message": {"content": "x" * 300}}, "x" * 199 + "…"),
+        ({"type": "assistant", "message": {"content": "Because."}}, None),
+        ({"system": "Be brief.", "max_tokens": 9, "messages": [{"role": "user", "content": "Why?"}]}, "Why?"),
+        ({"model": "m", "instructions": "Be brief.", "input": "Why?"}, "Why?"),
+    ],
+)
+def test_a_prompt_is_what_a_person_said(record: object, prompt: str | None) -> None:
+    assert describe_message(json.dumps(record)).prompt == prompt

@@ -1,0 +1,62 @@
+"""Asking only those providers of whose marks a record has one finds what asking all of them in order finds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ash_shared.providers import discover
+from ash_shared.providers._kit.contract import Provider, Record
+from ash_shared.testing import vectors
+from tests.shared.texts import texts_of
+
+PROVIDERS = discover()
+NAMES = sorted({name for provider in PROVIDERS.values() for name in provider.marks or ()})
+
+
+def first(record: Record) -> Provider | None:
+    return next((provider for provider in PROVIDERS.values() if provider.recognizes(record)), None)
+
+
+def differing(records: Iterator[Record]) -> list[Record]:
+    return [record for record in records if PROVIDERS.recognize(record) is not first(record)]
+
+
+def changed(text: str) -> Iterator[Record]:
+    """The records of a text, whole and without each of their keys."""
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return
+    for record in value if isinstance(value, list) else [value]:
+        if isinstance(record, dict):
+            yield record
+            yield from ({name: record[name] for name in record if name != dropped} for dropped in record)
+
+
+def test_of_vectors() -> None:
+    assert differing(record for vector in vectors() for record in changed(vector.raw)) == []
+
+
+def test_of_samples(corpus_folder: Path) -> None:
+    assert differing(record for _, text in texts_of(corpus_folder) for record in changed(text)) == []
+
+
+names = st.sampled_from([*NAMES, "response.new", "data-new", "item.completed"])
+values = st.recursive(
+    st.none() | st.integers() | names,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(names | st.just("type"), values, max_size=5))
+def test_of_anything_made_of_marks(record: Record) -> None:
+    assert differing(iter([record])) == []
+
+
+def test_every_provider_has_marks() -> None:
+    assert [source for source, provider in PROVIDERS.items() if not provider.marks] == []
