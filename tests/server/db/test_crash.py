@@ -27,7 +27,7 @@ WRITERS = 4
 WRITER = """
 import asyncio, sys
 from uuid import UUID
-from ash_server.db.engine import connect
+from ash_server.db.connection import connect
 from ash_server.db.messages import append
 from ash_server.ingest import new_message
 

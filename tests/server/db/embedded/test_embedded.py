@@ -25,7 +25,7 @@ NOBODY = 65534
 
 CLIENT = """
 import sys
-from ash_server.db.embedded import EmbeddedPostgres
+from ash_server.db.embedded.server import EmbeddedPostgres
 server = EmbeddedPostgres(sys.argv[1], durable=False).start()
 server.ensure_database("ash")
 print(server.url("ash"), flush=True)
