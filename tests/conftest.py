@@ -1,7 +1,9 @@
-"""A real PostgreSQL for every test: one server per run, one template database, a copy of it for each test."""
+"""A real PostgreSQL: one server and one migrated template per test process, a copy of the template for each test."""
 
 import gc
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -13,11 +15,17 @@ import docker
 import psycopg
 import pytest
 from docker.errors import DockerException
+from hypothesis import settings
 from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect, upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
+
+# Each run has the same examples. `--hypothesis-profile=random` tries new ones, and prints how to replay a failure.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None, print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_report_header() -> str:
@@ -47,8 +55,18 @@ def docker_answers() -> bool:
 
 @contextmanager
 def embedded_server(folder: Path) -> Iterator[str]:
-    with EmbeddedPostgres(folder / "pg", durable=False) as server:
+    with (
+        tempfile.TemporaryDirectory(dir=memory_folder()) as data,
+        EmbeddedPostgres(Path(data, "pg"), durable=False) as server,
+    ):
         yield server.url()
+
+
+def memory_folder() -> str | None:
+    """A folder in memory for PostgreSQL's data, if there is enough: creating and dropping databases is faster there."""
+    memory = Path("/dev/shm")
+    is_large = memory.is_dir() and shutil.disk_usage(memory).free > 1_000_000_000
+    return str(memory) if is_large else None
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """Readers that miss nothing and see nothing twice, whatever ends: their connections, the listener, the server.
 
-ASH_CHAOS_EVENTS makes it longer, ASH_CHAOS_SEED repeats a run: the seed is in the name of the test.
+ASH_CHAOS_EVENTS sets the length of a run, ASH_CHAOS_SEED replays one: a failure prints its seed.
 """
 
 import asyncio
 import gc
 import os
 import random
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +25,6 @@ from tests.server.cli.test_cli_serve import Running, running
 from tests.server.followers import Browser, Follower, Socket, following, stored
 
 EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
-SEED = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))
 READERS = 12
 RECONNECTS = EVENTS // 50
 LISTENER_KILLS = 10
@@ -134,9 +134,16 @@ def _event(id: str) -> dict[str, object]:
     return {"id": id, "timestamp": 1, "sessionId": "", "type": "summary", "payload": {"text": "a"}}
 
 
+@pytest.fixture
+def seed() -> int:
+    """The seed of the run, printed with a failure; ASH_CHAOS_SEED replays it."""
+    seed = int(os.environ.get("ASH_CHAOS_SEED", time.time_ns() % 10**6))
+    sys.stdout.write(f"replay with ASH_CHAOS_SEED={seed}\n")
+    return seed
+
+
 # The clients' libraries leave a socket open where the server dies, or they are cancelled, while they connect.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("seed", [SEED])
 async def test_every_reader_sees_every_event_once_and_in_order(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:

@@ -10,6 +10,7 @@ from httpx import AsyncClient
 from psycopg import AsyncConnection
 
 from ash_server.live import search_indexer
+from tests.waiting import until
 
 SAID = '{"type":"user","timestamp":"2026-11-02T09:00:01Z","message":{"role":"user","content":"Where is the 🙂 heron?"}}'
 CALL = (
@@ -193,10 +194,12 @@ async def test_what_is_not_found_yet_is_told(
 
 async def test_the_server_catches_up_by_itself(own_client: AsyncClient, connection: AsyncConnection) -> None:
     await store(own_client, SAID)
-    async with asyncio.timeout(20):
+
+    async def is_indexed() -> bool:
         query = "SELECT count(*) FROM search WHERE words @@ 'heron'"
-        while await (await connection.execute(query)).fetchone() == (0,):  # noqa: ASYNC110  # another task's doing
-            await asyncio.sleep(0.02)
+        return await (await connection.execute(query)).fetchone() != (0,)
+
+    await until(is_indexed)
 
 
 async def test_many_who_search_at_once(own_client: AsyncClient) -> None:

@@ -22,6 +22,7 @@ from ash_server.live.hub import Hub
 from ash_server.live.session_feed import Board
 from tests.server.live.test_hub import is_listened_to
 from tests.server.test_chaos import KILL_LISTENER
+from tests.waiting import until
 
 Told = list[tuple[str, Any]]
 
@@ -200,11 +201,12 @@ async def test_who_is_slow_is_told_the_last_state(
 
 async def test_where_something_may_have_been_missed(watcher: Watcher, connection: AsyncConnection) -> None:
     before = len(watcher.all("caught_up"))
-    async with asyncio.timeout(20):
-        while await (await connection.execute(KILL_LISTENER)).fetchone() == (0,):  # noqa: ASYNC110  # of another task
-            await asyncio.sleep(0.01)
-        while len(watcher.all("caught_up")) == before:  # noqa: ASYNC110  # of another task
-            await asyncio.sleep(0.01)
+
+    async def kills_listener() -> bool:
+        return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
+
+    await until(kills_listener)
+    await until(lambda: len(watcher.all("caught_up")) > before)
 
 
 async def test_something_comes_even_if_nothing_happens(
@@ -212,9 +214,7 @@ async def test_something_comes_even_if_nothing_happens(
 ) -> None:
     monkeypatch.setattr(live, "BEAT", 0.02)
     other = Watcher(watched)
-    async with asyncio.timeout(20):
-        while other.beats < 3:  # noqa: ASYNC110  # of the clock
-            await asyncio.sleep(0.01)
+    await until(lambda: other.beats >= 3)
     await other.stop()
 
 

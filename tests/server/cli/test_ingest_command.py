@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
@@ -23,6 +22,7 @@ from ash_server.cli.ingest.backlog import Backlog
 from ash_server.db.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
+from tests.waiting import wait_until
 
 USER = b'{"type":"user","message":{"role":"user","content":"hi"}}'
 CALL = b'{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}'
@@ -166,12 +166,10 @@ def test_every_byte_passes_at_once_and_the_lines_follow(server: str, home: Path)
         stdin.write(USER + b"\n" + SAID[:20])
         stdin.flush()
         passed = os.read(stdout.fileno(), 1000)
-        deadline = time.monotonic() + 10
-        while not (lines := known(server, session)) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: known(server, session))
 
         assert passed == USER + b"\n" + SAID[:20]
-        assert lines == [USER.decode()]
+        assert known(server, session) == [USER.decode()]
         rest, _ = process.communicate(SAID[20:])
         assert (rest, stored(server, session)) == (SAID[20:], [USER.decode(), SAID.decode()])
 

@@ -7,14 +7,15 @@ import re
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from psycopg import AsyncConnection
 from rich.console import Console
@@ -31,6 +32,7 @@ from ash_shared import Context, Normalizer, parse_jsonl
 from tests.server.cli.test_cli import Ran, ran_here
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
 from tests.test_readme import README
+from tests.waiting import until, wait_until
 
 RECORDING = Path(ash_server.__file__).parent / "recordings" / recorded.RECORDING
 NOWHERE = "http://127.0.0.1:9"
@@ -246,7 +248,7 @@ async def test_until_the_end_of_a_turn(
         )
         if before:
             await asyncio.to_thread(wait_for, f'"sequence":{len(before)}', shown)
-        await asyncio.sleep(0.5)
+        await until(lambda: is_connected_to(server))
         assert not ended.exists()
         await write_log(store, name, *then, first=len(before) + 1)
         await asyncio.to_thread(wait_for, "0", ended)
@@ -345,11 +347,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(text: str, file: Path, seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while text not in (file.read_text() if file.exists() else ""):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+def wait_for(text: str, file: Path) -> None:
+    wait_until(lambda: file.exists() and text in file.read_text())
+
+
+def is_connected_to(server: str) -> bool:
+    """True if a process of this machine has a connection to the server."""
+    port = urlsplit(server).port
+    return any(
+        each.status == psutil.CONN_ESTABLISHED and each.raddr and each.raddr.port == port
+        for each in psutil.net_connections("tcp")
+    )
 
 
 class Followed(NamedTuple):
@@ -367,7 +375,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
     """What the README has typed, and a second reader; twice as fast."""
     serve, follow, feed, kill, again, stop = commands("Live")
     url = f"http://127.0.0.1:{(port := free_port())}"
-    people, programs = folder / "people", folder / "programs"
+    people, programs, complaints = folder / "people", folder / "programs", folder / "complaints"
     with (
         terminal(folder, url, ASH_PORT=str(port), ASH_DATABASE_URL=database_url) as server,
         terminal(folder, url) as reader,
@@ -377,12 +385,12 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
         typed(server, serve)
         typed(reader, f"{follow} > {people}")
         typed(program, f"{follow} --json > {programs}")
-        typed(writer, feed.replace("replay", "replay --speed 2"))
+        typed(writer, f"{feed.replace('replay', 'replay --speed 2')} 2> {complaints}")
         wait_for("tool_result", programs)
         typed(server, kill)
-        time.sleep(1.0)
+        wait_for("no server answers", complaints)
         typed(server, again)
-        said = writer.communicate(timeout=60)[1]
+        writer.communicate(timeout=60)
         wait_for("turn_end", programs)
         wait_for("the turn has ended", people)
         session = f"{url}/api/sessions/{session_id_for('claude', 'kite')}"
@@ -395,7 +403,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
         server.communicate(timeout=20)
     return Followed(
         [each.returncode for each in (writer, reader, program)],
-        said,
+        complaints.read_text(),
         people.read_text(),
         [json.loads(line) for line in programs.read_text().splitlines()],
         events,

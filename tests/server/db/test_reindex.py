@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from asyncio import create_task, gather, sleep
+from asyncio import create_task, gather
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from ash_server.db.sessions import create_session, get_session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import new_message
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -217,13 +218,16 @@ WAITING = (
 async def test_what_is_stored_at_the_last_moment_is_told_too(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
+
+    async def is_waiting_for_a_lock() -> bool:
+        return await (await connection.execute(WAITING)).fetchone() != (0,)
+
     await store(connection, session_id, [PROMPT])
     async with await connect(database_url) as writer, await connect(database_url) as other:
         async with writer.transaction():
             await store(writer, session_id, [STRANGE])
             renewing = create_task(renew(other, session_id))
-            while await (await connection.execute(WAITING)).fetchone() == (0,):  # noqa: ASYNC110  # the lock is not ours
-                await sleep(0.01)
+            await until(is_waiting_for_a_lock)
         assert await renewing == Renewed(2, 0)
 
     session = await get_session(connection, session_id)

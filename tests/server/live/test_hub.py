@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ from ash_server.transfer.jsonl import import_file
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.followers import Browser, Follower, Socket, following, stored
 from tests.server.test_chaos import KILL_LISTENER
+from tests.waiting import until
 
 STALLED = 100
 
@@ -60,8 +62,10 @@ async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "
 
 
 async def is_listened_to(conn: AsyncConnection) -> None:
-    while not (await conn.execute(LISTENING)).rowcount:  # noqa: ASYNC110  # of PostgreSQL
-        await asyncio.sleep(0.01)
+    async def has_listener() -> int:
+        return (await conn.execute(LISTENING)).rowcount
+
+    await until(has_listener)
 
 
 class Reader:
@@ -149,13 +153,13 @@ async def test_what_others_say_on_the_channel(
 async def test_a_listener_that_was_killed_is_replaced(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
+    async def kills_listener() -> bool:
+        return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
+
     reader = Reader(hub, session_id)
     await reader.catches_up()
     for number in range(1, 4):
-        killed = (0,)
-        while killed == (0,):  # until the next one listens
-            await asyncio.sleep(0.01)
-            killed = await (await connection.execute(KILL_LISTENER)).fetchone() or killed
+        await until(kills_listener)
         await post(connection, session_id, str(number))  # whose hint nobody hears
         await notify(connection, [session_id])
         await reader.reaches(number)
@@ -242,10 +246,12 @@ async def test_a_session_that_is_made_anew(hub: Hub, connection: AsyncConnection
 
 async def test_stopping_ends_all(hub: Hub, session_id: UUID) -> None:
     readers = [Reader(hub, session_id) for _ in range(10)]
+    for reader in readers:
+        await reader.catches_up()
     async with asyncio.TaskGroup() as reading:
         for reader in readers:
             reading.create_task(reader.ends())
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0)  # all of them wait
         hub.stop()
 
 
@@ -296,7 +302,7 @@ async def test_a_server_that_stops_and_comes_back(
         async with following(*readers):
             await asyncio.gather(*(reader.hears("caught_up") for reader in readers))
             slow = [stalled(server, session_id, kind) for kind in ("stream", "ws")]
-            await asyncio.sleep(0.5)
+            await asyncio.gather(*map(is_answered, slow))
 
             server.process.send_signal(by)
             code = await asyncio.to_thread(server.process.wait, 60)
@@ -329,7 +335,7 @@ async def test_a_database_that_is_killed_and_comes_back(tmp_path: Path) -> None:
                 await asyncio.gather(*(reader.hears("caught_up") for reader in readers))
                 postmaster = int((tmp_path / "pg" / "postmaster.pid").read_text().split()[0])
                 os.kill(postmaster, [signal.SIGKILL, signal.SIGINT][round])
-                await asyncio.sleep(1)
+                await ends(postmaster)
                 await asyncio.to_thread(database.start)
                 async with await connect(url) as conn:
                     await post(conn, session_id, f"after {round}")
@@ -339,6 +345,17 @@ async def test_a_database_that_is_killed_and_comes_back(tmp_path: Path) -> None:
 
     assert [reader.told for reader in readers] == [whole, whole]
     assert [reader.connections for reader in readers] == [1, 1]
+
+
+async def is_answered(client: socket.socket) -> None:
+    """The first bytes of the answer have come; they are not read."""
+    await until(lambda: select.select([client], [], [], 0)[0])
+
+
+async def ends(pid: int) -> None:
+    """Return when the process is gone, or left only for its parent to collect."""
+    with suppress(psutil.NoSuchProcess):
+        await until(lambda: psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def resident(process: subprocess.Popen[str]) -> float:
@@ -356,9 +373,9 @@ async def test_readers_that_stall_cost_little_and_are_hung_up_on(
             await reader.hears("caught_up")
         before = resident(server.process)
         slow = [stalled(server, session_id, kind) for kind in ("stream", "ws") * (STALLED // 2)]
-        await asyncio.sleep(1.5)
-        grown = resident(server.process) - before
+        await asyncio.gather(*map(is_answered, slow))
         await nobody_is_busy(connection)
+        grown = resident(server.process) - before
         await are_hung_up_on(server.process)
         for client in slow:
             client.close()
@@ -367,16 +384,16 @@ async def test_readers_that_stall_cost_little_and_are_hung_up_on(
 
 
 async def are_hung_up_on(process: subprocess.Popen[str]) -> None:
-    async with asyncio.timeout(30):
-        while psutil.Process(process.pid).net_connections("tcp")[1:]:  # noqa: ASYNC110  # of another process
-            await asyncio.sleep(0.5)
+    await until(lambda: not psutil.Process(process.pid).net_connections("tcp")[1:])
 
 
 async def nobody_is_busy(conn: AsyncConnection) -> None:
     """The server looks now and then, but holds no connection for those who read nothing."""
-    async with asyncio.timeout(10):
-        while await busy_connections(conn):  # noqa: ASYNC110  # of PostgreSQL
-            await asyncio.sleep(0.01)
+
+    async def is_idle() -> bool:
+        return await busy_connections(conn) == 0
+
+    await until(is_idle)
 
 
 async def busy_connections(conn: AsyncConnection) -> int:

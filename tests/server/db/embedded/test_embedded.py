@@ -2,12 +2,10 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -20,6 +18,8 @@ import ash_server
 from ash_server.db.embedded import binaries
 from ash_server.db.embedded.binaries import EmbeddedPostgresError, find_binaries, major_version
 from ash_server.db.embedded.server import EmbeddedPostgres
+from tests.conftest import memory_folder
+from tests.waiting import wait_until
 
 NOBODY = 65534
 
@@ -38,19 +38,13 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def data() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         yield Path(folder, "pg")
         left = left_processes(Path(folder))
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
     assert left == []
-
-
-def fast_folder() -> str | None:
-    """Memory, where there is enough: every test makes and removes 40 MB, which some disks are slow to forget."""
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 1_000_000_000 else None
 
 
 def server_processes(folder: Path) -> list[psutil.Process]:
@@ -98,8 +92,7 @@ def kill_server(data: Path) -> None:
     process = psutil.Process(int((data / "postmaster.pid").read_text().split()[0]))
     process.kill()
     with contextlib.suppress(psutil.NoSuchProcess):
-        while process.status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+        wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
 
 
 def socket_dir(server: EmbeddedPostgres) -> Path:

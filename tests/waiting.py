@@ -1,0 +1,30 @@
+"""Waiting for a condition, in tests."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+
+TIMEOUT = 60.0
+"""Seconds; far more than any condition takes on an idle machine."""
+_INTERVAL = 0.01
+
+
+async def until(condition: Callable[[], object | Awaitable[object]]) -> None:
+    """Return as soon as the condition, a function or a coroutine function, gives something true."""
+    async with asyncio.timeout(TIMEOUT):
+        while not await _result(condition):  # noqa: ASYNC110  # the condition has no event
+            await asyncio.sleep(_INTERVAL)
+
+
+async def _result(condition: Callable[[], object | Awaitable[object]]) -> object:
+    result = condition()
+    return await result if inspect.isawaitable(result) else result
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return as soon as the condition gives something true."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(_INTERVAL)
