@@ -6,7 +6,8 @@ from ash_server.db.messages import NewMessage
 from ash_server.db.sessions import uuid7
 from ash_shared.eventlog import line_of
 from ash_shared.model.message import Role
-from ash_shared.reading.parse import describe_read, read_raw
+from ash_shared.reading.describe import describe_read
+from ash_shared.reading.read import read_raw
 
 
 def new_message(

@@ -41,6 +41,7 @@ from ash_shared.projections import (
     to_openai_messages,
     to_session_summary,
 )
+from ash_shared.reading.json_text import split_lines
 from ash_shared.reading.parse import (
     PARSER_VERSION,
     describe_message,
@@ -48,7 +49,6 @@ from ash_shared.reading.parse import (
     parse_message_content,
     parse_message_content_json,
     read_message,
-    split_lines,
 )
 from ash_shared.reading.system_text import filter_system_messages, is_system_message, visible_text
 

@@ -9,7 +9,8 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
 from ash_shared.conversation.standard_messages import texts_of, transform_messages
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import MessageError, StandardMessage
-from ash_shared.reading.parse import decode_json, is_blank, read_raw, shown_text
+from ash_shared.reading.json_text import decode_json, is_blank, shown_text
+from ash_shared.reading.read import read_raw
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)

@@ -22,7 +22,9 @@ from pydantic import BaseModel, ValidationError
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
-from ash_shared.reading.parse import Read, is_blank, is_json, read_raw, shown_text, split_lines, typed_blocks
+from ash_shared.reading.json_text import is_blank, is_json, shown_text, split_lines
+from ash_shared.reading.read import Read, read_raw
+from ash_shared.reading.typed_blocks import typed_blocks
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Of the ids that are derived from a text; never to be changed."""

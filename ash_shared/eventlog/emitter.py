@@ -7,7 +7,7 @@ from ash_shared.eventlog.state import MAIN, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.steps import Step
-from ash_shared.reading.parse import Read, read_raw
+from ash_shared.reading.read import Read, read_raw
 
 Event = dict[str, Any]
 """A chat event in its wire form, not yet typed."""

@@ -37,7 +37,7 @@ from ash_server.cli.output.terminal import complain, counted, visible
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 from ash_shared.providers import discover
-from ash_shared.reading.parse import read_raw
+from ash_shared.reading.read import read_raw
 
 _PIECE = 64 * 1024
 _HEAD_LINES = 100

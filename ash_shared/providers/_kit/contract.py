@@ -59,6 +59,21 @@ def message_of(record: Record, reading: RecordReading) -> list[Part]:
 
 
 @dataclass(frozen=True, slots=True)
+class FastPath:
+    """Shortcuts for the most frequent texts of a format, tried before the text is decoded and recognised.
+
+    Each returns None for any other text, never raises, and otherwise gives the same result as full reading.
+    """
+
+    parse: Callable[[str | bytes], list[Any] | None]
+    """Return the content objects of a text."""
+    parse_json: Callable[[str | bytes], bytes | None]
+    """Return the blocks of a text as a JSON array."""
+    decode_partly: Callable[[str | bytes], Record | None]
+    """Return what `read` needs of a record that cannot be decoded as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     """All that Ash knows of one wire format."""
 
@@ -86,3 +101,4 @@ class Provider:
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
     """What the record, read so, adds to the log of events: for fragments of streams, and for what begins and ends a
     turn. None, or one of the same exceptions, where its parts say it all."""
+    fast_path: FastPath | None = None

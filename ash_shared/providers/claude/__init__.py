@@ -7,6 +7,7 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 
 from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.claude.content import read_block
+from ash_shared.providers.claude.fast_path import FAST_PATH
 from ash_shared.providers.claude.messages import facts, parts
 from ash_shared.providers.claude.recognition import MARKS, recognizes
 from ash_shared.providers.claude.records import read, unwrapped
@@ -21,4 +22,5 @@ PROVIDER = Provider(
     facts=lambda record: facts(unwrapped(record)),
     parts=lambda record, reading: parts(unwrapped(record), reading),
     steps=lambda record, reading: steps(unwrapped(record), reading),
+    fast_path=FAST_PATH,
 )

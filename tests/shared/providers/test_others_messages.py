@@ -14,7 +14,6 @@ import pytest
 
 from ash_shared import providers, read_message
 from ash_shared.providers import discover
-from ash_shared.reading import parse
 from tests.shared.logs import follow
 from tests.shared.transcripts import Short, told
 
@@ -401,7 +400,7 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (folder / "providers" / "quay.py").write_text(provider)
     monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
-    monkeypatch.setattr(parse, "_PROVIDERS", discover())
+    monkeypatch.setattr("ash_shared.reading.read._PROVIDERS", discover())
 
 
 def test_the_page_on_adding_a_provider(

@@ -1,0 +1,157 @@
+"""Read the content of session lines and API answers without decoding the rest of the record.
+
+Most stored texts are lines whose `message.content` is already in the vocabulary of `content`. One decode builds the
+content and only scans the other keys. Blocks are read by the same functions as in full reading, so both give the same
+result; anything unusual is left to full reading.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+from pydantic import ValidationError
+
+from ash_shared.model.blocks import CLASSES, MAX_BLOCKS, is_native, text_block
+from ash_shared.providers._kit.contract import FastPath, Record
+from ash_shared.providers.claude.content import read_block
+from ash_shared.reading.json_text import decode_shallow, shallow_json
+from ash_shared.reading.typed_blocks import VALIDATORS, typed_block
+
+T = TypeVar("T")
+
+_Json = shallow_json(8)
+_Content = str | list[_Json]  # type: ignore[valid-type]  # a type built at run time
+
+
+class _Message(Struct, Generic[T], gc=False):
+    content: T | UnsetType = UNSET
+
+
+class _Envelope(Struct, Generic[T], gc=False):
+    """A session line or an API answer; keys that are not named here are scanned and never built."""
+
+    type: str | UnsetType = UNSET
+    message: _Message[T] | UnsetType = UNSET
+    content: T | UnsetType = UNSET
+    model: Raw | UnsetType = UNSET
+    isCompactSummary: None = None  # noqa: N815  # the wire's name; decoding fails if it has a value, as those below
+    ev: None = None
+    messageID: None = None  # noqa: N815  # keys of other formats: `fingerprints.OWNERS`
+    parentId: None = None  # noqa: N815
+    payload: None = None
+    projectID: None = None  # noqa: N815
+    sessionID: None = None  # noqa: N815
+    original: None = field(default=None, name="_original")
+
+
+_decode_content = msgspec.json.Decoder(_Content).decode
+_decode_envelope = msgspec.json.Decoder(_Envelope[_Content]).decode
+_decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+_LINE_TYPES = frozenset({"user", "assistant"})
+
+
+def _content_of(envelope: Any) -> Any:
+    """Return the content of a session line or an API answer; UNSET for any other record."""
+    if envelope.type in _LINE_TYPES:
+        return UNSET if envelope.message is UNSET else envelope.message.content
+    is_answer = envelope.type == "message" and envelope.model is not UNSET and envelope.message is UNSET
+    return envelope.content if is_answer else UNSET
+
+
+def _parse(raw: str | bytes) -> list[Any] | None:
+    """Return the content objects of a text."""
+    try:
+        content = _content_of(_decode_envelope(raw))
+        if content.__class__ is list and len(content) <= MAX_BLOCKS:
+            return [_typed_element(block) for block in content]
+        if content.__class__ is str:
+            return [typed_block(text_block(content))]
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def _typed_element(block: Any) -> Any:
+    """Return the object of one element of a content list: validated as it is, or else read first."""
+    try:
+        block_type = block["type"]
+        if block_type in CLASSES and (block_type != "tool_result" or block["content"].__class__ is str):
+            return VALIDATORS[block_type](block)
+    except (KeyError, TypeError, ValidationError):
+        pass
+    return typed_block(read_block(block))
+
+
+def _parse_json(raw: str | bytes) -> bytes | None:
+    """Return the blocks of a text as a JSON array, copied byte for byte where they need no translation."""
+    try:
+        content = _content_of(_decode_slices(raw))
+        return None if content is UNSET else _splice(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _splice(content: Raw) -> bytes | None:
+    """Return the JSON array of the blocks in this slice of a text."""
+    blocks = _decode_content(content)
+    if blocks.__class__ is str:
+        return b'[{"type":"text","text":' + bytes(content) + b"}]"
+    if len(blocks) > MAX_BLOCKS:
+        return None
+    native = list(map(is_native, blocks))
+    if False not in native:
+        return bytes(content)
+    pairs = zip(native, blocks, strict=True)
+    return _encode([block if is_unchanged else read_block(block) for is_unchanged, block in pairs])
+
+
+class _PartialMessage(Struct, gc=False):
+    content: _Content | UnsetType = UNSET
+    role: Raw | UnsetType = UNSET
+
+
+class _PartialRecord(Struct, gc=False):
+    """The keys that reading a line needs."""
+
+    type: str
+    message: _PartialMessage | UnsetType = UNSET
+    content: _Content | UnsetType = UNSET
+    role: Raw | UnsetType = UNSET
+    model: Raw | UnsetType = UNSET
+    uuid: Raw | UnsetType = UNSET
+    isCompactSummary: Raw | UnsetType = UNSET  # noqa: N815  # the wire's name
+
+
+_decode_partial = msgspec.json.Decoder(_PartialRecord).decode
+
+
+def _decode_partly(raw: str | bytes) -> Record | None:
+    """Return the decodable keys of a line or an answer in which another key cannot be decoded."""
+    try:
+        line: Any = _decode_partial(raw)
+    except (ValueError, RecursionError):
+        return None
+    if (content := _content_of(line)) is UNSET:
+        return None
+    holder = line.message if line.type in _LINE_TYPES else line
+    message = {"role": _decode_optional(holder.role), "content": content}
+    return {
+        "type": line.type,
+        **message,
+        "message": message,
+        "uuid": _decode_optional(line.uuid),
+        "isCompactSummary": _decode_optional(line.isCompactSummary),
+    }
+
+
+def _decode_optional(raw: Raw | UnsetType) -> Any:
+    """Return the value of a slice; None if it is absent or cannot be decoded."""
+    try:
+        return None if raw is UNSET else decode_shallow(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+FAST_PATH = FastPath(parse=_parse, parse_json=_parse_json, decode_partly=_decode_partly)

@@ -1,0 +1,150 @@
+"""Decode stored texts as JSON, within limits, and classify texts that are not JSON.
+
+msgspec decodes almost every text. The standard library decodes the rest: halves of surrogate pairs, and numbers that
+msgspec refuses.
+"""
+
+import json
+import re
+from collections import Counter
+from typing import Any, NoReturn
+
+import msgspec
+
+from ash_shared.model.blocks import MAX_DEPTH, LimitExceeded, nests_deeper
+
+
+def exact_text(raw: str | bytes) -> str | bytes:
+    """Return plain `str` or `bytes`: decoders refuse subclasses and other buffers."""
+    if raw.__class__ is str or raw.__class__ is bytes:
+        return raw
+    return str.__str__(raw) if isinstance(raw, str) else bytes(raw)
+
+
+def shown_text(raw: str | bytes) -> str:
+    """Return the text as valid Unicode: U+FFFD for lone surrogates, escapes for bytes that are not UTF-8."""
+    if isinstance(raw, bytes):
+        return raw.decode("utf-8", "backslashreplace")
+    return raw if raw.isascii() else _SURROGATES.sub("\ufffd", raw)
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Split a JSONL text on `\n` only: joining the lines with `\n` restores the text."""
+    return text.split("\n")
+
+
+def is_blank(raw: str | bytes) -> bool:
+    """True if a line contains only JSON whitespace."""
+    return not (raw.strip(" \t\r\n") if isinstance(raw, str) else raw.strip(b" \t\r\n"))
+
+
+def is_json(text: str | bytes) -> bool:
+    """True if the whole text is one JSON value, even one that exceeds the limits of `decode_json`."""
+    try:
+        decode_json(text)
+    except (LimitExceeded, RecursionError):
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def looks_like_json(text: str) -> bool:
+    """True if the text begins like an object or an array."""
+    return _JSON_START.match(text) is not None
+
+
+_JSON_START = re.compile(
+    r"\ufeff?[ \t\n\r]*(?:"
+    r"\{[ \t\n\r]*[\"}]"
+    r"|\[[ \t\n\r]*(?:[\"\[{\]0-9]|-[0-9]|(?:-?Infinity|NaN|true|false|null)\b)"
+    r")"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def shallow_json(levels: int) -> Any:
+    """Return the type of JSON nested at most `levels` deep. Its decoder rejects deeper JSON at no cost in speed."""
+    json_type: Any = str | int | float | bool | None
+    for _ in range(levels):
+        json_type = str | int | float | bool | list[json_type] | dict[str, json_type] | None
+    return json_type
+
+
+decode_shallow = msgspec.json.Decoder(shallow_json(10)).decode
+"""Decode JSON nested at most 10 deep. Raises ValueError or RecursionError."""
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_json(raw: str | bytes) -> Any:
+    """Return the JSON value of a text. Raises LimitExceeded, RecursionError or another ValueError."""
+    try:
+        return decode_shallow(raw)
+    except ValueError:
+        value = _decode_deep(raw)
+    if nests_deeper(value, MAX_DEPTH):
+        raise LimitExceeded
+    return value
+
+
+def _decode_deep(raw: str | bytes) -> Any:
+    """Decode JSON of any depth, with the standard library where msgspec fails."""
+    try:
+        return _decode(raw)
+    except msgspec.ValidationError:
+        raise LimitExceeded from None
+    except ValueError:
+        text = raw if isinstance(raw, str) else raw.decode()
+        return _replace_surrogates(_DECODER.decode(text.removeprefix("\ufeff")))
+
+
+def _reject_constant(constant: str) -> NoReturn:
+    """Reject NaN and Infinity, which are not JSON."""
+    raise ValueError(constant)
+
+
+def _parse_finite_float(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise LimitExceeded
+    return number
+
+
+def _parse_bounded_int(digits: str) -> int:
+    """Parse an integer, within Python's limit on digits."""
+    try:
+        return int(digits)
+    except ValueError:
+        raise LimitExceeded from None
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_reject_constant, parse_float=_parse_finite_float, parse_int=_parse_bounded_int
+)
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """Replace lone surrogates by U+FFFD in all strings and keys of a value; distinct keys stay distinct."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_replace_surrogates(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = _replacement_keys(value)
+    return {keys[key]: _replace_surrogates(item) for key, item in value.items()}
+
+
+def _replacement_keys(record: dict[str, Any]) -> dict[str, str]:
+    """Map each key to its replacement; keys that would become equal get a number: `\ufffd`, `\ufffd~1`."""
+    replacements = {key: key for key in record if not _SURROGATES.search(key)}
+    used, counts = set(replacements), Counter[str]()
+    for key in record:
+        if key not in replacements:
+            replaced = name = _SURROGATES.sub("\ufffd", key)
+            while name in used:
+                counts[replaced] += 1
+                name = f"{replaced}~{counts[replaced]}"
+            used.add(name)
+            replacements[key] = name
+    return replacements

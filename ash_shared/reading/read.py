@@ -1,0 +1,242 @@
+"""Read a stored text with the provider that recognises it.
+
+Reading never raises, drops nothing and invents nothing: a record that no provider knows, or that is not what its type
+promises, becomes one `raw` block with the record as it is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ash_shared.model.blocks import (
+    MAX_BLOCKS,
+    Block,
+    LimitExceeded,
+    is_valid,
+    raw_block,
+    text_block,
+    wire_name,
+)
+from ash_shared.model.message import Facts, Kind, Role
+from ash_shared.providers import Providers, discover
+from ash_shared.providers._kit.contract import (
+    FastPath,
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    message_of,
+    speaker,
+)
+from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_sound
+from ash_shared.reading.json_text import decode_json, exact_text, looks_like_json, shown_text
+
+_PROVIDERS: Providers = discover()
+_NATIVE = _PROVIDERS["claude"]
+"""The provider whose blocks are the vocabulary of `content`: it reads blocks outside any known record."""
+
+
+class Read(Struct, frozen=True):
+    """The reading of one text, with the record and the provider that recognised it, if any."""
+
+    reading: RecordReading
+    provider: Provider | None = None
+    record: Record | None = None
+    elements: Sequence["Read"] = ()
+    """The readings of the elements, for a top-level list."""
+
+    def source(self, declared: str | None) -> str:
+        """Return the declared source, or else the recognised one."""
+        return declared or (self.provider.source if self.provider else "unknown")
+
+    def facts(self) -> Facts:
+        """Return what the record states besides its content. Never raises."""
+        if self.elements:
+            return self.elements[0].facts()._replace(uuid=None)
+        return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
+
+    def parts(self) -> list[Part]:
+        """Return the parts that the text adds to the standard messages of its session. Never raises."""
+        if self.provider is None or self.record is None:
+            return message_of({}, self.reading)
+        try:
+            return self.provider.parts(self.record, self.reading)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return message_of(self.record, self.reading)
+
+    def steps(self, declared: str | None = None, role: Role | None = None) -> list[Step]:
+        """Return the steps that the text adds to the event log; `declared` is the source and `role` the role that its
+        sender stated. Never raises."""
+        if self.elements:
+            return [step for element in self.elements for step in element.steps(declared)]
+        if self.record is None and self.reading.kind == "message" and role is None:
+            return _plain_text_steps(self.reading.blocks[0]["text"], declared)
+        steps = self._provider_steps()
+        if steps is not None:
+            return steps
+        parts = self.parts()
+        if role is not None and self.provider is None and parts:
+            parts = [Part(role=speaker(role), blocks=self.reading.blocks)]
+        if parts or self.reading.kind != "record":
+            return [Whole(part) for part in parts]
+        return [Whole(Part(role="system", blocks=self.reading.blocks))]
+
+    def _provider_steps(self) -> list[Step] | None:
+        """Return the provider's steps, if it has any; a malformed chunk of a stream becomes a `raw` block."""
+        if self.provider is None or self.record is None:
+            return None
+        try:
+            steps = self.provider.steps(self.record, self.reading)
+            if steps is None or all(map(is_sound, steps)):
+                return steps
+        except (AttributeError, LookupError, TypeError, ValueError):
+            if self.reading.kind != "chunk":
+                return None
+        malformed = raw_block("malformed", self.record, wire_name(self.record))
+        return [Whole(Part(role="system", blocks=[malformed]))]
+
+
+def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
+    """Return the steps of a text that is not a record. Lines of a server-sent event stream are recognised: `data:`
+    lines carry a record or, at the end of a stream, `[DONE]`."""
+    line = text.strip()
+    data = line.removeprefix("data:").lstrip()
+    if data == "[DONE]":
+        return [Counted(None)]
+    if data is not line and data.startswith("{"):
+        steps = _data_line_steps(data, declared)
+        if steps is not None:
+            return steps
+    is_stream_line = _SSE_LINE.match(line) if declared is not None else _API_EVENT_LINE.fullmatch(line)
+    return [] if is_stream_line else [Stray(text, declared is not None)]
+
+
+def _data_line_steps(data: str, declared: str | None) -> list[Step] | None:
+    """Return the steps of the record in a `data:` line; None if no provider recognises it."""
+    try:
+        read = _read_value(decode_json(data), declared)
+    except (ValueError, RecursionError):
+        return None
+    return None if read.provider is None else read.steps(declared)
+
+
+_SSE_LINE = re.compile(r":|(?:event|id|retry):")
+"""The start of an SSE line other than `data:`; a leading colon marks a comment."""
+_API_EVENT_LINE = re.compile(
+    r"event: ?(?:error|ping|(?:content_block|message)_(?:delta|start|stop)|(?:interaction|response|step)\.[a-z_.]+)"
+)
+"""An `event:` line of a known API, for texts without a declared source: a person may begin a text with a colon."""
+
+
+def read_raw(raw: str | bytes, source: str | None) -> Read:
+    """Read one stored text; `source` is its declared format, if known. Never raises."""
+    raw = exact_text(raw)
+    try:
+        return _read_value(decode_json(raw), source)
+    except (ValueError, RecursionError) as error:
+        return _read_partly(raw, source) or _read_undecodable(shown_text(raw), error)
+
+
+def fast_paths(source: str | None) -> Sequence[tuple[Provider, FastPath]]:
+    """Return the fast paths to try before reading a text of this declared source."""
+    return _FAST_PATHS.get(source, ())
+
+
+def _fast_paths_by_source(providers: Providers) -> Mapping[str | None, Sequence[tuple[Provider, FastPath]]]:
+    pairs = [(provider, provider.fast_path) for provider in providers.values() if provider.fast_path]
+    return {None: pairs, **{provider.source: [(provider, path)] for provider, path in pairs}}
+
+
+_FAST_PATHS = _fast_paths_by_source(_PROVIDERS)
+
+
+def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
+    """Read a record whose content can be decoded although the whole cannot."""
+    for provider, path in fast_paths(source):
+        record = path.decode_partly(raw)
+        if record is not None:
+            try:
+                return Read(provider.read(record), provider, record)
+            except (ValueError, RecursionError):
+                return None
+    return None
+
+
+def _read_undecodable(text: str, error: Exception) -> Read:
+    if isinstance(error, LimitExceeded | RecursionError):
+        return _outside_conversation(raw_block("limit", text))
+    if looks_like_json(text):
+        return _outside_conversation(raw_block("invalid_json", text))
+    return _user_text(text)
+
+
+def _outside_conversation(block: Block) -> Read:
+    return Read(RecordReading("record", "system", [block]))
+
+
+def _user_text(text: str) -> Read:
+    return Read(RecordReading("message", "user", [text_block(text)]))
+
+
+def _read_value(value: Any, source: str | None) -> Read:
+    if isinstance(value, dict):
+        return _read_record(value, source)
+    if isinstance(value, list):
+        return _read_list(value, source)
+    return (
+        _user_text(value)
+        if isinstance(value, str)
+        else _outside_conversation(raw_block("unknown_type", value))
+    )
+
+
+def _read_list(values: list[Any], source: str | None) -> Read:
+    """Read a top-level list: as one record if a provider recognises it, else each element as a record or a block."""
+    if len(values) > MAX_BLOCKS:
+        raise LimitExceeded
+    whole = next((provider for provider in _PROVIDERS.values() if provider.recognizes_list(values)), None)
+    if whole is not None and _PROVIDERS.get(source or "", whole) is whole:
+        record = {"list": values}
+        return Read(_read_with(whole, record), whole, record)
+    elements = [_read_element(value, source) for value in values]
+    blocks = [block for element in elements for block in element.reading.blocks]
+    if len(blocks) > MAX_BLOCKS:
+        raise LimitExceeded
+    roles: Mapping[Kind, Role] = {
+        element.reading.kind: element.reading.role for element in reversed(elements)
+    }
+    kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in roles), "record")
+    provider = next((element.provider for element in elements if element.provider), None)
+    return Read(RecordReading(kind, roles.get(kind, "system"), blocks), provider, elements=elements)
+
+
+_KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
+"""A list has the first of these kinds that an element has, and the role of the first element of that kind."""
+
+
+def _read_element(value: Any, source: str | None) -> Read:
+    if isinstance(value, list):
+        return _outside_conversation(_NATIVE.read_block(value))
+    return _read_value(value, source)
+
+
+def _read_record(record: Record, source: str | None) -> Read:
+    if record.get("ev") == "message" and isinstance(record.get("data"), dict):
+        return _read_record(record["data"], source)
+    provider = _PROVIDERS.get(source or "") or _PROVIDERS.recognize(record)
+    if provider is None:
+        return _outside_conversation(_NATIVE.read_block(record))
+    return Read(_read_with(provider, record), provider, record)
+
+
+def _read_with(provider: Provider, record: Record) -> RecordReading:
+    """Read a record, as one `malformed` block if it is not what its type promises."""
+    try:
+        reading = provider.read(record)
+        if False not in map(is_valid, reading.blocks):
+            return reading
+    except (AttributeError, LookupError, TypeError):
+        pass
+    return RecordReading("record", "system", [raw_block("malformed", record, wire_name(record))])
