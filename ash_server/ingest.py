@@ -2,7 +2,7 @@
 
 from uuid import UUID, uuid5
 
-from ash_server.db.messages import NewMessage
+from ash_server.db.messages import PreparedMessage
 from ash_server.db.sessions import uuid7
 from ash_shared.eventlog import line_of
 from ash_shared.model.message import Role
@@ -10,9 +10,9 @@ from ash_shared.reading.describe import describe_read
 from ash_shared.reading.read import read_raw
 
 
-def new_message(
+def prepare_message(
     session_id: UUID, raw: str, *, id: str | None = None, role: Role | None = None, source: str | None = None
-) -> NewMessage:
+) -> PreparedMessage:
     """The message to append. What the writer says of it wins over what reading it tells.
 
     Its id is the given one; else it follows from the session, the provider's own id in the text, and the text,
@@ -20,7 +20,7 @@ def new_message(
     """
     read = read_raw(raw, source)
     described = describe_read(read, source)
-    return NewMessage(
+    return PreparedMessage(
         id=id if id is not None else _derived_id(session_id, described.facts.uuid, raw),
         given=id is not None,
         content=raw,

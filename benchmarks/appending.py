@@ -13,11 +13,11 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect
-from ash_server.db.event_writer import NewEvent, columns, derive
+from ash_server.db.event_writer import PreparedEvent, columns, derive
 from ash_server.db.events import append_events
-from ash_server.db.messages import NewMessage, append
+from ash_server.db.messages import PreparedMessage, append
 from ash_server.db.sessions import uuid7
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_shared import PARSER_VERSION
 from ash_shared.eventlog import Normalizer
 from benchmarks.database import new_session, settle
@@ -209,7 +209,7 @@ def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Appen
     async def append_texts(writer: int, session_id: UUID, texts: list[str]) -> None:
         await append(conns[writer], session_id, [_message(session_id, text) for text in texts])
 
-    async def append_read(writer: int, session_id: UUID, messages: list[NewMessage]) -> None:
+    async def append_read(writer: int, session_id: UUID, messages: list[PreparedMessage]) -> None:
         await append(conns[writer], session_id, messages)
 
     async def insert(writer: int, session_id: UUID, rows: list[_Rows]) -> None:
@@ -227,7 +227,7 @@ def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Appen
 class _Rows(NamedTuple):
     """What one text becomes."""
 
-    message: NewMessage
+    message: PreparedMessage
     events: list[tuple[Any, ...]]
 
 
@@ -240,17 +240,17 @@ def _rows(session_id: UUID, texts: list[str]) -> list[_Rows]:
     ]
 
 
-def _message(session_id: UUID, text: str) -> NewMessage:
-    return new_message(session_id, text, id=str(uuid7()))
+def _message(session_id: UUID, text: str) -> PreparedMessage:
+    return prepare_message(session_id, text, id=str(uuid7()))
 
 
-def _event_rows(events: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
+def _event_rows(events: Iterable[PreparedEvent]) -> list[tuple[Any, ...]]:
     """The values of their columns, by row."""
     told = columns(list(events))
     return list(zip(*(told[name] for name in _COLUMNS_OF_EVENTS), strict=True))
 
 
-async def _insert_messages(conn: AsyncConnection, session_id: UUID, messages: list[NewMessage]) -> None:
+async def _insert_messages(conn: AsyncConnection, session_id: UUID, messages: list[PreparedMessage]) -> None:
     values: list[list[Any]] = [
         [message.id for message in messages],
         [message.content for message in messages],
@@ -292,7 +292,7 @@ def _events(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]
 
 
 def _posted_rows(session_id: UUID, texts: list[str]) -> list[tuple[Any, ...]]:
-    return _event_rows(NewEvent(json.loads(text)) for text in texts)
+    return _event_rows(PreparedEvent(json.loads(text)) for text in texts)
 
 
 _LARGE = 100

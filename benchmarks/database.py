@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 
 from ash_server.db.connection import upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
-from ash_server.db.messages import NewMessage, append
+from ash_server.db.messages import PreparedMessage, append
 from ash_server.db.sessions import create_session, uuid7
 from ash_shared.model.message import Description, Facts
 
@@ -45,9 +45,9 @@ async def settle(conn: AsyncConnection) -> None:
     await conn.execute("CHECKPOINT")
 
 
-def agent_message(text: str) -> NewMessage:
+def agent_message(text: str) -> PreparedMessage:
     """What describing such a text gives, with an id that is new."""
-    return NewMessage(
+    return PreparedMessage(
         id=str(uuid7()),
         given=False,
         content=text,

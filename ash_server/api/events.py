@@ -248,7 +248,7 @@ class EventController(Controller):
             ),
         ] = None,
     ) -> Response[EventPage]:
-        page = events.EventPage(
+        page = events.EventFilter(
             after=after,
             before=before,
             at=at,
@@ -481,7 +481,7 @@ def _invalid(sent: _Sent, path: str, message: str) -> InvalidBody:
     )
 
 
-def _middle(page: events.EventPage) -> bool:
+def _middle(page: events.EventFilter) -> bool:
     """Whether it is around something. Raises InvalidParameter where it has ends as well."""
     middles = [name for name in ("at", "message") if page.get(name) is not None]
     if len(middles) > 1 or (middles and (page.get("after") or page.get("before") is not None)):

@@ -39,7 +39,7 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_server.settings import Settings
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.reading.parse import parse_message_content_json
@@ -327,15 +327,15 @@ def _is_not_blank(line: str) -> bool:
 
 async def described(
     settings: Settings, session_id: UUID, sent: Sequence[NewMessage]
-) -> list[messages.NewMessage]:
+) -> list[messages.PreparedMessage]:
     """The messages to append. Raises MessageTooLarge."""
     for index, message in enumerate(sent):
         check_size(message.content, settings, index)
     return await read_each(partial(_describe, session_id), sent)
 
 
-def _describe(session_id: UUID, sent: NewMessage) -> messages.NewMessage:
-    return new_message(session_id, sent.content, id=sent.id, role=sent.role, source=sent.source)
+def _describe(session_id: UUID, sent: NewMessage) -> messages.PreparedMessage:
+    return prepare_message(session_id, sent.content, id=sent.id, role=sent.role, source=sent.source)
 
 
 _READERS = {JSON: _read_json, NDJSON: read_lines}

@@ -16,7 +16,7 @@ from rich.text import Text
 from ash_server.cli.output.message_view import show_message
 from ash_server.cli.output.terminal import complain, errors, output, visible, visible_json
 from ash_server.cli.store import one_session
-from ash_server.db.messages import Page, StoredMessage, list_messages, to_message
+from ash_server.db.messages import MessageFilter, StoredMessage, list_messages, to_message
 from ash_server.db.pagination import may_go_on
 from ash_server.db.sessions import Session, active_at, list_sessions
 from ash_server.queries.standard_pages import get_conversation
@@ -74,7 +74,7 @@ def _name(session: Session) -> str:
 
 
 async def print_messages(
-    conn: AsyncConnection, reference: str, show: ShowMessages, **page: Unpack[Page]
+    conn: AsyncConnection, reference: str, show: ShowMessages, **page: Unpack[MessageFilter]
 ) -> None:
     session = await one_session(conn, reference)
     messages = await list_messages(conn, session.id, **page)

@@ -30,7 +30,7 @@ from ash_server.db.notify import notify
 from ash_server.db.rebuild_events import outdated_sessions, rebuild_events
 from ash_server.db.sessions import create_session, delete_session, session_id_for
 from ash_server.errors import DatabaseUnavailable, SessionNotFound
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_server.live.tasks import end
 from ash_server.settings import Settings
 from ash_server.transfer.jsonl import import_file
@@ -108,7 +108,7 @@ class Live:
 
     async def _append(self, app: Litestar, line: str, *, ends: bool) -> None:
         """As the lines of any stream are: `POST …/chunks` does the same."""
-        new = [new_message(self._session_id, line)]
+        new = [prepare_message(self._session_id, line)]
         while True:
             try:
                 async with app.state.writers.connection(self._session_id) as conn:

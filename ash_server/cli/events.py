@@ -13,7 +13,7 @@ from rich.text import Text
 from ash_server.cli.output.event_lines import headline
 from ash_server.cli.output.terminal import errors, output, visible, visible_json
 from ash_server.cli.store import one_session
-from ash_server.db.events import EventPage, StoredEvent, get_events, page_json
+from ash_server.db.events import EventFilter, StoredEvent, get_events, page_json
 from ash_server.db.notify import notify
 from ash_server.db.pagination import may_go_on
 from ash_server.db.rebuild_events import outdated_sessions, rebuild_events
@@ -31,7 +31,7 @@ class Derived(NamedTuple):
 
 
 async def print_events(
-    conn: AsyncConnection, reference: str, show: ShowEvents, **page: Unpack[EventPage]
+    conn: AsyncConnection, reference: str, show: ShowEvents, **page: Unpack[EventFilter]
 ) -> None:
     session = await one_session(conn, reference)
     found = await get_events(conn, session.id, **page)

@@ -22,8 +22,8 @@ except ModuleNotFoundError as error:  # the command without the extra that it ne
     raise SystemExit(f"ash: {missing(error)}") from None
 
 if TYPE_CHECKING:
-    from ash_server.db.events import EventPage
-    from ash_server.db.messages import Page
+    from ash_server.db.events import EventFilter
+    from ash_server.db.messages import MessageFilter
 
 KINDS = ("message", "record", "chunk")
 ROLES = ("user", "assistant", "system", "tool")
@@ -411,7 +411,7 @@ def sessions(limit: int, as_json: bool) -> None:
     flag_value="standard",
     help="One JSON document for each standard message: all of them, or of about --limit stored ones.",
 )
-def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
+def messages(session: str, form: str | None, **page: Unpack["MessageFilter"]) -> None:
     """Show the messages of a session as typed content.
 
     SESSION is an id, the beginning of one, or the name the session has where it comes from.
@@ -431,7 +431,7 @@ def messages(session: str, form: str | None, **page: Unpack["Page"]) -> None:
     with_store(lambda conn: browse.print_messages(conn, session, show, **page))
 
 
-def _bounds(page: "Page") -> dict[str, Any]:
+def _bounds(page: "MessageFilter") -> dict[str, Any]:
     """What of a page's wishes standard messages can have: they are made of all that is stored."""
     if page["role"] or page["type"] or tuple(page["kinds"]) != KINDS[:2]:
         raise click.UsageError(
@@ -583,7 +583,7 @@ def events() -> None:
     help="Only these types of events, separated by commas.",
 )
 @json_option
-def show_events(session: str, *, as_json: bool, **page: Unpack["EventPage"]) -> None:
+def show_events(session: str, *, as_json: bool, **page: Unpack["EventFilter"]) -> None:
     """List the events of a session, one on a line.
 
     SESSION is an id, the beginning of one, or the name the session has where it comes from.

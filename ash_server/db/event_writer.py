@@ -67,7 +67,7 @@ _LAST_POSTED = """
 _encode = msgspec.json.Encoder().encode
 
 
-class NewEvent(NamedTuple):
+class PreparedEvent(NamedTuple):
     """An event that is to be stored."""
 
     event: Event
@@ -98,22 +98,24 @@ async def counters_of(locked: AsyncCursor) -> Counters:
     return Counters(*found)
 
 
-def derive(normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int) -> list[NewEvent]:
+def derive(
+    normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int
+) -> list[PreparedEvent]:
     """The events of one message; `now` is its time where it names none."""
     context = Context(session_name(session_id), _ids(session_id, f"{sequence}/"), lambda: now)
     is_given = Passes in [step.__class__ for step in line.steps]
-    return [NewEvent(event, sequence, "line", is_given) for event in normalizer.follow(line, context)]
+    return [PreparedEvent(event, sequence, "line", is_given) for event in normalizer.follow(line, context)]
 
 
 def ending(
     normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
-) -> list[NewEvent]:
+) -> list[PreparedEvent]:
     """The events that close what is open behind this message, and behind the event of this id that was posted last
     since. Both stay what they are when the session is rebuilt; between two ends at the same place nothing opens."""
     when = milliseconds() if now is None else now
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
     context = Context(session_name(session_id), _ids(session_id, place), lambda: when)
-    return [NewEvent(event, sequence, "end", is_given=False) for event in normalizer.close(context)]
+    return [PreparedEvent(event, sequence, "end", is_given=False) for event in normalizer.close(context)]
 
 
 async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
@@ -170,7 +172,7 @@ async def write_events(
         await conn.execute(_COUNT, counted)
 
 
-def columns(new: Sequence[NewEvent]) -> dict[str, Any]:
+def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
     """What is written of them: one list for each column, and what the counters count."""
     events = [each.event for each in new]
     types = {each: storable(each) for each in {event["type"] for event in events}}
@@ -205,8 +207,8 @@ def _has_failed(event: Event) -> bool:
 
 
 async def with_free_ids(
-    conn: AsyncConnection, session_id: UUID, new: Sequence[NewEvent]
-) -> Sequence[NewEvent]:
+    conn: AsyncConnection, session_id: UUID, new: Sequence[PreparedEvent]
+) -> Sequence[PreparedEvent]:
     """Events whose lines gave them ids that are taken, or that PostgreSQL cannot keep, stay as they are but for the id,
     which then follows from the line."""
     given = [each.event["id"] for each in new if each.is_given and _is_storable(each)]
@@ -214,7 +216,7 @@ async def with_free_ids(
         return new
     stored = await conn.execute(GIVEN, [session_id, given])
     taken, numbers = {row[0] for row in await stored.fetchall()}, count()
-    free = list[NewEvent]()
+    free = list[PreparedEvent]()
     for each in new:
         if each.is_given and (each.event["id"] in taken or not _is_storable(each)):
             own = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
@@ -225,7 +227,7 @@ async def with_free_ids(
     return free
 
 
-def _is_storable(new: NewEvent) -> bool:
+def _is_storable(new: PreparedEvent) -> bool:
     id: str = new.event["id"]
     return storable(id) == id
 

@@ -20,7 +20,7 @@ from ash_server.db.connection import one_transaction
 from ash_server.db.event_writer import (
     GIVEN,
     LOCK,
-    NewEvent,
+    PreparedEvent,
     columns,
     counters_of,
     ending,
@@ -115,7 +115,7 @@ def page_json(found: Iterable[StoredEvent], ends: Mapping[str, int]) -> str:
     return f'{{"events":[{",".join(event.wire() for event in found)}]{cursors}}}'
 
 
-class EventPage(TypedDict, total=False):
+class EventFilter(TypedDict, total=False):
     """Which events of a session: as for messages."""
 
     after: int
@@ -164,7 +164,9 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
     return len(new)
 
 
-async def get_events(conn: AsyncConnection, session_id: UUID, **page: Unpack[EventPage]) -> list[StoredEvent]:
+async def get_events(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
+) -> list[StoredEvent]:
     """In ascending order. Raises SessionNotFound."""
     wanted = _wanted(session_id, page)
     middle = await _middle(conn, wanted, page)
@@ -257,7 +259,7 @@ def _check(events: Sequence[Event]) -> None:
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
     touches = any(event["type"] not in CHUNKS for event in events)
-    values = columns([NewEvent(event) for event in events])
+    values = columns([PreparedEvent(event) for event in events])
     counted = {"session_id": session_id, "count": len(events), "touches": touches}
     posted = await conn.execute(_POST, {**counted, **values})
     last = await posted.fetchone()
@@ -283,7 +285,7 @@ async def _post_new(
                 raise IdConflict(index=index)
             if known is None:
                 last += 1
-                new.append(NewEvent(event, counters.message_sequence))
+                new.append(PreparedEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
             places.append(Appended(event["id"], known[0] if known else last, known is None))
@@ -300,12 +302,12 @@ def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
     return _encode_sorted(known) == _encode_sorted(told)
 
 
-def _wanted(session_id: UUID, page: EventPage) -> dict[str, Any]:
+def _wanted(session_id: UUID, page: EventFilter) -> dict[str, Any]:
     defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MOST_IN_PAGE}
     return {"types": None, **defaults, **named(page), "session_id": session_id}
 
 
-async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventPage) -> int | None:
+async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventFilter) -> int | None:
     """The sequence around which the page is, if it is around any: the end of the log where nothing is so late."""
     message = page.get("message")
     if message is None:

@@ -22,7 +22,7 @@ from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
     Counters,
-    NewEvent,
+    PreparedEvent,
     columns,
     counters_of,
     derive,
@@ -110,7 +110,7 @@ _ONE = _READ + "%b AND sequence = %b"
 _SILENT = Line((), Facts(), "unknown")
 
 
-class NewMessage(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message that is to be stored: its text, its id, and what reading the text tells of it."""
 
     id: str
@@ -139,7 +139,7 @@ class StoredMessage:
     created_at: datetime
 
 
-class Page(TypedDict, total=False):
+class MessageFilter(TypedDict, total=False):
     """Which messages of a session: keyset both ways, always answered in ascending order."""
 
     after: int
@@ -161,7 +161,7 @@ _NO_LIMITS = {"after": 0, "before": END, "limit": 100, "role": None, "type": Non
 async def append(
     conn: AsyncConnection,
     session_id: UUID,
-    messages: Sequence[NewMessage],
+    messages: Sequence[PreparedMessage],
     *,
     expected_sequence: int | None = None,
     ends: bool = False,
@@ -185,7 +185,9 @@ async def append(
     return places
 
 
-async def list_messages(conn: AsyncConnection, session_id: UUID, **page: Unpack[Page]) -> list[StoredMessage]:
+async def list_messages(
+    conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
+) -> list[StoredMessage]:
     """Raises SessionNotFound."""
     wanted = {"session_id": session_id, **_wanted(page)}
     backwards = page.get("before") is not None
@@ -263,7 +265,7 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
     )
 
 
-def _check(messages: Sequence[NewMessage]) -> None:
+def _check(messages: Sequence[PreparedMessage]) -> None:
     given: set[str] = set()
     for index, message in enumerate(messages):
         if not 1 <= len(message.id) <= 255:
@@ -283,7 +285,7 @@ class _Stored(NamedTuple):
 
 
 async def _lock(
-    conn: AsyncConnection, session_id: UUID, messages: Sequence[NewMessage]
+    conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage]
 ) -> tuple[Counters, dict[str, _Stored]]:
     """The counters, which nobody else can change now, and what is stored already of these messages."""
     locked = await conn.execute(LOCK, [session_id])
@@ -292,7 +294,7 @@ async def _lock(
     return counters, {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
 
 
-def _place(messages: Sequence[NewMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
+def _place(messages: Sequence[PreparedMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
     known = dict(stored)
     places = []
     for index, message in enumerate(messages):
@@ -312,7 +314,7 @@ def _check_expected(expected: int | None, last: int) -> None:
 
 
 async def _write(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, ends: bool
 ) -> None:
     # The messages first, so that PostgreSQL writes them while their events are derived.
     await _write_messages(conn, session_id, counters.message_sequence, new)
@@ -320,7 +322,7 @@ async def _write(
 
 
 async def _write_messages(
-    conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[NewMessage]
+    conn: AsyncConnection, session_id: UUID, last: int, new: Sequence[PreparedMessage]
 ) -> None:
     described = [message.described for message in new]
     values = {
@@ -343,7 +345,7 @@ async def _write_messages(
 
 
 async def _write_events(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[NewMessage], *, ends: bool
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, ends: bool
 ) -> None:
     last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
     is_large = sum(len(message.content) for message in new) > _LARGE
@@ -357,8 +359,8 @@ async def _write_events(
 
 
 def _derived(
-    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[NewMessage]
-) -> list[NewEvent]:
+    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage]
+) -> list[PreparedEvent]:
     now = milliseconds()
     if not last:
         normalizer.expect((message.line for message in new), now)
@@ -374,7 +376,7 @@ async def _aside(is_large: bool, work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work) if is_large else work()
 
 
-def _wanted(page: Page) -> dict[str, Any]:
+def _wanted(page: MessageFilter) -> dict[str, Any]:
     wanted = named(page)
     check_text(wanted.get("role", ""), "role")
     check_text(wanted.get("type", ""), "type")

@@ -17,7 +17,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_writer import (
     INSERT,
-    NewEvent,
+    PreparedEvent,
     Trouble,
     columns,
     derive,
@@ -135,14 +135,16 @@ class _Rebuild:
         self._conn = conn
         self._session_id = session_id
         self._last = last
-        self._waiting: list[NewEvent] = []
+        self._waiting: list[PreparedEvent] = []
         self._posted = (0, "")
         """The message that the last posted event came behind, and its id."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
         reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
-        self._waiting.append(NewEvent({**reset, "type": "reset", "payload": {}}, 0, "end", is_given=False))
+        self._waiting.append(
+            PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", is_given=False)
+        )
         async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
             await self._expect()
             other = await anext(others, None)

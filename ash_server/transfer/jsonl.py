@@ -18,7 +18,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.events import stream_events
-from ash_server.db.messages import NewMessage, append, get_contents, stream_messages
+from ash_server.db.messages import PreparedMessage, append, get_contents, stream_messages
 from ash_server.db.notify import notify
 from ash_server.db.sessions import (
     Session,
@@ -32,7 +32,7 @@ from ash_server.db.sessions import (
     set_unterminated,
 )
 from ash_server.errors import SessionNotFound
-from ash_server.ingest import line_id, new_message
+from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.lines import START, Line, Place, batched, may_be_unfinished, read_file
 from ash_server.transfer.importing.parents import Head, read_head
@@ -53,7 +53,7 @@ Export = Callable[[AsyncConnection, UUID], AsyncGenerator[bytes, None]]
 
 
 class _Batch(NamedTuple):
-    messages: list[NewMessage]
+    messages: list[PreparedMessage]
     size: int
     """In bytes of the file."""
 
@@ -249,7 +249,7 @@ class _Import:
             else:
                 yield line
 
-    async def _new(self, lines: Iterable[Line]) -> AsyncGenerator[NewMessage, None]:
+    async def _new(self, lines: Iterable[Line]) -> AsyncGenerator[PreparedMessage, None]:
         for number, line in enumerate(lines, 1):
             if not number % _READ_AT_ONCE:
                 await asyncio.sleep(0)
@@ -259,7 +259,7 @@ class _Import:
             else:
                 self._last = line
                 id = line_id(self._session_id, line.name)
-                yield new_message(self._session_id, text, id=id, source=self._source)
+                yield prepare_message(self._session_id, text, id=id, source=self._source)
 
 
 def _is_being_written(path: Path) -> bool:

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.messages import NewMessage, append
+from ash_server.db.messages import PreparedMessage, append
 from ash_server.errors import InvalidUtf8, NulByte
-from ash_server.ingest import line_id, new_message
+from ash_server.ingest import line_id, prepare_message
 from ash_shared.eventlog import read_line
 from ash_shared.model.message import Description, Drift, Facts
 from ash_shared.reading.parse import describe_message
@@ -24,7 +24,7 @@ ANSWER = (
 
 
 def id_of(raw: str, session_id: UUID = SESSION, **said: Any) -> str:
-    return new_message(session_id, raw, **said).id
+    return prepare_message(session_id, raw, **said).id
 
 
 def test_a_text_is_described_by_reading_it() -> None:
@@ -33,13 +33,13 @@ def test_a_text_is_described_by_reading_it() -> None:
         "claude", "message", "assistant", ("text", "tool_use"), Facts(uuid="u-2"), None, (), digest
     )
 
-    assert new_message(SESSION, ANSWER, id="mine") == NewMessage(
+    assert prepare_message(SESSION, ANSWER, id="mine") == PreparedMessage(
         "mine", True, ANSWER, described, line=read_line(ANSWER)
     )
 
 
 def test_what_the_writer_says_wins() -> None:
-    said = new_message(SESSION, ANSWER, id="mine", role="system", source="house")
+    said = prepare_message(SESSION, ANSWER, id="mine", role="system", source="house")
 
     assert (said.role_given, said.source_given) == (True, True)
     assert said.described == describe_message(ANSWER, "house")._replace(role="system")
@@ -51,7 +51,7 @@ def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
     digest = describe_message(plain).digest
     described = Description("unknown", "message", "user", ("text",), Facts(), plain, (), digest)
 
-    assert new_message(SESSION, plain, id="mine") == NewMessage(
+    assert prepare_message(SESSION, plain, id="mine") == PreparedMessage(
         "mine", True, plain, described, line=read_line(plain)
     )
 
@@ -59,11 +59,11 @@ def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
 def test_what_no_table_covers_is_told() -> None:
     strange = '{"type":"user","message":{"role":"user","content":[{"type":"holo_frame"}]}}'
 
-    assert new_message(SESSION, strange).described.drift == (Drift("unknown_type", "holo_frame", 1),)
+    assert prepare_message(SESSION, strange).described.drift == (Drift("unknown_type", "holo_frame", 1),)
 
 
 def test_a_line_that_names_itself_has_one_id() -> None:
-    assert new_message(SESSION, LINE).given is False
+    assert prepare_message(SESSION, LINE).given is False
     assert id_of(LINE) == "df4e778b-c458-52fe-842b-56140df7d0b4"
     assert id_of(LINE) != id_of(LINE + " ")
     assert id_of(LINE) != id_of(LINE.replace("u-1", "u-2"))
@@ -99,14 +99,14 @@ async def test_what_cannot_be_stored_is_refused_where_it_is_appended(
 ) -> None:
     for raw, refusal in UNSTORABLE:
         with pytest.raises(refusal) as refused:
-            await append(connection, session_id, [new_message(session_id, text) for text in (LINE, raw)])
+            await append(connection, session_id, [prepare_message(session_id, text) for text in (LINE, raw)])
         assert refused.value.index == 1
 
 
 async def test_the_same_line_twice_is_stored_once(connection: AsyncConnection, session_id: UUID) -> None:
     once, twice = [
         await append(
-            connection, session_id, [new_message(session_id, raw) for raw in (LINE, ANSWER, "hello")]
+            connection, session_id, [prepare_message(session_id, raw) for raw in (LINE, ANSWER, "hello")]
         )
         for _ in range(2)
     ]

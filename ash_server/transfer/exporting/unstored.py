@@ -7,11 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ash_server.db.event_writer import NewEvent, columns, derive, milliseconds
+from ash_server.db.event_writer import PreparedEvent, columns, derive, milliseconds
 from ash_server.db.events import StoredEvent
 from ash_server.db.session_facts import SessionFacts, facts_of
 from ash_server.db.sessions import Session, session_id_for
-from ash_server.ingest import line_id, new_message
+from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import Line
 from ash_server.transfer.importing.parents import read_head
 from ash_server.transfer.importing.report import Problem, Tally, text_of
@@ -36,9 +36,9 @@ def read_unstored(path: Path, name: str, source: str | None = None) -> Unstored:
     source = source or transcript.source
     session_id = session_id_for(read_head(transcript.texts(), source).source, name)
     normalizer, facts, refused = Normalizer(), SessionFacts(), Tally()
-    new, count, now = list[NewEvent](), 0, milliseconds()
+    new, count, now = list[PreparedEvent](), 0, milliseconds()
     messages = (
-        new_message(session_id, text, id=line_id(session_id, line.name), source=source)
+        prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
         for line, text in _readable(transcript.texts(), refused)
     )
     first = list(islice(messages, FIRST_LINES))

@@ -15,7 +15,7 @@ from ash_server.db.connection import open_pool
 from ash_server.db.messages import append
 from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session, delete_session, get_session, get_sessions, update_session
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_server.live import hub as live
 from ash_server.live import session_feed
 from ash_server.live.hub import Hub
@@ -98,7 +98,7 @@ async def watcher(watched: Board, connection: AsyncConnection) -> AsyncIterator[
 
 
 async def say(connection: AsyncConnection, session_id: UUID, text: str) -> None:
-    await append(connection, session_id, [new_message(session_id, text)])
+    await append(connection, session_id, [prepare_message(session_id, text)])
 
 
 async def test_what_happens_is_told(hub: Hub, watcher: Watcher, connection: AsyncConnection) -> None:

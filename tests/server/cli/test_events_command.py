@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from ash_server.db.events import append_events, get_events
 from ash_server.db.messages import append
 from ash_server.db.sessions import create_session, session_id_for
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_shared.eventlog import NORMALIZER_VERSION
 from tests.server.cli.test_cli import SAMPLES, Ash, ash
 from tests.server.cli.test_cli_serve import running
@@ -102,7 +102,7 @@ async def test_an_exported_log_keeps_what_was_posted(ash: Ash, connection: Async
             await append_events(connection, session, [posted])
         else:
             await append(
-                connection, session, [new_message(session, text, id=f"m{next(numbers)}", role="user")]
+                connection, session, [prepare_message(session, text, id=f"m{next(numbers)}", role="user")]
             )
     stored = [json.loads(each.content) for each in await get_events(connection, session)]
 

@@ -13,11 +13,11 @@ from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect, open_pool
 from ash_server.db.events import Appended, append_events, end_session
-from ash_server.db.messages import NewMessage, append, list_messages
+from ash_server.db.messages import PreparedMessage, append, list_messages
 from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.errors import IdConflict, SequenceMismatch, SessionNotFound
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from tests.server.db.test_messages import message
 
 WRITERS = 8
@@ -262,9 +262,9 @@ async def orphans(conn: AsyncConnection) -> int:
     return int(count)
 
 
-def prompt(session_id: UUID, id: str) -> NewMessage:
+def prompt(session_id: UUID, id: str) -> PreparedMessage:
     """A message that gives events."""
-    return new_message(session_id, '{"type":"user","message":{"role":"user","content":"hi"}}', id=id)
+    return prepare_message(session_id, '{"type":"user","message":{"role":"user","content":"hi"}}', id=id)
 
 
 def posted(id: str, type: str) -> dict[str, Any]:

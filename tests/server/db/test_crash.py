@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import connect, upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.events import Appended
-from ash_server.db.messages import NewMessage, append, stream_messages
+from ash_server.db.messages import PreparedMessage, append, stream_messages
 from ash_server.db.sessions import create_session
 from tests.server.db.test_messages import message
 
@@ -29,12 +29,12 @@ import asyncio, sys
 from uuid import UUID
 from ash_server.db.connection import connect
 from ash_server.db.messages import append
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 
 async def main(url, session_id):
     async with await connect(url) as conn:
         for number in range(10**6):
-            batch = [new_message(session_id, "text", id=f"{number}-{part}") for part in "ab"]
+            batch = [prepare_message(session_id, "text", id=f"{number}-{part}") for part in "ab"]
             for appended in await append(conn, session_id, batch):
                 print(appended.sequence, appended.id, flush=True)
 
@@ -42,7 +42,7 @@ asyncio.run(main(sys.argv[1], UUID(sys.argv[2])))
 """
 
 
-def batch_of(name: str) -> list[NewMessage]:
+def batch_of(name: str) -> list[PreparedMessage]:
     return [message(f"{name}-{part}", f"text of {name}") for part in "abc"]
 
 

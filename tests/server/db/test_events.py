@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import connect
 from ash_server.db.events import (
     Appended,
-    EventPage,
+    EventFilter,
     append_events,
     check_cursor,
     end_session,
@@ -29,7 +29,7 @@ from ash_server.errors import (
     NulByte,
     SessionNotFound,
 )
-from ash_server.ingest import line_id, new_message
+from ash_server.ingest import line_id, prepare_message
 from ash_shared.model.events import read_event
 from tests.server.db.test_reindex import alembic
 
@@ -59,7 +59,7 @@ TOLD = [
 
 
 async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **wanted: Any) -> None:
-    new = [new_message(session_id, line) for line in lines]
+    new = [prepare_message(session_id, line) for line in lines]
     await append(connection, session_id, new, **wanted)
 
 
@@ -200,7 +200,9 @@ async def test_a_line_that_is_an_event_passes_and_ids_that_are_taken_give_way(
 ) -> None:
     line = json.dumps(posted("e-1"))
     for number in (1, 2):
-        await append(connection, session_id, [new_message(session_id, line, id=line_id(session_id, number))])
+        await append(
+            connection, session_id, [prepare_message(session_id, line, id=line_id(session_id, number))]
+        )
 
     events = await wire(connection, session_id)
     assert [event["messageSequence"] for event in events] == [1, 2]
@@ -223,7 +225,7 @@ async def test_a_line_that_is_an_event_passes_and_ids_that_are_taken_give_way(
     ],
 )
 async def test_pages(
-    connection: AsyncConnection, session_id: UUID, page: EventPage, sequences: list[int]
+    connection: AsyncConnection, session_id: UUID, page: EventFilter, sequences: list[int]
 ) -> None:
     await store(connection, session_id, *LINES)
 
@@ -236,7 +238,7 @@ async def test_pages(
 @pytest.mark.parametrize(
     "page", [{"after": -1}, {"after": 2**53}, {"before": 0}, {"at": 0}, {"limit": 0}, {"limit": 1001}]
 )
-async def test_pages_that_cannot_be(connection: AsyncConnection, session_id: UUID, page: EventPage) -> None:
+async def test_pages_that_cannot_be(connection: AsyncConnection, session_id: UUID, page: EventFilter) -> None:
     with pytest.raises(InvalidParameter):
         await get_events(connection, session_id, **page)
 

@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import connect
 from ash_server.db.events import Appended
 from ash_server.db.messages import (
-    NewMessage,
-    Page,
+    MessageFilter,
+    PreparedMessage,
     StoredMessage,
     append,
     get_contents,
@@ -41,8 +41,8 @@ STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
 
 
-def message(id: str, content: str = "text", given: bool = True, **described: Any) -> NewMessage:
-    return NewMessage(id, given, content, DESCRIBED._replace(**described))
+def message(id: str, content: str = "text", given: bool = True, **described: Any) -> PreparedMessage:
+    return PreparedMessage(id, given, content, DESCRIBED._replace(**described))
 
 
 async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str, str]]:
@@ -101,7 +101,7 @@ async def test_a_line_that_repeats_within_a_batch_is_stored_once(
     ]
 
 
-REFUSALS: dict[str, tuple[list[NewMessage], type[AshError], int | None]] = {
+REFUSALS: dict[str, tuple[list[PreparedMessage], type[AshError], int | None]] = {
     "other text": ([message("new"), message("a", "other")], IdConflict, 1),
     "other text, derived": ([message("a", "other", given=False)], IdConflict, 0),
     "other text within": ([message("x", "1", given=False), message("x", "2", given=False)], IdConflict, 1),
@@ -119,7 +119,7 @@ REFUSALS: dict[str, tuple[list[NewMessage], type[AshError], int | None]] = {
 async def test_a_batch_is_stored_whole_or_not_at_all(
     connection: AsyncConnection,
     session_id: UUID,
-    batch: list[NewMessage],
+    batch: list[PreparedMessage],
     refusal: type[AshError],
     index: int,
 ) -> None:
@@ -248,7 +248,7 @@ async def mixed(connection: AsyncConnection, session_id: UUID) -> UUID:
 
 ALL: tuple[Kind, ...] = ("message", "record", "chunk")
 
-PAGES: list[tuple[Page, list[int]]] = [
+PAGES: list[tuple[MessageFilter, list[int]]] = [
     ({}, [1, 2, 4, 5, 7, 8, 10]),
     ({"kinds": ALL}, list(range(1, 11))),
     ({"kinds": ("chunk",)}, [3, 6, 9]),
@@ -277,7 +277,7 @@ PAGES: list[tuple[Page, list[int]]] = [
 
 
 async def test_a_page_has_what_it_was_asked_for(connection: AsyncConnection, mixed: UUID) -> None:
-    async def page(wanted: Page) -> list[int]:
+    async def page(wanted: MessageFilter) -> list[int]:
         return [each.sequence for each in await list_messages(connection, mixed, **wanted)]
 
     for _ in range(2):  # the second time with statements that PostgreSQL has prepared
@@ -299,7 +299,7 @@ async def test_large_texts_make_a_page_short(connection: AsyncConnection, sessio
     assert not may_go_on([], 100)
 
 
-OUT_OF_BOUNDS: list[tuple[Page, type[AshError]]] = [
+OUT_OF_BOUNDS: list[tuple[MessageFilter, type[AshError]]] = [
     ({"after": -1}, InvalidParameter),
     ({"after": 2**53}, InvalidParameter),
     ({"after": 10**30}, InvalidParameter),
@@ -328,7 +328,7 @@ async def test_a_page_is_found_by_its_key(connection: AsyncConnection, session_i
         """,
         [session_id],
     )
-    pages: list[Page] = [{"after": 0}, {"after": 19_000}, {"before": 20_001}, {"before": 1_000}]
+    pages: list[MessageFilter] = [{"after": 0}, {"after": 19_000}, {"before": 20_001}, {"before": 1_000}]
 
     for setting in (
         "SET plan_cache_mode = auto",
@@ -339,7 +339,7 @@ async def test_a_page_is_found_by_its_key(connection: AsyncConnection, session_i
         assert [await rows_read(connection, session_id, page) for page in pages] == [100] * 4
 
 
-async def rows_read(connection: AsyncConnection, session_id: UUID, page: Page) -> int:
+async def rows_read(connection: AsyncConnection, session_id: UUID, page: MessageFilter) -> int:
     """As PostgreSQL counts them."""
 
     async def counted() -> int:

@@ -21,7 +21,7 @@ from ash_server.db.messages import append
 from ash_server.db.reindex import Renewed, renew, reread, session_ids
 from ash_server.db.sessions import create_session, get_session, session_id_for
 from ash_server.errors import SessionNotFound
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
 from tests.waiting import until
 
@@ -68,7 +68,7 @@ async def everything(connection: AsyncConnection, session_id: UUID) -> list[Any]
 
 
 async def store(connection: AsyncConnection, session_id: UUID, texts: Sequence[str], **said: Any) -> None:
-    await append(connection, session_id, [new_message(session_id, text, **said) for text in texts])
+    await append(connection, session_id, [prepare_message(session_id, text, **said) for text in texts])
 
 
 async def changes(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, tuple[str, ...]]]:

@@ -26,7 +26,7 @@ from ash_server.db.sessions import (
     uuid7,
 )
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -125,7 +125,7 @@ def test_random_ids_are_ordered_by_time_and_valid() -> None:
 
 async def test_the_list_has_the_newest_activity_first(connection: AsyncConnection) -> None:
     ids = {title: (await create_session(connection, title=title)).session.id for title in "abcd"}
-    await append(connection, ids["b"], [new_message(ids["b"], "hello")])
+    await append(connection, ids["b"], [prepare_message(ids["b"], "hello")])
     await update_session(connection, ids["a"], metadata={"seen": True})
 
     assert await titles(connection) == ["a", "b", "d", "c"]
@@ -191,7 +191,7 @@ async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncC
             "timestamp": f"2026-11-02T09:0{minute}:00Z",
             "message": {"role": "user", "content": [failed]},
         }
-        await append(connection, child, [new_message(child, json.dumps(line))])
+        await append(connection, child, [prepare_message(child, json.dumps(line))])
 
     def at(minute: int) -> datetime:
         return datetime(2026, 11, 2, 9, minute, tzinfo=UTC)
@@ -288,7 +288,7 @@ async def test_nobody_knows_a_stranger(connection: AsyncConnection) -> None:
 async def test_a_session_takes_its_messages_along(connection: AsyncConnection) -> None:
     doomed, kept = [(await create_session(connection)).session.id for _ in range(2)]
     for session_id in (doomed, kept):
-        await append(connection, session_id, [new_message(session_id, "hello")])
+        await append(connection, session_id, [prepare_message(session_id, "hello")])
     await delete_session(connection, doomed)
 
     left = [

@@ -24,7 +24,7 @@ from ash_server.db.messages import append
 from ash_server.db.notify import notify
 from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.sessions import create_session, delete_session, session_id_for
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_server.live import hub as live
 from ash_server.live.hub import Hub
 from ash_server.transfer.jsonl import import_file
@@ -200,7 +200,7 @@ async def test_a_rebuild_is_a_reset_and_goes_on(
 ) -> None:
     line = '{"type":"user","uuid":"u%d","message":{"role":"user","content":"a"}}'
     for number in range(3):
-        await append(connection, session_id, [new_message(session_id, line % number)])
+        await append(connection, session_id, [prepare_message(session_id, line % number)])
     reader = Reader(hub, session_id)
     await reader.catches_up()
     before = reader.types

@@ -11,7 +11,7 @@ from ash_server.db import event_ranges
 from ash_server.db.event_ranges import get_turn, place_of
 from ash_server.db.events import append_events, check_cursor
 from ash_server.db.messages import append
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 from ash_server.live.websocket_topics import _BLOCKS, to_topic
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
@@ -36,7 +36,7 @@ async def post(conn: AsyncConnection, session_id: UUID, *events: tuple[str, dict
 
 
 async def store(conn: AsyncConnection, session_id: UUID, *lines: str) -> None:
-    await append(conn, session_id, [new_message(session_id, line) for line in lines])
+    await append(conn, session_id, [prepare_message(session_id, line) for line in lines])
 
 
 async def last_turn(conn: AsyncConnection, session_id: UUID) -> dict[str, Any]:

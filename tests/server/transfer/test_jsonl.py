@@ -17,7 +17,7 @@ from ash_server.db import messages
 from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
-from ash_server.ingest import line_id, new_message
+from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer import jsonl
 from ash_server.transfer.importing import lines, report
 from ash_server.transfer.importing.report import Problem
@@ -303,7 +303,7 @@ async def test_a_named_source_wins(connection: AsyncConnection, tmp_path: Path) 
 
 async def test_import_goes_on_in_a_session_that_a_writer_made(importer: Importer) -> None:
     session = (await create_session(importer.conn, source="claude", external_id="name", title="Mine")).session
-    await append(importer.conn, session.id, [new_message(session.id, "before")])
+    await append(importer.conn, session.id, [prepare_message(session.id, "before")])
 
     assert await importer(USER + b"\n") == ({"new": 1}, [])
     assert (importer.session_id, await importer.exported()) == (session.id, b"before\n" + USER + b"\n")

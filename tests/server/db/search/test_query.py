@@ -18,7 +18,7 @@ from ash_server.db.search.index import count_pending, index_pending, renew_words
 from ash_server.db.search.query import find
 from ash_server.db.sessions import create_session, delete_session, get_session
 from ash_server.errors import InvalidParameter, NulByte, SessionNotFound
-from ash_server.ingest import new_message
+from ash_server.ingest import prepare_message
 
 STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 
@@ -62,7 +62,7 @@ PROMPT, THOUGHT, LOOK, CALL, RESULT, ANSWER, RECORD = (
 
 
 async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **wanted: Any) -> None:
-    await append(connection, session_id, [new_message(session_id, each) for each in lines], **wanted)
+    await append(connection, session_id, [prepare_message(session_id, each) for each in lines], **wanted)
 
 
 async def found(connection: AsyncConnection, q: str, **wishes: Any) -> list[tuple[Any, str]]:
