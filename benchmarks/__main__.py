@@ -14,44 +14,44 @@ from benchmarks.database import database
 from benchmarks.samples import Samples, load
 from benchmarks.table import Details, Row
 
-Found = tuple[list[Row], list[Details]]
+Results = tuple[list[Row], list[Details]]
 
 
 class Bench(NamedTuple):
     goals: frozenset[str]
-    measure: Callable[[Samples, str, bool], Found]
-    """Of these samples, with this database, in full or only for a smoke test."""
+    measure: Callable[[Samples, str, bool], Results]
+    """Arguments: samples, database URL, and True for a smoke run."""
 
 
-def _parsing(samples: Samples, _url: str, smoke: bool) -> Found:
+def _parsing(samples: Samples, _url: str, smoke: bool) -> Results:
     return parsing.measure(samples, parsing.SMOKE if smoke else parsing.FULL)
 
 
-def _reading(samples: Samples, _url: str, smoke: bool) -> Found:
+def _reading(samples: Samples, _url: str, smoke: bool) -> Results:
     return reading.measure(samples, reading.SMOKE if smoke else reading.FULL)
 
 
-def _http(samples: Samples, url: str, smoke: bool) -> Found:
+def _http(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(http.measure(url, samples, http.SMOKE if smoke else http.FULL)), []
 
 
-def _appending(_samples: Samples, url: str, smoke: bool) -> Found:
+def _appending(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(appending.measure(url, appending.SMOKE if smoke else appending.FULL))
 
 
-def _listing(_samples: Samples, url: str, smoke: bool) -> Found:
+def _listing(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(listing.measure(url, listing.SMOKE if smoke else listing.FULL)), []
 
 
-def _following(_samples: Samples, url: str, smoke: bool) -> Found:
+def _following(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(following.measure(url, following.SMOKE if smoke else following.FULL)), []
 
 
-def _viewer(_samples: Samples, url: str, smoke: bool) -> Found:
+def _viewer(_samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(viewer.measure(url, viewer.SMOKE if smoke else viewer.FULL)), []
 
 
-def _importing(samples: Samples, url: str, smoke: bool) -> Found:
+def _importing(samples: Samples, url: str, smoke: bool) -> Results:
     return asyncio.run(importing.measure(url, samples, importing.SMOKE if smoke else importing.FULL)), []
 
 
@@ -69,7 +69,7 @@ _GOALS: Mapping[str, Bench] = {goal: bench for bench in _BENCHES for goal in sor
 
 
 def main() -> None:
-    logging.disable(logging.INFO)  # peers tell what they do
+    logging.disable(logging.INFO)  # peers log a lot
     arguments = _arguments()
     samples = load(smoke=arguments.smoke)
     rows: list[Row] = []
@@ -77,9 +77,9 @@ def main() -> None:
     with database(durable=not arguments.smoke) as url:
         about = report.about(samples.origin, _version(url), smoke=arguments.smoke)
         for bench in _chosen(arguments.only):
-            found, more = bench.measure(samples, url, arguments.smoke)
-            rows += found
-            tables += more
+            bench_rows, bench_tables = bench.measure(samples, url, arguments.smoke)
+            rows += bench_rows
+            tables += bench_tables
     rows = [row for row in rows if row.goal in arguments.only]
     print(report.render(rows, tables, about))
     if not arguments.smoke and arguments.only == list(_GOALS):
@@ -99,7 +99,7 @@ def _goals(text: str) -> list[str]:
     named = text.upper().split(",")
     if unknown := set(named) - set(_GOALS):
         raise argparse.ArgumentTypeError(
-            f"there is no {', '.join(sorted(unknown))}, only {', '.join(_GOALS)}"
+            f"unknown goals: {', '.join(sorted(unknown))}; known are {', '.join(_GOALS)}"
         )
     return named
 

@@ -1,4 +1,4 @@
-"""P6: appending, against inserting the same rows without an order of their own, and against other stores."""
+"""P6: appending, compared with unordered inserts of the same rows and with other stores."""
 
 import asyncio
 import json
@@ -65,12 +65,12 @@ _TABLES = """
 """
 
 Prepare = Callable[[UUID, list[str]], list[Any]]
-"""What a writer is given of the texts of a session, one thing for each: made before the time runs."""
+"""Prepare the items to append, one per text; not timed."""
 
 
 class Size(NamedTuple):
     rows: Mapping[int, int]
-    """How many rows one run writes, by the size of a batch."""
+    """Rows per run, by batch size."""
     writers: tuple[int, ...]
     rounds: int
 
@@ -87,15 +87,15 @@ class _Goal(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Something that is appended, by Ash and by others."""
+    """A kind of item to append, with the cases and goals that use it."""
 
     what: str
     text: Callable[[int], str]
-    """The nth one of a session."""
+    """Return the nth item of a session."""
     cases: Callable[[list[AsyncConnection]], Mapping[str, tuple[Prepare, Append]]]
     goals: Sequence[_Goal]
     floor: float | None
-    """Of the speed against the stores beside."""
+    """Minimum speed relative to the other stores."""
 
 
 async def measure(url: str, size: Size) -> tuple[list[Row], list[Details]]:
@@ -124,8 +124,8 @@ def _row(work: _Work, cells: Mapping[tuple[int, int], Times], goal: _Goal) -> Ro
     }
     slowest = min(speeds, key=speeds.__getitem__)
     note = f"median of {len(speeds)} cells; slowest {factor(speeds[slowest])} at {slowest[0]} x {slowest[1]}"
-    given = ", read before" if goal.case == _READ else ""
-    what = f"{work.what}{given}, against {goal.against}"
+    suffix = ", read before" if goal.case == _READ else ""
+    what = f"{work.what}{suffix}, against {goal.against}"
     return Row("P6", what, median(speeds.values()), goal.floor, note=note)
 
 
@@ -152,7 +152,7 @@ async def _empty(conn: AsyncConnection) -> None:
 
 
 def _fit(stores: Iterable[Store], work: _Work) -> list[Store]:
-    """Those that keep such things: all keep messages, some keep whatever is JSON."""
+    """Return the stores that accept these items: all accept messages, some accept any JSON."""
     return [store for store in stores if work is _MESSAGES or store.item is json.loads]
 
 
@@ -178,7 +178,7 @@ def _each(item: Callable[[str], Any]) -> Prepare:
     return lambda session_id, texts: list(map(item, texts))
 
 
-async def _run(  # what is appended, how much of it, and by whom
+async def _run(
     conns: list[AsyncConnection],
     text: Callable[[int], str],
     batch: int,
@@ -186,7 +186,7 @@ async def _run(  # what is appended, how much of it, and by whom
     prepare: Prepare,
     append: Append,
 ) -> float:
-    """The seconds that the writers take, each with a session and rows of its own, which are made before."""
+    """Return the seconds that all writers take; each writes its own rows to its own session."""
     sessions = [await new_session(conns[0]) for _ in conns]
     texts = list(map(text, range(batch * batches)))
     work = [prepare(session_id, texts) for session_id in sessions]
@@ -202,7 +202,7 @@ async def _write(append: Append, writer: int, session_id: UUID, items: list[Any]
         await append(writer, session_id, items[start : start + batch])
 
 
-# --- Messages, with the events that they give
+# --- Messages with their events
 
 
 def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:
@@ -225,7 +225,7 @@ def _messages(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Appen
 
 
 class _Rows(NamedTuple):
-    """What one text becomes."""
+    """The message and the event rows of one text."""
 
     message: PreparedMessage
     events: list[tuple[Any, ...]]
@@ -245,9 +245,9 @@ def _message(session_id: UUID, text: str) -> PreparedMessage:
 
 
 def _event_rows(events: Iterable[PreparedEvent]) -> list[tuple[Any, ...]]:
-    """The values of their columns, by row."""
-    told = columns(list(events))
-    return list(zip(*(told[name] for name in _COLUMNS_OF_EVENTS), strict=True))
+    """Return the column values, one tuple per event."""
+    values = columns(list(events))
+    return list(zip(*(values[name] for name in _COLUMNS_OF_EVENTS), strict=True))
 
 
 async def _insert_messages(conn: AsyncConnection, session_id: UUID, messages: list[PreparedMessage]) -> None:
@@ -268,7 +268,7 @@ async def _insert_events(conn: AsyncConnection, session_id: UUID, rows: list[tup
         await conn.execute(_INSERT_EVENTS, [session_id, *map(list, zip(*rows, strict=True))])
 
 
-# --- Events that are posted
+# --- Posted events
 
 
 def _events(conns: list[AsyncConnection]) -> Mapping[str, tuple[Prepare, Append]]:

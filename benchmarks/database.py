@@ -1,4 +1,4 @@
-"""A PostgreSQL of the bench's own, and what is put into it."""
+"""A PostgreSQL server for the benchmarks, and its test data."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ async def new_session(conn: AsyncConnection) -> UUID:
 
 
 async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
-    """A session that holds these."""
+    """Create a session with these messages."""
     session_id = await new_session(conn)
     for start in range(0, len(texts), 1000):
         await append(conn, session_id, [agent_message(text) for text in texts[start : start + 1000]])
@@ -40,13 +40,13 @@ async def fill(conn: AsyncConnection, texts: Sequence[str]) -> UUID:
 
 
 async def settle(conn: AsyncConnection) -> None:
-    """Does what would otherwise happen at some moment while something is measured."""
+    """Run the maintenance that could otherwise start during a measurement."""
     await conn.execute("VACUUM (ANALYZE) messages, events")
     await conn.execute("CHECKPOINT")
 
 
 def agent_message(text: str) -> PreparedMessage:
-    """What describing such a text gives, with an id that is new."""
+    """Describe the text and assign a new id."""
     return PreparedMessage(
         id=str(uuid7()),
         given=False,

@@ -1,4 +1,4 @@
-"""P9: from the append of an event to every one of many who follow its session, in one process and through a server."""
+"""P9: latency from the append of an event to each of many subscribers, in one process and through a server."""
 
 import asyncio
 import json
@@ -31,24 +31,24 @@ class Size(NamedTuple):
     followers: int
     events: int
     pause: float
-    """Seconds between two of them: a model writes about so many pieces."""
+    """Seconds between two events; about the rate at which a model streams chunks."""
 
 
 FULL = Size(followers=100, events=500, pause=0.02)
 SMOKE = Size(followers=5, events=20, pause=0.002)
 
 Post = Callable[[int], Awaitable[None]]
-"""Appends the nth event of the session."""
+"""Append the nth event of the session."""
 
 
-class Heard(NamedTuple):
-    """What a follower was told, and when."""
+class Received(NamedTuple):
+    """An event received by a subscriber, with the time of receipt."""
 
     sequence: int
     time: float
 
 
-Follow = Callable[[], AsyncIterator[Heard]]
+Follow = Callable[[], AsyncIterator[Received]]
 
 
 async def measure(url: str, size: Size) -> list[Row]:
@@ -69,7 +69,7 @@ def _rows(how: str, seconds: list[float], size: Size) -> list[Row]:
 
 
 async def _deliver(post: Post, follow: Follow, size: Size) -> list[float]:
-    """The seconds from before an event is appended until a follower has it, of each event and follower."""
+    """Return the seconds from the start of the append to the receipt, for each event and subscriber."""
     ready = asyncio.Semaphore(0)
     following = [asyncio.create_task(_listen(follow, size.events, ready)) for _ in range(size.followers)]
     for _ in following:
@@ -86,9 +86,9 @@ async def _deliver(post: Post, follow: Follow, size: Size) -> list[float]:
     return [one.time - begun[one.sequence - 1] for each in heard for one in each[1:]]
 
 
-async def _listen(follow: Follow, last: int, ready: asyncio.Semaphore) -> list[Heard]:
-    """Until the last event; the first thing a follower hears is that it has caught up with nothing."""
-    heard = list[Heard]()
+async def _listen(follow: Follow, last: int, ready: asyncio.Semaphore) -> list[Received]:
+    """Receive until the last event; the first message is `caught_up` for the empty log."""
+    heard = list[Received]()
     async for each in follow():
         if not heard:
             ready.release()
@@ -114,18 +114,18 @@ def _poster(pool: Pool, hub: Hub, session_id: UUID) -> Post:
     return post
 
 
-async def _hear(hub: Hub, session_id: UUID) -> AsyncIterator[Heard]:
-    yield Heard(0, 0)
+async def _hear(hub: Hub, session_id: UUID) -> AsyncIterator[Received]:
+    yield Received(0, 0)
     async with aclosing(hub.follow(session_id, 0)) as following:
         async for news in following:
             now = time.perf_counter()
             for event in news.events:
-                yield Heard(event.sequence, now)
+                yield Received(event.sequence, now)
 
 
 @asynccontextmanager
 async def _through_server(url: str) -> AsyncIterator[tuple[Post, Follow]]:
-    """In a process of its own; this one posts to it, and is all of its followers."""
+    """Start a server process; this process is the writer and all subscribers."""
     with serving(url) as (host, port):
         path = f"/api/sessions/{await _new_session(url)}/events"
         async with AsyncExitStack() as stack:
@@ -140,15 +140,15 @@ async def _through_server(url: str) -> AsyncIterator[tuple[Post, Follow]]:
             yield post, lambda: _hear_server(host, port, path)
 
 
-async def _hear_server(host: str, port: int, path: str) -> AsyncIterator[Heard]:
+async def _hear_server(host: str, port: int, path: str) -> AsyncIterator[Received]:
     async with _connection(host, port) as (reader, writer):
         writer.write(f"GET {path}/stream HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         await reader.readuntil(b"caught_up")
-        yield Heard(0, 0)
+        yield Received(0, 0)
         while piece := await reader.readuntil(b"\n\n"):
             now = time.perf_counter()
-            for told in _SEQUENCE.finditer(piece):
-                yield Heard(int(told[1]), now)
+            for sequence in _SEQUENCE.finditer(piece):
+                yield Received(int(sequence[1]), now)
 
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -164,7 +164,7 @@ async def _connection(host: str, port: int) -> AsyncIterator[Connection]:
 
 
 async def _ask(connection: Connection, asked: str, host: str, head: str, body: bytes) -> int:
-    """The status of the answer, whose body is taken and forgotten."""
+    """Return the status; the body is read and discarded."""
     reader, writer = connection
     writer.write(f"{asked} HTTP/1.1\r\nHost: {host}\r\n{head}\r\n".encode() + body)
     answered = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -175,15 +175,15 @@ async def _ask(connection: Connection, asked: str, host: str, head: str, body: b
 
 @contextmanager
 def serving(url: str) -> Iterator[tuple[str, int]]:
-    """A server of this database, in a process of its own: its host and port."""
+    """Start a server process for this database; yield its host and port."""
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as home:
         environment = {**os.environ, "ASH_HOME": home, "ASH_DATABASE_URL": url}
         command = [str(_COMMAND), "serve", "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
             try:
                 assert process.stdout
-                found = next(filter(None, map(_ADDRESS.search, process.stdout)))
-                yield found[1].decode(), int(found[2])
+                address = next(filter(None, map(_ADDRESS.search, process.stdout)))
+                yield address[1].decode(), int(address[2])
             finally:
                 process.terminate()
                 process.wait(30)

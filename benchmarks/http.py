@@ -1,4 +1,4 @@
-"""P5: a page of messages over HTTP, typed, against the same page untyped and as models; no network in between."""
+"""P5: a typed page of messages over HTTP, compared with the same page as strings and as models; without a network."""
 
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -28,7 +28,7 @@ _MODELS = "models"
 class Size(NamedTuple):
     messages: int
     pages: int
-    """How many pages are asked for in one run."""
+    """Pages requested in one run."""
     rounds: int
 
 
@@ -59,14 +59,14 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
 
 
 def _app_of_models(pool: Any) -> Litestar:
-    """The same page as most would write it: the same query, and pydantic models for the framework to encode."""
+    """The common implementation: the same query, with pydantic models that the framework encodes."""
 
     @get("/{session_id:uuid}")
     async def list_models(session_id: UUID, after: int) -> MessagePage:
         async with pool.connection() as conn:
-            found = await list_messages(conn, session_id, after=after)
-        models = [_to_model(session_id, stored) for stored in found]
-        return MessagePage(messages=models, nextAfter=found[-1].sequence)
+            rows = await list_messages(conn, session_id, after=after)
+        models = [_to_model(session_id, row) for row in rows]
+        return MessagePage(messages=models, nextAfter=rows[-1].sequence)
 
     return Litestar([list_models], plugins=[PydanticPlugin(prefer_alias=True)], openapi_config=None)
 
@@ -94,7 +94,7 @@ def _get(app: Litestar, path: str, afters: Sequence[int], **query: str) -> Async
 
 
 async def _request(app: Any, path: str, query: str) -> int:
-    """The status of an answer whose body is taken and forgotten."""
+    """Return the status; the body is discarded."""
     statuses: list[int] = []
 
     async def receive() -> dict[str, Any]:

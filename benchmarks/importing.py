@@ -1,4 +1,4 @@
-"""P12: importing a transcript, against copying the same lines into a table of one column."""
+"""P12: importing a transcript, compared with copying the same lines into a table of one column."""
 
 import tempfile
 from itertools import count, cycle, islice
@@ -67,7 +67,7 @@ async def _measure(conn: AsyncConnection, path: Path, size: Size) -> list[Row]:
         ),
         Row(
             "P12",
-            f"events of a {what} derived anew, against COPY of its lines",
+            f"rebuilding the events of a {what}, against COPY of its lines",
             times.typical_speed(_REBUILD, _COPY),
         ),
     ]

@@ -5,31 +5,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-_SAID_BESIDE = frozenset({"role", "type"})
-"""Keys whose values a class, or the message around the content, may say as well."""
+_STRUCTURAL_KEYS = frozenset({"role", "type"})
+"""Keys whose values may be expressed by a class or by the message around the content."""
 _UNTYPED = frozenset({"raw", "non_standard"})
 
 
 class Kept(NamedTuple):
-    """Shares of the strings and numbers of the content."""
+    """Shares of the strings and numbers of the content that a parser kept."""
 
     anywhere: float
     typed: float
-    """Outside of blocks that only say that they were not understood."""
+    """Outside of blocks for unknown content."""
 
 
 def kept(messages: Iterable[bytes], shown: Iterable[Any]) -> Kept:
     total = lost = untyped = 0
     for raw, blocks in zip(messages, shown, strict=True):
-        wanted = _leaves(_content(json.loads(raw)))
-        total += wanted.total()
-        lost += (wanted - _leaves(blocks)).total()
-        untyped += (wanted - _leaves(_without_raw(blocks))).total()
+        expected = _leaves(_content(json.loads(raw)))
+        total += expected.total()
+        lost += (expected - _leaves(blocks)).total()
+        untyped += (expected - _leaves(_without_raw(blocks))).total()
     return Kept(1 - lost / total, 1 - untyped / total)
 
 
 def _content(record: dict[str, Any]) -> Any:
-    """What a line or an answer of any API says."""
+    """Return the content of a line or of a response of any API."""
     if "choices" in record:
         return [choice["message"] for choice in record["choices"]]
     if "candidates" in record:
@@ -51,7 +51,7 @@ def _leaves(value: Any) -> Counter[tuple[type, Any]]:
 
 def _walk(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
-        value = [item for key, item in value.items() if key not in _SAID_BESIDE]
+        value = [item for key, item in value.items() if key not in _STRUCTURAL_KEYS]
     elif not isinstance(value, list | tuple):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             yield value

@@ -1,4 +1,4 @@
-"""P7 and P8: a whole session against the server's own way to read it out, and a page far behind against the first."""
+"""P7 and P8: reading a whole session compared with COPY, and a late page compared with the first."""
 
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -39,7 +39,7 @@ class Size(NamedTuple):
     messages: int
     many: int
     pages: int
-    """How many times a page is read in one run."""
+    """Reads of a page in one run."""
     rounds: int
 
 
@@ -68,24 +68,24 @@ async def _list(conn: AsyncConnection, url: str, text_size: int, size: Size) -> 
     session_id = await fill(conn, [agent_line(number, text_size) for number in range(size.messages)])
 
     async def copy() -> None:
-        # Without asyncio, which would only slow it down.
+        # Without asyncio, which would slow it down.
         with other.cursor().copy(_COPY_SESSION.format(session_id)) as rows:
             for _ in rows:
                 pass
 
     async def pages() -> None:
-        found = await list_messages(conn, session_id, limit=1000)
-        while len(found) == 1000:
-            found = await list_messages(conn, session_id, after=found[-1].sequence, limit=1000)
+        page = await list_messages(conn, session_id, limit=1000)
+        while len(page) == 1000:
+            page = await list_messages(conn, session_id, after=page[-1].sequence, limit=1000)
 
     async def stream() -> None:
-        async with aclosing(stream_messages(conn, session_id)) as found:
-            async for _ in found:
+        async with aclosing(stream_messages(conn, session_id)) as messages:
+            async for _ in messages:
                 pass
 
     with psycopg.connect(url) as other:
-        # As on Ash's own connections. Without it, chance in the statistics decides whether COPY follows the index or
-        # sorts the session, which takes three times as long and flatters Ash.
+        # The setting of Ash's own connections. Without it, COPY follows the index or sorts the session (three times as
+        # slow) depending on random statistics, which would favour Ash.
         other.execute("SET random_page_cost = 1")
         return await take_turns_async({_COPY: copy, _PAGES: pages, _STREAM: stream}, size.rounds)
 

@@ -1,4 +1,4 @@
-"""Times of things that are compared, taken in turns, so that whatever else the machine does hits all of them."""
+"""Interleaved timing of cases, so that background load affects all of them."""
 
 import gc
 import time
@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 Run = Callable[[], float | None]
-"""One run; where it answers, with the seconds that it measured itself."""
+"""One run; may return the seconds that it measured itself."""
 AsyncRun = Callable[[], Awaitable[float | None]]
 
 
 class Times:
-    """The seconds of every round of every case."""
+    """The seconds of every round, by case."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -26,20 +26,20 @@ class Times:
         return min(self._seconds[name])
 
     def speed(self, name: str, against: str) -> float:
-        """How many times as fast as another, each in its best round: for work that waits for nothing."""
+        """Speed relative to another case, by the best rounds: for CPU-bound work."""
         return self.best(against) / self.best(name)
 
     def typical_speed(self, name: str, against: str) -> float:
-        """The median of the rounds' ratios: for work that waits for a disk, now less and now more."""
+        """Median of the ratios per round: for work that waits for a disk."""
         return median(
             other / own for own, other in zip(self._seconds[name], self._seconds[against], strict=True)
         )
 
 
 def take_turns(cases: Mapping[str, Run], rounds: int) -> Times:
-    """Every round runs every case once, beginning with another one each time, after a first round that does not count.
+    """Run every case once per round, in rotating order, after one warm-up round.
 
-    The cyclic garbage collector is emptied before each run and left on while it lasts.
+    The garbage collector runs before each case and stays enabled.
     """
     times = Times(cases)
     for number in range(-1, rounds):
@@ -52,7 +52,7 @@ def take_turns(cases: Mapping[str, Run], rounds: int) -> Times:
 
 
 async def take_turns_async(cases: Mapping[str, AsyncRun], rounds: int) -> Times:
-    """The same, for coroutines."""
+    """`take_turns` for coroutines."""
     times = Times(cases)
     for number in range(-1, rounds):
         for name in _rotated(list(cases), number):
@@ -64,7 +64,7 @@ async def take_turns_async(cases: Mapping[str, AsyncRun], rounds: int) -> Times:
 
 
 def over(function: Callable[[Any], object], items: Iterable[Any], passes: int = 1) -> Run:
-    """Calls the function with every item and forgets what it gives, without a loop in Python."""
+    """Call the function with every item and discard the results, without a Python loop."""
 
     def run() -> None:
         for _ in range(passes):
@@ -74,7 +74,7 @@ def over(function: Callable[[Any], object], items: Iterable[Any], passes: int = 
 
 
 def passes_for(seconds: float, function: Callable[[Any], object], items: Iterable[Any]) -> int:
-    """How often to go over the items for a run to last about so long."""
+    """Return the number of passes for a run of about this duration."""
     run = over(function, items)
     run()
     began = time.perf_counter()

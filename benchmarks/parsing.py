@@ -1,4 +1,4 @@
-"""P1 to P3: reading a text typed, as objects and as bytes, against only decoding it."""
+"""P1 to P3: parsing texts to objects and to JSON bytes, compared with only decoding them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Size(NamedTuple):
     messages: int
     rounds: int
     folder_seconds: float
-    """How long one run over a folder lasts, at least."""
+    """Minimum duration of one run over a folder."""
 
 
 FULL = Size(messages=20_000, rounds=9, folder_seconds=0.02)
@@ -54,7 +54,7 @@ def _compare(messages: list[bytes] | list[str], size: Size) -> Times:
 def _slowest(
     folders: dict[str, Times], case: str, goal: str, *, claude: float, others: float
 ) -> Iterator[Row]:
-    """One row for the folder of the family, and one for the folder of others, that is farthest behind."""
+    """Yield the slowest folder of the Claude family, and the slowest other folder."""
     for family, floor in ((True, claude), (False, others)):
         speeds = {
             name: times.speed(case, BASE)

@@ -44,7 +44,7 @@ def measure(samples: Samples, size: Size) -> tuple[list[Row], list[Details]]:
 
 
 _CLAUDES = frozenset({ASSISTANT, USER, BARE})
-"""What the original parser is made for."""
+"""Inputs that the original parser supports."""
 
 
 def _sets(samples: Samples) -> dict[str, list[bytes]]:
@@ -85,9 +85,9 @@ def _kept(messages: list[bytes], parsers: list[Parser], node: Original | None) -
 
 
 def _cells(name: str, messages: list[bytes], shown: list[Any]) -> tuple[str, ...]:
-    found: Kept = kept(messages, shown)
+    shares: Kept = kept(messages, shown)
     refused = sum(blocks is None for blocks in shown)
-    return (name, share(found.anywhere), share(found.typed), str(refused))
+    return (name, share(shares.anywhere), share(shares.typed), str(refused))
 
 
 def _tolerant(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

@@ -1,27 +1,27 @@
-"""The table of goals, as text for the terminal and for RESULTS.md."""
+"""Tables as text for the terminal and for RESULTS.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 
 class Row(NamedTuple):
-    """One thing that was measured, and the goal that it has."""
+    """A measured value and its goal."""
 
     goal: str
     """P1 to P12."""
     what: str
     ratio: float | None
-    """None where nothing could be measured; the note says why. Or what has another unit than a ratio."""
+    """The measured value in `unit`; None if it could not be measured (see the note)."""
     floor: float | None = None
     aim: float | None = None
     bound: Literal[">=", "<="] = ">="
-    """Whether the ratio is a speed, which has to be high, or a time, which has to be low."""
+    """`>=` for speeds, `<=` for times."""
     note: str = ""
     unit: str = "x"
 
 
 class Details(NamedTuple):
-    """A table beside the goals."""
+    """An additional table."""
 
     title: str
     headings: tuple[str, ...]
@@ -35,12 +35,12 @@ def goals(rows: Iterable[Row]) -> str:
     return table(_HEADINGS, [_cells(row) for row in rows])
 
 
-def details(of: Details) -> str:
-    return f"{of.title}\n\n{table(of.headings, of.rows)}"
+def details(extra: Details) -> str:
+    return f"{extra.title}\n\n{table(extra.headings, extra.rows)}"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown, and aligned to be read as it is."""
+    """Return an aligned Markdown table."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     lines = [headings, ["-" * width for width in widths], *rows]
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)

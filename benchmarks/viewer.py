@@ -1,4 +1,4 @@
-"""P11: a long session in the viewer, in a real browser, beside a page that puts each event into one plain element."""
+"""P11: a long session in the viewer, in a real browser, compared with a page of one plain element per event."""
 
 import json
 import tempfile
@@ -29,7 +29,7 @@ _SCREEN: ViewportSize = {"width": 1440, "height": 900}
 class Size(NamedTuple):
     messages: int
     rounds: int
-    """The first of several does not count."""
+    """The first of several is a warm-up."""
 
 
 FULL = Size(messages=10_000, rounds=6)
@@ -37,7 +37,7 @@ SMOKE = Size(messages=700, rounds=1)
 
 
 class Round(NamedTuple):
-    """Milliseconds, but for what is named otherwise."""
+    """Measurements of one round, in milliseconds unless named otherwise."""
 
     first: float
     whole: float
@@ -80,10 +80,17 @@ def _rows(rounds: list[Round], size: Size, events: int) -> list[Row]:
         ),
         Row("P11", f"all {what}, against a plain page", typical(lambda r: r.whole / r.plain_whole)),
         Row("P11", f"elements {what}, per event", rounds[-1].elements / events, 6, bound="<=", unit=""),
-        Row("P11", "what moves when more comes", max(r.appended_px for r in rounds), 0, bound="<=", unit=px),
         Row(
             "P11",
-            "what moves when older is shown",
+            "shift when events are appended",
+            max(r.appended_px for r in rounds),
+            0,
+            bound="<=",
+            unit=px,
+        ),
+        Row(
+            "P11",
+            "shift when older events are loaded",
             max(r.prepended_px for r in rounds),
             0,
             bound="<=",
@@ -99,15 +106,15 @@ async def _fill(url: str, size: Size) -> tuple[UUID, int]:
         async with await connect(url) as conn:
             tally = await import_file(conn, path, "long")
             await settle(conn)
-            found = await conn.execute(
+            counted = await conn.execute(
                 "SELECT count(*) FROM events WHERE session_id = %s", [tally.session_id]
             )
-            [events] = await found.fetchone() or [0]
+            [events] = await counted.fetchone() or [0]
     return tally.session_id, events
 
 
 def _lines() -> Iterator[bytes]:
-    """Of the sample sessions of Claude Code, again and again, each time with names of their own."""
+    """Yield the lines of the Claude Code samples repeatedly, with new ids each time."""
     texts = [line for path in sorted(_SAMPLES.glob("*.jsonl")) for line in path.read_bytes().splitlines()]
     records = [record for record in map(json.loads, texts) if "uuid" in record and "message" in record]
     for number in count():
@@ -126,7 +133,7 @@ def _renamed(value: Any, ending: str) -> Any:
 
 
 class _Viewed:
-    """A session in a browser, whose every page is opened in a context that has nothing in its cache."""
+    """A session in a browser; every page is opened with an empty cache."""
 
     def __init__(self, browser: Browser, address: str, session_id: UUID) -> None:
         self._browser = browser
@@ -156,13 +163,13 @@ class _Viewed:
             yield page
 
     async def _number(self, page: Page, name: str) -> float:
-        found: float = await (
+        number: float = await (
             await page.wait_for_function(f"globalThis.{name}", timeout=120_000)
         ).json_value()
-        return found
+        return number
 
     async def _moved(self, page: Page, number: int) -> float:
-        """How far what stands first on the screen went, while somebody reads above the end and more comes."""
+        """Return how far the first visible element moves while events are appended below."""
         events = [
             {
                 "id": f"{number}-{place}",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the pinned requirements from pyproject.toml; needs `uv` (any recent one). Run from the root.
+# Compile the pinned requirements from pyproject.toml. Needs a recent `uv`; run from the root.
 set -eu
 compile() {
     out=$1; shift
@@ -8,5 +8,5 @@ compile() {
 }
 compile server --extra server --extra embedded --extra build
 compile dev --extra server --extra embedded --extra build --extra dev --constraint requirements/server.txt
-# The peers have an environment of their own: they want older versions of what the server uses.
+# The benchmark peers need older versions of the server's dependencies and have a separate environment.
 compile bench --extra server --extra embedded --extra build --extra bench

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh PYTHON FOLDER NAME: makes an environment in FOLDER and installs requirements/NAME.txt there, hash-checked,
-# and Ash itself, editable.
+# install.sh PYTHON FOLDER NAME: create a virtual environment in FOLDER, install requirements/NAME.txt with checked
+# hashes, and install Ash as editable.
 set -eu
 "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     echo "Ash needs Python 3.11 or newer; '$1' is $("$1" --version 2>&1). Name another with: make PYTHON=python3.12 ..." >&2
@@ -9,7 +9,7 @@ set -eu
 if [ ! -x "$2"/bin/pip ]; then
     echo "Setting up $2 (once)"
     "$1" -m venv "$2" || {
-        echo "Python could not make a virtual environment (on Debian: apt install python3-venv)." >&2
+        echo "Python could not create a virtual environment (on Debian: apt install python3-venv)." >&2
         exit 1
     }
 fi

@@ -1,4 +1,4 @@
-"""The Dockerfile and the compose file, held against the repository and each other: no engine runs here."""
+"""The Dockerfile and the compose file match the repository and each other; no engine is needed."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ def arguments_of(name: str) -> list[str]:
 
 
 def copied() -> list[str]:
-    """The paths of the repository that the image is made of."""
+    """Return the paths of the repository that the image copies."""
     return [path for each in arguments_of("COPY") if "--from" not in each for path in each.split()[:-1]]
 
 
@@ -108,7 +108,7 @@ def test_what_is_copied_exists_and_is_sent() -> None:
 
 
 def test_the_wheel_finds_what_it_needs() -> None:
-    """Everything that pyproject.toml names is copied before the project is installed."""
+    """Files named by pyproject.toml are copied before the project is installed."""
     project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     named = {

@@ -1,4 +1,4 @@
-"""What lines tell of their session, what of a message its writer gave, and drift."""
+"""Session facts from messages, flags for supplied roles and sources, and drift."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-# A title that is there already can only be one that a person gave.
+# An existing title can only have been set by a person.
 _RANK_TITLES = "UPDATE sessions SET title_rank = 3 WHERE title IS NOT NULL"
 
 

@@ -1,4 +1,4 @@
-"""The log of events of each session."""
+"""The event log of each session."""
 
 import sqlalchemy as sa
 from alembic import context, op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # No foreign key: what writes events holds the row of their session's counters, and so does what deletes them.
+    # No foreign key: writing and deleting events both lock the session's row in session_counters.
     op.create_table(
         "events",
         sa.Column("session_id", sa.Uuid(), nullable=False),
@@ -53,7 +53,7 @@ def upgrade() -> None:
         ["session_id", "piece_of", "sequence"],
         postgresql_where=sa.text("piece_of IS NOT NULL AND type NOT LIKE '%chunk'"),
     )
-    # Without lz4, compressing takes longer than all the rest of writing events.
+    # Without lz4, compression takes longer than everything else in writing events.
     kept = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
     op.execute(f"ALTER TABLE events ALTER COLUMN content {kept}")
     op.add_column(
@@ -77,7 +77,7 @@ def upgrade() -> None:
 
 
 def offers_lz4() -> bool:
-    """As for the contents of messages."""
+    """Use lz4 where the server supports it, as for the contents of messages."""
     if context.is_offline_mode():
         return False
     methods = "SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"

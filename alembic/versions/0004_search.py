@@ -1,4 +1,4 @@
-"""The words of the events, to be searched; what of a session a list shows beside its title."""
+"""The search index of events; columns of sessions for lists."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,8 +9,8 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# `json` keeps an escaped NUL, and what looks into it fails at one; so it is taken out ahead of that, where a backslash
-# that is escaped itself does not stand before it.
+# `json` accepts an escaped NUL, but its operators fail on one; so it is removed first, unless its backslash is itself
+# escaped.
 _FAILED = r"""
     CASE
         WHEN type = 'error' THEN true

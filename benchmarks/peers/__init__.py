@@ -1,4 +1,4 @@
-"""The systems that are measured beside Ash; each is left out where it is not installed."""
+"""The systems compared with Ash; those that are not installed are skipped."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -7,22 +7,22 @@ from typing import Any, NamedTuple
 ASSISTANT = "assistant lines"
 USER = "user lines"
 BARE = "bare messages"
-"""Answers of the API without a session's envelope."""
+"""API responses without the envelope of a session line."""
 CHAT = "Chat Completions answers"
 RESPONSES = "Responses API answers"
 GEMINI = "Gemini API answers"
 
 
 class Parser(NamedTuple):
-    """What reads messages in another library, from their text on, which it decodes with orjson."""
+    """A message parser of another library; it decodes the text with orjson."""
 
     name: str
     reads: frozenset[str]
-    """Which of the sets of messages it is made for."""
+    """The supported sets of messages."""
     read: Callable[[bytes], Any]
-    """May refuse a message by raising anything."""
+    """Parse a message; any exception counts as rejected."""
     show: Callable[[Any], Any]
-    """What it read, as JSON values, to see what was kept."""
+    """Convert the result to JSON values, to compare the content."""
 
 
 _MODULES = ("langchain", "agent_sdk", "messages_api", "pydantic_agents", "openai_api", "gemini_api")

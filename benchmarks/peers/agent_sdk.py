@@ -1,4 +1,4 @@
-"""claude-agent-sdk: a line of its stream as a message of dataclasses."""
+"""claude-agent-sdk: a stream line as dataclasses."""
 
 from dataclasses import asdict
 from typing import Any

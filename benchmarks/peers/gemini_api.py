@@ -1,4 +1,4 @@
-"""google-genai: an answer of the API as its `GenerateContentResponse`, checked."""
+"""google-genai: an API response as a validated `GenerateContentResponse`."""
 
 import warnings
 from base64 import b64encode
@@ -8,7 +8,7 @@ from google.genai.types import GenerateContentResponse
 
 from benchmarks.peers import GEMINI, Parser
 
-warnings.filterwarnings("ignore", module=r"google\.genai")  # which tells of each value that it does not know
+warnings.filterwarnings("ignore", module=r"google\.genai")  # it warns about every unknown value
 
 
 def _contents(response: GenerateContentResponse) -> Any:
@@ -17,7 +17,7 @@ def _contents(response: GenerateContentResponse) -> Any:
 
 
 def _as_sent(value: Any) -> Any:
-    """With bytes as the API spells them, which the class writes in another alphabet."""
+    """Encode bytes in the API's base64 alphabet; the class uses the URL-safe one."""
     if isinstance(value, dict):
         return {key: _as_sent(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""langchain-core: an answer as its standard content blocks."""
+"""langchain-core: an answer as standard content blocks."""
 
 from typing import Any
 

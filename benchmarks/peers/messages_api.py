@@ -1,4 +1,4 @@
-"""anthropic: an answer of the API as its `Message`, checked, and as its client makes it, unchecked."""
+"""anthropic: an API response as a `Message`, validated, and unvalidated like its client does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""openai: an answer of either API as its class, checked, and as its client makes it, unchecked."""
+"""openai: a response of either API as its class, validated, and unvalidated like its client does."""
 
 from collections.abc import Callable
 from typing import Any

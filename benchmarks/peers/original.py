@@ -1,4 +1,4 @@
-"""The original TypeScript parser on node, driven from here so that it takes its turns with the others."""
+"""The original TypeScript parser on node, called in turns with the others."""
 
 import json
 import shutil
@@ -16,18 +16,18 @@ _SCRIPT = Path(__file__).with_name("original_parser.mjs")
 
 
 class Original:
-    """A node that holds the messages already, as strings, and has gone over them a few times."""
+    """A warmed-up node process that has the messages in memory as strings."""
 
     def __init__(self, process: subprocess.Popen[str], messages: list[bytes]) -> None:
         self._process = process
         self._count = len(messages)
 
     def run(self, command: str) -> Run:
-        """`parse`, or `stringify` what it parsed."""
+        """Run `parse`, or `stringify` the parsed messages."""
         return lambda: float(self._ask(command, 1)[0]) / 1000
 
     def shown(self) -> list[Any]:
-        """The blocks of each message; None where it threw."""
+        """Return the blocks of each message; None if the parser threw."""
         return [json.loads(line) for line in self._ask("show", self._count)]
 
     def _ask(self, command: str, lines: int) -> list[str]:
@@ -40,7 +40,7 @@ class Original:
 
 @contextmanager
 def original(messages: list[bytes]) -> Iterator[Original | None]:
-    """None where there is no node."""
+    """Start node; yield None if it is not installed."""
     if not (node := shutil.which("node")):
         yield None
         return

@@ -1,9 +1,9 @@
-// The parser of the TypeScript system that Ash comes from, re-expressed from what it does, not copied: the types it
-// knows, the fields it builds anew (and so what it drops), what it looks for in user messages, where it throws.
+// The parser of the original TypeScript system, reimplemented from its behaviour, not copied: its known types, the
+// fields it copies (and drops), its rules for user messages, and its exceptions.
 //
 // Run as `node original_parser.mjs FILE`, one message per line of FILE. Then each line on standard input is a command:
-// `parse` and `stringify` go over all messages once and answer with the milliseconds that took; `show` answers with
-// one line per message, its blocks or null where the parser threw.
+// `parse` and `stringify` process all messages once and print the elapsed milliseconds; `show` prints one line per
+// message: its blocks, or null if the parser threw.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 

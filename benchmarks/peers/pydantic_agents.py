@@ -1,4 +1,4 @@
-"""pydantic-ai: an answer of the API as its `ModelResponse`."""
+"""pydantic-ai: an API response as a `ModelResponse`."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +12,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from benchmarks.peers import BARE, Parser
 
-# The key is for a client that never asks anyone.
+# The client requires a key and never sends a request.
 _MODEL: Any = AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(api_key="unused"))
 
 

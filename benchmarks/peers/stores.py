@@ -1,4 +1,4 @@
-"""Stores of conversations beside Ash's: each is given the objects it stores, and makes their JSON itself."""
+"""Other conversation stores: each receives its own objects and encodes their JSON itself."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 Append = Callable[[int, UUID, list[Any]], Awaitable[object]]
-"""As this writer, to this session, these."""
+"""Arguments: writer, session id, items."""
 
 
 class Store(NamedTuple):
     name: str
     needs: tuple[str, ...]
-    """Its packages."""
+    """Required packages."""
     open: Callable[[str, int], AbstractAsyncContextManager[Append]]
-    """On the database of this address, for so many writers."""
+    """Open the store: database URL, number of writers."""
     item: Callable[[str], Any]
-    """What it is given to store, of a line."""
+    """Convert a line to an item of the store."""
 
 
 def installed_stores() -> Iterator[Store]:
@@ -42,7 +42,7 @@ _AGENT_SDK_APPEND = """
 
 @asynccontextmanager
 async def _agent_sdk(url: str, writers: int) -> AsyncIterator[Append]:
-    """The example of a Postgres `SessionStore` that claude-agent-sdk shows but does not ship, re-expressed."""
+    """The example Postgres `SessionStore` of claude-agent-sdk's documentation, reimplemented."""
     import asyncpg
 
     async with asyncpg.create_pool(url, min_size=writers, max_size=writers) as pool:
