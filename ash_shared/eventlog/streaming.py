@@ -15,7 +15,7 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MOST_TOLD, Response, Slot, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
-from ash_shared.providers._kit.json_fields import input_of, placed, unfinished
+from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
 
 _SPOKEN = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """How the events of a slot of this kind begin."""
@@ -152,8 +152,8 @@ def _is_other_call(slot: Slot, piece: steps.Fragment) -> bool:
 
 def _built(slot: Slot, piece: steps.Fragment) -> str:
     """Puts a value into the arguments of a call; what that adds to their text, as far as it is written."""
-    slot.given, slot.is_built = placed(slot.given, piece.path, piece.value), True
-    text = unfinished(slot.given, piece.path, piece.value)
+    slot.given, slot.is_built = set_json_path(slot.given, piece.path, piece.value), True
+    text = unfinished_json(slot.given, piece.path, piece.value)
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 
@@ -217,7 +217,7 @@ def tell(log: Log, slot: Slot, more: Block | None = None) -> None:
         beside.pop("redacted", None)
     if slot.kind == "input":
         if slot.tool or slot.text:
-            args = input_of(slot.text) if slot.text and not slot.is_built else slot.given
+            args = decode_arguments(slot.text) if slot.text and not slot.is_built else slot.given
             emit_messages.call(log, slot.call, slot.tool, args, beside, slot.place)
             if not slot.is_named and slot.call not in log.state.nameless:
                 log.state.nameless.append(slot.call)

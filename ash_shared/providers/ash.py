@@ -37,20 +37,20 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
-    control,
-    fragment,
-    message_of,
-    unknown,
+    chunk_reading,
+    control_reading,
+    single_message_part,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    error,
-    items_of,
-    milliseconds,
-    one_of,
+    is_one_of,
+    list_or_empty,
+    message_error,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -140,9 +140,9 @@ _TYPES = _PAYLOADS.keys() | _CHUNKS | _CONTROL
 def _read_event(record: Record) -> RecordReading:
     wire = record["type"]
     if wire in _CHUNKS:
-        return fragment(record, wire)
+        return chunk_reading(record, wire)
     if wire not in _PAYLOADS:
-        return (control if wire in _CONTROL else unknown)(record, wire)
+        return (control_reading if wire in _CONTROL else unknown_reading)(record, wire)
     kind, role, payload = _PAYLOADS[wire]
     return RecordReading(kind, role, translate(wire, record["payload"], payload))
 
@@ -176,8 +176,8 @@ def _is_standard(record: Record) -> bool:
     """Whether this is a whole standard message; another's record may have a key of that name, too."""
     return (
         record.get("_original").__class__ is list
-        and bodies_of(record) <= _STANDARD_BODIES
-        and one_of(record.get("role"), _ROLES)
+        and body_keys(record) <= _STANDARD_BODIES
+        and is_one_of(record.get("role"), _ROLES)
         and record.get("content").__class__ is list
         and record.get("metadata").__class__ is dict
     )
@@ -190,7 +190,7 @@ def _is_event(record: Record) -> bool:
     wire = record.get("type")
     if wire.__class__ is not str or record.get("payload").__class__ is not dict or "sessionId" not in record:
         return False
-    if record.keys() & OWNERS != {"payload"}:
+    if record.keys() & ENVELOPE_KEYS != {"payload"}:
         return False
     return wire in _TYPES or "id" in record
 
@@ -204,7 +204,7 @@ def facts(record: Record) -> Facts:
     """Both have an id of their own."""
     return Facts(
         uuid=text_at(record, "id"),
-        timestamp=milliseconds(record.get("timestamp")),
+        timestamp=to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "sessionId") or text_at(record, "metadata", "sessionId"),
         client_version=text_at(record, "metadata", "cliVersion"),
         model=text_at(record, "metadata", "model"),
@@ -215,7 +215,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Events of one response are one message; what ends a turn, fails or revokes adds to those before it."""
     if _is_standard(record):
         return [_standard(record, reading)]
-    tell = _PARTS.get(record["type"], message_of)
+    tell = _PARTS.get(record["type"], single_message_part)
     return tell(record, reading)
 
 
@@ -250,7 +250,7 @@ def _usage(usage: Any) -> Block | None:
 def _error_of(told: Any, details: Any = None) -> Block:
     """The keys of a `MessageError`."""
     more = value_at(told, "details") if details is None else details
-    return error(text_at(told, "code") or "error", text_at(told, "message"), more)
+    return message_error(text_at(told, "code") or "error", text_at(told, "message"), more)
 
 
 def _assistant(record: Record, reading: RecordReading) -> list[Part]:
@@ -300,7 +300,7 @@ def _retraction(record: Record, reading: RecordReading) -> list[Part]:
     revoked = [
         name
         for names in ("eventIds", "messageIds")
-        for name in items_of(value_at(record, "payload", names))
+        for name in list_or_empty(value_at(record, "payload", names))
         if name.__class__ is str
     ]
     return [Part(role=None, retracts=tuple(revoked))]

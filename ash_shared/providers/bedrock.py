@@ -29,15 +29,15 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
-    fragment,
-    message_of,
+    chunk_reading,
+    single_message_part,
 )
-from ash_shared.providers._kit.fingerprints import REQUESTS, bodies_of
+from ash_shared.providers._kit.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
     first_text,
     media_class,
+    message_error,
     text_at,
     token_usage,
     value_at,
@@ -283,7 +283,7 @@ def _read_error(record: Record) -> RecordReading:
 
 
 def _read_fragment(record: Record) -> RecordReading:
-    return fragment(record, next(iter(record)))
+    return chunk_reading(record, next(iter(record)))
 
 
 _EXCEPTIONS = frozenset(
@@ -336,7 +336,7 @@ def _is_request(record: Record) -> bool:
     messages = record.get("messages")
     if messages.__class__ is not list:
         return False
-    return not bodies_of(record).isdisjoint(REQUESTS) or any(map(_is_message, messages))
+    return not body_keys(record).isdisjoint(BEDROCK_REQUEST_KEYS) or any(map(_is_message, messages))
 
 
 def _is_answer(record: Record) -> bool:
@@ -362,7 +362,7 @@ _MARKS = _EVENTS | {"message", "messages", "output", "role"}
 
 def recognizes(record: Record) -> bool:
     """Whether a record is of the Converse API. None of its bodies has a `type`."""
-    bodies = bodies_of(record) - REQUESTS
+    bodies = body_keys(record) - BEDROCK_REQUEST_KEYS
     return bodies in _BODIES and any(is_form(record) for is_form, _ in _FORMS)
 
 
@@ -396,8 +396,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
             for piece, (role, blocks) in zip(said, _messages(record), strict=True)
         ]
     if _is_error(record):
-        return [Part(role=None, error=error(text_at(record, "__type") or "error", record["message"]))]
-    return message_of(record, reading)
+        return [Part(role=None, error=message_error(text_at(record, "__type") or "error", record["message"]))]
+    return single_message_part(record, reading)
 
 
 def _answer(record: Record, blocks: list[Block]) -> Part:
@@ -410,7 +410,7 @@ def _answer(record: Record, blocks: list[Block]) -> Part:
             "stop_reason": stop_reason,
             "stop_sequence": _stop_sequence(record),
         },
-        error=error(stop_reason, _refusal(record)) if stop_reason in _REFUSALS else None,
+        error=message_error(stop_reason, _refusal(record)) if stop_reason in _REFUSALS else None,
     )
 
 
@@ -458,13 +458,13 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _failed(code: str, told: Record) -> Step:
-    return Says("error", error(code, text_at(told, "message")))
+    return Says("error", message_error(code, text_at(told, "message")))
 
 
 def _stopped(told: Record) -> list[Step]:
     reason = text_at(told, "stopReason")
     ends = ResponseEnds(is_final=reason not in _ASKS)
-    return [ends, Says("error", error(reason, _refusal(told)))] if reason in _REFUSALS else [ends]
+    return [ends, Says("error", message_error(reason, _refusal(told)))] if reason in _REFUSALS else [ends]
 
 
 def _place(told: Record) -> str:

@@ -36,19 +36,19 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
-    control,
-    fragment,
-    speaker,
-    unknown,
+    chunk_reading,
+    control_reading,
+    speaker_of_role,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import CLAUDES, OWNERS, bodies_of, is_cursor_line
+from ash_shared.providers._kit.fingerprints import CLAUDE_LINE_KEYS, ENVELOPE_KEYS, body_keys, is_cursor_line
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
     first_text,
     input_at,
-    milliseconds,
+    message_error,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -217,30 +217,30 @@ def _read_tool(record: Record) -> RecordReading:
 
 def _read_thinking(record: Record) -> RecordReading:
     if record.get("subtype") != "delta":
-        return control(record)
-    return fragment(record)
+        return control_reading(record)
+    return chunk_reading(record)
 
 
 def _read_result(record: Record) -> RecordReading:
     """The end of a run; its text is that of all answers, one after the other."""
     text = record.get("result")
     if text.__class__ is not str:
-        return control(record)
+        return control_reading(record)
     return RecordReading("record", "system", [text_block(text, "result")])
 
 
 def _read_system(record: Record) -> RecordReading:
-    return control(record) if record.get("subtype") == "init" else unknown(record)
+    return control_reading(record) if record.get("subtype") == "init" else unknown_reading(record)
 
 
 _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
     "assistant": _read_line,
-    "interaction_query": control,
+    "interaction_query": control_reading,
     "result": _read_result,
     "system": _read_system,
     "thinking": _read_thinking,
     "tool_call": _read_tool,
-    "turn_ended": control,
+    "turn_ended": control_reading,
     "user": _read_line,
 }
 
@@ -250,15 +250,17 @@ def read(record: Record) -> RecordReading:
     if "type" not in record and "message" in record:
         return _read_line(record)
     wire = text_at(record, "type")
-    return _READERS[wire](record) if wire in _READERS else unknown(record)
+    return _READERS[wire](record) if wire in _READERS else unknown_reading(record)
 
 
 def _is_end(record: Record) -> bool:
-    return {"session_id", "duration_ms"} <= record.keys() and CLAUDES.isdisjoint(record)
+    return {"session_id", "duration_ms"} <= record.keys() and CLAUDE_LINE_KEYS.isdisjoint(record)
 
 
 def _is_init(record: Record) -> bool:
-    return record.get("subtype") == "init" and "permissionMode" in record and CLAUDES.isdisjoint(record)
+    return (
+        record.get("subtype") == "init" and "permissionMode" in record and CLAUDE_LINE_KEYS.isdisjoint(record)
+    )
 
 
 def _is_transcript(record: Record) -> bool:
@@ -288,8 +290,8 @@ def recognizes(record: Record) -> bool:
     """Whether a record is a line of Cursor's stream, or of one of its transcripts."""
     wire = record.get("type")
     if wire is None:
-        return not bodies_of(record) and _is_transcript(record)
-    if not record.keys().isdisjoint(OWNERS):
+        return not body_keys(record) and _is_transcript(record)
+    if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
     return wire.__class__ is str and wire in _RECOGNIZED and _RECOGNIZED[wire](record)
 
@@ -297,7 +299,7 @@ def recognizes(record: Record) -> bool:
 def facts(record: Record) -> Facts:
     """What a line says beside its content; no line has an id of its own."""
     return Facts(
-        timestamp=milliseconds(record.get("timestamp_ms")),
+        timestamp=to_milliseconds(record.get("timestamp_ms")),
         session_id=text_at(record, "session_id"),
         model=text_at(record, "model"),
     )
@@ -312,7 +314,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
-    role = speaker(reading.role)
+    role = speaker_of_role(reading.role)
     return [
         Part(
             role=role,
@@ -344,7 +346,7 @@ def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _end_parts(record: Record, reading: RecordReading) -> list[Part]:
     failed = record.get("is_error") is True
     texts = [block for block in reading.blocks if block["type"] == "text"]
-    failure = error(wire_name(record) or "error", text_at(record, "result")) if failed else None
+    failure = message_error(wire_name(record) or "error", text_at(record, "result")) if failed else None
     return [
         Part(
             role="system" if failed else "assistant" if texts else None,
@@ -373,7 +375,7 @@ def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
     status = text_at(record, "status")
     if status in (None, "success", "completed"):
         return []
-    return [Part(role=None, error=error(status, text_at(record, "error")))]
+    return [Part(role=None, error=message_error(status, text_at(record, "error")))]
 
 
 _PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {

@@ -31,29 +31,29 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
-    control,
-    speaker,
-    unknown,
+    control_reading,
+    speaker_of_role,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import HEADS, OWNERS, bodies_of
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, GEMINI_CLI_SESSION_KEYS, body_keys
 from ash_shared.providers._kit.gemini_parts import (
-    Counts,
+    UsageKeys,
+    as_list,
+    gemini_usage,
     is_client_result,
     is_part,
-    listed,
     read_part,
     read_parts,
-    usage_of,
 )
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
     first_text,
-    items_of,
-    less,
-    milliseconds,
-    one_of,
+    is_one_of,
+    list_or_empty,
+    message_error,
+    subtract_counts,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -86,12 +86,12 @@ def _side(message: Any) -> Any:
 
 
 def _role(message: Any) -> Role:
-    return _ROLES[_side(message)] if one_of(_side(message), _ROLES) else "system"
+    return _ROLES[_side(message)] if is_one_of(_side(message), _ROLES) else "system"
 
 
 def _read_message(message: Any) -> list[Block]:
     """The blocks of a message record, alone in its line or one of a document."""
-    if not one_of(_side(message), _ROLES):
+    if not is_one_of(_side(message), _ROLES):
         wire = wire_name(message) if message.__class__ is dict else None
         return [raw_block("unknown_type", message, wire)]
     return translate(_side(message), message, _message_blocks)
@@ -103,8 +103,10 @@ def _message_blocks(message: Record) -> list[Block]:
     variant = _VARIANTS.get(_side(message))
     if variant:
         said = [{"variant": variant, **block} if block["type"] == "text" else block for block in said]
-    thoughts = [block for thought in items_of(message.get("thoughts")) for block in _read_thought(thought)]
-    listed_calls = items_of(message.get("toolCalls"))
+    thoughts = [
+        block for thought in list_or_empty(message.get("thoughts")) for block in _read_thought(thought)
+    ]
+    listed_calls = list_or_empty(message.get("toolCalls"))
     calls = [block for call in listed_calls for block in translate("toolCall", call, _call)]
     return bounded(thoughts + said + calls)
 
@@ -132,7 +134,7 @@ _ENDED = frozenset({"success", "error", "cancelled"})
 def _call(call: Record) -> list[Block]:
     """A call and, once it has ended, its result: the CLI keeps them in one object."""
     answers = read_parts(call.get("result"))
-    ended = bool(answers) or one_of(call.get("status"), _ENDED)
+    ended = bool(answers) or is_one_of(call.get("status"), _ENDED)
     executor = {"executor": "agent"} if call.get("agentId") else {}
     named = pick(call, "id", "name", "status")
     typed = {"type": "tool_use", **named, "input": call.get("args", {}), **executor}
@@ -171,7 +173,7 @@ def _read_document(record: Record) -> RecordReading:
 
 
 def _messages(record: Record) -> list[Any]:
-    return listed(record["messages"] if "messages" in record else record["history"])
+    return as_list(record["messages"] if "messages" in record else record["history"])
 
 
 _BESIDE = ("type", "timestamp")
@@ -251,7 +253,7 @@ def _is_said(record: Record) -> bool:
         record.get("content").__class__ is str
         and "timestamp" in record
         and record.keys().isdisjoint(_ANSWER_KEYS)
-        and one_of(record.get("role"), ("user", "assistant"))
+        and is_one_of(record.get("role"), ("user", "assistant"))
     )
 
 
@@ -286,20 +288,20 @@ _Form = tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
 
 _TYPES: Mapping[str, _Form] = {
     **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_record)),
-    "init": (_is_event("session_id", "model", "timestamp"), control),
+    "init": (_is_event("session_id", "model", "timestamp"), control_reading),
     "message": (_is_said, _read_said),
-    "result": (_is_end, control),
+    "result": (_is_end, control_reading),
     "tool_result": (_is_event("tool_id", "status"), _read_item("message", "tool", _outcome)),
     "tool_use": (_is_event("tool_id", "tool_name", "parameters"), _read_item("message", "assistant", _use)),
 }
 """By `type`: whether a record is the CLI's, and what reads it."""
 
 _KEYS: Mapping[str, _Form] = {
-    "$set": (lambda record: record["$set"].__class__ is dict, control),
-    "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, control),
+    "$set": (lambda record: record["$set"].__class__ is dict, control_reading),
+    "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, control_reading),
     "messages": (_is_document, _read_document),
     "history": (_is_history, _read_document),
-    "projectHash": (_is_head, control),
+    "projectHash": (_is_head, control_reading),
     "stats": (_is_output, _read_output),
 }
 """The same for records without a type, by the key that tells them from others."""
@@ -319,7 +321,7 @@ def _form(record: Record) -> Callable[[Record], RecordReading] | None:
     return None
 
 
-_NO_FORM: _Form = (lambda record: False, control)
+_NO_FORM: _Form = (lambda record: False, control_reading)
 
 
 def recognizes(record: Record) -> bool:
@@ -327,8 +329,8 @@ def recognizes(record: Record) -> bool:
     if _form(record) is None:
         return False
     if record.get("type").__class__ is str:
-        return record.keys().isdisjoint(OWNERS)
-    bodies = bodies_of(record) - HEADS
+        return record.keys().isdisjoint(ENVELOPE_KEYS)
+    bodies = body_keys(record) - GEMINI_CLI_SESSION_KEYS
     return bodies <= _UNTYPED_BODIES and (len(record) == 1 or bodies.isdisjoint(_CHANGES))
 
 
@@ -342,9 +344,9 @@ def read(record: Record) -> RecordReading:
     reader = _form(record)
     if reader is not None:
         return reader(record)
-    if one_of(record.get("type"), _ROLES) and ("content" in record or "parts" in record):
+    if is_one_of(record.get("type"), _ROLES) and ("content" in record or "parts" in record):
         return _read_record(record)
-    return unknown(record)
+    return unknown_reading(record)
 
 
 def facts(record: Record) -> Facts:
@@ -352,7 +354,7 @@ def facts(record: Record) -> Facts:
     told = record["$set"] if record.get("$set").__class__ is dict else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
     return Facts(
-        timestamp=milliseconds(first_text(told, times)),
+        timestamp=to_milliseconds(first_text(told, times)),
         session_id=first_text(told, ("sessionId", "session_id")),
         model=text_at(told, "model") or text_at(told, "meta", "model"),
         title=text_at(told, "summary"),
@@ -373,7 +375,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     return _event_parts(record, reading)
 
 
-_COUNTS = Counts(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
+_COUNTS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
 
 
 def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
@@ -381,8 +383,8 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
     id = text_at(message, "id")
     said = [block for block in blocks if not is_client_result(block)]
     answers = [block for block in blocks if is_client_result(block)]
-    role = speaker(_role(message))
-    time = milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
+    role = speaker_of_role(_role(message))
+    time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     first = Part(
         role=role,
         blocks=_without_blanks(said),
@@ -391,7 +393,7 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         replaces=id is not None,
         id=id,
         timestamp=time,
-        usage=usage_of(value_at(message, "tokens"), _COUNTS),
+        usage=gemini_usage(value_at(message, "tokens"), _COUNTS),
         metadata={"model": text_at(message, "model"), "messageId": id if role == "assistant" else None},
         error=_message_error(message),
     )
@@ -418,8 +420,8 @@ def _message_error(message: Any) -> Block | None:
     if _side(message) != "error":
         return None
     content = value_at(message, "content")
-    text = content if content.__class__ is str else text_at(next(iter(listed(content)), None), "text")
-    return error("error", text or None)
+    text = content if content.__class__ is str else text_at(next(iter(as_list(content)), None), "text")
+    return message_error("error", text or None)
 
 
 def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -439,7 +441,7 @@ def _said_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
-    told = error("error", text_at(record, "message"))
+    told = message_error("error", text_at(record, "message"))
     bad = record["severity"] == "error"
     return [Part(role="system", blocks=reading.blocks, error=told if bad else None)]
 
@@ -461,19 +463,21 @@ def _error(record: Record) -> Block | None:
     if told is None and record.get("status", "success") == "success":
         return None
     code = first_text(told, ("type", "code")) or text_at(record, "status") or "error"
-    return error(code, text_at(told, "message"), told or None)
+    return message_error(code, text_at(told, "message"), told or None)
 
 
 def _stats_usage(stats: Any) -> Block | None:
     """Counts of a run. Reasoning is in the total alone, which is what was put in and what came out."""
     given, answered = count_at(stats, "input_tokens"), count_at(stats, "output_tokens")
-    told = less(count_at(stats, "total_tokens"), given)
+    told = subtract_counts(count_at(stats, "total_tokens"), given)
     cached = count_at(stats, "cached")
     output = answered if told is None or answered is None else max(told, answered)
-    return token_usage(stats, input=less(given, cached), output=output, cache_read=cached)
+    return token_usage(stats, input=subtract_counts(given, cached), output=output, cache_read=cached)
 
 
-_RUN_COUNTS = Counts(prompt="prompt", tool="tool", cached="cached", answer="candidates", thoughts="thoughts")
+_RUN_COUNTS = UsageKeys(
+    prompt="prompt", tool="tool", cached="cached", answer="candidates", thoughts="thoughts"
+)
 
 
 def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -481,7 +485,7 @@ def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
     models = value_at(record, "stats", "models")
     name, told = next(iter(models.items())) if models.__class__ is dict and len(models) == 1 else (None, None)
     blocks = [block for block in reading.blocks if block["type"] == "text"]
-    usage = usage_of(value_at(told, "tokens"), _RUN_COUNTS)
+    usage = gemini_usage(value_at(told, "tokens"), _RUN_COUNTS)
     return [
         Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=_error(record))
     ]
@@ -521,7 +525,7 @@ def _is_cancelled(message: Any) -> bool:
     """Whether the person stopped the answer here. Where one call of several ran, the model goes on."""
     if _side(message) == "info":
         return text_at(message, "content") == "Request cancelled."
-    calls = listed(value_at(message, "toolCalls"))
+    calls = as_list(value_at(message, "toolCalls"))
     return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
 
 
@@ -543,7 +547,7 @@ def _wholes(record: Record, told: list[Part]) -> list[Step]:
 
 def _notice_steps(record: Record, told: list[Part]) -> list[Step]:
     """Warnings count as errors that end nothing."""
-    return [Says("error", error(record["severity"], text_at(record, "message")))]
+    return [Says("error", message_error(record["severity"], text_at(record, "message")))]
 
 
 def _result_steps(record: Record, told: list[Part]) -> list[Step]:

@@ -31,25 +31,25 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
-    control,
-    fragment,
-    speaker,
-    unknown,
+    chunk_reading,
+    control_reading,
+    speaker_of_role,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
+    decode_arguments,
     first_text,
     input_at,
-    input_of,
-    items_of,
-    less,
+    is_one_of,
+    list_or_empty,
     media_class,
-    one_of,
-    source_of,
+    message_error,
+    subtract_counts,
     text_at,
     token_usage,
+    url_source,
     value_at,
 )
 from ash_shared.providers._kit.steps import (
@@ -141,7 +141,7 @@ def _source(block: Block) -> Block:
     if old.get("source_type") == "id":
         return {"type": "file", **declared, "file_id": block["id"]}
     if "url" in block:
-        return {**declared, **source_of(block["url"])}
+        return {**declared, **url_source(block["url"])}
     if "file_id" in block:
         return {"type": "file", **declared, "file_id": block["file_id"]}
     if "text" in block or old.get("source_type") == "text":
@@ -153,7 +153,7 @@ def _image_url(block: Block) -> Block:
     """A picture as OpenAI writes it."""
     picture = block["image_url"]
     url, more = (picture, {}) if picture.__class__ is str else (picture["url"], picture)
-    typed = {"type": "image", "source": source_of(url), **pick(more, "detail")}
+    typed = {"type": "image", "source": url_source(url), **pick(more, "detail")}
     rest = without(more, "url", "detail")
     return translated({**block, "image_url": rest}, typed, () if rest else ("image_url",), "image_url")
 
@@ -293,7 +293,7 @@ def _said(fields: Record) -> list[Block]:
     calls = [
         made
         for name, wire in (("tool_calls", "tool_call"), ("invalid_tool_calls", "invalid_tool_call"))
-        for call in items_of(fields.get(name))
+        for call in list_or_empty(fields.get(name))
         if not _holds(held.get(call.get("id")), call)
         for made in translate(wire, call, _TRANSLATIONS[wire])
     ]
@@ -306,7 +306,7 @@ def _holds(block: Block | None, call: Record) -> bool:
     """Whether a block of the content says all that this call says."""
     if block is None:
         return False
-    return block.get("name") == call.get("name") and input_of(block.get("input")) == input_of(
+    return block.get("name") == call.get("name") and decode_arguments(block.get("input")) == decode_arguments(
         call.get("args")
     )
 
@@ -382,13 +382,13 @@ def read(record: Record) -> RecordReading:
     told = _told(record)
     if told is None:
         known = recognizes_list(record.get("list"))
-        return (control if known else unknown)(_whole(record), wire_name(record))
+        return (control_reading if known else unknown_reading)(_whole(record), wire_name(record))
     messages = [message for each in told.messages if (message := _message(each))]
     if not told.is_state and (not messages or messages[0].is_chunk):
         wire = messages[0].name if messages else None
-        return fragment(_whole(record), wire)
+        return chunk_reading(_whole(record), wire)
     if messages[0].wire == "remove":
-        return control(_whole(record), "remove")
+        return control_reading(_whole(record), "remove")
     read = [_read_message(message) for message in messages]
     return RecordReading("message", read[0][0], bounded([block for _, blocks in read for block in blocks]))
 
@@ -420,12 +420,12 @@ def recognizes(record: Record) -> bool:
     """Whether a record is a message, in any of the three forms, or a state of a graph."""
     if record.get("type") is None and "messages" in record:
         return (
-            bodies_of(record) == {"messages"}
+            body_keys(record) == {"messages"}
             and _is_state(record)
             and all(map(recognizes, record["messages"]))
         )
     message = _message(record)
-    if message is None or not record.keys().isdisjoint(OWNERS):
+    if message is None or not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
     named = record.get("type")
     if "lc" in record:
@@ -461,7 +461,7 @@ def _part(message: _Message) -> Part:
     role, blocks = _read_message(message)
     name, told = text_at(message.fields, "id"), message.fields.get("response_metadata")
     return Part(
-        role=speaker(role),
+        role=speaker_of_role(role),
         blocks=blocks,
         key=None if name is None else f"{role} {name}",
         keeps_key=True,
@@ -487,7 +487,7 @@ def _usage(usage: Any, told: Any) -> Block | None:
     written = count_at(usage, "input_token_details", "cache_creation")
     return token_usage(
         usage,
-        input=less(count_at(usage, "input_tokens"), read, written),
+        input=subtract_counts(count_at(usage, "input_tokens"), read, written),
         output=count_at(usage, "output_tokens"),
         cache_read=read,
         cache_creation=written,
@@ -498,7 +498,7 @@ def _usage(usage: Any, told: Any) -> Block | None:
 
 def _error(told: Any) -> Block | None:
     message = text_at(told, "message")
-    return None if message is None else error(text_at(told, "code") or "error", message, told)
+    return None if message is None else message_error(text_at(told, "code") or "error", message, told)
 
 
 # The log of events: the chunks of a message write in places, `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state
@@ -535,7 +535,7 @@ def _is_last(fields: Record) -> bool:
     return (
         fields.get("chunk_position") == "last"
         or first_text(told, _REASONS) is not None
-        or one_of(value_at(told, "status"), _ENDS)
+        or is_one_of(value_at(told, "status"), _ENDS)
     )
 
 
@@ -558,8 +558,8 @@ def _says(content: Any) -> list[Step]:
         return _piece(text_block(content), 0) if content else []
     return [
         step
-        for piece in items_of(content)
-        if not one_of(value_at(piece, "type"), _WRITTEN_BESIDE)
+        for piece in list_or_empty(content)
+        if not is_one_of(value_at(piece, "type"), _WRITTEN_BESIDE)
         for step in _part_of_content(piece)
     ]
 
@@ -588,7 +588,7 @@ def _piece(block: Block, index: Any) -> list[Step]:
 
 def _calls(fields: Record) -> list[Step]:
     """Pieces of calls, by their index; one without is whole."""
-    made = [_call_piece(piece) for piece in items_of(fields.get("tool_call_chunks"))]
+    made = [_call_piece(piece) for piece in list_or_empty(fields.get("tool_call_chunks"))]
     return [Settled(("thinking",)), *made] if made else []
 
 

@@ -34,20 +34,20 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
-    control,
-    unknown,
+    control_reading,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import bodies_of
+from ash_shared.providers._kit.fingerprints import body_keys
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    error,
-    items_of,
-    milliseconds,
-    mime_of,
-    source_of,
+    list_or_empty,
+    message_error,
+    mime_fields,
     text_at,
+    to_milliseconds,
     token_usage,
+    url_source,
     value_at,
 )
 from ash_shared.providers._kit.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
@@ -90,11 +90,11 @@ def _reasoning(part: Record) -> Block:
 
 def _file(part: Record) -> Block:
     """A file that was put in; bytes come as a `data:` address."""
-    mime, source = part["mime"], source_of(part["url"])
+    mime, source = part["mime"], url_source(part["url"])
     if mime.startswith("image/"):
         image = {"type": "image", "source": {**source, "media_type": mime}}
         return translated(part, image, ("mime", "url"), "file")
-    typed = {"type": "file", **pick(part, "filename"), **mime_of(mime), "source": source}
+    typed = {"type": "file", **pick(part, "filename"), **mime_fields(mime), "source": source}
     return translated(part, typed, ("filename", "mime", "url"), "file")
 
 
@@ -132,7 +132,7 @@ def _result(part: Record, state: Record, answer: str) -> Block:
 
 
 def _with_files(said: Any, files: Any) -> Any:
-    return [text_block(said), *map(read_block, items_of(files))] if files else said
+    return [text_block(said), *map(read_block, list_or_empty(files))] if files else said
 
 
 _TRANSLATIONS: Mapping[Any, Translation] = {
@@ -176,7 +176,7 @@ def _read_error(record: Record) -> RecordReading:
 
 
 def _control(record: Record) -> RecordReading:
-    return control(record, text_at(record, "type"))
+    return control_reading(record, text_at(record, "type"))
 
 
 def _read_message(record: Record) -> RecordReading:
@@ -187,14 +187,14 @@ def _read_message(record: Record) -> RecordReading:
 
 def _read_session(record: Record) -> RecordReading:
     """A whole session, as it is exported."""
-    messages = items_of(record["messages"])
+    messages = list_or_empty(record["messages"])
     blocks = [block for message in messages for block in _blocks_of(message)]
     role: Speaker = _role_of(messages[0]["info"]) if messages else "user"
     return RecordReading("message", role, bounded(blocks))
 
 
 def _blocks_of(message: Record) -> list[Block]:
-    return [block for part in items_of(message["parts"]) for block in _read_part(part)]
+    return [block for part in list_or_empty(message["parts"]) for block in _read_part(part)]
 
 
 def _role_of(info: Record) -> Speaker:
@@ -222,7 +222,7 @@ def read(record: Record) -> RecordReading:
     for is_so, reads in _SHAPES:
         if is_so(document):
             return reads(document)
-    return unknown(record, text_at(record, "type"))
+    return unknown_reading(record, text_at(record, "type"))
 
 
 def _is_event(record: Record) -> bool:
@@ -261,7 +261,7 @@ def recognizes(record: Record) -> bool:
     if record.keys() == _WRAPPED:
         path = record["path"]
         return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
-    bodies = bodies_of(record)
+    bodies = body_keys(record)
     if not bodies <= _BODIES:
         return False
     if "sessionID" in bodies:
@@ -287,7 +287,7 @@ def facts(record: Record) -> Facts:
     is_session = "projectID" in told
     return Facts(
         uuid=text_at(part, "id") or text_at(told, "id"),
-        timestamp=milliseconds(told.get("timestamp")) or _time_of(told),
+        timestamp=to_milliseconds(told.get("timestamp")) or _time_of(told),
         session_id=text_at(told, "id" if is_session else "sessionID"),
         client_version=text_at(told, "version") if is_session else None,
         model=_model(told),
@@ -297,7 +297,7 @@ def facts(record: Record) -> Facts:
 
 
 def _time_of(document: Any) -> int | None:
-    return milliseconds(value_at(document, "time", "created")) or milliseconds(
+    return to_milliseconds(value_at(document, "time", "created")) or to_milliseconds(
         value_at(document, "time", "start")
     )
 
@@ -310,7 +310,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     """What a document adds to the standard messages of its session."""
     document = _document(record)
     if "messages" in document:
-        messages = items_of(document["messages"])
+        messages = list_or_empty(document["messages"])
         return [replace(part, original=each) for each in messages for part in _whole_parts(each)]
     if "info" in document:
         return _whole_parts(document)
@@ -408,7 +408,7 @@ def _usage(tokens: Any) -> Block | None:
 
 def _error(told: Record) -> Block:
     message = text_at(told, "data", "message") or text_at(told, "message")
-    return error(text_at(told, "name") or "error", message, told)
+    return message_error(text_at(told, "name") or "error", message, told)
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
@@ -418,7 +418,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """
     document = _document(record)
     if "messages" in document:
-        return [step for each in items_of(document["messages"]) for step in _whole_steps(each)]
+        return [step for each in list_or_empty(document["messages"]) for step in _whole_steps(each)]
     if "info" in document:
         return _whole_steps(document)
     if document.get("type") == "error":

@@ -34,19 +34,19 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
-    control,
-    fragment,
-    unknown,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import OWNERS, PI_MESSAGES, bodies_of
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, PI_MESSAGE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    error,
     input_at,
-    items_of,
-    milliseconds,
+    list_or_empty,
+    message_error,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -162,7 +162,7 @@ def _read_message(record: Record) -> RecordReading:
     message = record["message"]
     name = text_at(message, "role")
     if name is None or name not in _MESSAGES:
-        return unknown(record, name)
+        return unknown_reading(record, name)
     role, reads = _MESSAGES[name]
     return RecordReading("message", role, translate(name, message, reads))
 
@@ -194,7 +194,7 @@ def _read_custom(record: Record) -> RecordReading:
 
 
 def _control(record: Record) -> RecordReading:
-    return control(record, text_at(record, "type"))
+    return control_reading(record, text_at(record, "type"))
 
 
 _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
@@ -221,7 +221,7 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
         ),
         _control,
     ),
-    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), fragment),
+    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), chunk_reading),
     "auto_compaction_end": _read_compacted,
     "branch_summary": _read_summary,
     "compaction": _read_summary,
@@ -240,7 +240,7 @@ def read(record: Record) -> RecordReading:
         return _READERS[wire](record)
     if wire is None and text_at(record, "role") in _MESSAGES:
         return _read_message({"message": record})
-    return unknown(record, wire)
+    return unknown_reading(record, wire)
 
 
 def _is_message(message: Any) -> bool:
@@ -250,7 +250,7 @@ def _is_message(message: Any) -> bool:
         and message.get("type") != "message"
         and message.get("role").__class__ is str
         and message["role"] in _MESSAGES
-        and not PI_MESSAGES.isdisjoint(message)
+        and not PI_MESSAGE_KEYS.isdisjoint(message)
     )
 
 
@@ -311,8 +311,8 @@ def recognizes(record: Record) -> bool:
     writes."""
     wire = record.get("type")
     if wire.__class__ is str:
-        return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(OWNERS)
-    return "stopReason" in record and bodies_of(record) == {"api"} and _is_message(record)
+        return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
 
 
 def facts(record: Record) -> Facts:
@@ -322,7 +322,7 @@ def facts(record: Record) -> Facts:
     is_session = wire == "session"
     return Facts(
         uuid=text_at(record, "id") if "parentId" in record else None,
-        timestamp=milliseconds(value_at(message, "timestamp")) or milliseconds(record.get("timestamp")),
+        timestamp=to_milliseconds(value_at(message, "timestamp")) or to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "id") if is_session else None,
         model=text_at(message, "model") or (text_at(record, "modelId") if wire == "model_change" else None),
         title=text_at(record, "name") if wire == "session_info" else None,
@@ -394,7 +394,7 @@ def _error(message: Record) -> Block | None:
     reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
     if text is None and reason not in ("error", "aborted"):
         return None
-    return error(reason or "error", text)
+    return message_error(reason or "error", text)
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
@@ -469,7 +469,7 @@ _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
 
 
 def _block_at(message: Any, index: Any) -> Any:
-    content = items_of(value_at(message, "content"))
+    content = list_or_empty(value_at(message, "content"))
     return content[index] if index.__class__ is int and 0 <= index < len(content) else None
 
 
@@ -485,7 +485,7 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
     written = record["partialResult"]
     if value_at(written, "details", "truncation") is not None:
         return []
-    texts = [text_at(block, "text") for block in items_of(written["content"])]
+    texts = [text_at(block, "text") for block in list_or_empty(written["content"])]
     text = "".join(text for text in texts if text is not None)
     id = text_at(record, "toolCallId")
     return [Fragment("output", text, call=id, name=text_at(record, "toolName"), is_whole=True)]

@@ -26,20 +26,20 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import Part, Provider, Record, RecordReading, Speaker, fragment
-from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
+from ash_shared.providers._kit.contract import Part, Provider, Record, RecordReading, Speaker, chunk_reading
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
     first_text,
-    items_of,
-    less,
-    milliseconds,
-    mime_of,
-    one_of,
-    source_of,
+    is_one_of,
+    list_or_empty,
+    message_error,
+    mime_fields,
+    subtract_counts,
     text_at,
+    to_milliseconds,
     token_usage,
+    url_source,
 )
 from ash_shared.providers._kit.steps import (
     Closed,
@@ -88,7 +88,7 @@ def _file(part: Block) -> Block:
 
 
 def _picture(part: Block) -> Block:
-    source = {"media_type": part["mediaType"], **source_of(part["url"])}
+    source = {"media_type": part["mediaType"], **url_source(part["url"])}
     typed = {"type": "image", "source": source}
     consumed = {"url"} | ({"mediaType"} if source["media_type"] == part["mediaType"] else set())
     return translated(part, typed, consumed, part["type"])
@@ -98,9 +98,9 @@ def _document(part: Block) -> Block:
     names = ("url", "mediaType", "filename")
     typed = {
         "type": "file",
-        **mime_of(part["mediaType"]),
+        **mime_fields(part["mediaType"]),
         **pick(part, "filename"),
-        "source": source_of(part["url"]),
+        "source": url_source(part["url"]),
     }
     return translated(part, typed, names, part["type"])
 
@@ -176,7 +176,7 @@ def _invocation(part: Block) -> list[Block]:
 
 def _steering(part: Block) -> list[Block]:
     """What the person said while the answer was being written."""
-    said = [block for inner in items_of(part["parts"]) for block in _blocks(inner)]
+    said = [block for inner in list_or_empty(part["parts"]) for block in _blocks(inner)]
     marked = [block | {"source_type": "steering-message"} for block in said]
     return (
         [with_extra(marked[0], without(part, "type", "parts")), *marked[1:]] if marked else [_control(part)]
@@ -255,7 +255,7 @@ def _cited(block: Block, sources: list[Block]) -> Block:
 
 
 def _is_source(part: Any) -> bool:
-    return part.__class__ is dict and one_of(part.get("type"), _SOURCES)
+    return part.__class__ is dict and is_one_of(part.get("type"), _SOURCES)
 
 
 _SOURCES = ("source-url", "source-document")
@@ -270,7 +270,7 @@ def read(record: Record) -> RecordReading:
     if "parts" in record and "role" in record:
         return _read_message(record)
     if _is_chunk(record):
-        return fragment(record)
+        return chunk_reading(record)
     return RecordReading("record", "system", _blocks(record))
 
 
@@ -332,11 +332,11 @@ def _is_message(record: Record) -> bool:
 def recognizes(record: Record) -> bool:
     """Whether a record is a message or a chunk of a UI message stream."""
     if "parts" in record:
-        return bodies_of(record) == {"parts"} and _is_message(record)
+        return body_keys(record) == {"parts"} and _is_message(record)
     return _is_chunk(record) and record.keys().isdisjoint(_OTHERS)
 
 
-_OTHERS = OWNERS | {"file", "message", "sequence_number", "severity"}
+_OTHERS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
 """Keys of what others write under the types of chunks."""
 
 
@@ -344,7 +344,7 @@ def facts(record: Record) -> Facts:
     """A message is stored anew, under its id, each time it has grown: the id tells no record apart."""
     metadata = record.get("metadata")
     made = record.get("createdAt") or (metadata.get("createdAt") if metadata.__class__ is dict else None)
-    return Facts(timestamp=milliseconds(made), model=first_text(metadata, ("model", "modelId")))
+    return Facts(timestamp=to_milliseconds(made), model=first_text(metadata, ("model", "modelId")))
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -421,7 +421,7 @@ def _usage(usage: Any) -> Block | None:
     reasoning = count_at(usage, "outputTokenDetails", "reasoningTokens")
     return token_usage(
         usage,
-        input=less(count_at(usage, "inputTokens"), cached, written),
+        input=subtract_counts(count_at(usage, "inputTokens"), cached, written),
         output=count_at(usage, "outputTokens"),
         cache_read=cached,
         cache_creation=written,
@@ -523,7 +523,7 @@ def _shows(chunk: Record) -> list[Step]:
 
 _WRITTEN: Mapping[str, _Write] = {
     "abort": lambda chunk: [Interrupts("user_cancel")],
-    "error": lambda chunk: [Says("error", error("error", chunk["errorText"]))],
+    "error": lambda chunk: [Says("error", message_error("error", chunk["errorText"]))],
     "file": _shows,
     "finish": _finishes,
     "finish-step": lambda chunk: [Settled()],

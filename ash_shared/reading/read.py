@@ -27,8 +27,8 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
-    message_of,
-    speaker,
+    single_message_part,
+    speaker_of_role,
 )
 from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_sound
 from ash_shared.reading.json_text import decode_json, exact_text, looks_like_json, shown_text
@@ -60,11 +60,11 @@ class Read(Struct, frozen=True):
     def parts(self) -> list[Part]:
         """Return the parts that the text adds to the standard messages of its session. Never raises."""
         if self.provider is None or self.record is None:
-            return message_of({}, self.reading)
+            return single_message_part({}, self.reading)
         try:
             return self.provider.parts(self.record, self.reading)
         except (AttributeError, LookupError, TypeError, ValueError):
-            return message_of(self.record, self.reading)
+            return single_message_part(self.record, self.reading)
 
     def steps(self, declared: str | None = None, role: Role | None = None) -> list[Step]:
         """Return the steps that the text adds to the event log; `declared` is the source and `role` the role that its
@@ -78,7 +78,7 @@ class Read(Struct, frozen=True):
             return steps
         parts = self.parts()
         if role is not None and self.provider is None and parts:
-            parts = [Part(role=speaker(role), blocks=self.reading.blocks)]
+            parts = [Part(role=speaker_of_role(role), blocks=self.reading.blocks)]
         if parts or self.reading.kind != "record":
             return [Whole(part) for part in parts]
         return [Whole(Part(role="system", blocks=self.reading.blocks))]

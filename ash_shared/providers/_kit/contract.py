@@ -23,12 +23,12 @@ class RecordReading(NamedTuple):
     blocks: list[Block]
 
 
-def control(record: Any, name: str | None = "") -> RecordReading:
+def control_reading(record: Any, name: str | None = "") -> RecordReading:
     """A record that is known, and is no part of the conversation; `name` where it is not called by its `wire_name`."""
     return _whole("control", record, name)
 
 
-def unknown(record: Any, name: str | None = "") -> RecordReading:
+def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
     """A record of a type that no table has."""
     return _whole("unknown_type", record, name)
 
@@ -37,7 +37,7 @@ def _whole(reason: RawReason, record: Any, name: str | None) -> RecordReading:
     return RecordReading("record", "system", [raw_block(reason, record, _name(record, name))])
 
 
-def fragment(record: Any, name: str | None = "") -> RecordReading:
+def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
     """A piece of a stream."""
     return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _name(record, name))])
 
@@ -46,16 +46,16 @@ def _name(record: Any, name: str | None) -> str | None:
     return wire_name(record) if name == "" else name
 
 
-def speaker(role: Role) -> Speaker:
+def speaker_of_role(role: Role) -> Speaker:
     """Whose a message of this role is: results of tools are the user's."""
     return "user" if role == "tool" else role
 
 
-def message_of(record: Record, reading: RecordReading) -> list[Part]:
+def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
     """A record that is one message, and says nothing more of it."""
     if reading.kind != "message":
         return []
-    return [Part(role=speaker(reading.role), blocks=reading.blocks)]
+    return [Part(role=speaker_of_role(reading.role), blocks=reading.blocks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Provider:
     other list, each element is a record of its own."""
     facts: Callable[[Record], Facts] = lambda record: Facts()
     """What the record says beside its content. Never raises."""
-    parts: Callable[[Record, RecordReading], list[Part]] = message_of
+    parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
     """What the record, read so, adds to the standard messages of its session. Raises AttributeError, KeyError or
     TypeError where the record is not what its type promises, and then counts as what was read alone."""
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None

@@ -7,10 +7,10 @@ too, is put together of two, and belongs to neither, or to the one whose mark is
 import re
 from typing import Any
 
-OWNERS = frozenset({"messageID", "payload", "projectID", "sessionID"})
+ENVELOPE_KEYS = frozenset({"messageID", "payload", "projectID", "sessionID"})
 """Marks of OpenCode's documents, and of the envelope of Codex and of Ash: their `type` may be one that others have."""
 
-REQUESTS = frozenset(
+BEDROCK_REQUEST_KEYS = frozenset(
     {
         "additionalModelRequestFields",
         "additionalModelResponseFieldPaths",
@@ -23,18 +23,18 @@ REQUESTS = frozenset(
 )
 """Parameters of Bedrock's requests; Gemini's have one of them, too."""
 
-HEADS = frozenset({"lastUpdated", "projectHash", "startTime"})
+GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """What Gemini CLI says of a whole session."""
 
-PI_MESSAGES = frozenset(
+PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
 """Of these, every message of pi's has one; those of other vendors have them beside it, or are of type `message`."""
 
 _BODIES = (
-    OWNERS
-    | REQUESTS
-    | HEADS
+    ENVELOPE_KEYS
+    | BEDROCK_REQUEST_KEYS
+    | GEMINI_CLI_SESSION_KEYS
     | {
         "$rewindTo",
         "$set",
@@ -60,12 +60,12 @@ _BODIES = (
 )
 
 
-def bodies_of(record: dict[str, Any]) -> frozenset[str]:
+def body_keys(record: dict[str, Any]) -> frozenset[str]:
     """The keys of a record that say what it is, where its `type` does not; one that is null says nothing."""
     return frozenset([key for key in _BODIES.intersection(record) if record[key] is not None])
 
 
-CLAUDES = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})
+CLAUDE_LINE_KEYS = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})
 """Keys of which every line of Claude's stream has one: Cursor named the types of its lines after Claude's."""
 _MESSAGE = frozenset({"role", "content"})
 _SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -79,7 +79,7 @@ def is_cursor_line(record: dict[str, Any]) -> bool:
         message.__class__ is dict
         and message.keys() == _MESSAGE
         and "session_id" in record
-        and CLAUDES.isdisjoint(record)
+        and CLAUDE_LINE_KEYS.isdisjoint(record)
         and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
         and message["content"].__class__ is list
         and all(block.__class__ is dict and block.get("type") == "text" for block in message["content"])

@@ -20,7 +20,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.providers._kit.json_fields import count_at, less, mime_of, token_usage
+from ash_shared.providers._kit.json_fields import count_at, mime_fields, subtract_counts, token_usage
 
 _NAMES: Mapping[str, str] = {
     "code_execution_result": "codeExecutionResult",
@@ -65,20 +65,20 @@ Maker = Callable[[str, Block], Block]
 """Makes a typed block of a part, of which it is told the key that says what it is."""
 
 
-def either(record: Block, camel: str, snake: str) -> Any:
+def value_in_either_case(record: Block, camel: str, snake: str) -> Any:
     """The value under this key in either spelling; None where there is none."""
     value = record.get(camel)
     return record.get(snake) if value is None else value
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """What may be a list, or one of its items, or absent."""
     return value if value.__class__ is list else [] if value is None else [value]
 
 
 def read_parts(parts: Any) -> list[Block]:
     """The blocks of a list of parts; of one part, or a bare text, where a list is not needed."""
-    return bounded([block for part in listed(parts) for block in _read_each(part)])
+    return bounded([block for part in as_list(parts) for block in _read_each(part)])
 
 
 def _read_each(part: Any) -> list[Block]:
@@ -141,7 +141,7 @@ def _is_fragment(kind: str, part: Block) -> bool:
     )
 
 
-def spelled(record: Block, camel: str, snake: str) -> str:
+def spelling_used(record: Block, camel: str, snake: str) -> str:
     """The spelling of this key that the record has."""
     return snake if snake in record and camel not in record else camel
 
@@ -155,7 +155,7 @@ def _joined(kind: str, part: Block, typed: Block, consumed: Collection[str]) -> 
 def _text(kind: str, part: Block) -> Block:
     if part.get("thought") is not True:
         return with_extra({**text_block(part[kind]), "source_type": kind}, without(part, kind))
-    signature = spelled(part, *_SIGNATURES)
+    signature = spelling_used(part, *_SIGNATURES)
     signed = renamed(part, signature=signature)
     typed = {"type": "thinking", "thinking": part[kind], "is_summary": True, **signed}
     return with_extra({**typed, "source_type": "thought"}, without(part, kind, "thought", signature))
@@ -167,20 +167,31 @@ def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
         source = {"type": source["type"], "media_type": mime, **source}
         if mime.startswith("image/"):
             return {"type": "image", "source": source}
-    return {"type": "file", **({"filename": filename} if filename else {}), **mime_of(mime), "source": source}
+    return {
+        "type": "file",
+        **({"filename": filename} if filename else {}),
+        **mime_fields(mime),
+        "source": source,
+    }
 
 
 def _inline_data(kind: str, part: Block) -> Block:
     blob = part[kind]
-    mime, name = spelled(blob, "mimeType", "mime_type"), spelled(blob, "displayName", "display_name")
+    mime, name = (
+        spelling_used(blob, "mimeType", "mime_type"),
+        spelling_used(blob, "displayName", "display_name"),
+    )
     typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name))
     return _joined(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
 
 
 def _file_data(kind: str, part: Block) -> Block:
     data = part[kind]
-    mime, name = spelled(data, "mimeType", "mime_type"), spelled(data, "displayName", "display_name")
-    uri = spelled(data, "fileUri", "file_uri")
+    mime, name = (
+        spelling_used(data, "mimeType", "mime_type"),
+        spelling_used(data, "displayName", "display_name"),
+    )
+    uri = spelling_used(data, "fileUri", "file_uri")
     typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name))
     return _joined(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))
 
@@ -238,7 +249,7 @@ def _outcome(kind: str, part: Block) -> Block:
 
 def _server_call(kind: str, part: Block) -> Block:
     call = part[kind]
-    tool = spelled(call, "toolType", "tool_type")
+    tool = spelling_used(call, "toolType", "tool_type")
     typed = {"type": "tool_use", **pick(call, "id"), "name": call[tool], "input": call.get("args", {})}
     return _joined(kind, part, {**typed, "executor": "server"}, ("id", tool, "args"))
 
@@ -282,7 +293,7 @@ def is_client_result(block: Block) -> bool:
     return block["type"] == "tool_result" and block.get("source_type") not in SERVER_RESULTS
 
 
-class Counts(NamedTuple):
+class UsageKeys(NamedTuple):
     """What a usage object calls its counts. Google counts what a cache held in the prompt, and neither reasoning in the
     answer nor what its tools were told in the prompt."""
 
@@ -293,12 +304,12 @@ class Counts(NamedTuple):
     thoughts: str
 
 
-def usage_of(vendor: Any, names: Counts, tier: str | None = None) -> Block | None:
+def gemini_usage(vendor: Any, names: UsageKeys, tier: str | None = None) -> Block | None:
     """The usage that stands under these names."""
     prompt, tool, cached, answer, thoughts = (count_at(vendor, name) for name in names)
     return token_usage(
         vendor,
-        input=less(_sum(prompt, tool), cached),
+        input=subtract_counts(_sum(prompt, tool), cached),
         output=_sum(answer, thoughts),
         cache_read=cached,
         reasoning=thoughts,

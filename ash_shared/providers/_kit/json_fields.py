@@ -26,7 +26,7 @@ _LARGEST_SECONDS = 10**11
 """A time above this is in milliseconds: as seconds it would be beyond the year 5000."""
 
 
-def input_of(arguments: Any) -> Any:
+def decode_arguments(arguments: Any) -> Any:
     """The input of a tool call: arguments that came as JSON text decoded, and the text itself where it does not decode.
 
     A translation keeps the text in `extra`, too, unless the input `is` it, as `input_at` says: decoding forgets blanks
@@ -44,7 +44,7 @@ def input_of(arguments: Any) -> Any:
 def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]:
     """The input of a tool call, and the keys that it consumes: none where the text of it is to stay in `extra`, too."""
     arguments = record[key]
-    given = input_of(arguments)
+    given = decode_arguments(arguments)
     return given, ((key,) if given is arguments else ())
 
 
@@ -58,7 +58,7 @@ def _keys_of(path: str) -> list[str | int]:
     return [int(step[2]) if step[2] is not None else step[1] or step[3] or step[4] or "" for step in found]
 
 
-def placed(arguments: Any, path: str, value: Any) -> Any:
+def set_json_path(arguments: Any, path: str, value: Any) -> Any:
     """Arguments with a value at this JSON path: a text goes on the text that is there, and the items of a list come in
     their order."""
     return _placed(arguments if arguments.__class__ is dict else {}, _keys_of(path), value)
@@ -78,13 +78,13 @@ def _placed(holder: Any, keys: list[str | int], value: Any) -> Any:
     return {**record, key: _placed(record.get(key), rest, value)}
 
 
-def unfinished(arguments: Any, path: str, value: Any) -> str:
+def unfinished_json(arguments: Any, path: str, value: Any) -> str:
     """Arguments as JSON text, as far as they are known when this value was placed last: nothing is closed."""
     open_ends = len(_keys_of(path)) + (value.__class__ is str)
     return _encode(arguments).decode()[:-open_ends]
 
 
-def source_of(url: str) -> Block:
+def url_source(url: str) -> Block:
     """The source of an image or a file at an address; the bytes themselves where it is a `data:` address."""
     inline = _DATA_URL.fullmatch(url)
     if inline is None:
@@ -97,12 +97,12 @@ def media_class(mime_type: str) -> str:
     return _MEDIA_CLASSES.get(mime_type.partition("/")[0], "other")
 
 
-def mime_of(mime_type: str | None) -> Block:
+def mime_fields(mime_type: str | None) -> Block:
     """The keys of a file that say what kind it is, where its MIME type is known."""
     return {} if mime_type is None else {"mimeType": mime_type, "mediaClass": media_class(mime_type)}
 
 
-def milliseconds(time: Any) -> int | None:
+def to_milliseconds(time: Any) -> int | None:
     """A time as milliseconds since 1970: written as ISO 8601 (UTC where it names no zone), or as a number of seconds or
     milliseconds. None for anything else."""
     if time.__class__ is str:
@@ -126,12 +126,12 @@ def text_at(record: Any, *path: str) -> str | None:
     return value if value.__class__ is str and value else None
 
 
-def one_of(value: Any, names: Container[str]) -> bool:
+def is_one_of(value: Any, names: Container[str]) -> bool:
     """Whether a value is one of these names; a list or an object is none, and could not be looked up."""
     return value.__class__ is str and value in names
 
 
-def items_of(value: Any) -> list[Any]:
+def list_or_empty(value: Any) -> list[Any]:
     """The items of a list, which the wire may leave out. Raises TypeError for anything else: going through an object
     or a text would lose its values, or make items of its letters."""
     if value is None:
@@ -216,12 +216,12 @@ def token_usage(  # noqa: PLR0913  # one argument per count
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def error(code: str, message: str | None, details: Any = None) -> Block:
+def message_error(code: str, message: str | None, details: Any = None) -> Block:
     """The keys of a `MessageError`; the code says what went wrong where no message does."""
     told = {"code": code, "message": message or code}
     return told if details is None else {**told, "details": details}
 
 
-def less(total: int | None, *parts: int | None) -> int | None:
+def subtract_counts(total: int | None, *parts: int | None) -> int | None:
     """A count without the parts of it that are counted apart; never below zero."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))

@@ -29,15 +29,15 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.content import RawReason
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Part, Record, speaker
+from ash_shared.providers._kit.contract import Part, Record, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     count_at,
     input_at,
-    items_of,
-    mime_of,
-    one_of,
-    source_of,
+    is_one_of,
+    list_or_empty,
+    mime_fields,
     text_at,
+    url_source,
     value_at,
 )
 
@@ -86,15 +86,15 @@ def _encrypted(part: Record) -> Block:
     return raw_block("opaque", part, part["type"])
 
 
-Places = Mapping[str, Callable[[Any], Block]]
+SourceMakers = Mapping[str, Callable[[Any], Block]]
 """What makes a source of the value, by the keys that can say where the bytes are: the first that is not null does."""
 
 
-def _place(part: Record, places: Places) -> str | None:
+def _place(part: Record, places: SourceMakers) -> str | None:
     return next((name for name in places if part.get(name) is not None), None)
 
 
-def media(kind: Block, places: Places) -> Translation:
+def media_translation(kind: Block, places: SourceMakers) -> Translation:
     """A picture or a recording: `kind` are the keys that all of them have."""
     own = ("detail",) if kind["type"] == "image" else ()
 
@@ -111,34 +111,34 @@ def media(kind: Block, places: Places) -> Translation:
 
 
 def _file(part: Record) -> Block:
-    place = _place(part, FILE_PLACES)
-    source = None if place is None else FILE_PLACES[place](part[place])
+    place = _place(part, FILE_SOURCES)
+    source = None if place is None else FILE_SOURCES[place](part[place])
     typed = {
         "type": "file",
         **pick(part, "filename"),
-        **mime_of((source or {}).get("media_type")),
+        **mime_fields((source or {}).get("media_type")),
         **({"source": source} if source else {}),
     }
     return translated(part, typed, {"filename", place or "file_data"}, "input_file")
 
 
-def uploaded(file_id: Any) -> Block:
+def uploaded_source(file_id: Any) -> Block:
     """The source of bytes that the vendor has."""
     return {"type": "file", "file_id": file_id}
 
 
 def _inline(data: str) -> Block:
-    return source_of(data) if data.startswith("data:") else {"type": "base64", "data": data}
+    return url_source(data) if data.startswith("data:") else {"type": "base64", "data": data}
 
 
-FILE_PLACES: Places = {"file_data": _inline, "file_url": source_of, "file_id": uploaded}
+FILE_SOURCES: SourceMakers = {"file_data": _inline, "file_url": url_source, "file_id": uploaded_source}
 
-_IMAGE = media({"type": "image"}, {"image_url": source_of, "file_id": uploaded})
+_IMAGE = media_translation({"type": "image"}, {"image_url": url_source, "file_id": uploaded_source})
 
 PARTS: Mapping[str, Translation] = {
     "computer_screenshot": _IMAGE,
-    "input_audio": media(
-        {"type": "file", "mediaClass": "audio"}, {"audio_url": source_of, "file_id": uploaded}
+    "input_audio": media_translation(
+        {"type": "file", "mediaClass": "audio"}, {"audio_url": url_source, "file_id": uploaded_source}
     ),
     "input_file": _file,
     "input_image": _IMAGE,
@@ -152,7 +152,7 @@ CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _encrypted}
 read_block = content_reader(CONTENT)
 
 
-def answered(output: Any) -> Any:
+def read_tool_output(output: Any) -> Any:
     """What a tool answered: a string, or any JSON, stays; a list of parts is read."""
     return read_list(output, read_block) if output.__class__ is list else output
 
@@ -160,7 +160,7 @@ def answered(output: Any) -> Any:
 # Items.
 
 
-def beside(blocks: list[Block], item: Record, consumed: Iterable[str], wire: str) -> list[Block]:
+def keep_unread_keys(blocks: list[Block], item: Record, consumed: Iterable[str], wire: str) -> list[Block]:
     """The blocks of one item, the first of them with what the item says beside them. An item that has none is kept
     whole, if it says anything."""
     used = {"type", *consumed}
@@ -179,18 +179,18 @@ def _message(item: Record) -> list[Block]:
     ]
     used = ("content", *phase) if any(block["type"] == "text" for block in blocks) else ("content",)
     told = item.keys() - {"type", "role", *used}
-    return beside(blocks, item, used, "message") if told else blocks
+    return keep_unread_keys(blocks, item, used, "message") if told else blocks
 
 
 def _reasoning(item: Record) -> list[Block]:
     """One block for each summary and each text; a mark where there are none. What is encrypted is on the first."""
-    told = [_thought(part, {"is_summary": True}) for part in items_of(item["summary"])]
-    told += [_thought(part, {}) for part in items_of(item.get("content"))]
+    told = [_thought(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
+    told += [_thought(part, {}) for part in list_or_empty(item.get("content"))]
     first, *others = told or [
         {"type": "thinking", "thinking": "", "redacted": True, "source_type": "reasoning"}
     ]
     data = {"data": item["encrypted_content"]} if "encrypted_content" in item else {}
-    return beside(
+    return keep_unread_keys(
         [{**first, **data}, *others], item, ("summary", "content", "encrypted_content"), "reasoning"
     )
 
@@ -297,7 +297,7 @@ def _output(output: Any) -> Block:
 _OUTPUTS: Mapping[str, Translation] = {
     "logs": lambda output: translated(output, text_block(output["logs"]), {"logs"}, "logs"),
     "image": lambda output: translated(
-        output, {"type": "image", "source": source_of(output["url"])}, {"url"}, "image"
+        output, {"type": "image", "source": url_source(output["url"])}, {"url"}, "image"
     ),
 }
 
@@ -308,14 +308,14 @@ def _image_generation(item: Record) -> list[Block]:
     """What was asked for and what was used are one: the input is whatever the item tells of it."""
     wire, error = "image_generation_call", item.get("error")
     typed = {"name": "image_generation", "input": pick(item, *_ASKED_OF_IMAGES), "executor": "server"}
-    drawn = {"content": [drawn_image(item)]} if item.get("result") else {}
+    drawn = {"content": [generated_image(item)]} if item.get("result") else {}
     failed = {} if error is None else {"is_error": True, "structured": error}
     used = {*_ASKED_OF_IMAGES, *(("result",) if drawn else ()), *_given(item, "error")}
     use = _use(item, wire, typed, used, "id")
     return [use, _result(item, wire, {**drawn, **failed})] if drawn or failed else [use]
 
 
-def drawn_image(item: Record) -> Block:
+def generated_image(item: Record) -> Block:
     """The picture of an item whose `result` is its bytes; its kind is told where the item names the format."""
     return {"type": "image", "source": _drawn(item["result"], item)}
 
@@ -351,7 +351,7 @@ def _mcp_answer(output: Any, error: Any) -> Block:
     """An error that is a text is all the tool answered; the vendor's own errors are objects."""
     if output is None and error.__class__ is str:
         return {"content": error}
-    told = {} if output is None else {"content": answered(output)}
+    told = {} if output is None else {"content": read_tool_output(output)}
     return told if error is None else {**told, "structured": error}
 
 
@@ -365,12 +365,14 @@ _FAILED = frozenset({"failed", "incomplete"})
 
 
 def _unfinished(item: Record) -> Block:
-    return {"is_error": True} if one_of(item.get("status"), _FAILED) else {}
+    return {"is_error": True} if is_one_of(item.get("status"), _FAILED) else {}
 
 
 def call_output(wire: str, key: str = "output") -> Callable[[Record], Block]:
     """What a tool answered, under this key; it failed where the status says so."""
-    return lambda item: _outcome(item, wire, {"content": answered(item[key]), **_unfinished(item)}, {key})
+    return lambda item: _outcome(
+        item, wire, {"content": read_tool_output(item[key]), **_unfinished(item)}, {key}
+    )
 
 
 def _computer_output(item: Record) -> Block:
@@ -381,7 +383,7 @@ def _computer_output(item: Record) -> Block:
 def _local_shell_output(item: Record) -> Block:
     """Its `id` is that of the call."""
     link = "call_id" if "call_id" in item else "id"
-    typed = {"content": answered(item["output"]), **_unfinished(item)}
+    typed = {"content": read_tool_output(item["output"]), **_unfinished(item)}
     return _outcome(item, "local_shell_call_output", typed, {"output"}, link)
 
 
@@ -485,7 +487,7 @@ def item_type(item: Any) -> str | None:
     return wire if wire.__class__ is str else None
 
 
-def role_of(item: Any) -> Role:
+def item_role(item: Any) -> Role:
     wire = item_type(item)
     if wire == "message":
         role = item.get("role")
@@ -493,10 +495,10 @@ def role_of(item: Any) -> Role:
     return "tool" if wire in _RESULTS else "assistant"
 
 
-def speaker_of(item: Any) -> Role:
+def item_speaker(item: Any) -> Role:
     """In whose message an item stands: an answer holds the results of the tools that ran at the vendor, too."""
     hosted = item_type(item) == "program_output" or value_at(item, "execution") == "server"
-    return "assistant" if hosted else role_of(item)
+    return "assistant" if hosted else item_role(item)
 
 
 def read_items(items: list[Any]) -> list[Block]:
@@ -506,7 +508,7 @@ def read_items(items: list[Any]) -> list[Block]:
 # Standard messages.
 
 
-def refused(blocks: Iterable[Block]) -> str | None:
+def refusal_reason(blocks: Iterable[Block]) -> str | None:
     """Why an answer ended, if it is a refusal."""
     return "refusal" if any(block.get("variant") == "refusal" for block in blocks) else None
 
@@ -514,8 +516,8 @@ def refused(blocks: Iterable[Block]) -> str | None:
 def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
     """An item that stands alone: those of an answer follow each other, and so do the results of its calls."""
     return Part(
-        role=speaker(role),
+        role=speaker_of_role(role),
         blocks=blocks,
         adjoins=role in ("assistant", "tool"),
-        metadata={"stop_reason": refused(blocks), "synthetic": True if synthetic else None},
+        metadata={"stop_reason": refusal_reason(blocks), "synthetic": True if synthetic else None},
     )

@@ -5,14 +5,20 @@ from typing import Any
 
 from ash_shared.model.blocks import Block, pick, read_content, wire_name
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, message_of, speaker
+from ash_shared.providers._kit.contract import (
+    Part,
+    Record,
+    RecordReading,
+    single_message_part,
+    speaker_of_role,
+)
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    error,
     first_text,
-    milliseconds,
+    message_error,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -24,7 +30,7 @@ def facts(record: Record) -> Facts:
     """What a line says beside its content; on disk in camel case, in the stream in snake case."""
     return Facts(
         uuid=text_at(record, "uuid"),
-        timestamp=milliseconds(record.get("timestamp")),
+        timestamp=to_milliseconds(record.get("timestamp")),
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
@@ -52,7 +58,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if wire in _PARTS:
         return _PARTS[wire](record, reading)
     if reading.kind == "message":
-        return message_of(record, reading)
+        return single_message_part(record, reading)
     said = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=said)] if said else []
 
@@ -66,7 +72,7 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
     """A line and the API message in it, which is the line itself where an answer stands alone."""
     id = text_at(message, "id")
     return Part(
-        role=speaker(reading.role),
+        role=speaker_of_role(reading.role),
         blocks=reading.blocks,
         key=id if reading.role == "assistant" else None,
         usage=usage_of(message.get("usage")),
@@ -107,10 +113,10 @@ def line_error(record: Record, message: Record) -> Block | None:
         content = message.get("content")
         text = content if content.__class__ is str else text_at(content[0], "text") if content else None
         details = pick(record, *_ERROR_DETAILS) or None
-        return error(text_at(record, "error") or "api_error", text, details)
+        return message_error(text_at(record, "error") or "api_error", text, details)
     if message.get("stop_reason") == "refusal":
         told = message.get("stop_details")
-        return error("refusal", text_at(told, "explanation"), told or None)
+        return message_error("refusal", text_at(told, "explanation"), told or None)
     return None
 
 
@@ -143,7 +149,7 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     )
     return said + [
         Part(
-            role=speaker(role_of(message, "user")),
+            role=speaker_of_role(role_of(message, "user")),
             blocks=read_content(message["content"], read_block),
             original=message,
         )
@@ -176,7 +182,7 @@ def _run_error(record: Record) -> Block:
     status = count_at(record, "api_error_status")
     told = text_at(record, "subtype") or "error"
     code = told if told != "success" else "error" if status is None else "api_error"
-    return error(code, text or (None if status is None else f"HTTP {status}"), details or None)
+    return message_error(code, text or (None if status is None else f"HTTP {status}"), details or None)
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -191,7 +197,7 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
         or "error"
     )
     text = text_at(inner, "message") or text_at(details, "message") or _attempted(record, details)
-    return [Part(role="system", blocks=reading.blocks, error=error(code, text, details or None))]
+    return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, details or None))]
 
 
 def _type_of(error: Any) -> str | None:

@@ -5,8 +5,14 @@ from typing import Any
 
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import CLAUDES, OWNERS, PI_MESSAGES, bodies_of, is_cursor_line
-from ash_shared.providers._kit.json_fields import one_of, value_at
+from ash_shared.providers._kit.fingerprints import (
+    CLAUDE_LINE_KEYS,
+    ENVELOPE_KEYS,
+    PI_MESSAGE_KEYS,
+    body_keys,
+    is_cursor_line,
+)
+from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
 
@@ -80,7 +86,7 @@ def _is_message(record: Any) -> bool:
     """A message parameter: role and content, and nothing that only others write."""
     return (
         record.__class__ is dict
-        and one_of(record.get("role"), ROLES)
+        and is_one_of(record.get("role"), ROLES)
         and record.get("type") in (None, "message")
         and _FOREIGN_KEYS.isdisjoint(record)
         and _is_content(record.get("content"))
@@ -143,7 +149,7 @@ def _is_anothers(message: Any) -> bool:
         return False
     content = message.get("content")
     return (
-        one_of(message.get("role"), _FOREIGN_ROLES)
+        is_one_of(message.get("role"), _FOREIGN_ROLES)
         or not message.keys().isdisjoint(_FOREIGN_KEYS)
         or (
             content.__class__ is list
@@ -174,7 +180,7 @@ _PARAMETERS = frozenset(
 def _has_own_blocks(message: Record) -> bool:
     content = message["content"]
     return content.__class__ is list and any(
-        block.__class__ is dict and one_of(block.get("type"), _OWN_BLOCKS) for block in content
+        block.__class__ is dict and is_one_of(block.get("type"), _OWN_BLOCKS) for block in content
     )
 
 
@@ -182,7 +188,7 @@ _OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 
 
 def _recognizes_untyped(record: Record) -> bool:
-    bodies = bodies_of(record)
+    bodies = body_keys(record)
     if bodies == {"messages"}:
         return _is_request(record)
     return not bodies and (_is_message(record) or is_token_count(record))
@@ -225,11 +231,15 @@ def _is_result(record: Record) -> bool:
         return False
     if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):
         return False
-    return not CLAUDES.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
+    return not CLAUDE_LINE_KEYS.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
 
 
 def _is_system(record: Record) -> bool:
-    return record.get("subtype") != "init" or "permissionMode" not in record or not CLAUDES.isdisjoint(record)
+    return (
+        record.get("subtype") != "init"
+        or "permissionMode" not in record
+        or not CLAUDE_LINE_KEYS.isdisjoint(record)
+    )
 
 
 def _is_block(record: Record) -> bool:
@@ -260,7 +270,7 @@ def _is_start(record: Record) -> bool:
     message = record.get("message")
     if message.__class__ is not dict or "usage" not in message:
         return False
-    return message.get("type") == "message" or PI_MESSAGES.isdisjoint(message)
+    return message.get("type") == "message" or PI_MESSAGE_KEYS.isdisjoint(message)
 
 
 _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
@@ -286,4 +296,4 @@ def recognizes(record: Record) -> bool:
     wire = record.get("type")
     if wire.__class__ is not str:
         return _recognizes_untyped(record)
-    return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(OWNERS)
+    return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)

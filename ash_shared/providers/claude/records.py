@@ -16,8 +16,14 @@ from ash_shared.model.blocks import (
     wire_name,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control, fragment, unknown
-from ash_shared.providers._kit.json_fields import one_of
+from ash_shared.providers._kit.contract import (
+    Record,
+    RecordReading,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.providers._kit.json_fields import is_one_of
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 
 
@@ -273,7 +279,7 @@ def _read_untyped(record: Record) -> RecordReading:
         return _read_request(record)
     if "content" in record:
         return RecordReading("message", role_of(record, "user"), read_content(record["content"], read_block))
-    return control(record) if is_token_count(record) else unknown(record)
+    return control_reading(record) if is_token_count(record) else unknown_reading(record)
 
 
 def is_token_count(record: Record) -> bool:
@@ -307,7 +313,7 @@ def _read_beside(record: Record) -> RecordReading:
 
 
 _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
-    **dict.fromkeys(STREAM, fragment),
+    **dict.fromkeys(STREAM, chunk_reading),
     **dict.fromkeys(BLOCK_TYPES, _read_bare_block),
     "assistant": _read_line,
     "completion": _read_completion,
@@ -319,7 +325,7 @@ _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
 def unwrapped(record: Record) -> Record:
     """The line in the envelope of some clients, `{type, timestamp, data}`: it is `data`, or the `metadata` there."""
     data = record.get("data")
-    if data.__class__ is not dict or not one_of(record.get("type"), _WRAPPED) or "message" in record:
+    if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED) or "message" in record:
         return record
     line = data.get("metadata", data)
     if line.__class__ is not dict or ("message" not in line and line.get("type") != record["type"]):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, raw_block, read_content
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import count_at, one_of, text_at, value_at
+from ash_shared.providers._kit.json_fields import count_at, is_one_of, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
@@ -37,7 +37,7 @@ from ash_shared.providers.claude.records import read
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """None where the parts of a record are all that it adds."""
     wire = record.get("type")
-    return _STEPS[wire](record, reading) if one_of(wire, _STEPS) else None
+    return _STEPS[wire](record, reading) if is_one_of(wire, _STEPS) else None
 
 
 # --- Pieces of a stream
@@ -345,7 +345,7 @@ def _tool_summary(record: Record, reading: RecordReading) -> list[Step]:
 
 def _system(record: Record, reading: RecordReading) -> list[Step] | None:
     subtype = record.get("subtype")
-    return _SYSTEM[subtype](record) if one_of(subtype, _SYSTEM) else None
+    return _SYSTEM[subtype](record) if is_one_of(subtype, _SYSTEM) else None
 
 
 def _compacted(record: Record) -> list[Step]:

@@ -5,14 +5,14 @@ from typing import Any
 
 from ash_shared.model import blocks
 from ash_shared.model.blocks import Block, Translation, raw_block, translated
-from ash_shared.providers._kit.json_fields import mime_of, source_of
+from ash_shared.providers._kit.json_fields import mime_fields, url_source
 from ash_shared.providers._kit.responses_items import (
     CONTENT,
-    Places,
+    SourceMakers,
     content_reader,
-    media,
+    media_translation,
     read_text,
-    uploaded,
+    uploaded_source,
 )
 
 
@@ -25,13 +25,13 @@ def _summary(part: Block) -> Block:
     return translated(part, typed, {"text"}, part["type"])
 
 
-_PLACES: Places = {
-    "image_url": source_of,
-    "imageUrl": source_of,
-    "audio_url": source_of,
-    "url": source_of,
-    "file_id": uploaded,
-    "fileId": uploaded,
+_PLACES: SourceMakers = {
+    "image_url": url_source,
+    "imageUrl": url_source,
+    "audio_url": url_source,
+    "url": url_source,
+    "file_id": uploaded_source,
+    "fileId": uploaded_source,
     "path": lambda path: {"type": "path", "path": path},
 }
 """Where a picture or a recording can be; a path is one of the machine that Codex ran on."""
@@ -39,7 +39,7 @@ _PLACES: Places = {
 
 def _media(kind: Block) -> Translation:
     """A picture or a recording somewhere, or, as MCP writes it, here."""
-    elsewhere = media(kind, _PLACES)
+    elsewhere = media_translation(kind, _PLACES)
 
     def read(part: Block) -> Block | list[Block]:
         if "data" not in part:
@@ -56,7 +56,7 @@ def _resource(part: Block) -> Block:
     kind, name = ("text", "text") if "text" in inner else ("base64", "blob")
     source = {"type": kind, "data": inner[name], "url": inner["uri"]}
     rest = {key: value for key, value in inner.items() if key not in ("uri", name, "mimeType")}
-    typed = {"type": "file", "source": source} | mime_of(inner.get("mimeType"))
+    typed = {"type": "file", "source": source} | mime_fields(inner.get("mimeType"))
     return translated(
         {**part, "resource": rest} if rest else part, typed, () if rest else {"resource"}, "resource"
     )
@@ -64,7 +64,7 @@ def _resource(part: Block) -> Block:
 
 def _resource_link(part: Block) -> Block:
     typed = {"type": "file", "filename": part["name"], "source": {"type": "url", "url": part["uri"]}}
-    kind = mime_of(part.get("mimeType"))
+    kind = mime_fields(part.get("mimeType"))
     return translated(part, typed | kind, {"uri", "name", "mimeType"}, "resource_link")
 
 

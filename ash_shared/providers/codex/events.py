@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ash_shared.model.blocks import Block, Translation, raw_block, renamed, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit.contract import Record, RecordReading
-from ash_shared.providers._kit.json_fields import items_of
+from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import read_block
 from ash_shared.providers.codex.response_items import generated, read_item, within
 from ash_shared.providers.codex.turn_items import dynamic_answer, mcp_answer, read_turn_item
@@ -147,8 +147,8 @@ _MARKS = frozenset(
 def _user_message(event: Record) -> list[Block]:
     """What the person typed, and the pictures they added: addresses, or paths on their machine."""
     name = "message" if "message" in event else "text"
-    pictures = [read_block({"type": "image", "image_url": url}) for url in items_of(event.get("images"))]
-    paths = items_of(event.get("local_images"))
+    pictures = [read_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
+    paths = list_or_empty(event.get("local_images"))
     local = [read_block({"type": "local_image", "path": path}) for path in paths]
     used = {name, "images", "local_images"}
     return [translated(event, text_block(event[name]), used, event["type"]), *pictures, *local]

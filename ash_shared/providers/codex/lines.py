@@ -6,8 +6,8 @@ from typing import Any
 from ash_shared.model.blocks import Block, raw_block, text_block, translate, translated, wire_name
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.contract import Record, RecordReading
-from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
-from ash_shared.providers._kit.json_fields import first_text, milliseconds, one_of, text_at, value_at
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.providers.codex.events import read_event
 from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
 from ash_shared.providers.codex.turn_items import read_turn_item
@@ -204,10 +204,10 @@ def recognizes(record: Record) -> bool:
             wire.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
         )
     if wire is None:
-        return bodies_of(record) <= _UNTYPED_BODIES and _recognizes_untyped(record)
-    if not record.keys().isdisjoint(OWNERS):
+        return body_keys(record) <= _UNTYPED_BODIES and _recognizes_untyped(record)
+    if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    return one_of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
+    return is_one_of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
 
 
 _UNTYPED_BODIES = frozenset({"method", "msg"})
@@ -233,7 +233,7 @@ def facts(record: Record) -> Facts:
     """What a line says beside its content."""
     told = _told(record)
     return Facts(
-        timestamp=milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
+        timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
         session_id=_session_id(record, told),
         client_version=text_at(told, "cli_version"),
         model=first_text(told, ("model",)) or text_at(told, "thread_settings", "model"),

@@ -7,17 +7,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, speaker
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
-    less,
-    one_of,
+    is_one_of,
+    message_error,
+    subtract_counts,
     text_at,
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.responses_items import ITEMS, item_part, speaker_of
+from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_speaker
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, WITH_TEXT, item_type
 from ash_shared.reading.system_text import begins_injected
 
@@ -43,8 +43,8 @@ def _of_item(item: Record, reading: RecordReading) -> list[Part]:
     if reading.kind != "message":
         return []
     wire = item.get("type")
-    role = speaker_of(item) if one_of(wire, ITEMS) else reading.role
-    part = item_part(role, reading.blocks, synthetic=_is_injected(speaker(role), reading.blocks))
+    role = item_speaker(item) if is_one_of(wire, ITEMS) else reading.role
+    part = item_part(role, reading.blocks, synthetic=_is_injected(speaker_of_role(role), reading.blocks))
     if wire == "message":
         return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
     if wire == "agent_message":
@@ -79,7 +79,7 @@ def _of_event(event: Record, reading: RecordReading, *, alone: bool) -> list[Par
 
 
 def _of_text(reading: RecordReading, *, echo: bool) -> Part:
-    role = speaker(reading.role)
+    role = speaker_of_role(reading.role)
     adjoins = role == "assistant" and not echo
     metadata = _synthetic(role, reading.blocks)
     return Part(role=role, blocks=reading.blocks, echo=echo, adjoins=adjoins, metadata=metadata)
@@ -112,7 +112,7 @@ def _of_turn_item(item: Record, reading: RecordReading) -> list[Part]:
         return [Part(role=None, error=_error("error", item))]
     if reading.kind != "message":
         return []
-    role, key = speaker(reading.role), text_at(item, "id")
+    role, key = speaker_of_role(reading.role), text_at(item, "id")
     own = item_type(item) in SERVER_TOOLS or role == "user"
     said = [block for block in reading.blocks if own or block["type"] != "tool_result"]
     results = [block for block in reading.blocks if not own and block["type"] == "tool_result"]
@@ -125,7 +125,7 @@ def _usage(counts: Any) -> Block | None:
     read, written = count_at(counts, "cached_input_tokens"), count_at(counts, "cache_write_input_tokens")
     return token_usage(
         counts,
-        input=less(count_at(counts, "input_tokens"), read, written),
+        input=subtract_counts(count_at(counts, "input_tokens"), read, written),
         output=count_at(counts, "output_tokens"),
         cache_read=read,
         cache_creation=written,
@@ -178,7 +178,7 @@ def _error(code: str, record: Any) -> Block:
     """What went wrong, by the name that Codex gives it, if it gives one."""
     told = record["error"] if value_at(record, "error").__class__ is dict else record
     texts = (text_at(told, name) for name in ("message", "text", "reason"))
-    return error(_code(told) or code, next(filter(None, texts), code), record)
+    return message_error(_code(told) or code, next(filter(None, texts), code), record)
 
 
 def _code(told: Any) -> str | None:

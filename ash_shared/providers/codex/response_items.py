@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, Translation, pick, raw_block, renamed, translate, translated
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control, unknown
-from ash_shared.providers._kit.json_fields import input_at, input_of, value_at
+from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
+from ash_shared.providers._kit.json_fields import decode_arguments, input_at, value_at
 from ash_shared.providers._kit.responses_items import (
     ITEMS,
     UNTYPED,
-    beside,
     call_output,
-    drawn_image,
-    role_of,
+    generated_image,
+    item_role,
+    keep_unread_keys,
 )
 from ash_shared.providers.codex.content import read_list
 
@@ -39,9 +39,9 @@ def read_item(item: Record, whole: Record) -> RecordReading:
     if wire in _OWN:
         kind, role, translation = _OWN[wire]
     elif wire in ITEMS:
-        kind, role, translation = "message", role_of(item), ITEMS[wire]
+        kind, role, translation = "message", item_role(item), ITEMS[wire]
     else:
-        return (control if wire in _CONTROL else unknown)(whole, _name(whole, wire))
+        return (control_reading if wire in _CONTROL else unknown_reading)(whole, _name(whole, wire))
     return RecordReading(
         kind, role, translate(wire, item, _inner(translation) if item is whole else translation)
     )
@@ -58,7 +58,7 @@ def _inner(translation: Translation) -> Translation:
 
 def within(blocks: list[Block], item: Record, consumed: tuple[str, ...]) -> list[Block]:
     """The blocks of an item of Codex's own, the first of them with the rest of the item."""
-    return beside(blocks, item, consumed, item["type"])
+    return keep_unread_keys(blocks, item, consumed, item["type"])
 
 
 def _agent_message(item: Record) -> list[Block]:
@@ -83,7 +83,7 @@ def generated(item: Record, link: Any) -> list[Block]:
     """The result of a call that made a picture, once there is one."""
     if not item.get("result"):
         return []
-    picture = [drawn_image(item)]
+    picture = [generated_image(item)]
     return [{"type": "tool_result", "tool_use_id": link, "content": picture, "source_type": item["type"]}]
 
 
@@ -108,7 +108,7 @@ def outcome(output: Any) -> Block:
     if output.__class__ is not str:
         return {}
     if output.startswith("{"):
-        code = value_at(input_of(output), "metadata", "exit_code")
+        code = value_at(decode_arguments(output), "metadata", "exit_code")
     else:
         header = _HEADER.match(output)
         code = int(header[1]) if header else None

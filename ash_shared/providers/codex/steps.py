@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import count_at, first_text, items_of, text_at
+from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
 from ash_shared.providers._kit.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import failure, parts, used
@@ -329,7 +329,9 @@ def _spoken_to(event: Record) -> Steps:
 
 def _waited(event: Record) -> Steps:
     """The states of the agents that were waited for: by thread, or, newer, in a list that names them."""
-    named = {text_at(entry, "thread_id"): entry["status"] for entry in items_of(event.get("agent_statuses"))}
+    named = {
+        text_at(entry, "thread_id"): entry["status"] for entry in list_or_empty(event.get("agent_statuses"))
+    }
     states = {**(event.get("statuses") or {}), **named}
     told = (_from_agent(event["call_id"], thread, *_outcome(state)) for thread, state in states.items())
     return [step for step in told if step is not None]
@@ -356,7 +358,7 @@ _AT_WORK = frozenset({"pendingInit", "pending_init", "running", ""})
 def _collab(item: Record, phase: str, *, scoped: bool) -> Steps:
     """A message to agents, or the wait for their answers; None where it is another call, or has failed."""
     id, prompt, wait = item["id"], item.get("prompt"), item["tool"] == "wait"
-    threads = items_of(_value(item, "receiver_thread_ids"))
+    threads = list_or_empty(_value(item, "receiver_thread_ids"))
     if item.get("status") == "failed" or not (prompt or wait):
         return None
     if phase != "completed" and not threads:

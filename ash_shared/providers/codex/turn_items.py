@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ash_shared.model.blocks import Block, Translation, pick, raw_block, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit.contract import Record, RecordReading
-from ash_shared.providers._kit.json_fields import items_of
+from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import read_list
 from ash_shared.providers.codex.response_items import generated, within
 
@@ -82,8 +82,8 @@ def _reasoning(item: Record) -> list[Block]:
     if "text" in item:
         return [translated(item, _thought(item["text"], is_summary=True), {"text"}, item["type"])]
     summary, content = ("summary_text", "raw_content") if "summary_text" in item else ("summary", "content")
-    thoughts = [_thought(text, is_summary=True) for text in items_of(item.get(summary))]
-    thoughts += [_thought(text) for text in items_of(item.get(content))]
+    thoughts = [_thought(text, is_summary=True) for text in list_or_empty(item.get(summary))]
+    thoughts += [_thought(text) for text in list_or_empty(item.get(content))]
     named = [{**thought, "source_type": item["type"]} for thought in thoughts or [_thought("")]]
     return within(named, item, (summary, content))
 

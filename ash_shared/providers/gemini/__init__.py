@@ -24,13 +24,27 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
-    message_of,
-    speaker,
-    unknown,
+    single_message_part,
+    speaker_of_role,
+    unknown_reading,
 )
-from ash_shared.providers._kit.fingerprints import bodies_of
-from ash_shared.providers._kit.gemini_parts import Counts, either, is_part, read_part, read_parts, usage_of
-from ash_shared.providers._kit.json_fields import error, first_text, milliseconds, one_of, text_at, value_at
+from ash_shared.providers._kit.fingerprints import body_keys
+from ash_shared.providers._kit.gemini_parts import (
+    UsageKeys,
+    gemini_usage,
+    is_part,
+    read_part,
+    read_parts,
+    value_in_either_case,
+)
+from ash_shared.providers._kit.json_fields import (
+    first_text,
+    is_one_of,
+    message_error,
+    text_at,
+    to_milliseconds,
+    value_at,
+)
 from ash_shared.providers._kit.steps import Settled, Step, Whole
 from ash_shared.providers.gemini.interaction_steps import interaction_steps
 from ash_shared.providers.gemini.interactions import (
@@ -78,7 +92,10 @@ def _read_content(content: Any) -> list[Block]:
 
 def _contents(record: Record) -> list[tuple[Role, Any]]:
     """The contents of a request with their roles, the system's first."""
-    system, contents = either(record, "systemInstruction", "system_instruction"), record["contents"]
+    system, contents = (
+        value_in_either_case(record, "systemInstruction", "system_instruction"),
+        record["contents"],
+    )
     said: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
     listed = contents if contents.__class__ is list else [contents]
     return said + [(_role(content, "user"), content) for content in listed]
@@ -154,7 +171,7 @@ def _is_asked(content: Any) -> bool:
 
 def _is_lone_content(record: Record) -> bool:
     parts = record.get("parts")
-    if parts.__class__ is not list or "type" in record or not one_of(record.get("role", "user"), _ROLES):
+    if parts.__class__ is not list or "type" in record or not is_one_of(record.get("role", "user"), _ROLES):
         return False
     if not parts:
         return record.keys() <= {"role", "parts"} and record.get("role", "user") in ("model", "user")
@@ -200,7 +217,7 @@ def recognizes(record: Record) -> bool:
     """Whether a record is of the Gemini API."""
     if _FORMS.keys().isdisjoint(record) or (form := _form(record)) is None:
         return False
-    return bodies_of(record) <= _BESIDE_FORMS.get(form, frozenset())
+    return body_keys(record) <= _BESIDE_FORMS.get(form, frozenset())
 
 
 def read(record: Record) -> RecordReading:
@@ -214,7 +231,7 @@ def read(record: Record) -> RecordReading:
         return _read_lone_content(record)
     if is_part(record) and record:
         return RecordReading("message", "user", read_parts(record))
-    return unknown(record)
+    return unknown_reading(record)
 
 
 def read_block(block: Any) -> Block:
@@ -229,7 +246,7 @@ def facts(record: Record) -> Facts:
     """What a record says of itself. An id of an answer is not the record's own: all chunks of it carry it."""
     body = record["interaction"] if record.get("interaction").__class__ is dict else record
     return Facts(
-        timestamp=milliseconds(first_text(body, ("createTime", "create_time", "created"))),
+        timestamp=to_milliseconds(first_text(body, ("createTime", "create_time", "created"))),
         model=first_text(body, ("modelVersion", "model_version", "model")),
     )
 
@@ -239,25 +256,25 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     form = _form(record)
     if form is None and "input" in record:
         return request_parts(record, reading)
-    return _PARTS.get(form, message_of)(record, reading)
+    return _PARTS.get(form, single_message_part)(record, reading)
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [
-        Part(role=speaker(role), blocks=_read_content(content), original=content)
+        Part(role=speaker_of_role(role), blocks=_read_content(content), original=content)
         for role, content in _contents(record)
     ]
 
 
 _COUNTS = (
-    Counts(
+    UsageKeys(
         prompt="promptTokenCount",
         tool="toolUsePromptTokenCount",
         cached="cachedContentTokenCount",
         answer="candidatesTokenCount",
         thoughts="thoughtsTokenCount",
     ),
-    Counts(
+    UsageKeys(
         prompt="prompt_token_count",
         tool="tool_use_prompt_token_count",
         cached="cached_content_token_count",
@@ -268,9 +285,9 @@ _COUNTS = (
 
 
 def _answer_usage(record: Record) -> Block | None:
-    usage = either(record, "usageMetadata", "usage_metadata")
+    usage = value_in_either_case(record, "usageMetadata", "usage_metadata")
     tier = first_text(usage, ("serviceTier", "service_tier"))
-    return usage_of(usage, _COUNTS[0], tier) or usage_of(usage, _COUNTS[1], tier)
+    return gemini_usage(usage, _COUNTS[0], tier) or gemini_usage(usage, _COUNTS[1], tier)
 
 
 def _answer_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -295,12 +312,12 @@ def _answer_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _blocked(record: Record) -> Block | None:
-    feedback = either(record, "promptFeedback", "prompt_feedback")
+    feedback = value_in_either_case(record, "promptFeedback", "prompt_feedback")
     reason = first_text(feedback, ("blockReason", "block_reason"))
     message = first_text(feedback, ("blockReasonMessage", "block_reason_message"))
     if reason is None and message is None:
         return None
-    return error(reason or "promptFeedback", message, feedback)
+    return message_error(reason or "promptFeedback", message, feedback)
 
 
 _GOOD_ENDS = frozenset({"FINISH_REASON_UNSPECIFIED", "MAX_TOKENS", "STOP"})
@@ -312,13 +329,15 @@ def _failed(candidate: Any) -> Block | None:
     if reason is None or reason in _GOOD_ENDS:
         return None
     message = first_text(candidate, ("finishMessage", "finish_message"))
-    return error(reason, message, without(candidate, "content"))
+    return message_error(reason, message, without(candidate, "content"))
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     told = record["error"]
     code = text_at(told, "status") or str(told["code"])
-    return [Part(role="system", blocks=reading.blocks, error=error(code, text_at(told, "message"), told))]
+    return [
+        Part(role="system", blocks=reading.blocks, error=message_error(code, text_at(told, "message"), told))
+    ]
 
 
 _PARTS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {

@@ -11,7 +11,7 @@ import msgspec
 
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import error, items_of, text_at, value_at
+from ash_shared.providers._kit.json_fields import list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
@@ -128,10 +128,11 @@ def _step_begins(event: Record) -> list[Step]:
 
 def _said_at_once(step: Record, place: str) -> list[Step]:
     """What a step holds when it begins: as a rule, nothing."""
-    begun = {"text": [step], "model_output": items_of(step.get("content"))}.get(step["type"], [])
+    begun = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
     pieces = [piece for item in begun for piece in _DELTAS[item["type"]](item, place)]
     thought = [
-        Fragment("thinking", text_at(part, "text") or "", place) for part in items_of(step.get("summary"))
+        Fragment("thinking", text_at(part, "text") or "", place)
+        for part in list_or_empty(step.get("summary"))
     ]
     return [*pieces, *thought, *(_signature(step, place) if step.get("signature") else [])]
 
@@ -234,7 +235,9 @@ def _ends(event: Record) -> list[Step]:
 def _failed(event: Record) -> list[Step]:
     told = event.get("error")
     return [
-        Interrupts("error", error(text_at(told, "code") or "error", text_at(told, "message"), told or None))
+        Interrupts(
+            "error", message_error(text_at(told, "code") or "error", text_at(told, "message"), told or None)
+        )
     ]
 
 

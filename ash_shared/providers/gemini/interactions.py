@@ -20,14 +20,20 @@ from ash_shared.model.blocks import (
     translated,
 )
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, fragment
-from ash_shared.providers._kit.gemini_parts import Counts, either, listed, media_block, usage_of
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, Speaker, chunk_reading
+from ash_shared.providers._kit.gemini_parts import (
+    UsageKeys,
+    as_list,
+    gemini_usage,
+    media_block,
+    value_in_either_case,
+)
 from ash_shared.providers._kit.json_fields import (
-    error,
-    input_of,
-    items_of,
+    decode_arguments,
+    is_one_of,
+    list_or_empty,
     media_class,
-    one_of,
+    message_error,
     text_at,
     value_at,
 )
@@ -46,7 +52,7 @@ def is_event(record: Record) -> bool:
 
 def read_event(record: Record) -> RecordReading:
     """An event, whole."""
-    return fragment(record, text_at(record, "event_type"))
+    return chunk_reading(record, text_at(record, "event_type"))
 
 
 def _media(item: Block) -> Block:
@@ -65,8 +71,8 @@ def _media(item: Block) -> Block:
 def _thought(item: Block) -> list[Block]:
     """A block for each part of the summary; where there is none, one with the signature alone."""
     signed = pick(item, "signature")
-    summary = [part for part in items_of(item.get("summary")) if part.get("type") == "text"]
-    rest = [part for part in items_of(item.get("summary")) if part.get("type") != "text"]
+    summary = [part for part in list_or_empty(item.get("summary")) if part.get("type") == "text"]
+    rest = [part for part in list_or_empty(item.get("summary")) if part.get("type") != "text"]
     texts = [part["text"] for part in summary]
     typed = [{"type": "thinking", "thinking": text, "is_summary": True} for text in texts]
     first, *others = typed or [{"type": "thinking", "thinking": ""}]
@@ -80,7 +86,7 @@ def _thought(item: Block) -> list[Block]:
 
 def _step_content(item: Block) -> list[Block]:
     """A step of the user or of the model; an empty one is begun, and not yet said."""
-    return _read_items(listed(item.get("content")))
+    return _read_items(as_list(item.get("content")))
 
 
 def _tool_call(executor: str | None) -> Callable[[Block], Block]:
@@ -91,7 +97,7 @@ def _tool_call(executor: str | None) -> Callable[[Block], Block]:
             "type": "tool_use",
             **pick(item, "id"),
             "name": item["name"] if "name" in item else wire.removesuffix("_call"),
-            "input": input_of(given),
+            "input": decode_arguments(given),
             **pick(item, "server_name"),
             **({"executor": executor} if executor else {}),
         }
@@ -144,7 +150,7 @@ _ITEMS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 
 def is_item(item: Any) -> bool:
     """Whether this is a step, or something that stands in one."""
-    return item.__class__ is dict and (is_native(item) or one_of(item.get("type"), _ITEMS))
+    return item.__class__ is dict and (is_native(item) or is_one_of(item.get("type"), _ITEMS))
 
 
 def _read_items(items: list[Any]) -> list[Block]:
@@ -175,25 +181,28 @@ def _said(record: Record) -> list[tuple[Speaker, list[Block]]]:
 
 def asked_of(record: Record) -> list[tuple[Speaker, list[Block]]]:
     """What was put in, and by whom."""
-    system, given = either(record, "systemInstruction", "system_instruction"), record.get("input")
+    system, given = (
+        value_in_either_case(record, "systemInstruction", "system_instruction"),
+        record.get("input"),
+    )
     said: list[tuple[Speaker, list[Block]]] = [] if system is None else [("system", read_step(system))]
-    return said + [_asked(item) for item in listed(given)]
+    return said + [_asked(item) for item in as_list(given)]
 
 
 def steps_of(record: Record) -> list[Any]:
     """The steps of the answer."""
-    return items_of(record.get("steps")) or items_of(record.get("outputs"))
+    return list_or_empty(record.get("steps")) or list_or_empty(record.get("outputs"))
 
 
 def side_of(step: Any) -> Speaker:
     """In whose name a step stands."""
-    return "user" if one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
+    return "user" if is_one_of(value_at(step, "type"), _USER_STEPS) else "assistant"
 
 
 def _asked(item: Any) -> tuple[Speaker, list[Block]]:
     """A step of the input; or a turn of a chat before, with a role and a content."""
     if item.__class__ is not dict or "role" not in item or "type" in item:
-        is_answer = one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
+        is_answer = is_one_of(value_at(item, "type"), ("model_output", "thought", "function_call"))
         return ("assistant" if is_answer else "user"), read_step(item)
     return ("assistant" if item["role"] == "model" else "user"), _step_content(item)
 
@@ -205,7 +214,7 @@ def read_interaction(record: Record) -> RecordReading:
     return RecordReading("message", role, bounded(blocks))
 
 
-_COUNTS = Counts(
+_COUNTS = UsageKeys(
     prompt="total_input_tokens",
     tool="total_tool_use_tokens",
     cached="total_cached_tokens",
@@ -248,14 +257,14 @@ def _runs(said: list[tuple[Speaker, list[Block]]]) -> list[tuple[Speaker, list[B
 
 def usage_of_interaction(record: Record) -> Block | None:
     """What it cost."""
-    return usage_of(record.get("usage"), _COUNTS, text_at(record, "service_tier"))
+    return gemini_usage(record.get("usage"), _COUNTS, text_at(record, "service_tier"))
 
 
 def error_of(record: Record) -> Block | None:
     """What went wrong: the status tells it, where nothing else does."""
     told, status = record.get("error"), text_at(record, "status")
     code = text_at(told, "code") or (status if status not in _GOOD_STATES else None)
-    return None if code is None else error(code, text_at(told, "message"), told or None)
+    return None if code is None else message_error(code, text_at(told, "message"), told or None)
 
 
 def event_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -263,4 +272,6 @@ def event_parts(record: Record, reading: RecordReading) -> list[Part]:
     told = record.get("error")
     if told.__class__ is not dict:
         return []
-    return [Part(role=None, error=error(text_at(told, "code") or "error", text_at(told, "message"), told))]
+    return [
+        Part(role=None, error=message_error(text_at(told, "code") or "error", text_at(told, "message"), told))
+    ]

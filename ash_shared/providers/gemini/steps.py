@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, with_extra
 from ash_shared.providers._kit.contract import Part, Record
-from ash_shared.providers._kit.gemini_parts import either
-from ash_shared.providers._kit.json_fields import first_text, items_of
+from ash_shared.providers._kit.gemini_parts import value_in_either_case
+from ash_shared.providers._kit.json_fields import first_text, list_or_empty
 from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
@@ -57,8 +57,8 @@ def _counted(record: Record, part: Part, is_last: bool) -> list[Step]:
 
 def _ends(record: Record, part: Part) -> Iterator[Step]:
     """The end of the answer, where this is it."""
-    candidates = items_of(record.get("candidates"))
-    reasons = [either(candidate, "finishReason", "finish_reason") for candidate in candidates]
+    candidates = list_or_empty(record.get("candidates"))
+    reasons = [value_in_either_case(candidate, "finishReason", "finish_reason") for candidate in candidates]
     is_blocked = not candidates and part.error is not None
     if not is_blocked and (not reasons or any(reason in _UNFINISHED for reason in reasons)):
         return
@@ -114,16 +114,16 @@ def _named(block: Block) -> Block:
 
 
 def _is_streamed(call: Record) -> bool:
-    return _goes_on(call) or bool(either(call, "partialArgs", "partial_args"))
+    return _goes_on(call) or bool(value_in_either_case(call, "partialArgs", "partial_args"))
 
 
 def _goes_on(call: Record) -> bool:
-    return either(call, "willContinue", "will_continue") is True
+    return value_in_either_case(call, "willContinue", "will_continue") is True
 
 
 def _pieces(call: Record, place: str) -> Iterator[Step]:
     """Values of arguments; the call is whole once it does not go on."""
-    for piece in items_of(either(call, "partialArgs", "partial_args")):
+    for piece in list_or_empty(value_in_either_case(call, "partialArgs", "partial_args")):
         path = first_text(piece, ("jsonPath", "json_path"))
         if path is not None:
             yield Fragment("input", "", f"{place}input", path=path, value=_value(piece))
@@ -139,5 +139,5 @@ _VALUES = (
 
 
 def _value(piece: Record) -> Any:
-    values = (either(piece, camel, snake) for camel, snake in _VALUES)
+    values = (value_in_either_case(piece, camel, snake) for camel, snake in _VALUES)
     return next((value for value in values if value is not None), None)

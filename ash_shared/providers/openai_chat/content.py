@@ -24,7 +24,14 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.model.message import Role
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.json_fields import first_text, input_at, items_of, mime_of, source_of, text_at
+from ash_shared.providers._kit.json_fields import (
+    first_text,
+    input_at,
+    list_or_empty,
+    mime_fields,
+    text_at,
+    url_source,
+)
 
 ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -78,7 +85,7 @@ def _link(part: Record, wire: str) -> tuple[Record, Any]:
 
 def _image(part: Record) -> Block:
     opened, url = _link(part, "image_url")
-    typed = {"type": "image", "source": source_of(url), **pick(opened, "detail")}
+    typed = {"type": "image", "source": url_source(url), **pick(opened, "detail")}
     return translated(
         opened, typed, ("image_url", "url", "detail") if opened is part else ("url", "detail"), "image_url"
     )
@@ -89,8 +96,13 @@ def _linked(wire: str, kind: str) -> Callable[[Record], Block]:
 
     def translation(part: Record) -> Block:
         opened, url = _link(part, wire)
-        source = source_of(url)
-        typed = {"type": "file", **mime_of(source.get("media_type")), "source": source, "mediaClass": kind}
+        source = url_source(url)
+        typed = {
+            "type": "file",
+            **mime_fields(source.get("media_type")),
+            "source": source,
+            "mediaClass": kind,
+        }
         return translated(opened, typed, {wire} if opened is part else {"url"}, wire)
 
     return translation
@@ -116,7 +128,7 @@ def _file(part: Record) -> Block:
     typed = {
         "type": "file",
         **pick(opened, "filename"),
-        **mime_of(source.get("media_type")),
+        **mime_fields(source.get("media_type")),
         **({"source": source} if source else {}),
     }
     return translated(opened, typed, {"filename", where or "filename"}, "file")
@@ -125,7 +137,9 @@ def _file(part: Record) -> Block:
 def inline_source(data: str) -> Block:
     """Where the bytes of a file are: at an address, or here, with or without a `data:` before them."""
     return (
-        source_of(data) if data.startswith(("data:", "http:", "https:")) else {"type": "base64", "data": data}
+        url_source(data)
+        if data.startswith(("data:", "http:", "https:"))
+        else {"type": "base64", "data": data}
     )
 
 
@@ -227,7 +241,7 @@ def _reasoning(message: Record) -> list[Block]:
 
 def detailed(details: Any) -> Block:
     """Reasoning that is told in details alone, some or all of which may be encrypted."""
-    texts = [text for detail in items_of(details) if (text := first_text(detail, ("text", "summary")))]
+    texts = [text for detail in list_or_empty(details) if (text := first_text(detail, ("text", "summary")))]
     data = next((data for detail in details if (data := text_at(detail, "data"))), None)
     withheld = {"redacted": True, "data": data} if data and not texts else {}
     return {"type": "thinking", "thinking": "\n\n".join(texts), **withheld}
@@ -278,7 +292,7 @@ _BESIDE: Mapping[str, Callable[[Record], list[Block]]] = {
     "refusal": lambda message: [_refusal({"refusal": message["refusal"]})],
     "audio": _spoken,
     "tool_calls": lambda message: [
-        block for call in items_of(message["tool_calls"]) for block in read_call(call)
+        block for call in list_or_empty(message["tool_calls"]) for block in read_call(call)
     ],
     "function_call": lambda message: translate(
         "function_call", message["function_call"], lambda call: _called(call, {"id": None}, "function_call")

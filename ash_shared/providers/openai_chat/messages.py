@@ -6,17 +6,17 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
-    error,
     first_text,
-    items_of,
-    less,
-    milliseconds,
-    one_of,
+    is_one_of,
+    list_or_empty,
+    message_error,
+    subtract_counts,
     text_at,
+    to_milliseconds,
     token_usage,
     value_at,
 )
@@ -26,7 +26,7 @@ from ash_shared.providers.openai_chat.records import choice_blocks
 
 def facts(record: Record) -> Facts:
     """An answer tells when it was made, and by which model; its pieces share one id."""
-    return Facts(timestamp=milliseconds(record.get("created")), model=text_at(record, "model"))
+    return Facts(timestamp=to_milliseconds(record.get("created")), model=text_at(record, "model"))
 
 
 def usage_of(record: Record) -> Block | None:
@@ -37,10 +37,10 @@ def usage_of(record: Record) -> Block | None:
     read = count_at(usage, "prompt_tokens_details", "cached_tokens")
     written = count_at(usage, "prompt_tokens_details", "cache_write_tokens")
     read = hit if read is None else read
-    beside = less(count_at(usage, "total_tokens"), prompt)
+    beside = subtract_counts(count_at(usage, "total_tokens"), prompt)
     return token_usage(
         usage,
-        input=less(prompt, read, written),
+        input=subtract_counts(prompt, read, written),
         output=completion if completion is None or beside is None else max(completion, beside),
         cache_read=read,
         cache_creation=written,
@@ -57,12 +57,12 @@ def cost_of(record: Record) -> float | None:
 def error_of(told: Any) -> Block | None:
     """The keys of a `MessageError`: a gateway's code may be the number of an HTTP status."""
     if told.__class__ is str and told:
-        return error("error", told)
+        return message_error("error", told)
     if told.__class__ is not dict:
         return None
     number = told.get("code")
     code = first_text(told, ("code", "type")) or (str(number) if number.__class__ is int else "error")
-    return error(code, text_at(told, "message"), told)
+    return message_error(code, text_at(told, "message"), told)
 
 
 def _is_refused(blocks: list[Block]) -> bool:
@@ -73,7 +73,7 @@ def _message_part(message: Any, blocks: list[Block]) -> Part:
     named = value_at(message, "role")
     role = ROLES.get(named, "user") if named.__class__ is str else "user"
     refused = "refusal" if _is_refused(blocks) else None
-    return Part(role=speaker(role), blocks=blocks, metadata={"stop_reason": refused})
+    return Part(role=speaker_of_role(role), blocks=blocks, metadata={"stop_reason": refused})
 
 
 def completion_part(record: Record) -> Part:
@@ -109,10 +109,10 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if "choices" in record:
         return [completion_part(record)]
     if "messages" in record:
-        messages = items_of(record["messages"])
+        messages = list_or_empty(record["messages"])
         return [replace(_message_part(each, message_blocks(each)), original=each) for each in messages]
     if reading.kind == "message":
-        message = record if one_of(record.get("role"), ROLES) else {"role": reading.role}
+        message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
     failure = error_of(record.get("error"))
     return [Part(role="assistant", error=failure)] if failure else []

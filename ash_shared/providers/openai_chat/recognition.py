@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import bodies_of
-from ash_shared.providers._kit.json_fields import one_of, value_at
+from ash_shared.providers._kit.fingerprints import body_keys
+from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES
 from ash_shared.providers.openai_chat.records import is_transcription
 
@@ -79,7 +79,7 @@ def _types_of(content: Any) -> Iterable[Any]:
 
 def _is_own_part(part: Any) -> bool:
     """Whether nobody else writes such a part."""
-    if part.__class__ is not dict or not one_of(wire := part.get("type"), PART_TYPES):
+    if part.__class__ is not dict or not is_one_of(wire := part.get("type"), PART_TYPES):
         return False
     return wire in part and (wire != "thinking" or part[wire].__class__ is list) and wire != "text"
 
@@ -87,7 +87,7 @@ def _is_own_part(part: Any) -> bool:
 def _could_be_message(message: Any) -> bool:
     return (
         message.__class__ is dict
-        and one_of(message.get("role"), ROLES)
+        and is_one_of(message.get("role"), ROLES)
         and _FOREIGN_KEYS.isdisjoint(message)
         and message.get("type").__class__ is not str
         and (message.get("content") is None or message["content"].__class__ in (str, list))
@@ -95,7 +95,7 @@ def _could_be_message(message: Any) -> bool:
 
 
 def _has_known_parts(message: Record) -> bool:
-    return all(one_of(wire, PART_TYPES) for wire in _types_of(message.get("content")))
+    return all(is_one_of(wire, PART_TYPES) for wire in _types_of(message.get("content")))
 
 
 def _is_marked(message: Record) -> bool:
@@ -105,14 +105,14 @@ def _is_marked(message: Record) -> bool:
         or (
             message.get("content").__class__ is list
             and any(map(_is_own_part, message["content"]))
-            and not any(one_of(wire, _RESPONSES_PARTS) for wire in _types_of(message["content"]))
+            and not any(is_one_of(wire, _RESPONSES_PARTS) for wire in _types_of(message["content"]))
         )
     )
 
 
 def _is_anthropic(record: Record) -> bool:
     return not _ANTHROPIC_KEYS.isdisjoint(record) or any(
-        one_of(wire, _ANTHROPIC_PARTS)
+        is_one_of(wire, _ANTHROPIC_PARTS)
         for message in record["messages"]
         for wire in _types_of(message.get("content"))
     )
@@ -168,7 +168,7 @@ def _is_error(told: Any) -> bool:
 
 def recognizes(record: Record) -> bool:
     """Whether a record is of this format."""
-    bodies = bodies_of(record)
+    bodies = body_keys(record)
     if "choices" in bodies:
         return bodies <= _COMPLETION_BODIES and _is_completion(record)
     return bodies in _RECOGNIZED and _RECOGNIZED[bodies](record)
@@ -179,7 +179,9 @@ _COMPLETION_BODIES = frozenset({"choices", "error", "object", "stats"})
 
 def _is_bare_part(record: Record) -> bool:
     return (
-        "role" not in record and not one_of(record["type"], ("refusal", "thinking")) and _is_own_part(record)
+        "role" not in record
+        and not is_one_of(record["type"], ("refusal", "thinking"))
+        and _is_own_part(record)
     )
 
 

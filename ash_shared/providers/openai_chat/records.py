@@ -1,20 +1,26 @@
 """Every record of this form: a message, a request, an answer whole or piece by piece, a recording's transcription."""
 
 from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
-from ash_shared.providers._kit.contract import Record, RecordReading, control, fragment, unknown
-from ash_shared.providers._kit.json_fields import items_of, one_of, text_at
+from ash_shared.providers._kit.contract import (
+    Record,
+    RecordReading,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.providers._kit.json_fields import is_one_of, list_or_empty, text_at
 from ash_shared.providers.openai_chat.content import PARTS, ROLES, message_blocks, read_block, read_message
 
 
 def _read_request(record: Record) -> RecordReading:
-    blocks = [block for message in items_of(record["messages"]) for block in message_blocks(message)]
+    blocks = [block for message in list_or_empty(record["messages"]) for block in message_blocks(message)]
     return RecordReading("message", "user", bounded(blocks))
 
 
 def _read_completion(record: Record) -> RecordReading:
     if is_chunk(record):
-        return fragment(record, _object(record))
-    blocks = [block for choice in items_of(record["choices"]) for block in choice_blocks(choice)]
+        return chunk_reading(record, _object(record))
+    blocks = [block for choice in list_or_empty(record["choices"]) for block in choice_blocks(choice)]
     return RecordReading("message", "assistant", bounded(blocks))
 
 
@@ -68,9 +74,9 @@ def read(record: Record) -> RecordReading:
         return _read_completion(record)
     if "messages" in record:
         return _read_request(record)
-    if one_of(record.get("role"), ROLES):
+    if is_one_of(record.get("role"), ROLES):
         return _read_message_record(record)
-    if one_of(record.get("type"), PARTS) or ("file" in record and record.get("type") == "file"):
+    if is_one_of(record.get("type"), PARTS) or ("file" in record and record.get("type") == "file"):
         return _read_bare_part(record)
     if is_transcription(record):
         return _read_transcription(record)
@@ -80,8 +86,8 @@ def read(record: Record) -> RecordReading:
 def _read_beside(record: Record) -> RecordReading:
     """An error, or a record of another format."""
     if record.get("error") is not None:
-        return control(record, "error")
-    return unknown(record, text_at(record, "type"))
+        return control_reading(record, "error")
+    return unknown_reading(record, text_at(record, "type"))
 
 
 def is_transcription(record: Record) -> bool:

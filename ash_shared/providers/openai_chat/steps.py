@@ -10,7 +10,7 @@ from typing import Any
 
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import error, first_text, items_of, text_at, value_at
+from ash_shared.providers._kit.json_fields import first_text, list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Counted,
     Fragment,
@@ -33,7 +33,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Pieces and whole answers; what else there is says all in its parts."""
     if "choices" not in record:
         return None
-    is_piece = reading.kind == "chunk" or any(_is_text(choice) for choice in items_of(record["choices"]))
+    is_piece = reading.kind == "chunk" or any(_is_text(choice) for choice in list_or_empty(record["choices"]))
     return _of_chunk(record) if is_piece else _of_completion(record)
 
 
@@ -43,7 +43,7 @@ def _is_text(choice: Any) -> bool:
 
 
 def _of_chunk(record: Record) -> list[Step]:
-    name, choices = text_at(record, "id"), items_of(record["choices"])
+    name, choices = text_at(record, "id"), list_or_empty(record["choices"])
     told = [step for choice in choices for step in _of_piece(choice, name)]
     is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
     return [*told, *_failed(record), *(_spent(record, name) if name or is_last else ())]
@@ -85,7 +85,7 @@ def _finished(choice: Record, reason: str) -> list[Step]:
 def _failed(told: Record, reason: str | None = None) -> list[Step]:
     failure = error_of(told.get("error"))
     if failure is None and reason == "content_filter":
-        failure = error(reason, None)
+        failure = message_error(reason, None)
     return [Says("error", failure)] if failure else []
 
 
@@ -148,7 +148,7 @@ def _content(content: Any, place: str, more: Block) -> list[Step]:
     """A text, or a list of parts, as one vendor writes what it thinks."""
     if content.__class__ is str:
         return _text(content, place, more)
-    return [step for part in items_of(content) for step in _part(part, place, more)]
+    return [step for part in list_or_empty(content) for step in _part(part, place, more)]
 
 
 def _part(part: Any, place: str, more: Block) -> list[Step]:
@@ -168,11 +168,11 @@ def _at_once(blocks: list[Block], place: str, more: Block) -> list[Step]:
 
 
 def _images(images: Any, place: str, more: Block) -> list[Step]:
-    return _at_once([read_block(image) for image in items_of(images)], place, more)
+    return _at_once([read_block(image) for image in list_or_empty(images)], place, more)
 
 
 def _cited(annotations: Any, place: str, more: Block) -> list[Step]:
-    return _text("", place, {**more, "citations": items_of(annotations)})
+    return _text("", place, {**more, "citations": list_or_empty(annotations)})
 
 
 def _spoken(audio: Any, place: str, more: Block) -> list[Step]:
@@ -181,7 +181,9 @@ def _spoken(audio: Any, place: str, more: Block) -> list[Step]:
 
 
 def _calls(calls: Any, place: str, more: Block) -> list[Step]:
-    return [step for number, call in enumerate(items_of(calls)) for step in _call(call, number, place, more)]
+    return [
+        step for number, call in enumerate(list_or_empty(calls)) for step in _call(call, number, place, more)
+    ]
 
 
 def _call(call: Record, number: int, place: str, more: Block) -> list[Step]:
@@ -221,7 +223,7 @@ _WRITTEN: Mapping[str, _Write] = {
 
 def _of_completion(record: Record) -> list[Step]:
     """The same as its pieces would give."""
-    name, choices = text_at(record, "id"), items_of(record["choices"])
+    name, choices = text_at(record, "id"), list_or_empty(record["choices"])
     told = [step for choice in choices for step in _at_rest(choice, name)]
     asks = any(text_at(choice, "finish_reason") in _ASKS for choice in choices[:1])
     ends = ResponseEnds(is_final=not asks, unless_called=True)

@@ -10,14 +10,20 @@ from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import (
     count_at,
-    error,
     first_text,
-    less,
-    milliseconds,
+    message_error,
+    subtract_counts,
     text_at,
+    to_milliseconds,
     token_usage,
 )
-from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_type, refused, speaker_of
+from ash_shared.providers._kit.responses_items import (
+    ITEMS,
+    item_part,
+    item_speaker,
+    item_type,
+    refusal_reason,
+)
 from ash_shared.providers.openai_responses.recognition import is_response
 from ash_shared.providers.openai_responses.records import turns_of
 from ash_shared.reading.system_text import is_system_message
@@ -33,7 +39,7 @@ def facts(record: Record) -> Facts:
     """A response says when it was made and by which model; items say neither."""
     response = _envelope(record)
     return Facts(
-        timestamp=milliseconds(response.get("created_at")),
+        timestamp=to_milliseconds(response.get("created_at")),
         session_id=text_at(response, "conversation", "id") or text_at(response, "conversation"),
         model=text_at(response, "model"),
     )
@@ -46,7 +52,7 @@ def usage_of(response: Record) -> Block | None:
     written = count_at(usage, "input_tokens_details", "cache_write_tokens")
     return token_usage(
         usage,
-        input=less(count_at(usage, "input_tokens"), read, written),
+        input=subtract_counts(count_at(usage, "input_tokens"), read, written),
         output=count_at(usage, "output_tokens"),
         cache_read=read,
         cache_creation=written,
@@ -58,7 +64,7 @@ def usage_of(response: Record) -> Block | None:
 def error_of(told: Any) -> Block | None:
     if told.__class__ is not dict:
         return None
-    return error(first_text(told, ("code", "type")) or "error", text_at(told, "message"), told)
+    return message_error(first_text(told, ("code", "type")) or "error", text_at(told, "message"), told)
 
 
 def _stop_reason(response: Record) -> str | None:
@@ -74,7 +80,7 @@ def _response_part(response: Record, blocks: list[Block]) -> Part:
         metadata={
             "messageId": text_at(response, "id"),
             "model": text_at(response, "model"),
-            "stop_reason": refused(blocks) or _stop_reason(response),
+            "stop_reason": refusal_reason(blocks) or _stop_reason(response),
         },
         error=error_of(response.get("error")),
     )
@@ -132,4 +138,4 @@ def _author_of(record: Record, reading: RecordReading) -> Role:
     """In whose message a bare item or part stands; what a stream brings is the answer, whatever it is."""
     if record.get("type") == "response.output_item.done":
         return "assistant" if reading.role == "tool" else reading.role
-    return speaker_of(record) if item_type(record) in ITEMS else reading.role
+    return item_speaker(record) if item_type(record) in ITEMS else reading.role

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import OWNERS, bodies_of
-from ash_shared.providers._kit.json_fields import one_of
-from ash_shared.providers._kit.responses_items import FILE_PLACES, ITEMS, PARTS, ROLES, UNTYPED, item_type
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.providers._kit.json_fields import is_one_of
+from ash_shared.providers._kit.responses_items import FILE_SOURCES, ITEMS, PARTS, ROLES, UNTYPED, item_type
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
@@ -16,12 +16,12 @@ _MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 def _is_message(record: Record) -> bool:
     """A message with parts, a phase or a status that only this format has, or one that names its type."""
-    if not one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
+    if not is_one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
         return False
     content = record.get("content")
     if content.__class__ is list and content:
         own = PARTS if "type" in record else _OWN_PARTS
-        return any(part.__class__ is dict and one_of(part.get("type"), own) for part in content)
+        return any(part.__class__ is dict and is_one_of(part.get("type"), own) for part in content)
     return (
         content.__class__ in (str, list)
         and "type" in record
@@ -50,7 +50,7 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
     "custom_tool_call": lambda record: "input" in record and "name" in record,
     "custom_tool_call_output": lambda record: "output" in record and "call_id" in record,
     "input_audio": lambda record: "audio_url" in record,
-    "input_file": lambda record: bool(record.keys() & FILE_PLACES.keys()),
+    "input_file": lambda record: bool(record.keys() & FILE_SOURCES.keys()),
     "input_image": lambda record: "image_url" in record or "file_id" in record,
     "input_text": lambda record: record.get("text").__class__ is str,
     "message": _is_message,
@@ -64,7 +64,10 @@ _RESPONSES = frozenset({"response", "response.compaction"})
 
 
 def is_response(record: Record) -> bool:
-    return one_of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (list, type(None))
+    return is_one_of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (
+        list,
+        type(None),
+    )
 
 
 def _is_request(record: Record) -> bool:
@@ -90,10 +93,10 @@ def recognizes(record: Record) -> bool:
     """Whether a record is of this format."""
     wire = record.get("type")
     if wire.__class__ is str:
-        if not record.keys().isdisjoint(OWNERS):
+        if not record.keys().isdisjoint(ENVELOPE_KEYS):
             return False
         return wire.startswith("response.") or (wire in _RECOGNIZED and _RECOGNIZED[wire](record))
-    bodies = bodies_of(record)
+    bodies = body_keys(record)
     if "object" in record:
         return bodies <= _RESPONSE_BODIES and is_response(record)
     if bodies == {"input"}:

@@ -7,17 +7,17 @@ from typing import Any
 from ash_shared.model.blocks import Block, bounded, raw_block, read_content
 from ash_shared.model.content import RawReason
 from ash_shared.model.message import Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control
-from ash_shared.providers._kit.json_fields import items_of
+from ash_shared.providers._kit.contract import Record, RecordReading, control_reading
+from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers._kit.responses_items import (
     ITEMS,
     PARTS,
+    item_role,
+    item_speaker,
     item_type,
     read_block,
     read_item,
     read_items,
-    role_of,
-    speaker_of,
 )
 from ash_shared.providers.openai_responses.recognition import is_response
 
@@ -25,11 +25,11 @@ from ash_shared.providers.openai_responses.recognition import is_response
 def _read_bare(item: Record) -> RecordReading:
     if item_type(item) not in ITEMS:
         return RecordReading("record", "system", read_item(item))
-    return RecordReading("message", role_of(item), bounded(read_item(item)))
+    return RecordReading("message", item_role(item), bounded(read_item(item)))
 
 
 def _read_response(record: Record) -> RecordReading:
-    return RecordReading("message", "assistant", read_items(items_of(record.get("output"))))
+    return RecordReading("message", "assistant", read_items(list_or_empty(record.get("output"))))
 
 
 def turns_of(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
@@ -53,7 +53,7 @@ def _read_input(given: Any) -> list[Block]:
 
 def _run_of(place: int, item: Any) -> tuple[Role, int]:
     """What neighbouring items of one message have in common: a message of a person is one by itself."""
-    role = speaker_of(item)
+    role = item_speaker(item)
     return role, 0 if role in ("assistant", "tool") else place
 
 
@@ -87,7 +87,7 @@ def read(record: Record) -> RecordReading:
     if "input" in record:
         return _read_request(record)
     if record.get("error") is not None:
-        return control(record, "error")
+        return control_reading(record, "error")
     return _read_bare(record)
 
 

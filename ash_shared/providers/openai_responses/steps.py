@@ -13,8 +13,15 @@ from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import error, input_of, items_of, one_of, text_at, value_at
-from ash_shared.providers._kit.responses_items import item_type, read_item, role_of
+from ash_shared.providers._kit.json_fields import (
+    decode_arguments,
+    is_one_of,
+    list_or_empty,
+    message_error,
+    text_at,
+    value_at,
+)
+from ash_shared.providers._kit.responses_items import item_role, item_type, read_item
 from ash_shared.providers._kit.steps import (
     Closed,
     Counted,
@@ -129,11 +136,11 @@ def _heard(blocks: list[Block]) -> list[Block]:
 def _asked(block: Block) -> Block:
     """A permission is a call that waits for the person: the call that is asked for follows, if they agree."""
     wire = block.get("rawType") if block["type"] == "raw" else None
-    return _PERMISSIONS[wire](block["raw"]) if one_of(wire, _PERMISSIONS) else block
+    return _PERMISSIONS[wire](block["raw"]) if is_one_of(wire, _PERMISSIONS) else block
 
 
 def _permission(item: Record) -> Block:
-    given = {**pick(item, "server_label", "name"), "arguments": input_of(item.get("arguments"))}
+    given = {**pick(item, "server_label", "name"), "arguments": decode_arguments(item.get("arguments"))}
     return {"type": "tool_use", **pick(item, "id"), "name": item["type"], "input": given}
 
 
@@ -150,7 +157,7 @@ _PERMISSIONS: Mapping[Any, Callable[[Record], Block]] = {
 
 def _item(item: Any, place: str) -> list[Step]:
     """An item that is whole. What the user said before is no news in an answer."""
-    if role_of(item) in ("user", "system"):
+    if item_role(item) in ("user", "system"):
         return []
     cut = {"partial": True} if value_at(item, "status") == "incomplete" else {}
     return [Whole(Part(role="assistant", blocks=_heard(read_item(item))), slot=place, more=cut)]
@@ -196,9 +203,9 @@ _CLIENT_CALLS = frozenset(
 
 def _waits(items: list[Any]) -> bool:
     """Whether the turn goes on with what the client answers."""
-    answered = {value_at(item, "call_id") for item in items if role_of(item) == "tool"} - {None}
+    answered = {value_at(item, "call_id") for item in items if item_role(item) == "tool"} - {None}
     return any(
-        one_of(item_type(item), _CLIENT_CALLS)
+        is_one_of(item_type(item), _CLIENT_CALLS)
         and value_at(item, "execution") != "server"
         and value_at(item, "call_id") not in answered
         for item in items
@@ -211,7 +218,7 @@ def _counted(response: Record) -> Counted:
 
 def _completes(response: Record) -> list[Step]:
     """An answer that does not repeat its items does not say which calls wait, either."""
-    items = items_of(response.get("output"))
+    items = list_or_empty(response.get("output"))
     return [ResponseEnds(is_final=not _waits(items), unless_called=not items), _counted(response)]
 
 
@@ -219,13 +226,13 @@ def _breaks_off(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
         ResponseEnds(reason, is_final=True, is_partial=True),
-        Says("error", error(reason, None, response.get("incomplete_details"))),
+        Says("error", message_error(reason, None, response.get("incomplete_details"))),
         _counted(response),
     ]
 
 
 def _fails(response: Record) -> list[Step]:
-    failure = error_of(response.get("error")) or error("failed", None)
+    failure = error_of(response.get("error")) or message_error("failed", None)
     return [_counted(response), Interrupts("error", failure)]
 
 
@@ -252,7 +259,7 @@ def _response(response: Record) -> list[Step]:
     is_over = status in _ENDS
     items = [
         step
-        for place, item in enumerate(items_of(response.get("output")))
+        for place, item in enumerate(list_or_empty(response.get("output")))
         if is_over or value_at(item, "status") == "completed"
         for step in _item(item, str(place))
     ]
@@ -280,7 +287,7 @@ def _ends(status: str) -> _Reader:
         response = event["response"]
         if status == "failed":
             return _fails(response)
-        items = enumerate(items_of(response.get("output")))
+        items = enumerate(list_or_empty(response.get("output")))
         told = [step for place, item in items for step in _item(item, str(place))]
         return [_starts(response, is_explicit=False), *told, *_ENDS[status](response)]
 
@@ -326,7 +333,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return _event(wire, record, reading)
     if wire.__class__ is not str and is_response(record):
         return _response(record) if record["object"] == "response" else _compacted(record)
-    if one_of(wire, _PERMISSIONS):
+    if is_one_of(wire, _PERMISSIONS):
         return [Whole(Part(role="assistant", blocks=_heard(read_item(record))))]
     if reading.kind == "message":
         told = parts(record, reading)

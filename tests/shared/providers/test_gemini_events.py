@@ -9,7 +9,7 @@ import pytest
 
 from ash_shared.eventlog import Context, Normalizer
 from ash_shared.model.events import read_event
-from ash_shared.providers._kit.json_fields import placed, unfinished
+from ash_shared.providers._kit.json_fields import set_json_path, unfinished_json
 from tests.shared.conftest import CORPUS
 from tests.shared.texts import texts_of
 
@@ -557,10 +557,10 @@ def test_a_call_is_told_when_its_arguments_are_whole(last: Any) -> None:
     ],
 )
 def test_a_value_is_placed(before: Any, path: str, value: Any, arguments: Any, text: str) -> None:
-    after = placed(before, path, value)
+    after = set_json_path(before, path, value)
 
     assert after == arguments
-    assert unfinished(after, path, value) == text
+    assert unfinished_json(after, path, value) == text
 
 
 def _streams() -> list[Any]:
