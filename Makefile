@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help env demo test check bench bench-smoke openapi screenshots requirements clean
+.PHONY: help env demo test test-all check bench bench-smoke openapi screenshots requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,13 +26,14 @@ env: .venv/.dev  ## set up the development environment
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
-# The viewer's tests wait for a browser and the others for a database: side by side they take little longer than either.
-test: .venv/.dev  ## run every test, on a real PostgreSQL and in a real browser
-	@told=$$(mktemp); $(BIN)/python -m pytest tests/viewer > $$told 2>&1 & viewer=$$!; \
-	trap 'kill $$viewer' INT TERM; \
-	$(BIN)/python -m pytest --ignore=tests/viewer; others=$$?; \
-	wait $$viewer; viewer=$$?; cat $$told; rm $$told; \
-	exit $$((others + viewer))
+# Each process has its own PostgreSQL server and its own browser; one that is out of work takes over tests of the other.
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+
+test: .venv/.dev  ## run the tests, on a real PostgreSQL and in a real browser
+	@$(PYTEST) -m "not slow"
+
+test-all: .venv/.dev  ## run every test, the slow ones too
+	@$(PYTEST)
 
 check: .venv/.dev  ## lint, format and types
 	@$(BIN)/ruff check .

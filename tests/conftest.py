@@ -32,6 +32,12 @@ def pytest_report_header() -> str:
     return f"postgresql: {server_kind()}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+
+
 @cache
 def server_kind() -> str:
     if os.environ.get("ASH_TEST_DATABASE_URL"):

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.viewer.browser import still
+from tests.viewer.browser import elapse, still
 
 Event = dict[str, Any]
 
@@ -529,8 +529,8 @@ async def test_a_session_that_is_deleted_is_told_so(
     page: Page, session: Session, complaints: list[str]
 ) -> None:
     await session.tell(*turns(1))
-    await open_page(page, session.address)
-    await page.wait_for_timeout(200)
+    async with page.expect_response(re.compile("/events/stream")):
+        await open_page(page, session.address)
 
     (await session.client.delete(f"/api/sessions/{session.id}")).raise_for_status()
 
@@ -1110,12 +1110,14 @@ async def test_errors_are_the_same_number_everywhere(page: Page, session: Sessio
 
 async def test_what_a_session_is_stands_above_it_from_the_start(page: Page, session: Session) -> None:
     """Otherwise what somebody has begun to read would move."""
+    events_came = asyncio.Event()
 
     async def late(route: Route) -> None:
-        await asyncio.sleep(0.5)
+        await events_came.wait()
         await route.continue_()
 
     await session.tell(*turns(1))
+    page.on("response", lambda response: events_came.set() if "/events" in response.url else None)
     await page.route(f"**/api/sessions/{session.id}", late)
     await page.goto(session.address)
 
@@ -1162,7 +1164,7 @@ async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
 
     await page.keyboard.press("/")
     await page.keyboard.insert_text('"')
-    await page.wait_for_timeout(400)
+    await elapse(page, 400)
     await page.keyboard.insert_text('prompt 7"')
     await expect(page.locator(".find-sum")).to_have_text(re.compile("^1 hit( ·|$)"))
     assert await page.locator(".find-hit mark").all_inner_texts() == ["Prompt 7"]

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.viewer.browser import still
+from tests.viewer.browser import elapse, still
 from tests.viewer.hostile import PAYLOADS
 
 NOW = "2026-03-10T12:00:00Z"
@@ -332,7 +332,7 @@ async def test_titles_and_messages_are_found(page: Page, store: Store) -> None:
 
     await page.keyboard.press("/")
     await page.keyboard.insert_text("-")
-    await page.wait_for_timeout(300)
+    await elapse(page, 300)
     await page.fill(".search-box", "kingfisher")
     await expect(page.locator(".hit")).to_have_count(1)
 
