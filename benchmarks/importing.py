@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect
 from ash_server.db.rebuild_events import rebuild_events
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.measure import take_turns_async
 from benchmarks.samples import Samples

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, ViewportSize
 
 import ash_server
 from ash_server.db.connection import connect
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.following import serving
 from benchmarks.samples import dump

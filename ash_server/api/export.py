@@ -17,7 +17,7 @@ from ash_server.api.http.operations import operation, text
 from ash_server.api.http.problems import READS, refusals
 from ash_server.api.http.streaming import begun, in_pieces
 from ash_server.errors import SessionNotFound
-from ash_server.transfer.jsonl import FORMS, Export
+from ash_server.transfer.exporting.jsonl import FORMATS, Export
 
 
 class ExportController(Controller):
@@ -46,9 +46,9 @@ class ExportController(Controller):
             QueryParameter(description="What the file holds: the texts as they came in, or the events."),
         ] = "jsonl",
     ) -> Stream:
-        export = FORMS[format]
-        name = f'attachment; filename="{session_id}{export.suffix}"'
-        pieces = exported(state.export_pool, session_id, export.pieces)
+        chosen = FORMATS[format]
+        name = f'attachment; filename="{session_id}{chosen.suffix}"'
+        pieces = exported(state.export_pool, session_id, chosen.export)
         return await begun(pieces, headers={"Content-Disposition": name})
 
 

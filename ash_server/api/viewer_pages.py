@@ -29,10 +29,10 @@ from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.http.streaming import begun, in_pieces
 from ash_server.db.sessions import AmbiguousSession, Session, find_sessions, get_session
 from ash_server.errors import NotFound, SessionNotFound
-from ash_server.transfer.exporting.document import write_document
-from ash_server.transfer.exporting.html import frame, write_page
+from ash_server.transfer.exporting.html import frame, write_html
+from ash_server.transfer.exporting.json_document import write_json
+from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.exporting.markdown import write_markdown
-from ash_server.transfer.jsonl import export_session
 from ash_server.viewer import viewer
 
 PAGE_POLICY = (
@@ -63,15 +63,15 @@ class _Form(NamedTuple):
 _FORMS: Mapping[str, _Form] = {
     ".md": _Form(MARKDOWN, "Markdown", lambda state, session: write_markdown(state.pool.connection, session)),
     ".json": _Form(
-        JSON, "Standard messages", lambda state, session: write_document(state.pool.connection, session)
+        JSON, "Standard messages", lambda state, session: write_json(state.pool.connection, session)
     ),
     ".jsonl": _Form(
         NDJSON,
         "As it was stored",
-        lambda state, session: exported(state.export_pool, session.id, export_session),
+        lambda state, session: exported(state.export_pool, session.id, export_messages),
     ),
     ".html": _Form(
-        HTML, "One page, for a file", lambda state, session: write_page(state.pool.connection, session)
+        HTML, "One page, for a file", lambda state, session: write_html(state.pool.connection, session)
     ),
 }
 _NEGOTIATED = {HTML: "", **{form.media_type: suffix for suffix, form in _FORMS.items() if suffix != ".html"}}

@@ -33,7 +33,7 @@ from ash_server.errors import DatabaseUnavailable, SessionNotFound
 from ash_server.ingest import prepare_message
 from ash_server.live.tasks import end
 from ash_server.settings import Settings
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.importing.file_import import import_file
 
 TOUR = "tide-clock.jsonl"
 """The sample whose messages show every type of block."""
@@ -144,7 +144,7 @@ async def _prepare(url: str) -> tuple[Samples, Live]:
             await _renew(conn, [each.session_id for each in imported.values()])
             live = await _make_anew(conn)
     await tell_outdated(url)
-    messages = sum(each.tally.counts.total() for each in imported.values())
+    messages = sum(each.result.counts.total() for each in imported.values())
     return Samples(len(imported), messages, imported[TOUR].session_id), Live(live)
 
 

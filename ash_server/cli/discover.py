@@ -18,8 +18,9 @@ from ash_server.cli.output.terminal import complain, output, visible
 from ash_server.cli.store import with_store
 from ash_server.db.sessions import session_id_for, stored_sessions
 from ash_server.settings import Settings
-from ash_server.transfer.importing.transcript_files import Home, discover, external_id, find_homes
-from ash_server.transfer.load import transcript_at
+from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes
+from ash_server.transfer.importing.transcript_files import find_transcripts as list_transcripts
 
 
 @dataclass
@@ -75,10 +76,10 @@ def complain_of(found: Iterable[Found]) -> int:
 
 def _look(home: Home) -> Found:
     found = Found(home)
-    found.files = list(discover(home, found.unread.append))
+    found.files = list(list_transcripts(home, found.unread.append))
     for path in found.files:
         try:
-            stats = [file.stat() for file in transcript_at(path).files()]
+            stats = [file.stat() for file in open_transcript(path).files()]
         except OSError as error:
             found.unread.append(error)
             continue
@@ -118,7 +119,7 @@ def _report(found: Found) -> dict[str, Any]:
 
 def _not_read(found: Found) -> str | None:
     """The file of another version of the CLI, where there is one."""
-    name = found.home.cli.not_read
+    name = found.home.cli.unsupported
     path = found.home.path / name if name else None
     return visible(str(path)) if path is not None and path.exists() else None
 

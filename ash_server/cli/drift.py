@@ -17,8 +17,8 @@ from rich.text import Text
 from ash_server.cli.output.terminal import complain, counted, output, visible, visible_json
 from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of, report_drift
 from ash_server.db.session_facts import moment
+from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
-from ash_server.transfer.load import transcript_at
 from ash_shared.reading.parse import describe_message
 
 _MOST_GROUPS = 1000
@@ -103,7 +103,7 @@ def _read(file: Path, kinds: defaultdict[_Kind, _Tally]) -> int:
     """
     own: defaultdict[_Kind, _Tally] = defaultdict(_Tally)
     version, number = None, 0
-    for number, line in enumerate(transcript_at(file).texts(), 1):  # noqa: B007  # the last one is the count
+    for number, line in enumerate(open_transcript(file).lines(), 1):  # noqa: B007  # the last one is the count
         described = describe_message(line.data or b"")
         told, seen = client_version_of(described.facts), moment(described.facts.timestamp)
         version = told or version

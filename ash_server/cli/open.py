@@ -21,8 +21,8 @@ from ash_server.db.connection import connect
 from ash_server.db.embedded.open import open_database
 from ash_server.errors import AshError, SessionNotFound
 from ash_server.settings import Settings, check_exposure
-from ash_server.transfer.exporting.html import Page, in_script, listed, page_of
-from ash_server.transfer.exporting.unstored import Unstored, read_unstored
+from ash_server.transfer.exporting.html import Page, build_page, escape_script, join_events
+from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.transcript_files import external_id, find_homes, source_at
 
 
@@ -46,22 +46,22 @@ def open_page(reference: str | None, url: str | None) -> int:
 def open_alone(path: Path) -> int:
     """A page of its own in a file, without any database."""
     homes = find_homes(os.environ, Path.home())
-    unstored = read_unstored(path, external_id(path, homes), source_at(path, homes))
-    for problem in unstored.refused.problems:
+    unstored = load_in_memory(path, external_id(path, homes), source_at(path, homes))
+    for problem in unstored.result.problems:
         complain(f"{path}:{problem.line}: not shown: {problem.reason} (at byte {problem.offset})")
     with NamedTemporaryFile(
         "w", prefix="ash-", suffix=".html", delete=False, encoding="utf-8", newline=""
     ) as file:
-        _write(file.write, page_of(unstored.session), unstored)
+        _write(file.write, build_page(unstored.session), unstored)
     _tell(Path(file.name).as_uri())
-    return 1 if unstored.refused.problems else 0
+    return 1 if unstored.result.problems else 0
 
 
-def _write(write: Callable[[str], object], page: Page, unstored: Unstored) -> None:
+def _write(write: Callable[[str], object], page: Page, unstored: InMemorySession) -> None:
     write(page.head)
-    write(listed(unstored.events))
+    write(join_events(unstored.events))
     write(page.between)
-    write(in_script(unstored.summary.model_dump_json()))
+    write(escape_script(unstored.summary.model_dump_json()))
     write(page.end)
 
 

@@ -7,7 +7,7 @@ import click
 
 from ash_server.cli.output.message_view import show_message
 from ash_server.cli.output.terminal import complain, output, visible_json
-from ash_server.transfer.importing.lines import LONGEST_LINE, read_texts
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
 from ash_shared import Reading, read_message
 
 Show = Callable[[int, Reading], None]
@@ -18,7 +18,7 @@ def parse(file: BinaryIO, source: str | None, show: Show) -> int:
     code = 0
     for line in read_texts(file):
         if line.data is None:
-            complain(f"line {line.place.number} is longer than {LONGEST_LINE} bytes: passed over")
+            complain(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: passed over")
             code = 1
         elif line.data.strip():
             show(line.place.number, read_message(line.data, source))

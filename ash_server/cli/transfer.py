@@ -20,22 +20,23 @@ from ash_server.cli.output.terminal import complain, counted, errors, visible
 from ash_server.cli.store import one_session
 from ash_server.db.sessions import Session, list_sessions, set_parent
 from ash_server.errors import AshError
+from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
 from ash_server.transfer.importing.compressed import text_size
-from ash_server.transfer.importing.parents import parent_of
-from ash_server.transfer.importing.report import Outcome, Problem, Tally
+from ash_server.transfer.importing.file_import import ImportedFile, import_file
+from ash_server.transfer.importing.parents import find_parent
+from ash_server.transfer.importing.result import ImportResult, Outcome, Problem
+from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import (
     SUFFIXES,
     Home,
-    discover,
     external_id,
     find_files,
     find_homes,
-    real,
+    find_transcripts,
+    real_path,
     source_at,
     uncompressed,
 )
-from ash_server.transfer.jsonl import FORMS, Form, Imported, import_file
-from ash_server.transfer.load import transcript_at
 from ash_shared.providers import discover as discover_providers
 
 _SHOWN_PROBLEMS = 20
@@ -56,10 +57,10 @@ class Wishes:
 class Report:
     """What became of everything that was named."""
 
-    imported: dict[Path, Imported] = field(default_factory=dict)
+    imported: dict[Path, ImportedFile] = field(default_factory=dict)
     unread: list[tuple[str, str]] = field(default_factory=list)
     """What could not be read at all, and why."""
-    total: Tally = field(default_factory=Tally)
+    total: ImportResult = field(default_factory=ImportResult)
     seconds: float = 0
 
     @property
@@ -67,9 +68,9 @@ class Report:
         """Whether every line of every file is in the store, as it reads now."""
         return not (self.unread or self.total.problems)
 
-    def add(self, path: Path, imported: Imported) -> None:
+    def add(self, path: Path, imported: ImportedFile) -> None:
         self.imported[path] = imported
-        self.total.add(imported.tally)
+        self.total.add(imported.result)
 
     def add_unread(self, error: OSError) -> None:
         self.unread.append((str(error.filename), error.strerror or str(error)))
@@ -94,7 +95,7 @@ async def import_discovered(conn: AsyncConnection, wishes: Wishes) -> Report:
     """The transcripts of every CLI, where it keeps them."""
     report = Report()
     homes = find_homes(os.environ, Path.home())
-    files = [path for home in homes for path in discover(home, report.add_unread)]
+    files = [path for home in homes for path in find_transcripts(home, report.add_unread)]
     await _import_files(conn, files, homes, wishes, report)
     return report
 
@@ -118,11 +119,11 @@ async def _import_files(
 
 async def _import_file(
     conn: AsyncConnection, path: Path, homes: list[Home], wishes: Wishes, advance: Callable[[int], None]
-) -> Imported:
+) -> ImportedFile:
     name = wishes.name or external_id(path, homes)
     source = wishes.source or source_at(path, homes)
     imported = await import_file(conn, path, name, source=source, replace=wishes.replace, advance=advance)
-    if parent_id := parent_of(path, imported.head, homes):
+    if parent_id := find_parent(path, imported.head, homes):
         await set_parent(conn, imported.session_id, parent_id)
     return imported
 
@@ -154,12 +155,12 @@ def complain_of(report: Report) -> None:
     for unread, reason in report.unread:
         complain(f"{unread}: {reason}")
     for path, imported in report.imported.items():
-        _complain_of_lines(path, imported.tally)
+        _complain_of_lines(path, imported.result)
     if report.total.counts["changed"]:
-        complain("what was stored before stays as it is; --replace imports such files anew")
+        complain("existing messages were kept; use --replace to re-import")
 
 
-def _complain_of_lines(path: Path, tally: Tally) -> None:
+def _complain_of_lines(path: Path, tally: ImportResult) -> None:
     for problem in tally.problems[:_SHOWN_PROBLEMS]:
         complain(f"{_place(path, problem)}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
     rest = tally.counts["changed"] + tally.counts["refused"] - _SHOWN_PROBLEMS
@@ -171,17 +172,17 @@ def _place(path: Path, problem: Problem) -> str:
     return f"{path}:{problem.line}" if problem.file is None else f"{path}: {problem.file}:{problem.line}"
 
 
-def _session_report(path: Path, imported: Imported) -> dict[str, Any]:
-    problems = [_problem_report(problem) for problem in imported.tally.problems]
+def _session_report(path: Path, imported: ImportedFile) -> dict[str, Any]:
+    problems = [_problem_report(problem) for problem in imported.result.problems]
     named = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.head.source}
-    return {**named, "path": visible(str(path)), **_counts(imported.tally), "problems": problems}
+    return {**named, "path": visible(str(path)), **_counts(imported.result), "problems": problems}
 
 
 def _problem_report(problem: Problem) -> dict[str, Any]:
     return {name: value for name, value in problem._asdict().items() if value is not None}
 
 
-def _counts(tally: Tally) -> dict[str, int]:
+def _counts(tally: ImportResult) -> dict[str, int]:
     return {outcome: tally.counts[outcome] for outcome in get_args(Outcome)}
 
 
@@ -194,13 +195,13 @@ def _find(paths: Iterable[Path], homes: list[Home], report: Report) -> list[Path
         if not files and len(report.unread) == errors_before:
             report.unread.append((str(path), f"no file in it ends with {_ENDINGS}"))
         for file in files:
-            found.setdefault(uncompressed(real(file)), file)
+            found.setdefault(uncompressed(real_path(file)), file)
     return list(found.values())
 
 
 def _size(path: Path) -> int:
     try:
-        return sum(map(text_size, transcript_at(path).files()))
+        return sum(map(text_size, open_transcript(path).files()))
     except OSError:  # told when it is opened
         return 0
 
@@ -218,14 +219,14 @@ def _progress(size: int) -> Iterator[Callable[[int], None]]:
 async def export_one(conn: AsyncConnection, reference: str, target: Path | None, form: str) -> None:
     """To a file, or to standard output."""
     session = await one_session(conn, reference)
-    await _export(conn, session.id, target, FORMS[form])
+    await _export(conn, session.id, target, FORMATS[form])
 
 
 async def export_all(conn: AsyncConnection, folder: Path, form: str) -> int:
     """Each to a file that has its id for a name; answers how many."""
     count = 0
     async for session in _all_sessions(conn):
-        await _export(conn, session.id, folder / f"{session.id}{FORMS[form].suffix}", FORMS[form])
+        await _export(conn, session.id, folder / f"{session.id}{FORMATS[form].suffix}", FORMATS[form])
         count += 1
     return count
 
@@ -241,9 +242,9 @@ async def _all_sessions(conn: AsyncConnection) -> AsyncIterator[Session]:
         after = page.next_after
 
 
-async def _export(conn: AsyncConnection, session_id: UUID, target: Path | None, form: Form) -> None:
+async def _export(conn: AsyncConnection, session_id: UUID, target: Path | None, form: ExportFormat) -> None:
     with _open_target(target) as file:
-        async with aclosing(form.pieces(conn, session_id)) as pieces:
+        async with aclosing(form.export(conn, session_id)) as pieces:
             async for piece in pieces:
                 file.write(piece)
 

@@ -1,4 +1,4 @@
-"""From files to sessions and back."""
+"""Import transcripts into sessions, and export sessions to files."""
 
 from ash_server.transfer.load import load_session
 

@@ -23,11 +23,11 @@ from ash_server.queries import projection_inputs, standard_pages
 from ash_server.queries.projection_inputs import read_summary
 from ash_server.queries.standard_pages import get_pages
 from ash_server.transfer.exporting import html
-from ash_server.transfer.exporting.html import ENTRY, frame, in_script, write_page
+from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
+from ash_server.transfer.exporting.in_memory import load_in_memory
 from ash_server.transfer.exporting.markdown import MarkdownWriter, write_markdown
-from ash_server.transfer.exporting.prose import contained
-from ash_server.transfer.exporting.unstored import read_unstored
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.exporting.markdown_escaping import embed_markdown
+from ash_server.transfer.importing.file_import import import_file
 from ash_server.viewer import FOLDER, viewer
 from ash_server.viewer.bundle import NotBundled, bundle
 from ash_shared import transform_messages
@@ -141,7 +141,7 @@ def test_no_text_changes_how_the_next_one_looks(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize("text", ["- ```\n  a", "  ```\na", "   ```\n   a", "\t```\n", "  ~~~\n  a\n   ~~~"])
 def test_what_may_be_in_a_fence_is_shown_as_code(text: str) -> None:
-    assert contained(text) is None
+    assert embed_markdown(text) is None
     assert written(said(text)).startswith("\n## Assistant\n\n```")
 
 
@@ -336,7 +336,7 @@ class Parsed(HTMLParser):
 
 async def page_of(conn: AsyncConnection, session: Session) -> list[str]:
     taken = [0]
-    return [piece.decode() async for piece in write_page(lambda: lent(conn, taken), session) if not taken[0]]
+    return [piece.decode() async for piece in write_html(lambda: lent(conn, taken), session) if not taken[0]]
 
 
 async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: Session) -> None:
@@ -421,7 +421,7 @@ async def test_a_long_session_goes_out_in_pages(
     connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await page_of(connection, stored)
-    monkeypatch.setattr(html, "_PAGE", 3)
+    monkeypatch.setattr(html, "_MAX_PAGE_EVENTS", 3)
 
     pages = await page_of(connection, stored)
 
@@ -433,7 +433,7 @@ async def test_a_long_session_goes_out_in_pages(
 
 
 def test_what_ends_a_script_element_is_escaped() -> None:
-    assert in_script('{"<a>":"\u2028\u2029&"}') == '{"\\u003ca>":"\\u2028\\u2029&"}'
+    assert escape_script('{"<a>":"\u2028\u2029&"}') == '{"\\u003ca>":"\\u2028\\u2029&"}'
 
 
 MODULES = {
@@ -499,7 +499,7 @@ async def test_what_is_not_stored_is_shown_as_if_it_were(connection: AsyncConnec
     stored = await get_session(connection, imported.session_id)
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    unstored = read_unstored(path, "named")
+    unstored = load_in_memory(path, "named")
 
     now = {"created_at": stored.created_at, "updated_at": stored.updated_at}
     assert unstored.session.model_copy(update=now) == stored
@@ -516,11 +516,11 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"type":"user","message":{"role":"user","content":"hi"}}\n\xff\n{"a":"\0"}\n')
 
-    unstored = read_unstored(path, "a")
+    unstored = load_in_memory(path, "a")
 
-    assert [(problem.line, problem.reason) for problem in unstored.refused.problems] == [
+    assert [(problem.line, problem.reason) for problem in unstored.result.problems] == [
         (2, "is not valid UTF-8"),
-        (3, "holds a NUL byte, which PostgreSQL cannot keep"),
+        (3, "contains a NUL byte, which PostgreSQL cannot store"),
     ]
     assert unstored.session.message_count == 1
 

@@ -1,1 +1,1 @@
-"""From sessions to files."""
+"""Export sessions to files."""

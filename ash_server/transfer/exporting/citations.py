@@ -1,4 +1,4 @@
-"""Where an answer says that it has it from: a mark behind what rests on a source, and what each mark stands for."""
+"""Citations of an answer as footnotes: a mark after each cited text, and the list of sources."""
 
 import json
 import re
@@ -10,94 +10,100 @@ from urllib.parse import quote
 Block = Mapping[str, Any]
 
 _DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_FIRST_PLACE = 0x2E00
-_TAKES_NO_MARK = ("|", "```", "~~~")
-_UNSAFE = re.compile(r"[^!-~]|[<>()\[\]\\`]")
+_FIRST_PLACEHOLDER = 0x2E00
+_UNMARKABLE_ENDINGS = ("|", "```", "~~~")
+_UNSAFE_IN_LINK = re.compile(r"[^!-~]|[<>()\[\]\\`]")
 
 
 class Source(NamedTuple):
     mark: str
     title: str | None
     url: str | None
-    said: tuple[str, ...]
+    quotes: tuple[str, ...]
 
 
-def go_on(before: Block, block: Block) -> bool:
-    """Whether a text follows the other one: Claude cuts a text where what it says rests on a source."""
-    return before["type"] == block["type"] == "text" and (_is_cited(before) or _is_cited(block))
+def continues(previous: Block, block: Block) -> bool:
+    """True if both blocks are parts of one text: Claude splits texts at citations."""
+    return previous["type"] == block["type"] == "text" and (_is_cited(previous) or _is_cited(block))
 
 
-def sources(texts: Sequence[Block]) -> list[Source]:
-    """Each once, in the order in which they are named."""
-    found = dict[str, list[Any]]()
+def list_sources(texts: Sequence[Block]) -> list[Source]:
+    """Return each source once, in order of first citation."""
+    citations_by_source = dict[str, list[Any]]()
     for citation in (each for text in texts for each in _citations(text)):
-        found.setdefault(_name(citation), []).append(citation)
-    return [_source(number, citations) for number, citations in enumerate(found.values(), start=1)]
+        citations_by_source.setdefault(_source_key(citation), []).append(citation)
+    return [
+        _to_source(number, citations)
+        for number, citations in enumerate(citations_by_source.values(), start=1)
+    ]
 
 
-def marked(texts: Sequence[Block]) -> tuple[str, str, list[str]]:
-    """The whole text, with a sign where a mark belongs that is nowhere else in it, the sign, and the marks."""
-    names = list(dict.fromkeys(_name(each) for text in texts for each in _citations(text)))
-    place = _free_place("".join(text["text"] for text in texts))
+def insert_placeholders(texts: Sequence[Block]) -> tuple[str, str, list[str]]:
+    """Return the joined text with a placeholder for each mark, the placeholder, and the marks.
+
+    The placeholder is a character that does not occur in the text.
+    """
+    keys = list(dict.fromkeys(_source_key(each) for text in texts for each in _citations(text)))
+    placeholder = _unused_character("".join(text["text"] for text in texts))
     parts, marks = list[str](), list[str]()
     for text in texts:
-        said: str = text["text"]
-        end = said.rstrip()
-        if _is_cited(text) and not end.endswith(_TAKES_NO_MARK):
-            numbers = sorted({names.index(_name(each)) + 1 for each in _citations(text)})
+        part: str = text["text"]
+        stripped = part.rstrip()
+        if _is_cited(text) and not stripped.endswith(_UNMARKABLE_ENDINGS):
+            numbers = sorted({keys.index(_source_key(each)) + 1 for each in _citations(text)})
             marks.append("\u2009".join(map(_mark, numbers)))
-            said = end + place + said[len(end) :]
-        parts.append(said)
-    return "".join(parts), place, marks
+            part = stripped + placeholder + part[len(stripped) :]
+        parts.append(part)
+    return "".join(parts), placeholder, marks
 
 
 def _is_cited(text: Block) -> bool:
-    """Whether its sources are those of all that it says."""
+    """True if the citations cover the whole text."""
     return any(
         isinstance(each, dict) and isinstance(each.get("cited_text"), str) for each in _citations(text)
     )
 
 
 def _citations(text: Block) -> list[Any]:
-    found = text.get("citations")
-    return found if isinstance(found, list) else []
+    citations = text.get("citations")
+    return citations if isinstance(citations, list) else []
 
 
-def _name(citation: Any) -> str:
-    title, url = _about(citation)
+def _source_key(citation: Any) -> str:
+    title, url = _title_and_url(citation)
     return json.dumps(citation if title is None else [url, title, citation.get("document_index")])
 
 
-def _about(citation: Any) -> tuple[str | None, str | None]:
-    told = citation if isinstance(citation, dict) else {}
-    url = told.get("url") if isinstance(told.get("url"), str) else None
-    titles = (told.get(name) for name in ("title", "document_title", "url"))
+def _title_and_url(citation: Any) -> tuple[str | None, str | None]:
+    fields = citation if isinstance(citation, dict) else {}
+    url = fields.get("url") if isinstance(fields.get("url"), str) else None
+    titles = (fields.get(name) for name in ("title", "document_title", "url"))
     return next((title for title in titles if isinstance(title, str)), None), url
 
 
-def _source(number: int, citations: Sequence[Any]) -> Source:
-    title, url = _about(citations[0])
+def _to_source(number: int, citations: Sequence[Any]) -> Source:
+    title, url = _title_and_url(citations[0])
     if title is None:
         return Source(_mark(number), None, None, (json.dumps(citations[0], ensure_ascii=False),))
-    return Source(_mark(number), title, url and _address(url), tuple(dict.fromkeys(_said(citations))))
+    return Source(_mark(number), title, url and _link_target(url), tuple(dict.fromkeys(_quotes(citations))))
 
 
-def _said(citations: Sequence[Any]) -> Iterator[str]:
+def _quotes(citations: Sequence[Any]) -> Iterator[str]:
     return (each["cited_text"] for each in citations if isinstance(each.get("cited_text"), str))
 
 
-def _address(url: str) -> str | None:
-    """As it may stand in a link; None where it does not lead to the web."""
+def _link_target(url: str) -> str | None:
+    """Return the URL escaped for a Markdown link; None if it is not an http(s) URL."""
     if not re.match("https?://", url, re.IGNORECASE):
         return None
-    return _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="replace"), url)
+    return _UNSAFE_IN_LINK.sub(lambda match: quote(match[0], safe="", errors="replace"), url)
 
 
 def _mark(number: int) -> str:
     return str(number).translate(_DIGITS)
 
 
-def _free_place(text: str) -> str:
-    """A sign, next to which Markdown reads marks as it does at the end of a line."""
-    signs = map(chr, range(_FIRST_PLACE, 0xFFFF))
-    return next(sign for sign in signs if unicodedata.category(sign)[0] == "P" and sign not in text)
+def _unused_character(text: str) -> str:
+    """Return a character of Unicode punctuation, next to which Markdown parses delimiters as at the end of a line."""
+    characters = map(chr, range(_FIRST_PLACEHOLDER, 0xFFFF))
+    return next(each for each in characters if unicodedata.category(each)[0] == "P" and each not in text)

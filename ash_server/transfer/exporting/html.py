@@ -1,4 +1,4 @@
-"""A session as one page that stands alone: it opens from a disk, loads nothing, and has the viewer's own renderer."""
+"""Export a session as one self-contained HTML page with the viewer's renderer: opens from disk, loads nothing."""
 
 import re
 from base64 import b64encode
@@ -18,24 +18,24 @@ from ash_server.viewer import WHOLE_STYLE, Viewer, script_of, viewer
 
 ENTRY = "exported-page.js"
 
-_HOLES = re.compile(r"\$events|\$summary")
+_PLACEHOLDERS = re.compile(r"\$events|\$summary")
 _SEPARATOR = ",\n"
-_PAGE, _PAGE_BYTES = 500, 1024 * 1024
-_NOT_IN_SCRIPT = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
+_MAX_PAGE_EVENTS, _MAX_PAGE_BYTES = 500, 1024 * 1024
+_SCRIPT_ESCAPES = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
 
 
 class Frame(NamedTuple):
-    """The page, but for what it shows."""
+    """The parts that are the same for all sessions."""
 
     style: str
     script: str
     policy: str
-    """What a browser may do with it: run this script, apply this style, and nothing else."""
+    """Content-Security-Policy that allows only this script and this style."""
     licences: str
 
 
 class Page(NamedTuple):
-    """All of it but the events, which are separated by commas, and behind them the summary."""
+    """The page without its data: events separated by commas follow `head`, the summary follows `between`."""
 
     head: str
     between: str
@@ -46,67 +46,69 @@ def frame() -> Frame:
     return _frame(viewer())
 
 
-def page_of(session: Session) -> Page:
-    now = viewer()
-    style, script, policy, licences = _frame(now)
+def build_page(session: Session) -> Page:
+    current = viewer()
+    style, script, policy, licences = _frame(current)
     texts = {
         "policy": escape(policy),
         "title": escape(f"{session.name} · Ash"),
-        "icon": b64encode(now.assets["icon.svg"].content).decode(),
+        "icon": b64encode(current.assets["icon.svg"].content).decode(),
         "id": str(session.id),
         "style": style,
-        "session": in_script(session.model_dump_json()),
+        "session": escape_script(session.model_dump_json()),
         "script": script,
         "licences": licences,
     }
-    parts = _HOLES.split(now.shells["exported"].template)
+    parts = _PLACEHOLDERS.split(current.shells["exported"].template)
     return Page(*(Template(part).substitute(texts) for part in parts))
 
 
-def in_script(document: str) -> str:
-    """JSON that can stand in a script element: nothing that it says ends the element."""
-    for character, escaped in _NOT_IN_SCRIPT:
+def escape_script(document: str) -> str:
+    """Escape JSON for a script element, so that no text in it ends the element."""
+    for character, escaped in _SCRIPT_ESCAPES:
         document = document.replace(character, escaped)
     return document
 
 
-async def write_page(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
-    """The events of a stored session, a page of them at a time; between two of them no connection is taken."""
-    page = page_of(session)
+async def write_html(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+    """Yield the page with a stored session's events, holding no connection between two pages of events."""
+    page = build_page(session)
     yield page.head.encode()
     separator = ""
-    async with aclosing(get_event_pages(connect, session.id, limit=_PAGE, most_bytes=_PAGE_BYTES)) as pages:
-        async for found in pages:
-            yield (separator + listed(event.wire() for event in found)).encode()
+    async with aclosing(
+        get_event_pages(connect, session.id, limit=_MAX_PAGE_EVENTS, most_bytes=_MAX_PAGE_BYTES)
+    ) as pages:
+        async for events in pages:
+            yield (separator + join_events(event.wire() for event in events)).encode()
             separator = _SEPARATOR
-    yield (page.between + await _summary(connect, session) + page.end).encode()
+    yield (page.between + await _summary_json(connect, session) + page.end).encode()
 
 
-async def _summary(connect: Connect, session: Session) -> str:
-    """`null` of a session that is too large for it, or is gone meanwhile."""
+async def _summary_json(connect: Connect, session: Session) -> str:
+    """Return `null` if the session is too large for a summary, or was deleted in the meantime."""
     try:
-        return in_script((await read_summary(connect, session.id)).model_dump_json())
+        return escape_script((await read_summary(connect, session.id)).model_dump_json())
     except (SessionNotFound, SessionTooLarge):
         return "null"
 
 
-def listed(events: Iterable[str]) -> str:
-    """Each on a line of its own."""
-    return in_script(_SEPARATOR.join(events))
+def join_events(events: Iterable[str]) -> str:
+    """Join events with commas, one per line."""
+    return escape_script(_SEPARATOR.join(events))
 
 
 @lru_cache(maxsize=1)
-def _frame(now: Viewer) -> Frame:
-    script = script_of(now.assets, ENTRY).replace("\r", "")
-    style = now.assets[WHOLE_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
+def _frame(current: Viewer) -> Frame:
+    script = script_of(current.assets, ENTRY).replace("\r", "")
+    style = current.assets[WHOLE_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
-        f"default-src 'none'; script-src {_hashed(script)}; style-src {_hashed(style)}; img-src data:; "
+        f"default-src 'none'; script-src {_csp_hash(script)}; style-src {_csp_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in now.licences.items())
+    licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in current.licences.items())
     return Frame(style, script, policy, licences.replace("--", "- -"))
 
 
-def _hashed(text: str) -> str:
+def _csp_hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

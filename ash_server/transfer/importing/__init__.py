@@ -1,1 +1,1 @@
-"""From files to sessions."""
+"""Import transcript files into sessions."""

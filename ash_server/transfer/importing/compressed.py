@@ -1,4 +1,4 @@
-"""Files as their texts are read: plain, or decompressed on the way in bounded memory.
+"""Open plain and zstd-compressed files; decompression takes bounded memory.
 
 Codex compresses rollouts that have been idle for some days to `.jsonl.zst`.
 """
@@ -13,45 +13,45 @@ from typing import BinaryIO, cast
 from ash_server.optional_packages import missing
 from ash_server.transfer.importing.transcript_files import is_compressed
 
-_PIECE = 128 * 1024
+_CHUNK_BYTES = 128 * 1024
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of the text, from its beginning. Opening and reading raise OSError, also for what is no zstd."""
+    """Open a file for reading its decompressed bytes. Opening and reading raise OSError, also for invalid zstd."""
     with path.open("rb") as file:
         if not is_compressed(path):
             yield file
         else:
-            _check_zstandard(path)
-            from ash_server.transfer.importing.zstd import Decompressed
+            _require_zstandard(path)
+            from ash_server.transfer.importing.zstd import ZstdReader
 
-            with BufferedReader(Decompressed(file, path), _PIECE) as text:
+            with BufferedReader(ZstdReader(file, path), _CHUNK_BYTES) as text:
                 yield cast(BinaryIO, text)
 
 
 def skip(file: BinaryIO, size: int) -> None:
-    """Passes over so many bytes at the beginning of a file."""
+    """Skip bytes at the beginning of a file."""
     if file.seekable():
         file.seek(size)
         return
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
-        size -= len(piece)
+    while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
+        size -= len(chunk)
 
 
 def text_size(path: Path) -> int:
-    """In bytes: of a plain file exact, of a compressed one what its header says, else its own. Raises OSError."""
+    """Return the decompressed size in bytes if the header states it, else the size of the file. Raises OSError."""
     size = path.stat().st_size
     if not is_compressed(path):
         return size
-    _check_zstandard(path)
-    from ash_server.transfer.importing.zstd import LARGEST_HEADER, told_size
+    _require_zstandard(path)
+    from ash_server.transfer.importing.zstd import MAX_HEADER_BYTES, content_size
 
     with path.open("rb") as file:
-        return told_size(file.read(LARGEST_HEADER)) or size
+        return content_size(file.read(MAX_HEADER_BYTES)) or size
 
 
-def _check_zstandard(path: Path) -> None:
+def _require_zstandard(path: Path) -> None:
     try:
         import zstandard  # noqa: F401
     except ModuleNotFoundError as error:

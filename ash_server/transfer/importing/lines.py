@@ -1,6 +1,6 @@
-r"""A file of transcripts as the texts it holds: its lines, split on `\n` alone, or one whole JSON document.
+r"""Read a transcript file as lines, split on `\n` only, or as one JSON document.
 
-Reading takes bounded memory and can begin at any line; nothing is decoded, so nothing is lost.
+Reading takes bounded memory and can start at any line; nothing is decoded, so nothing is lost.
 """
 
 import json
@@ -14,22 +14,22 @@ import msgspec
 
 from ash_server.transfer.importing.compressed import open_text, skip
 
-LONGEST_LINE = 64 * 1024 * 1024
-_LARGEST_DOCUMENT = 32 * 1024 * 1024
-_PIECE = 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
-_BATCH_LINES = 200
-_BATCH_BYTES = 2 * 1024 * 1024
+_MAX_BATCH_LINES = 200
+_MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 ReadLine = Callable[[int], bytes]
-"""`readline` of a binary file: the next line with its newline, cut at so many bytes."""
+"""`readline` of a binary file: the next line with its newline, at most `limit` bytes."""
 
 
 class Place(NamedTuple):
-    """Where a line begins in its file."""
+    """Start of a line in its file."""
 
     number: int
-    """Counted from 1."""
+    """1-based."""
     offset: int
     """In bytes."""
 
@@ -38,20 +38,20 @@ START = Place(1, 0)
 
 
 class Line(NamedTuple):
-    """A line, or all of a file that is one text."""
+    """A line, or a whole file that is one text."""
 
     place: Place
     data: bytes | None
-    """Without the newline; None where it is longer than LONGEST_LINE."""
+    """Without the newline; None if longer than MAX_LINE_BYTES."""
     size: int
-    """With the newline."""
+    """In bytes, with the newline."""
     terminated: bool
     file: str | None = None
-    """Of a session that is kept in many files: which of them it is, as a path below the folder of all."""
+    """In a session spread over many files: the path of this file, relative to their common folder."""
 
     @property
     def name(self) -> str:
-        """Tells it from the others of its session."""
+        """Unique within the session."""
         return self.file or str(self.place.number)
 
     @property
@@ -60,7 +60,7 @@ class Line(NamedTuple):
 
 
 def read_file(path: Path, start: Place = START) -> Iterator[Line]:
-    """The texts of a file, or of a compressed one, from one of its lines on; raises OSError."""
+    """Yield the lines of a plain or compressed file from `start`. Raises OSError."""
     with open_text(path) as file:
         if start == START:
             yield from read_texts(file)
@@ -70,34 +70,34 @@ def read_file(path: Path, start: Place = START) -> Iterator[Line]:
 
 
 def read_texts(file: BinaryIO) -> Iterator[Line]:
-    """The document that a file is as a whole, else its lines: at once where the first of them is JSON."""
+    """Yield the file as one JSON document if it is one, else its lines. Lines are streamed if the first one is JSON."""
     head = _read_head(file)
-    if not _opens_document(head) or _is_json(head):
-        yield from _read_lines(_put_back(head, file.readline), START)
+    if not _starts_like_json(head) or _is_json(head):
+        yield from _read_lines(_prepend(head, file.readline), START)
         return
-    whole = head + file.read(_LARGEST_DOCUMENT - len(head))
-    if len(whole) < _LARGEST_DOCUMENT and _is_json(whole):
-        yield _line(START, whole)
+    document = head + file.read(_MAX_DOCUMENT_BYTES - len(head))
+    if len(document) < _MAX_DOCUMENT_BYTES and _is_json(document):
+        yield _line(START, document)
     else:
-        yield from _read_lines(_put_back(whole, file.readline), START)
+        yield from _read_lines(_prepend(document, file.readline), START)
 
 
 def may_be_unfinished(line: Line) -> bool:
-    """Whether it is the beginning of a JSON value, whose rest somebody may be about to write."""
+    """True for an incomplete JSON value at the end of a file, which may still be being written."""
     return (
         not line.terminated
         and line.data is not None
-        and _opens_document(line.data)
+        and _starts_like_json(line.data)
         and not _is_json(line.data)
     )
 
 
 def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lists of lines, short in number and in bytes."""
+    """Group lines into lists limited in count and in bytes."""
     batch: list[Line] = []
     size = 0
     for line in lines:
-        if batch and (len(batch) == _BATCH_LINES or size + line.size > _BATCH_BYTES):
+        if batch and (len(batch) == _MAX_BATCH_LINES or size + line.size > _MAX_BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(line)
@@ -108,9 +108,9 @@ def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 def _read_lines(readline: ReadLine, start: Place) -> Iterator[Line]:
     place = start
-    while data := readline(LONGEST_LINE + 1):
-        whole = len(data) <= LONGEST_LINE or data.endswith(b"\n")
-        line = _line(place, data) if whole else _pass_over(place, len(data), readline)
+    while data := readline(MAX_LINE_BYTES + 1):
+        is_complete = len(data) <= MAX_LINE_BYTES or data.endswith(b"\n")
+        line = _line(place, data) if is_complete else _skip_long_line(place, len(data), readline)
         yield line
         place = line.end
 
@@ -119,28 +119,28 @@ def _line(place: Place, data: bytes) -> Line:
     return Line(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
 
 
-def _pass_over(place: Place, size: int, readline: ReadLine) -> Line:
-    """The rest of a line that is too long, of which so many bytes were read."""
-    piece = b""
-    while not piece.endswith(b"\n") and (piece := readline(_PIECE)):
-        size += len(piece)
-    return Line(place, None, size, piece.endswith(b"\n"))
+def _skip_long_line(place: Place, size: int, readline: ReadLine) -> Line:
+    """Read the rest of a line that is too long; `size` bytes of it were read."""
+    chunk = b""
+    while not chunk.endswith(b"\n") and (chunk := readline(_CHUNK_BYTES)):
+        size += len(chunk)
+    return Line(place, None, size, chunk.endswith(b"\n"))
 
 
 def _read_head(file: BinaryIO) -> bytes:
-    """The first line that is not blank, with the blank ones before it."""
+    """Read up to the first line that is not blank."""
     head = b""
-    while len(head) < _PIECE and not head.strip() and (line := file.readline(_LARGEST_DOCUMENT)):
+    while len(head) < _CHUNK_BYTES and not head.strip() and (line := file.readline(_MAX_DOCUMENT_BYTES)):
         head += line
     return head
 
 
-def _put_back(head: bytes, readline: ReadLine) -> ReadLine:
-    """Reads what was read ahead once more, then goes on."""
-    again = BytesIO(head)
+def _prepend(head: bytes, readline: ReadLine) -> ReadLine:
+    """Return a `readline` that first returns `head` again."""
+    buffered = BytesIO(head)
 
     def read(limit: int) -> bytes:
-        data = again.readline(limit)
+        data = buffered.readline(limit)
         if data.endswith(b"\n") or len(data) == limit:
             return data
         return data + readline(limit - len(data))
@@ -148,7 +148,7 @@ def _put_back(head: bytes, readline: ReadLine) -> ReadLine:
     return read
 
 
-def _opens_document(head: bytes) -> bool:
+def _starts_like_json(head: bytes) -> bool:
     return head.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
@@ -158,18 +158,18 @@ def _is_json(data: bytes) -> bool:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
         return False
-    except ValueError:  # also what it says of a lone surrogate, which JSON allows
-        return _is_odd_json(text)
+    except ValueError:  # msgspec also rejects lone surrogates, which JSON allows
+        return _is_lenient_json(text)
     return True
 
 
-def _is_odd_json(text: bytes) -> bool:
+def _is_lenient_json(text: bytes) -> bool:
     try:
-        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_refuse)
+        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(constant)

@@ -1,6 +1,6 @@
-"""Which session started another: where each CLI keeps the transcripts of subagents, and what these say of it.
+"""Find the parent session of a subagent's transcript by where each CLI stores it, and by what its lines say.
 
-A session's id follows from its place, so the parent's is known before it is imported, or if it never is.
+A session's id is derived from its path, so the parent's id is known whether or not the parent is imported.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,71 +15,71 @@ from ash_server.transfer.importing.lines import Line
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
 from ash_shared.reading.parse import describe_message
 
-_HEAD_LINES = 100
-"""So many lines may tell what a file is: a number that does not change while the file grows."""
+_MAX_HEAD_LINES = 100
+"""Lines read to identify a file: a fixed number, so the answer does not change while the file grows."""
 
 
-class Head(NamedTuple):
-    """What the first lines of a file say of its session."""
+class TranscriptHead(NamedTuple):
+    """Session facts from the first lines of a transcript."""
 
     source: str
     session_id: str | None
-    """The provider's own."""
+    """The provider's session id."""
     parent: str | None
-    """The provider's own id of the session that started this one."""
+    """The provider's id of the parent session."""
 
 
-def read_head(lines: Iterable[Line], source: str | None) -> Head:
-    """`source` is the writer's word; else the first line that shows one tells it."""
-    known, session_id, parent = source, None, None
-    for line in islice(lines, _HEAD_LINES):
-        found = describe_message(line.data or b"", source)
-        known = known or (found.source if found.source != "unknown" else None)
-        session_id = session_id or found.facts.session_id
-        parent = parent or found.facts.parent
-        if known and session_id:
+def read_head(lines: Iterable[Line], source: str | None) -> TranscriptHead:
+    """`source` overrides the format; if None, it is that of the first recognised line."""
+    known_source, session_id, parent = source, None, None
+    for line in islice(lines, _MAX_HEAD_LINES):
+        described = describe_message(line.data or b"", source)
+        known_source = known_source or (described.source if described.source != "unknown" else None)
+        session_id = session_id or described.facts.session_id
+        parent = parent or described.facts.parent
+        if known_source and session_id:
             break
-    return Head(known or "unknown", session_id, parent)
+    return TranscriptHead(known_source or "unknown", session_id, parent)
 
 
-def parent_of(path: Path, head: Head, homes: Iterable[Home]) -> UUID | None:
-    find = _FINDERS.get(head.source)
-    parent = find(path.absolute(), head) if find else None
+def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> UUID | None:
+    find_transcript = _FINDERS.get(head.source)
+    parent = find_transcript(path.absolute(), head) if find_transcript else None
     if parent is None or parent == uncompressed(path.absolute()):
         return None
     return session_id_for(head.source, external_id(parent, homes))
 
 
-def _of_claude(path: Path, head: Head) -> Path | None:
-    """`<session>.jsonl` beside `agent-*.jsonl`, or beside the folder `<session>/subagents` that holds it."""
-    started_by = head.session_id if path.name.startswith("agent-") else head.parent
-    if not _is_name(started_by):
+def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
+    """`<session>.jsonl` next to `agent-*.jsonl`, or next to its folder `<session>/subagents`."""
+    parent_id = head.session_id if path.name.startswith("agent-") else head.parent
+    if not _is_file_name(parent_id):
         return None
     folders = [each.parent.parent for each in path.parents if each.name == "subagents"]
-    return next(iter(folders), path.parent) / f"{started_by}.jsonl"
+    return next(iter(folders), path.parent) / f"{parent_id}.jsonl"
 
 
-def _of_codex(path: Path, head: Head) -> Path | None:
-    """The rollout that ends with the parent's id: mostly of the same day, else of any."""
-    if not _is_name(head.parent):
+def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
+    """The rollout whose name ends with the parent's id: usually of the same day, else of any day."""
+    if not _is_file_name(head.parent):
         return None
     pattern = f"rollout-*-{escape(str(head.parent))}.jsonl*"
     roots = (each.parent for each in path.parents if each.name in ("sessions", "archived_sessions"))
-    anywhere = (root.glob(f"*sessions/**/{pattern}") for root in islice(roots, 1))
-    found = next(chain(path.parent.glob(pattern), *anywhere), None)
-    return uncompressed(found) if found else None
+    other_days = (root.glob(f"*sessions/**/{pattern}") for root in islice(roots, 1))
+    parent = next(chain(path.parent.glob(pattern), *other_days), None)
+    return uncompressed(parent) if parent else None
 
 
-def _of_gemini(path: Path, head: Head) -> Path | None:
-    """`chats/session-<time>-<beginning of its id>.jsonl` above the folder that is called after the parent."""
+def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
+    """`chats/session-<time>-<id prefix>.jsonl`, above the folder named after the parent."""
     if path.parent.parent.name != "chats":
         return None
-    beginning = escape(path.parent.name[:8])
-    return max(path.parent.parent.glob(f"session-*-{beginning}.json*"), default=None)
+    prefix = escape(path.parent.name[:8])
+    return max(path.parent.parent.glob(f"session-*-{prefix}.json*"), default=None)
 
 
-def _of_cursor(path: Path, head: Head) -> Path | None:
-    """`<session>/<session>.jsonl`, or `<session>.jsonl` beside that folder, of `<session>/subagents/<id>.jsonl`."""
+def _find_for_cursor(path: Path, head: TranscriptHead) -> Path | None:
+    """`<session>.jsonl` next to the folder of `<session>/subagents/<id>.jsonl`, or in it."""
     if path.parent.name != "subagents":
         return None
     folder = path.parent.parent
@@ -87,19 +87,19 @@ def _of_cursor(path: Path, head: Head) -> Path | None:
     return flat if flat.exists() else folder / flat.name
 
 
-def _of_opencode(path: Path, head: Head) -> Path | None:
-    return path.with_name(f"{head.parent}.json") if _is_name(head.parent) else None
+def _find_for_opencode(path: Path, head: TranscriptHead) -> Path | None:
+    return path.with_name(f"{head.parent}.json") if _is_file_name(head.parent) else None
 
 
-_FINDERS: Mapping[str, Callable[[Path, Head], Path | None]] = {
-    "claude": _of_claude,
-    "codex": _of_codex,
-    "gemini_cli": _of_gemini,
-    "cursor": _of_cursor,
-    "opencode": _of_opencode,
+_FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
+    "claude": _find_for_claude,
+    "codex": _find_for_codex,
+    "gemini_cli": _find_for_gemini,
+    "cursor": _find_for_cursor,
+    "opencode": _find_for_opencode,
 }
 
 
-def _is_name(id: str | None) -> bool:
-    """Whether it can be a part of a file's name; what lines say may be anything."""
+def _is_file_name(id: str | None) -> bool:
+    """True if the id can be part of a file name; ids in lines may hold anything."""
     return bool(id) and "/" not in str(id) and "\0" not in str(id)

@@ -1,4 +1,4 @@
-"""Which files hold transcripts, where each CLI keeps them, and what the sessions in them are called."""
+"""Find transcript files: where each CLI stores them, and the external ids of their sessions."""
 
 import os
 import re
@@ -12,23 +12,23 @@ COMPRESSED = ".zst"
 
 
 class CLI(NamedTuple):
-    """Where a tool keeps its transcripts."""
+    """Where a CLI stores its transcripts."""
 
     name: str
     source: str
     """The format it writes."""
     variable: str | None
-    """Of the environment; names the folder that `home` lies in, or is."""
+    """Environment variable that overrides `base`."""
     base: str
-    """That folder below the user's home, where the variable is not set."""
+    """Default parent folder of `home`, relative to the user's home."""
     home: str
-    """The tool's own folder in it."""
+    """Folder of the CLI, relative to `base`; may be empty."""
     folders: tuple[str, ...]
-    """The folders below its home that hold transcripts, and other things."""
+    """Folders with transcripts, relative to the CLI's home; they hold other files, too."""
     transcript: re.Pattern[str]
-    """The paths below its home that are transcripts."""
-    not_read: str | None = None
-    """What other versions keep their transcripts in, below its home, which Ash does not read."""
+    """Matches the paths of transcripts, relative to the CLI's home."""
+    unsupported: str | None = None
+    """File in which other versions store transcripts, and which Ash cannot read."""
 
 
 _CLIS = (
@@ -57,7 +57,7 @@ _CLIS = (
         "",
         ".gemini",
         ("tmp",),
-        # Those of subagents lie in a folder that is called after the session that started them.
+        # Subagents are stored in a folder named after the parent session.
         re.compile(r"tmp/[^/]+/chats/(?:session-[^/]+|[^/]+/[^/]+)\.jsonl?"),
     ),
     CLI(
@@ -76,31 +76,31 @@ _CLIS = (
         ".local/share",
         "opencode",
         ("storage/session",),
-        # The messages of a session lie elsewhere: `opencode`.
+        # The messages of a session are in other folders, see `opencode`.
         re.compile(r"storage/session/[^/]+/[^/]+\.json"),
-        not_read="opencode.db",
+        unsupported="opencode.db",
     ),
 )
 
 
 class Home(NamedTuple):
-    """The folder of a CLI; what lies there beside the transcripts is its own affair."""
+    """The folder of a CLI on this machine. Only transcripts are read from it."""
 
     path: Path
     cli: CLI
 
-    def lets_in(self, place: Path) -> bool:
-        """Of what lies in the folders of the transcripts, only these; of any other place, everything."""
-        below = _below(place, self.path)
-        return below is None or not self._is_among(below) or self.keeps(place)
+    def allows(self, path: Path) -> bool:
+        """True for transcripts, and for any path outside of the transcript folders."""
+        relative = _relative(path, self.path)
+        return relative is None or not self._is_in_transcript_folder(relative) or self.is_transcript(path)
 
-    def keeps(self, place: Path) -> bool:
-        """Whether it is a transcript of this CLI, where it keeps them."""
-        below = _below(place, self.path)
-        return below is not None and bool(self.cli.transcript.fullmatch(below))
+    def is_transcript(self, path: Path) -> bool:
+        """True for a transcript in a folder of this CLI."""
+        relative = _relative(path, self.path)
+        return relative is not None and bool(self.cli.transcript.fullmatch(relative))
 
-    def _is_among(self, below: str) -> bool:
-        return any(below.startswith(f"{folder}/") for folder in self.cli.folders)
+    def _is_in_transcript_folder(self, relative: str) -> bool:
+        return any(relative.startswith(f"{folder}/") for folder in self.cli.folders)
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> list[Home]:
@@ -108,31 +108,31 @@ def find_homes(environ: Mapping[str, str], user_home: Path) -> list[Home]:
 
 
 def _home(cli: CLI, environ: Mapping[str, str], user_home: Path) -> Home:
-    named = environ.get(cli.variable) if cli.variable else None
-    base = Path(named).expanduser() if named else user_home / cli.base
-    return Home(real(base / cli.home), cli)
+    configured = environ.get(cli.variable) if cli.variable else None
+    base = Path(configured).expanduser() if configured else user_home / cli.base
+    return Home(real_path(base / cli.home), cli)
 
 
 def external_id(path: Path, homes: Iterable[Home]) -> str:
-    """What the session of a file is called: its path below the home of its CLI, else its absolute path.
+    """Return the external id of a file's session: its path relative to the home of its CLI, else its absolute path.
 
-    A file that its CLI compressed later holds the same session, so it is called as it was before.
+    The suffix of compression is dropped, since a CLI may compress a transcript later.
     """
-    place = uncompressed(real(path))
+    resolved = uncompressed(real_path(path))
     for home in homes:
-        if (below := _below(place, home.path)) is not None:
-            return _text(below)
-    return _text(place.as_posix())
+        if (relative := _relative(resolved, home.path)) is not None:
+            return _decode_path(relative)
+    return _decode_path(resolved.as_posix())
 
 
 def source_at(path: Path, homes: Iterable[Home]) -> str | None:
-    """The format of a transcript that lies where its CLI keeps it: also of lines that nobody recognises."""
-    place = real(path)
-    return next((home.cli.source for home in homes if home.keeps(place)), None)
+    """Return the format of a transcript in the folder of its CLI, even if its lines are not recognised."""
+    resolved = real_path(path)
+    return next((home.cli.source for home in homes if home.is_transcript(resolved)), None)
 
 
 def uncompressed(path: Path) -> Path:
-    """The path without the suffix of compression."""
+    """Return the path without the suffix of compression."""
     return path.with_suffix("") if is_compressed(path) else path
 
 
@@ -141,68 +141,68 @@ def is_compressed(path: Path) -> bool:
 
 
 def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """The file that is named, or the transcripts below the folder that is named, in order.
+    """Yield a file, or the transcripts in a folder, in order.
 
-    Links are followed, into each folder once. What begins with a dot is left alone below a folder, and of a
-    CLI's home only the transcripts are taken: the rest holds settings and credentials.
+    Links are followed, each folder is visited once. In folders, hidden files are skipped, and in a CLI's home
+    everything but transcripts: the rest holds settings and credentials.
     """
     if path.is_dir():
-        yield from _Walk(homes, on_error).files(path)
+        yield from _FolderWalk(homes, on_error).files(path)
     elif path.exists() and not path.is_file():
         on_error(OSError(EINVAL, "not a regular file", str(path)))
     else:
         yield path
 
 
-def discover(home: Home, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """The transcripts of a CLI. Of a plain file and its compressed copy only the plain one, which may still grow."""
-    found: dict[Path, Path] = {}
+def find_transcripts(home: Home, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the transcripts of a CLI. Prefers a plain file, which may still grow, to its compressed copy."""
+    transcripts: dict[Path, Path] = {}
     if home.path.is_dir():
         for path in find_files(home.path, [home], on_error):
-            found.setdefault(uncompressed(path), path)
-    yield from found.values()
+            transcripts.setdefault(uncompressed(path), path)
+    yield from transcripts.values()
 
 
-def real(path: Path) -> Path:
-    """The one absolute path of a file that has many; a loop of links is left as it is."""
+def real_path(path: Path) -> Path:
+    """Return the absolute path with links resolved; a loop of links stays as it is."""
     return Path(os.path.realpath(path))
 
 
-class _Walk:
-    """One way through a tree of folders."""
+class _FolderWalk:
+    """One walk through a tree of folders."""
 
     def __init__(self, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> None:
         self._homes = list(homes)
-        self._ways = _ways(self._homes)
+        self._allowed = _allowed_entries(self._homes)
         self._on_error = on_error
-        self._seen: set[Path] = set()
+        self._visited: set[Path] = set()
 
     def files(self, folder: Path) -> Iterator[Path]:
-        place = real(folder)
-        if place in self._seen:
+        resolved = real_path(folder)
+        if resolved in self._visited:
             return
-        self._seen.add(place)
-        for entry, is_folder in self._entries(folder, self._ways.get(place)):
+        self._visited.add(resolved)
+        for entry, is_folder in self._list_entries(folder, self._allowed.get(resolved)):
             if is_folder:
                 yield from self.files(entry)
-            elif entry.name.endswith(SUFFIXES) and self._is_transcript(entry) and self._is_regular(entry):
+            elif entry.name.endswith(SUFFIXES) and self._is_allowed(entry) and self._is_regular(entry):
                 yield entry
 
-    def _is_transcript(self, entry: Path) -> bool:
-        place = real(entry)
-        return all(home.lets_in(place) for home in self._homes)
+    def _is_allowed(self, entry: Path) -> bool:
+        resolved = real_path(entry)
+        return all(home.allows(resolved) for home in self._homes)
 
     def _is_regular(self, entry: Path) -> bool:
-        """Pipes and devices are not read: they may have no end."""
+        """Skip pipes and devices: they may never end."""
         if not entry.exists() or entry.is_file():
             return True
         self._on_error(OSError(EINVAL, "not a regular file", str(entry)))
         return False
 
-    def _entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
+    def _list_entries(self, folder: Path, names: set[str] | None) -> list[tuple[Path, bool]]:
         try:
             entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-            if folder.name == "storage" and {entry.name for entry in entries} >= _OPENCODES:
+            if folder.name == "storage" and {entry.name for entry in entries} >= _OPENCODE_STORAGE:
                 names = {"session"}
             return [(entry, entry.is_dir()) for entry in entries if names is None or entry.name in names]
         except OSError as error:
@@ -210,26 +210,25 @@ class _Walk:
             return []
 
 
-_OPENCODES = frozenset({"message", "session"})
-"""The folders of OpenCode's storage, wherever it was copied to: what a session holds lies in the others, and is no
-session of its own."""
+_OPENCODE_STORAGE = frozenset({"message", "session"})
+"""Folders that identify OpenCode's storage, also a copy of it. Only `session` holds session files."""
 
 
-def _ways(homes: Iterable[Home]) -> dict[Path, set[str]]:
-    """What is entered of the homes, and of the folders on the way from there to the transcripts."""
-    ways: dict[Path, set[str]] = {}
+def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:
+    """Names to enter in each CLI's home, and in the folders between it and the transcripts."""
+    allowed: dict[Path, set[str]] = {}
     for home in homes:
         for folder in home.cli.folders:
-            place = home.path
+            parent = home.path
             for name in folder.split("/"):
-                ways.setdefault(place, set()).add(name)
-                place /= name
-    return ways
+                allowed.setdefault(parent, set()).add(name)
+                parent /= name
+    return allowed
 
 
-def _below(place: Path, folder: Path) -> str | None:
-    return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else None
+def _relative(path: Path, folder: Path) -> str | None:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else None
 
 
-def _text(path: str) -> str:
+def _decode_path(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")

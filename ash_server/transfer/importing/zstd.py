@@ -1,7 +1,6 @@
-"""The zstd decoder, which is imported where a compressed file is opened and not before.
+"""zstd decompression; imported only when a compressed file is opened.
 
-A few bytes of such a file can stand for terabytes: the window of the decoder is bounded, and so is what comes out for
-what went in.
+A few compressed bytes can expand to terabytes, so the window size and the compression ratio are limited.
 """
 
 from errno import EFBIG, EILSEQ
@@ -11,43 +10,43 @@ from typing import BinaryIO
 
 import zstandard
 
-LARGEST_HEADER = 18
+MAX_HEADER_BYTES = 18
 
-_LARGEST_WINDOW = 128 * 1024 * 1024
-"""What the zstd command, too, decodes without being asked for more."""
+_MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""The default limit of the zstd command."""
 
-_ALWAYS_READ = 256 * 1024 * 1024
-_LARGEST_RATIO = 1000
-"""Beyond this, what is larger than _ALWAYS_READ is a bomb. Transcripts shrink to a tenth, repeated images to less."""
+_MIN_LIMIT_BYTES = 256 * 1024 * 1024
+_MAX_RATIO = 1000
+"""Applies beyond _MIN_LIMIT_BYTES. Transcripts shrink to a tenth, repeated images to less."""
 
 
-def told_size(head: bytes) -> int | None:
-    """Of what a file expands to, where its header tells."""
+def content_size(head: bytes) -> int | None:
+    """Return the decompressed size if the header states it."""
     try:
-        told = zstandard.frame_content_size(head)
+        size = zstandard.frame_content_size(head)
     except zstandard.ZstdError:
         return None
-    return told if told > 0 else None
+    return size if size > 0 else None
 
 
-class Decompressed(RawIOBase):
-    """Reading raises OSError for what is no zstd, or too much of it."""
+class ZstdReader(RawIOBase):
+    """Raises OSError on reading invalid zstd, or more than the limit."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
         self._reader = decompressor.stream_reader(file, read_across_frames=True, closefd=False)
         self._path = path
-        self._left = max(_ALWAYS_READ, _LARGEST_RATIO * path.stat().st_size)
+        self._remaining = max(_MIN_LIMIT_BYTES, _MAX_RATIO * path.stat().st_size)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # BufferedReader gives no other
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # BufferedReader passes no other type
         try:
             size = self._reader.readinto(buffer)
         except zstandard.ZstdError as error:
             raise OSError(EILSEQ, f"not valid zstd: {error}", str(self._path)) from None
-        self._left -= size
-        if self._left < 0:
-            raise OSError(EFBIG, f"expands to more than {_LARGEST_RATIO} times its size", str(self._path))
+        self._remaining -= size
+        if self._remaining < 0:
+            raise OSError(EFBIG, f"expands to more than {_MAX_RATIO} times its size", str(self._path))
         return size

@@ -159,7 +159,7 @@ def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
         "ash: empty: no file in it ends with .jsonl, .json or .jsonl.zst",
         "ash: a/loop.jsonl: Too many levels of symbolic links",
         "ash: absent.jsonl: No such file or directory",
-        "ash: a/1.jsonl:2: refused: holds a NUL byte, which PostgreSQL cannot keep (at byte 5)",
+        "ash: a/1.jsonl:2: refused: contains a NUL byte, which PostgreSQL cannot store (at byte 5)",
         "ash: a/2.jsonl:2: refused: is not valid UTF-8 (at byte 4)",
     ]
 
@@ -169,8 +169,8 @@ def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
         1,
         [
             "ash: a/1.jsonl:2: changed: was not stored at import (at byte 4)",
-            "ash: a/1.jsonl:3: changed: reads differently than when it was imported (at byte 8)",
-            "ash: what was stored before stays as it is; --replace imports such files anew",
+            "ash: a/1.jsonl:3: changed: differs from the imported text (at byte 8)",
+            "ash: existing messages were kept; use --replace to re-import",
         ],
     )
     assert ash("import", "a/1.jsonl", "--replace").code == 0

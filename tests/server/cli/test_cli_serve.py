@@ -23,7 +23,7 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.demo import TOUR
 from ash_server.db.sessions import session_id_for
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
 from tests.conftest import at_database, new_database

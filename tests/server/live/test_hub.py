@@ -27,7 +27,7 @@ from ash_server.db.sessions import create_session, delete_session, session_id_fo
 from ash_server.ingest import prepare_message
 from ash_server.live import hub as live
 from ash_server.live.hub import Hub
-from ash_server.transfer.jsonl import import_file
+from ash_server.transfer.importing.file_import import import_file
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.followers import Browser, Follower, Socket, following, stored
 from tests.server.test_chaos import KILL_LISTENER

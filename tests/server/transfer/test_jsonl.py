@@ -1,4 +1,4 @@
-"""Files into sessions and back, on a real PostgreSQL."""
+"""Files into sessions and back, on a real_path PostgreSQL."""
 
 import asyncio
 import os
@@ -18,10 +18,10 @@ from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, prepare_message
-from ash_server.transfer import jsonl
-from ash_server.transfer.importing import lines, report
-from ash_server.transfer.importing.report import Problem
-from ash_server.transfer.jsonl import export_session, import_file
+from ash_server.transfer.exporting.jsonl import export_messages
+from ash_server.transfer.importing import file_import, lines, result
+from ash_server.transfer.importing.file_import import import_file
+from ash_server.transfer.importing.result import Problem
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "claude_code_jsonl"
 
@@ -48,10 +48,10 @@ class Importer:
         imported = await import_file(self.conn, self.path, "name", replace=replace, advance=done.append)
         self.session_id = imported.session_id
         assert sum(done) == len(data)
-        return dict(imported.tally.counts), imported.tally.problems
+        return dict(imported.result.counts), imported.result.problems
 
     async def exported(self) -> bytes:
-        return b"".join([piece async for piece in export_session(self.conn, self.session_id)])
+        return b"".join([piece async for piece in export_messages(self.conn, self.session_id)])
 
     async def rows(self) -> list[tuple[object, ...]]:
         """All that is stored, to the last column."""
@@ -113,8 +113,8 @@ async def test_import_goes_on_where_a_file_has_grown(importer: Importer, name: s
     assert await importer.exported() == after
 
 
-REWRITTEN = "reads differently than when it was imported"
-SHORTER = "the file ends before a line that is stored"
+REWRITTEN = "differs from the imported text"
+SHORTER = "the file ends before a stored line"
 CHANGED = {
     "a line": (
         b"a\nb\nc\n",
@@ -184,7 +184,7 @@ async def test_what_changed_is_reported_and_stays(importer: Importer, name: str)
     )
 
 
-NUL = "holds a NUL byte, which PostgreSQL cannot keep"
+NUL = "contains a NUL byte, which PostgreSQL cannot store"
 UTF8 = "is not valid UTF-8"
 REFUSED = {
     "a NUL": (b"a\nb\0c\nd\n", b"a\nd\n", {"new": 2, "refused": 1}, [Problem("refused", 2, 3, NUL)]),
@@ -229,8 +229,8 @@ async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: 
 async def test_a_line_that_is_too_long_is_reported(
     importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lines, report):
-        monkeypatch.setattr(module, "LONGEST_LINE", 5)
+    for module in (lines, result):
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", 5)
 
     assert await importer(b"short\nlonger\nshort\n") == (
         {"new": 2, "refused": 1},
@@ -246,7 +246,7 @@ async def test_problems_beyond_some_are_only_counted(importer: Importer) -> None
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 1000])
 async def test_batches_do_not_show(importer: Importer, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    monkeypatch.setattr(lines, "_BATCH_LINES", batch)
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", batch)
     await importer(b"a\n\0\nb\n\xff\n\xff\nc\n\0\n")
 
     assert await importer(b"a\nx\nb\n\xff\ny\nc\n\0\nd\n\0\n") == (
@@ -370,7 +370,7 @@ async def test_a_file_that_nobody_writes_to_is_stored_as_it_is(
     path.write_bytes(WHOLE + CUT)
     os.utime(path, (time.time() - age,) * 2)
 
-    assert (await import_file(connection, path, "a")).tally.counts["incomplete"] == left
+    assert (await import_file(connection, path, "a")).result.counts["incomplete"] == left
 
 
 async def test_a_compressed_file_too_and_no_document(connection: AsyncConnection, tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ async def test_a_compressed_file_too_and_no_document(connection: AsyncConnection
     (tmp_path / "a.json").write_bytes(CUT)
 
     counts = [
-        dict((await import_file(connection, tmp_path / name, name)).tally.counts)
+        dict((await import_file(connection, tmp_path / name, name)).result.counts)
         for name in ("a.jsonl.zst", "a.json")
     ]
     assert counts == [{"new": 1, "incomplete": 1}, {"new": 1}]
@@ -403,9 +403,9 @@ async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     error: type[BaseException],
 ) -> None:
     """While the next batch, which is far longer, is being read."""
-    monkeypatch.setattr(jsonl, "_READ_AT_ONCE", 1)
-    monkeypatch.setattr(lines, "_BATCH_LINES", 2000)
-    monkeypatch.setattr(lines, "_BATCH_BYTES", 5000)
+    monkeypatch.setattr(file_import, "_YIELD_EVERY", 1)
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2000)
+    monkeypatch.setattr(lines, "_MAX_BATCH_BYTES", 5000)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"a" * 4999 + b"\n" + b"b\n" * 2000)
 
@@ -416,7 +416,7 @@ async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     again = await import_file(connection, path, "a")
 
     assert [each.content for each in kept] == ["a" * 4999]
-    assert dict(again.tally.counts) == {"existing": 1, "new": 2000}
+    assert dict(again.result.counts) == {"existing": 1, "new": 2000}
 
 
 async def _import(connection: AsyncConnection, path: Path, advance: Callable[[int], None]) -> None:
@@ -426,7 +426,7 @@ async def _import(connection: AsyncConnection, path: Path, advance: Callable[[in
 async def test_a_write_that_fails_is_the_last_one(
     monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
     path, done = tmp_path / "a.jsonl", list[int]()
     path.write_bytes(b"a\nb\nc\nd\ne\nf\n")
 
@@ -444,7 +444,7 @@ async def test_a_write_that_fails_is_the_last_one(
 async def test_what_comes_ahead_of_what_cannot_be_read_is_stored(
     monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(lines, "_BATCH_LINES", 2)
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstandard.compress((b"a" * 9_999 + b"\n") * 1_000) + b"no frame")
 
@@ -474,9 +474,9 @@ async def test_the_corpus_comes_back_byte_for_byte(connection: AsyncConnection) 
 
     assert len(set(sessions.values())) == len(sessions) > 0
     for path, session_id in sessions.items():
-        exported = b"".join([piece async for piece in export_session(connection, session_id)])
+        exported = b"".join([piece async for piece in export_messages(connection, session_id)])
         assert exported == path.read_bytes(), path.name
-    assert {outcome for each in again for outcome in each.tally.counts} == {"existing"}
+    assert {outcome for each in again for outcome in each.result.counts} == {"existing"}
     assert await (await connection.execute(tables)).fetchall() == before
 
 

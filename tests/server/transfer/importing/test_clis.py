@@ -14,10 +14,15 @@ from psycopg import AsyncConnection
 from ash_server.cli.transfer import Report, Wishes, import_discovered, import_paths
 from ash_server.db.messages import list_messages
 from ash_server.db.sessions import Session, get_session, list_sessions, session_id_for
+from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import compressed, zstd
 from ash_server.transfer.importing.opencode import session_files
-from ash_server.transfer.importing.transcript_files import discover, external_id, find_files, find_homes
-from ash_server.transfer.jsonl import export_session
+from ash_server.transfer.importing.transcript_files import (
+    external_id,
+    find_files,
+    find_homes,
+    find_transcripts,
+)
 from ash_server.transfer.load import load_session
 from tests.server.transcripts import (
     CODEX,
@@ -44,7 +49,9 @@ def fail(error: OSError) -> None:
 
 def discovered(environ: dict[str, str], user_home: Path) -> list[tuple[str, str]]:
     homes = find_homes(environ, user_home)
-    return [(external_id(path, homes), home.cli.source) for home in homes for path in discover(home, fail)]
+    return [
+        (external_id(path, homes), home.cli.source) for home in homes for path in find_transcripts(home, fail)
+    ]
 
 
 def test_transcripts_are_discovered_and_nothing_else(user_home: Path) -> None:
@@ -160,7 +167,7 @@ async def test_a_rollout_that_was_compressed_is_the_same_session(
     assert await rows(connection) == before
 
     replaced = await imported_of(connection, packed, replace=True)
-    exported = b"".join([piece async for piece in export_session(connection, session_id)])
+    exported = b"".join([piece async for piece in export_messages(connection, session_id)])
     assert (dict(replaced.total.counts), exported) == ({"new": 3}, data)
 
 
@@ -184,7 +191,7 @@ def test_of_a_rollout_and_its_compressed_copy_the_plain_one_is_taken(user_home: 
     path.write_bytes(data)
     home = next(home for home in find_homes({}, user_home) if home.cli.source == "codex")
 
-    assert [found.name.endswith(f"{CODEX}.jsonl") for found in discover(home, fail)] == [True, False]
+    assert [found.name.endswith(f"{CODEX}.jsonl") for found in find_transcripts(home, fail)] == [True, False]
 
 
 BROKEN = {

@@ -88,8 +88,8 @@ def test_reading_begins_at_any_line(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 4)
-    monkeypatch.setattr(lines, "_PIECE", 3)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 3)
 
     assert list(read_texts(BytesIO(b"four\n12345\nfour\n123456789"))) == [
         Line(Place(1, 0), b"four", 5, True),
@@ -103,21 +103,21 @@ def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_read_ahead_of_a_large_document_is_read_again(
     monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(lines, "_LARGEST_DOCUMENT", size)
+    monkeypatch.setattr(lines, "_MAX_DOCUMENT_BYTES", size)
     data = b'{\n"a":"bcd",\n"e":1}\n'
 
     assert texts_of(data) == data.removesuffix(b"\n").split(b"\n")
 
 
 def test_the_beginning_of_a_large_file_is_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_LARGEST_DOCUMENT", 4)
+    monkeypatch.setattr(lines, "_MAX_DOCUMENT_BYTES", 4)
 
     assert texts_of(b"{\n}\nmore\n") == [b"{", b"}", b"more"]
 
 
 def test_batches_are_short_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_BATCH_LINES", 3)
-    monkeypatch.setattr(lines, "_BATCH_BYTES", 10)
+    monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 3)
+    monkeypatch.setattr(lines, "_MAX_BATCH_BYTES", 10)
     read = read_texts(BytesIO(b"1\n2\n3\n4\n12345678901234\n5\n6\n1234567\n"))
 
     assert [[line.data for line in batch] for batch in batched(read)] == [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes, real
+from ash_server.transfer.importing.transcript_files import external_id, find_files, find_homes, real_path
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_files_are_found(user_home: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sessions_are_named_after_their_place(user_home: Path, name: str) -> None:
-    expected = NAMES[name].format(home=real(user_home))
+    expected = NAMES[name].format(home=real_path(user_home))
 
     assert external_id(user_home / name, find_homes({}, user_home)) == expected
 
@@ -79,7 +79,7 @@ def test_the_variable_of_a_cli_names_its_home(user_home: Path) -> None:
 
     assert [external_id(user_home / name, homes) for name in names] == [
         "projects/-work-a/6.jsonl",
-        f"{real(user_home)}/.claude/projects/-work-a/1.jsonl",
+        f"{real_path(user_home)}/.claude/projects/-work-a/1.jsonl",
     ]
 
 
@@ -107,14 +107,14 @@ def test_a_link_does_not_change_the_name(user_home: Path) -> None:
 
     assert [external_id(user_home / name, homes) for name in ("link.jsonl", "loop.jsonl")] == [
         "projects/-work-a/1.jsonl",
-        f"{real(user_home)}/loop.jsonl",
+        f"{real_path(user_home)}/loop.jsonl",
     ]
 
 
 def test_a_name_that_is_not_utf8_can_be_stored(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
 
-    assert external_id(path, []) == f"{real(tmp_path)}/caf\\xe9.jsonl"
+    assert external_id(path, []) == f"{real_path(tmp_path)}/caf\\xe9.jsonl"
 
 
 def test_what_is_no_file_is_a_problem(user_home: Path) -> None:

@@ -1,4 +1,4 @@
-"""A transcript that is not stored, as it would be if it were: without any database."""
+"""Read a transcript file as the session it would become if it were stored, without a database."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,79 +14,79 @@ from ash_server.db.sessions import Session, session_id_for
 from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import Line
 from ash_server.transfer.importing.parents import read_head
-from ash_server.transfer.importing.report import Problem, Tally, text_of
-from ash_server.transfer.load import transcript_at
+from ash_server.transfer.importing.result import ImportResult, Problem, decode_line
+from ash_server.transfer.importing.transcript import open_transcript
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
 from ash_shared.model.events import CHUNKS
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
 
 
-class Unstored(NamedTuple):
+class InMemorySession(NamedTuple):
     session: Session
     events: list[str]
-    """In wire form, without the pieces of what has become whole: the same under the same ids as of a stored one."""
+    """In wire form, without superseded chunks; ids are those of the stored session."""
     summary: SessionSummary
-    refused: Tally
+    result: ImportResult
 
 
-def read_unstored(path: Path, name: str, source: str | None = None) -> Unstored:
-    """`name` is what the session is called. Raises OSError."""
-    transcript = transcript_at(path)
+def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemorySession:
+    """Read a transcript into a session with external id `name`. Raises OSError."""
+    transcript = open_transcript(path)
     source = source or transcript.source
-    session_id = session_id_for(read_head(transcript.texts(), source).source, name)
-    normalizer, facts, refused = Normalizer(), SessionFacts(), Tally()
-    new, count, now = list[PreparedEvent](), 0, milliseconds()
+    session_id = session_id_for(read_head(transcript.lines(), source).source, name)
+    normalizer, facts, result = Normalizer(), SessionFacts(), ImportResult()
+    new_events, count, now = list[PreparedEvent](), 0, milliseconds()
     messages = (
         prepare_message(session_id, text, id=line_id(session_id, line.name), source=source)
-        for line, text in _readable(transcript.texts(), refused)
+        for line, text in _decode_lines(transcript.lines(), result)
     )
     first = list(islice(messages, FIRST_LINES))
     normalizer.expect((message.line for message in first), now)
     recent = deque[str](maxlen=RECENT_LINES)
     for count, message in enumerate(chain(first, messages), 1):
         recent.append(message.content)
-        new += derive(normalizer, session_id, count, message.line, now)
+        new_events += derive(normalizer, session_id, count, message.line, now)
         facts = facts.then(facts_of([message.described]))
-    written = columns(new)
-    counts = {"message_count": count, "event_count": len(new), **_counts(written)}
-    session = _session({"id": session_id, "external_id": name, **counts}, facts)
+    written = columns(new_events)
+    counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
+    session = _build_session({"id": session_id, "external_id": name, **counts}, facts)
     models = count_models(transform_messages(recent, source))
-    told = (each.event for each in new)
-    summary = to_session_summary(told, open_turn=normalizer.open_turn(), models=models)
-    return Unstored(session, list(_collapsed(written)), summary, refused)
+    events = (each.event for each in new_events)
+    summary = to_session_summary(events, open_turn=normalizer.open_turn(), models=models)
+    return InMemorySession(session, list(_collapsed(written)), summary, result)
 
 
-def _readable(lines: Iterable[Line], refused: Tally) -> Iterator[tuple[Line, str]]:
-    seen = set[str]()
+def _decode_lines(lines: Iterable[Line], result: ImportResult) -> Iterator[tuple[Line, str]]:
+    names = set[str]()
     for line in lines:
-        text = text_of(line)
+        text = decode_line(line)
         if isinstance(text, Problem):
-            refused.report(text)
-        elif line.name not in seen:
-            seen.add(line.name)
+            result.add_problem(text)
+        elif line.name not in names:
+            names.add(line.name)
             yield line, text
 
 
 def _collapsed(written: Mapping[str, Any]) -> Iterator[str]:
-    """Without the pieces behind which their whole follows."""
+    """Skip chunks that are followed by their complete event."""
     columns = ("types", "message_sequences", "contents", "pieces")
     rows = list(enumerate(zip(*(written[name] for name in columns), strict=True), 1))
-    wholes = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}
+    complete = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}
     for sequence, (type, message_sequence, content, piece) in rows:
-        if type not in CHUNKS or piece is None or wholes.get(piece, 0) < sequence:
+        if type not in CHUNKS or piece is None or complete.get(piece, 0) < sequence:
             yield StoredEvent(sequence, type, message_sequence, content).wire()
 
 
-def _counts(written: Mapping[str, Any]) -> dict[str, int]:
+def _event_counts(written: Mapping[str, Any]) -> dict[str, int]:
     return {"error_count": written["errors"], "unrecognised_count": written["unrecognised"]}
 
 
-def _session(told: Mapping[str, Any], facts: SessionFacts) -> Session:
-    """As its row would tell it, if it were stored just now."""
+def _build_session(fields: Mapping[str, Any], facts: SessionFacts) -> Session:
+    """Build the session as if it had been stored just now."""
     now = datetime.now(UTC)
     row = {
-        **told,
+        **fields,
         "source": facts.source,
         "title": facts.title,
         "prompt": None if facts.first_prompt == facts.title else facts.first_prompt,
@@ -96,8 +96,8 @@ def _session(told: Mapping[str, Any], facts: SessionFacts) -> Session:
         "last_at": facts.last_at,
     }
     metadata = {"sessionId": facts.provider_session_id, "cliVersion": facts.client_version}
-    return Session.model_validate({**_known(row), "metadata": _known(metadata)})
+    return Session.model_validate({**_without_none(row), "metadata": _without_none(metadata)})
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A session as one JSON document: its facts, and its standard messages."""
+"""Export a session as one JSON document: its metadata and its standard messages."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -9,17 +9,17 @@ from ash_server.queries.standard_pages import Connect, get_pages
 from ash_shared.model.message import StandardMessage
 
 
-async def write_document(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
-    """`{"session", "messages"}`, a page of the conversation at a time."""
+async def write_json(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+    """Yield `{"session", "messages"}`, a page of messages at a time."""
     yield f'{{"session":{session.model_dump_json()},"messages":['.encode()
     comma = b""
     async with aclosing(get_pages(connect, session.id)) as pages:
         async for messages in pages:
             if messages:
-                yield comma + await asyncio.to_thread(_listed, messages)
+                yield comma + await asyncio.to_thread(_join_messages, messages)
                 comma = b","
     yield b"]}\n"
 
 
-def _listed(messages: Iterable[StandardMessage]) -> bytes:
+def _join_messages(messages: Iterable[StandardMessage]) -> bytes:
     return ",".join(message.model_dump_json() for message in messages).encode()

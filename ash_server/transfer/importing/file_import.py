@@ -1,0 +1,269 @@
+"""Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
+
+A line's id is derived from its session and its number, so importing a file again changes nothing and continues where
+the file has grown. Stored lines are never changed: a line that differs from the stored one is reported as a problem.
+New lines are only appended after all stored lines, so the order of a session is the order of its file. A last line that
+is still being written is left for the next import. In a session spread over many files each file is one line with an id
+derived from its path; new files are added at the end, wherever they sort.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from ash_server.db.messages import PreparedMessage, append, get_contents
+from ash_server.db.notify import notify
+from ash_server.db.sessions import (
+    Session,
+    SessionFields,
+    create_session,
+    delete_session,
+    get_given,
+    get_session,
+    is_unterminated,
+    session_id_for,
+    set_unterminated,
+)
+from ash_server.errors import SessionNotFound
+from ash_server.ingest import line_id, prepare_message
+from ash_server.transfer.importing.compressed import text_size
+from ash_server.transfer.importing.lines import START, Line, Place, batched, may_be_unfinished, read_file
+from ash_server.transfer.importing.parents import TranscriptHead, read_head
+from ash_server.transfer.importing.result import ImportResult, Problem, decode_line
+from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import uncompressed
+
+_LOOKAHEAD_LINES = 200
+"""Stored lines searched for after the end of a file that has become shorter."""
+
+_YIELD_EVERY = 16
+"""Lines parsed between two yields to the event loop."""
+
+_RECENTLY_WRITTEN_SECONDS = 600
+"""A file modified within this time may still be written to."""
+
+
+class ImportedFile(NamedTuple):
+    session_id: UUID
+    name: str
+    head: TranscriptHead
+    result: ImportResult
+
+
+class _Batch(NamedTuple):
+    messages: list[PreparedMessage]
+    size: int
+    """In bytes of the file."""
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+async def import_file(
+    conn: AsyncConnection,
+    path: Path,
+    name: str,
+    *,
+    source: str | None = None,
+    replace: bool = False,
+    advance: Callable[[int], None] = _ignore,
+) -> ImportedFile:
+    """Import into the session with external id `name`, calling `advance` with the number of bytes done.
+
+    `replace` deletes the session and imports it again, in two transactions: after an interruption the next import
+    continues. Raises OSError, AshError.
+    """
+    transcript = open_transcript(path)
+    source = source or transcript.source
+    head = read_head(transcript.lines(), source)
+    session = await _open_session(conn, head.source, name, replace)
+    file_import = _FileImport(conn, session.id, source, advance)
+    if transcript.in_many_files:
+        await file_import.add_files(transcript.lines())
+    else:
+        await file_import.add_lines(path, is_new=not session.message_count)
+    if file_import.result.counts["new"]:
+        await notify(conn, [session.id])
+    return ImportedFile(session.id, name, head, file_import.result)
+
+
+class _FileImport:
+    """One run over one transcript into one session."""
+
+    def __init__(
+        self, conn: AsyncConnection, session_id: UUID, source: str | None, advance: Callable[[int], None]
+    ) -> None:
+        self.result = ImportResult()
+        self._conn = conn
+        self._session_id = session_id
+        self._source = source
+        self._advance = advance
+        self._last: Line | None = None
+        """The last stored line; None if its stored text differs."""
+
+    async def add_lines(self, path: Path, *, is_new: bool) -> None:
+        """Append the lines of a file that follow the stored ones."""
+        start = START if is_new else await self._compare_stored(path)
+        if start:
+            await self._append_lines(path, start)
+        await self._store_ending()
+
+    async def add_files(self, files: Iterable[Line]) -> None:
+        """Append the files that are not stored; compare the others with their stored text."""
+        for batch in batched(files):
+            stored = await self._get_stored(file.name for file in batch)
+            messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
+            await self._append(_Batch(messages, sum(file.size for file in batch)))
+
+    async def _append_lines(self, path: Path, start: Place) -> None:
+        """Parse each batch while PostgreSQL writes the previous one.
+
+        Both run on one thread: the stack of another might be too small for deeply nested JSON.
+        """
+        batches = batched(read_file(path, start))
+        reading = asyncio.create_task(self._next_batch(path, batches))
+        try:
+            while batch := await reading:
+                reading = asyncio.create_task(self._next_batch(path, batches))
+                await self._append(batch)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _next_batch(self, path: Path, batches: Iterator[list[Line]]) -> _Batch | None:
+        lines = next(batches, None)
+        if lines is None:
+            return None
+        messages = [message async for message in self._parse(self._skip_incomplete(path, lines))]
+        return _Batch(messages, sum(line.size for line in lines))
+
+    async def _compare_stored(self, path: Path) -> Place | None:
+        """Compare the file with its stored lines and return where the part begins that is not stored.
+
+        None if a whole document was stored and the file now holds another one, or lines: nothing can be appended.
+        """
+        start = end = START
+        missing = (
+            ImportResult()
+        )  # only reported if a later line is stored; after the last stored one, lines are new
+        for batch in batched(read_file(path)):
+            stored = await self._get_stored(line.name for line in batch)
+            for line in batch:
+                end = line.end
+                if line.name not in stored:
+                    missing.add_problem(_missing(line))
+                    continue
+                if missing.counts:
+                    self.result.add(missing)
+                    missing = ImportResult()
+                self._compare(line, stored[line.name])
+                if self._last is None and "\n" in stored[line.name]:
+                    self._advance(text_size(path) - start.offset)
+                    return None
+                self._advance(end.offset - start.offset)
+                start = end
+        lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)  # some of them may have been refused
+        if await self._get_stored(map(str, lookahead)):
+            self.result.add_problem(Problem("changed", *end, "the file ends before a stored line"))
+            self._last = None
+        return start
+
+    async def _append(self, batch: _Batch) -> None:
+        if batch.messages:
+            places = await append(self._conn, self._session_id, batch.messages)
+            self.result.counts.update("new" if place.created else "existing" for place in places)
+        self._advance(batch.size)
+
+    async def _store_ending(self) -> None:
+        """Store whether the file ends with a newline, for the export."""
+        if self._last:
+            unterminated = not self._last.terminated
+            if unterminated != await is_unterminated(self._conn, self._session_id):
+                await set_unterminated(self._conn, self._session_id, unterminated)
+
+    async def _get_stored(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the stored texts of the named lines, by name."""
+        ids = {line_id(self._session_id, name): name for name in names}
+        contents = await get_contents(self._conn, self._session_id, list(ids))
+        return {ids[id]: content for id, content in contents.items()}
+
+    def _compare(self, line: Line, stored: str) -> None:
+        if line.data == stored.encode():
+            self.result.counts["existing"] += 1
+            self._last = line
+        else:
+            self.result.add_problem(_changed(line, "differs from the imported text"))
+            self._last = None
+
+    def _skip_stored(self, batch: Iterable[Line], stored: Mapping[str, str]) -> Iterator[Line]:
+        """Yield each new file once: two messages with the same id refer to the same parts."""
+        for line in {line.name: line for line in batch}.values():
+            if line.name in stored:
+                self._compare(line, stored[line.name])
+            else:
+                yield line
+
+    def _skip_incomplete(self, path: Path, lines: Iterable[Line]) -> Iterator[Line]:
+        """Skip a last line that is still being written."""
+        for line in lines:
+            if may_be_unfinished(line) and _is_being_written(path):
+                self.result.counts["incomplete"] += 1
+            else:
+                yield line
+
+    async def _parse(self, lines: Iterable[Line]) -> AsyncGenerator[PreparedMessage, None]:
+        for count, line in enumerate(lines, 1):
+            if not count % _YIELD_EVERY:
+                await asyncio.sleep(0)
+            text = decode_line(line)
+            if isinstance(text, Problem):
+                self.result.add_problem(text)
+            else:
+                self._last = line
+                id = line_id(self._session_id, line.name)
+                yield prepare_message(self._session_id, text, id=id, source=self._source)
+
+
+def _is_being_written(path: Path) -> bool:
+    """True for a recently modified JSONL file. The difference may be negative: clocks differ.
+
+    A file that is one JSON document is written at once.
+    """
+    age = time.time() - path.stat().st_mtime
+    return uncompressed(path).suffix == ".jsonl" and abs(age) < _RECENTLY_WRITTEN_SECONDS
+
+
+def _missing(line: Line) -> Problem:
+    text = decode_line(line)
+    return text if isinstance(text, Problem) else _changed(line, "was not stored at import")
+
+
+def _changed(line: Line, reason: str) -> Problem:
+    return Problem("changed", *line.place, reason, line.file)
+
+
+async def _open_session(conn: AsyncConnection, source: str, name: str, replace: bool) -> Session:
+    session = await _find_session(conn, source, name)
+    if session is None:
+        return (await create_session(conn, source=source, external_id=name)).session
+    if not replace:
+        return session
+    fields: SessionFields = {**await get_given(conn, session.id), "source": source, "external_id": name}
+    await delete_session(conn, session.id)
+    return (await create_session(conn, **fields)).session
+
+
+async def _find_session(conn: AsyncConnection, source: str, name: str) -> Session | None:
+    """Also find a session of source `unknown`: imported when the file showed no format, or by an older Ash."""
+    for each in ("unknown", source):
+        try:
+            return await get_session(conn, session_id_for(each, name))
+        except SessionNotFound:
+            continue
+    return None
