@@ -174,7 +174,7 @@ async def test_a_rollout_that_was_compressed_is_the_same_session(
 async def test_a_compressed_rollout_that_grew_goes_on(
     connection: AsyncConnection, user_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compressed, "_PIECE", 100)
+    monkeypatch.setattr(compressed, "_CHUNK_BYTES", 100)
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
     await imported_of(connection, compress(path))
@@ -212,7 +212,7 @@ BROKEN = {
 async def test_what_cannot_be_decompressed_is_reported(
     connection: AsyncConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(zstd, "_ALWAYS_READ", 1000)
+    monkeypatch.setattr(zstd, "_MIN_LIMIT_BYTES", 1000)
     data, reason = BROKEN[name]
     path = tmp_path / "rollout-1.jsonl.zst"
     path.write_bytes(data)
