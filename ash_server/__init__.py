@@ -1,1 +1,20 @@
-"""Ash's library."""
+"""Ash's server: the store of agent messages and its REST API, command line, live view, import and export."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ash_server.ingest import NewMessage
+    from ash_server.store import Store
+
+__all__ = ["NewMessage", "Store"]
+
+_MODULES = {"NewMessage": "ash_server.ingest", "Store": "ash_server.store"}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: most modules of the package need neither.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)

@@ -15,7 +15,7 @@ from ash_server.api.event_stream import Frame, Refusals, StreamController
 from ash_server.api.events import Ended, EventController, EventPage, NewEvent, PostedEvents
 from ash_server.api.export import ExportController
 from ash_server.api.health import Health, HealthController
-from ash_server.api.http.connections import provide_pool
+from ash_server.api.http.connections import provide_pool, provide_store
 from ash_server.api.http.headers import add_headers
 from ash_server.api.http.openapi import DocumentConfig, ModelNames
 from ash_server.api.http.origin_guard import admission
@@ -30,14 +30,13 @@ from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.sessions_stream import WatchController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.viewer_pages import AssetController, PageController
-from ash_server.db.connection import open_pool
 from ash_server.db.drift import DriftReport
 from ash_server.db.search.query import SearchPage, SearchResult
 from ash_server.db.sessions import Session, SessionPage
-from ash_server.live.hub import Hub
 from ash_server.live.search_indexer import Indexer
 from ash_server.live.session_feed import Board
 from ash_server.settings import Settings
+from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.message import Message, Reading
 from ash_shared.projections import SessionSummary
@@ -87,9 +86,6 @@ _MODELS = (
     StandardMessagePage,
 )
 
-_EXPORTS_AT_ONCE = 4
-
-
 Beside = Callable[[Litestar], AbstractAsyncContextManager[None]]
 """What runs beside the server, from when its database is open until it ends."""
 
@@ -100,6 +96,7 @@ def create_app(settings: Settings, *, database_url: str, beside: Beside | None =
         route_handlers=_ROUTES,
         guards=[admission(settings), check_address],
         dependencies={
+            "store": Provide(provide_store, sync_to_thread=False),
             "pool": Provide(provide_pool, sync_to_thread=False),
             "writers": Provide(provide_writers, sync_to_thread=False),
         },
@@ -124,18 +121,20 @@ def openapi_json() -> str:
 
 
 def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
-    # Exports have connections of their own: a reader that is slow to take a long file keeps nobody else waiting.
     @asynccontextmanager
     async def opened() -> AsyncGenerator[None, None]:
         async with (
-            open_pool(url) as pool,
-            open_pool(url, max_size=_EXPORTS_AT_ONCE) as export_pool,
-            Hub(url, pool) as hub,
-            Indexer(hub, pool) as indexer,
-            Board(hub) as board,
+            Store.connect(url) as store,
+            Indexer(store.hub, store.connections.pool) as indexer,
+            Board(store.hub) as board,
         ):
-            lent = {"pool": pool, "export_pool": export_pool, "writers": SessionWriters(pool)}
-            app.state.update({**lent, "hub": hub, "indexer": indexer, "board": board})
+            pool = store.connections.pool
+            lent = {
+                "pool": pool,
+                "export_pool": store.connections.stream_pool,
+                "writers": SessionWriters(pool),
+            }
+            app.state.update({**lent, "store": store, "hub": store.hub, "indexer": indexer, "board": board})
             yield
 
     return opened()

@@ -1,27 +1,72 @@
-"""From a text that comes in to the message that is stored: which id it has, and what reading it tells."""
+"""Preparation of incoming messages and events: ids, validation, and what reading a text derives for storage."""
 
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 from uuid import UUID, uuid5
+
+from msgspec import Meta, Struct
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from ash_server.db.messages import PreparedMessage
 from ash_server.db.sessions import uuid7
-from ash_shared.eventlog import line_of
+from ash_server.errors import InvalidBody, TooDeep
+from ash_shared.eventlog import Event, line_of
+from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
+from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
 from ash_shared.model.message import Role
-from ash_shared.reading.describe import describe_read
-from ash_shared.reading.read import read_raw
+from ash_shared.reading.parse import describe_read, read_raw
+
+MAX_EVENT_DEPTH = MAX_DEPTH + 2
+"""Depth of an event: its payload may hold a record of the greatest depth that is read."""
+
+Source = Annotated[
+    str,
+    Meta(
+        max_length=100,
+        description="The format the text is written in, where the writer knows it. Left out, Ash recognises it.",
+        examples=["claude"],
+        pattern=r"^(?![\s\S]*[\x00\r\n])[\s\S]",
+    ),
+]
+
+
+class NewMessage(Struct, forbid_unknown_fields=True):
+    """A message to append. What the writer says of it wins over what Ash reads in it."""
+
+    content: Annotated[
+        str, Meta(description="The text, kept byte for byte. Nothing about it needs to be JSON.")
+    ]
+    id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=255,
+                description="Makes the append repeatable: the same id with the same text is stored once. Left out, "
+                "the id follows from the provider's own `uuid` in the text; without one the text is always appended.",
+                examples=["run-7/line-12"],
+                extra_json_schema={"pattern": r"^[^\x00]*$"},
+            ),
+        ]
+        | None
+    ) = None
+    role: Role | None = None
+    source: Source | None = None
 
 
 def prepare_message(
     session_id: UUID, raw: str, *, id: str | None = None, role: Role | None = None, source: str | None = None
 ) -> PreparedMessage:
-    """The message to append. What the writer says of it wins over what reading it tells.
+    """Read a text and derive its id. `role` and `source` override what reading finds.
 
-    Its id is the given one; else it follows from the session, the provider's own id in the text, and the text,
-    so that a repeated line is stored once; else it is random, so that the text is stored each time.
+    Without an explicit id, it is derived from the session, the provider's `uuid` in the text and the text, so that a
+    repeated line is stored once. Without a `uuid` it is random, so that the text is stored each time.
     """
     read = read_raw(raw, source)
     described = describe_read(read, source)
     return PreparedMessage(
-        id=id if id is not None else _derived_id(session_id, described.facts.uuid, raw),
+        id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw),
         given=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
@@ -32,13 +77,68 @@ def prepare_message(
 
 
 def line_id(session_id: UUID, name: int | str) -> str:
-    """The id of a line of an imported file, counted from 1; or of a file of a session that is kept in many."""
+    """Return the id of a line of an imported file, numbered from 1, or of one file of a multi-file session."""
     return str(uuid5(session_id, str(name)))
 
 
-def _derived_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
+def prepare_event(event: ChatEvent | Mapping[str, Any], index: int = 0, path: str = "$") -> Event:
+    """Return a validated event for the log, with a new id if it has none and without session and sequences.
+
+    Raises InvalidBody or TooDeep; `index` and `path` locate the event in their reports.
+    """
+    fields = event.model_dump() if isinstance(event, BaseModel) else event
+    if not isinstance(fields, Mapping):
+        raise _invalid("Expected an object", index, path)
+    if nests_deeper(fields, MAX_EVENT_DEPTH):
+        raise TooDeep(f"At most {MAX_EVENT_DEPTH} levels are read.", index=index)
+    prepared = {"id": str(uuid7()), **{name: fields[name] for name in fields if name not in _ASSIGNED_BY_LOG}}
+    _validate(prepared, index, path)
+    return prepared
+
+
+_ASSIGNED_BY_LOG = frozenset({"sessionId", "sequence", "messageSequence"})
+
+
+def _derive_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
     if provider_id is None:
         return str(uuid7())
-    # Half a surrogate pair is for `append` to refuse, which can tell where it is.
+    # `append` rejects lone surrogates and can report their position.
     name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
     return str(uuid5(session_id, name))
+
+
+def _validate(event: Event, index: int, path: str) -> None:
+    try:
+        read_event({"timestamp": 0, "sessionId": "", **event})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        is_known = isinstance(event.get("type"), str) and event["type"] in EVENT_TYPES
+        location = first["loc"][1:] if is_known else first["loc"]
+        raise _invalid(_describe_error(first), index, path + _json_path(location)) from None
+
+
+def _json_path(location: Sequence[int | str]) -> str:
+    """Return the location as a JSONPath. After an index, pydantic adds the block's type, which is left out."""
+    pairs = zip(location, ("", *location), strict=False)
+    return "".join(_json_path_part(part) for part, previous in pairs if not isinstance(previous, int))
+
+
+def _json_path_part(part: int | str) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def _describe_error(error: ErrorDetails) -> str:
+    """Return what is wrong without the value, which some of pydantic's messages quote."""
+    return _ERROR_MESSAGES.get(error["type"], error["msg"])
+
+
+_ERROR_MESSAGES: Mapping[str, str] = {
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+    "union_tag_invalid": "Input should be a block of a known type",
+    "union_tag_not_found": "Input should be a block, which has a type",
+}
+
+
+def _invalid(message: str, index: int, path: str) -> InvalidBody:
+    return InvalidBody(f"{message} at {path}.", index=index, errors=[{"path": path, "message": message}])

@@ -16,7 +16,6 @@ from pydantic_core import ErrorDetails
 
 from ash_server.api.http.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
 from ash_server.api.http.connections import Pool
-from ash_server.api.http.offload import read_each
 from ash_server.api.http.operations import (
     MOST_IN_BATCH,
     ONE_LINE,
@@ -55,6 +54,7 @@ from ash_server.errors import (
     SessionNotFound,
     TooDeep,
 )
+from ash_server.offload import offload_each
 from ash_server.settings import Settings
 from ash_shared.eventlog import Event
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
@@ -307,7 +307,7 @@ class EventController(Controller):
     ) -> Response[PostedEvents]:
         sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
         check_count(sent, "event")
-        new = await read_each(partial(_read, state.settings), sent)
+        new = await offload_each(partial(_read, state.settings), sent)
         async with writers.connection(session_id) as conn:
             stored = await events.append_events(conn, session_id, new)
         state.hub.wake(session_id)

@@ -13,16 +13,14 @@ from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, PathParameter, QueryParameter
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
 from ash_server.api.http.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
 from ash_server.api.http.connections import Pool
-from ash_server.api.http.offload import aside, read_each
-from ash_server.api.http.operations import MOST_IN_BATCH, WITHOUT_NUL, json_list_of, json_of, operation, text
+from ash_server.api.http.operations import MOST_IN_BATCH, json_list_of, json_of, operation, text
 from ash_server.api.http.problems import READS, WRITES, refusals
 from ash_server.api.http.write_connections import Writers
-from ash_server.api.parse import Source
 from ash_server.db import messages
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
@@ -39,7 +37,8 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_server.ingest import prepare_message
+from ash_server.ingest import NewMessage, prepare_message
+from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.reading.parse import parse_message_content_json
@@ -49,30 +48,6 @@ _LINE_OF_TEXT = re.compile(r"[^\n]+")
 _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
 
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
-
-
-class NewMessage(Struct, forbid_unknown_fields=True):
-    """A message to append. What the writer says of it wins over what Ash reads in it."""
-
-    content: Annotated[
-        str, Meta(description="The text, kept byte for byte. Nothing about it needs to be JSON.")
-    ]
-    id: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=255,
-                description="Makes the append repeatable: the same id with the same text is stored once. Left out, "
-                "the id follows from the provider's own `uuid` in the text; without one the text is always appended.",
-                examples=["run-7/line-12"],
-                extra_json_schema=WITHOUT_NUL,
-            ),
-        ]
-        | None
-    ) = None
-    role: Role | None = None
-    source: Source | None = None
 
 
 class AppendedMessage(BaseModel):
@@ -269,7 +244,7 @@ class MessageController(Controller):
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json(
             _Page(
-                messages=await read_each(to_wire, found),
+                messages=await offload_each(to_wire, found),
                 next_after=found[-1].sequence if goes_on and before is None else UNSET,
                 prev_before=found[0].sequence if goes_on and before is not None else UNSET,
             )
@@ -305,7 +280,7 @@ class MessageController(Controller):
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
         to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
-        return _json(await aside(to_wire, stored))
+        return _json(await offload(to_wire, stored))
 
 
 def _read_json(body: Body) -> list[NewMessage]:
@@ -331,7 +306,7 @@ async def described(
     """The messages to append. Raises MessageTooLarge."""
     for index, message in enumerate(sent):
         check_size(message.content, settings, index)
-    return await read_each(partial(_describe, session_id), sent)
+    return await offload_each(partial(_describe, session_id), sent)
 
 
 def _describe(session_id: UUID, sent: NewMessage) -> messages.PreparedMessage:

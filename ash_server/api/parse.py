@@ -8,22 +8,13 @@ from litestar.datastructures import State
 from msgspec import Meta, Struct
 
 from ash_server.api.http.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
-from ash_server.api.http.offload import aside
-from ash_server.api.http.operations import ONE_LINE, json_of, operation
+from ash_server.api.http.operations import json_of, operation
 from ash_server.api.http.problems import ALWAYS, refusals
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
+from ash_server.ingest import Source
+from ash_server.offload import offload
 from ash_shared.model.message import Reading
 from ash_shared.reading.parse import read_message
-
-Source = Annotated[
-    str,
-    Meta(
-        max_length=100,
-        description="The format the text is written in, where the writer knows it. Left out, Ash recognises it.",
-        examples=["claude"],
-        pattern=ONE_LINE,
-    ),
-]
 
 _CLAUDE_LINE = (
     '{"type":"assistant","message":{"role":"assistant","content":['
@@ -73,4 +64,4 @@ class ParseController(Controller):
         body = await read_body(request, JSON)
         asked = decode_body(body.text, _decoder)
         check_size(asked.content, state.settings)
-        return await aside(lambda text: read_message(text.content, text.source), asked)
+        return await offload(lambda text: read_message(text.content, text.source), asked)

@@ -15,10 +15,10 @@ from ash_server.api.http.bodies import BODY_REFUSALS, JSON, decode_body, read_bo
 from ash_server.api.http.connections import Pool
 from ash_server.api.http.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
 from ash_server.api.http.problems import READS, WRITES, refusals
-from ash_server.api.parse import Source
 from ash_server.db import sessions
 from ash_server.db.sessions import Session, SessionChanges, SessionPage
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
+from ash_server.ingest import Source
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 
 _MAX_BODY_BYTES = 64 * 1024

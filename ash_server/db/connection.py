@@ -14,19 +14,33 @@ from ash_server.errors import AshError, SchemaMismatch
 REVISION = "0004"
 """The newest migration: the schema that this code was written for."""
 
+LOCK_TIMEOUT = 4.0
+"""Seconds that a writer waits for another writer of the same session."""
+
 _CURRENT = "SELECT version_num FROM alembic_version"
 
 # An installed wheel has the migrations inside the package, a checkout at its top.
 _SCRIPTS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
 
 
-def open_pool(url: str, *, max_size: int = 10) -> AsyncConnectionPool[AsyncConnection]:
-    """Opens when it is entered (`async with`). Its connections are in autocommit mode, with times in UTC."""
+def open_pool(
+    url: str, *, min_size: int = 1, max_size: int = 10, lock_timeout: float | None = LOCK_TIMEOUT
+) -> AsyncConnectionPool[AsyncConnection]:
+    """Return a pool that opens on entry (`async with`). Its connections are in autocommit mode, with times in UTC.
+
+    `lock_timeout` is in seconds; None waits for the locks of other writers without a limit.
+    """
+
+    async def configure(conn: AsyncConnection) -> None:
+        await _configure(conn)
+        if lock_timeout is not None:
+            await conn.execute(f"SET lock_timeout = {round(lock_timeout * 1000)}")
+
     return AsyncConnectionPool(
         libpq_url(url),
         kwargs={"autocommit": True},
-        configure=_configure_lent,
-        min_size=1,
+        configure=configure,
+        min_size=min_size,
         max_size=max_size,
         timeout=5,
         open=False,
@@ -85,6 +99,16 @@ async def current_revision(conn: AsyncConnection) -> str | None:
     return row[0] if row else None
 
 
+async def check_schema(conn: AsyncConnection) -> None:
+    """Raises SchemaMismatch if the schema is not the one this version needs."""
+    revision = await current_revision(conn)
+    if revision != REVISION:
+        raise SchemaMismatch(
+            f"the database has schema {revision or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
+            "or a newer Ash if that refuses"
+        )
+
+
 def libpq_url(url: str) -> str:
     """As libpq spells it, of a URL that may name SQLAlchemy's driver."""
     scheme, separator, rest = url.partition("://")
@@ -95,12 +119,6 @@ async def _configure(conn: AsyncConnection) -> None:
     # With random pages as dear as by default, PostgreSQL reads and sorts a whole session for one page of it, until
     # statistics tell how large it is. The index has the page in its order.
     await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1")
-
-
-async def _configure_lent(conn: AsyncConnection) -> None:
-    """Of a server, where nobody is to wait for long: somebody else may keep the lock of a session."""
-    await _configure(conn)
-    await conn.execute("SET lock_timeout = '4s'")
 
 
 def _revision_now(conn: psycopg.Connection) -> str | None:

@@ -111,12 +111,15 @@ class Renewed(NamedTuple):
 async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
     """All of them, in an order that no activity changes."""
     last = _BEFORE_ALL
-    while True:
-        found = await (await conn.execute(_IDS, [last, _SESSIONS_AT_ONCE])).fetchall()
-        for (last,) in found:
+    while ids := await next_session_ids(conn, last):
+        for last in ids:
             yield last
-        if len(found) < _SESSIONS_AT_ONCE:
-            return
+
+
+async def next_session_ids(conn: AsyncConnection, after: UUID) -> list[UUID]:
+    """Up to 1,000 session ids after this one, in ascending order."""
+    rows = await (await conn.execute(_IDS, [after, _SESSIONS_AT_ONCE])).fetchall()
+    return [row[0] for row in rows]
 
 
 async def reread(

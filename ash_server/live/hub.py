@@ -41,6 +41,8 @@ _LOOKS = 2.0
 """Seconds between two looks for what no hint told."""
 _AGAIN = 0.2
 """Seconds before a database that did not answer is asked again."""
+_FLUSH_TIMEOUT = 1.0
+"""Seconds that closing waits for the last notification."""
 _PAGE, _PAGE_BYTES = 500, 256 * 1024
 
 Pool = AsyncConnectionPool[AsyncConnection]
@@ -121,7 +123,9 @@ class Overheard:
 
 
 class Hub:
-    """Wakes the followers of this process, and those of others. Entered, it listens (`async with`)."""
+    """Wakes the followers of this process, and those of others, while it is entered (`async with`).
+
+    It listens to other processes from the first follower on."""
 
     def __init__(self, url: str, pool: Pool) -> None:
         self._url = url
@@ -134,15 +138,17 @@ class Hub:
         self._to_tell: set[UUID] = set()
         self._has_news = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> "Hub":
-        self._tasks = [asyncio.create_task(work()) for work in (self._listen, self._tell, self._look)]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        await end(*self._tasks)
+        await end(*self._tasks.values())
+        with suppress(psycopg.Error, TimeoutError):
+            async with asyncio.timeout(_FLUSH_TIMEOUT):
+                await self._notify()
 
     def stop(self) -> None:
         """Ends every follower: the server is going, and they come back to the next one."""
@@ -161,6 +167,7 @@ class Hub:
         self._wake(session_id)
         self._to_tell.add(session_id)
         self._has_news.set()
+        self._start(self._tell)
 
     async def follow(
         self, session_id: UUID, after: int, *, collapse: bool = False
@@ -171,6 +178,7 @@ class Hub:
         something at least every `BEAT` seconds, if need be without events. To collapse is to leave out the pieces of
         what is whole when it is read.
         """
+        self._start_listening()
         time = asyncio.get_running_loop().time
         due, behind = time(), True
         with self._following(session_id) as (followed, woken):
@@ -187,6 +195,7 @@ class Hub:
 
     @contextmanager
     def overhear(self) -> Iterator[Overheard]:
+        self._start_listening()
         overheard = Overheard()
         self._overheard.add(overheard)
         try:
@@ -212,6 +221,15 @@ class Hub:
             task.add_done_callback(lambda _: self._shared.pop(work, None))
         done: T = await asyncio.shield(self._shared[work])
         return done
+
+    def _start_listening(self) -> None:
+        self._start(self._listen)
+        self._start(self._look)
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs it in the background, once, unless the hub has stopped."""
+        if work.__name__ not in self._tasks and not self.is_stopped():
+            self._tasks[work.__name__] = asyncio.create_task(work())
 
     async def _identify(self, session_id: UUID, followed: _Followed) -> None:
         """Ahead of all that is read of it: whether it is still the same is told by this."""
@@ -266,10 +284,14 @@ class Hub:
             await self._has_news.wait()
             await asyncio.sleep(_COALESCED)
             self._has_news.clear()
-            written, self._to_tell = self._to_tell, set()
             with suppress(psycopg.Error):
-                async with self._pool.connection() as conn:
-                    await notify(conn, written, self._name)
+                await self._notify()
+
+    async def _notify(self) -> None:
+        written, self._to_tell = self._to_tell, set()
+        if written:
+            async with self._pool.connection() as conn:
+                await notify(conn, written, self._name)
 
     async def _listen(self) -> None:
         """On a connection of its own; when it is lost, everything may have happened meanwhile."""

@@ -12,9 +12,19 @@ from litestar.params import SkipValidation
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from ash_server.store import Store
+
 Pool: TypeAlias = NamedDependency[SkipValidation[AsyncConnectionPool[AsyncConnection]]]
 
 
 def provide_pool(state: State) -> AsyncConnectionPool[AsyncConnection]:
     pool: AsyncConnectionPool[AsyncConnection] = state.pool
     return pool
+
+
+Stored: TypeAlias = NamedDependency[SkipValidation[Store]]
+
+
+def provide_store(state: State) -> Store:
+    store: Store = state.store
+    return store

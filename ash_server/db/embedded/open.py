@@ -4,11 +4,11 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from ash_server.db.connection import REVISION, connect, current_revision, upgrade
+from ash_server.db.connection import check_schema, connect, upgrade
 from ash_server.db.embedded.binaries import EmbeddedPostgresError
 from ash_server.db.embedded.server import EmbeddedPostgres
-from ash_server.errors import SchemaMismatch
 from ash_server.settings import Settings
 
 _WATCH_SECONDS = 1
@@ -22,18 +22,25 @@ def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]
     processes may be at work on it. Raises SchemaMismatch.
     """
     if settings.database_url is None:
-        with EmbeddedPostgres(settings.home / "postgres") as server:
-            server.ensure_database("ash")
-            url = server.url("ash")
-            upgrade(url)
-            with _watched(server):
-                yield url
+        with open_embedded(settings.home) as url:
+            yield url
     else:
         if migrate:
             upgrade(settings.database_url)
         else:
             asyncio.run(_check_schema(settings.database_url))
         yield settings.database_url
+
+
+@contextmanager
+def open_embedded(home: Path) -> Iterator[str]:
+    """Run the embedded PostgreSQL below this folder and yield the URL of its database, created and migrated."""
+    with EmbeddedPostgres(home / "postgres") as server:
+        server.ensure_database("ash")
+        url = server.url("ash")
+        upgrade(url)
+        with _watched(server):
+            yield url
 
 
 @contextmanager
@@ -57,9 +64,4 @@ def _watched(server: EmbeddedPostgres) -> Iterator[None]:
 
 async def _check_schema(url: str) -> None:
     async with await connect(url) as conn:
-        found = await current_revision(conn)
-    if found != REVISION:
-        raise SchemaMismatch(
-            f"the database has schema {found or 'none'}, this Ash needs {REVISION}: run `ash db upgrade`, "
-            "or a newer Ash if that refuses"
-        )
+        await check_schema(conn)

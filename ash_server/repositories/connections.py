@@ -1,0 +1,78 @@
+"""Database connections lent to the repositories, and translation of database errors."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+from psycopg import AsyncConnection, OperationalError
+from psycopg.errors import UndefinedColumn, UndefinedTable
+from psycopg_pool import AsyncConnectionPool
+
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch
+
+Pool = AsyncConnectionPool[AsyncConnection]
+
+_MAX_WRITERS_PER_SESSION = 2
+_WRITER_TIMEOUT = 5
+"""Seconds, the same as for a connection of the pool."""
+
+_log = logging.getLogger(__name__)
+
+
+class Connections:
+    """Lend connections of a pool for the duration of one operation.
+
+    At most two connections per session go to writers, so that one busy or locked session cannot exhaust the pool.
+    Long reads use a pool of their own, so that a slow consumer does not block other operations.
+    """
+
+    def __init__(self, pool: Pool, stream_pool: Pool) -> None:
+        self.pool = pool
+        self.stream_pool = stream_pool
+        self._write_slots: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+
+    def connection(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a short operation. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.pool)
+
+    def stream(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection for a long read. Raises DatabaseUnavailable, SchemaMismatch."""
+        return _lend(self.stream_pool)
+
+    @asynccontextmanager
+    async def writer(self, session_id: UUID) -> AsyncGenerator[AsyncConnection, None]:
+        """Lend a connection to write to one session. Raises DatabaseUnavailable, SchemaMismatch."""
+        slot = self._write_slots.setdefault(session_id, asyncio.Semaphore(_MAX_WRITERS_PER_SESSION))
+        try:
+            async with asyncio.timeout(_WRITER_TIMEOUT):
+                await slot.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable("The session is being written to; try again.") from None
+        try:
+            async with _lend(self.pool) as conn:
+                yield conn
+        finally:
+            slot.release()
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Raise DatabaseUnavailable or SchemaMismatch instead of the driver's errors."""
+    try:
+        yield
+    except OperationalError as error:
+        _log.warning("the database does not answer: %s", type(error).__name__)
+        raise DatabaseUnavailable from error
+    except (UndefinedTable, UndefinedColumn) as error:
+        _log.warning("the database schema does not match this version: %s", type(error).__name__)
+        raise SchemaMismatch from error
+
+
+@asynccontextmanager
+async def _lend(pool: Pool) -> AsyncGenerator[AsyncConnection, None]:
+    with translate_errors():
+        async with pool.connection() as conn:
+            yield conn

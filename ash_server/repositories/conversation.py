@@ -1,0 +1,47 @@
+"""Sessions as standard messages, projections and summaries."""
+
+from collections.abc import AsyncGenerator
+from uuid import UUID
+
+from ash_server.db.events import StoredEvent
+from ash_server.queries import projection_inputs, standard_pages
+from ash_server.queries.standard_pages import Conversation
+from ash_server.repositories.connections import Connections
+from ash_shared.eventlog import Event
+from ash_shared.model.message import StandardMessage
+from ash_shared.projections import SessionSummary
+
+
+class ConversationReader:
+    """Read the conversation of a session in forms that are the same for every provider."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connect = connections.connection
+
+    async def get_page(self, session_id: UUID, *, after: int = 0, limit: int = 1000) -> Conversation:
+        """Return the standard messages of whole turns, made of about `limit` stored messages after a sequence.
+
+        `next_after` continues; a page may be empty and have one. Raises SessionNotFound.
+        """
+        return await standard_pages.get_conversation(self._connect, session_id, after=after, limit=limit)
+
+    def stream_pages(self, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
+        """Yield all standard messages in pages, holding no connection between them. Raises SessionNotFound.
+
+        A session without stored messages yields the messages of its posted events.
+        """
+        return standard_pages.get_pages(self._connect, session_id)
+
+    def stream_event_pages(
+        self, session_id: UUID, *, limit: int, most_bytes: int
+    ) -> AsyncGenerator[list[StoredEvent], None]:
+        """Yield all events without completed chunks, in pages, holding no connection between them."""
+        return standard_pages.get_event_pages(self._connect, session_id, limit=limit, most_bytes=most_bytes)
+
+    async def read_events(self, session_id: UUID) -> list[Event]:
+        """Return the events that projections to messages and prompts need. Raises SessionNotFound, SessionTooLarge."""
+        return await projection_inputs.read_conversation(self._connect, session_id)
+
+    async def read_summary(self, session_id: UUID) -> SessionSummary:
+        """Raises SessionNotFound, SessionTooLarge."""
+        return await projection_inputs.read_summary(self._connect, session_id)

@@ -1,0 +1,167 @@
+"""The event log of each session: append, read, subscribe."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Unpack
+from uuid import UUID
+
+import msgspec
+
+from ash_server.db import event_ranges, events, rebuild_events
+from ash_server.db.event_ranges import Place, Span
+from ash_server.db.events import Appended, EventFilter, StoredEvent
+from ash_server.db.rebuild_events import Rebuilt
+from ash_server.ingest import prepare_event
+from ash_server.live.hub import Hub, News
+from ash_server.repositories.connections import Connections
+from ash_shared.eventlog import Event, OpenTurn
+from ash_shared.model.events import ChatEvent, read_event
+
+NewEvent = ChatEvent | Mapping[str, Any]
+"""An event to append: typed, or as a JSON object. `id` and `timestamp` may be absent from an object."""
+
+
+class EventStore:
+    """The append-only log of chat events, derived from messages or appended directly.
+
+    The sequence of a session's events is 1, 2, 3 … without a gap and in the order of commits. A `reset` event begins a
+    rebuilt log: it invalidates what a reader has from before it.
+    """
+
+    def __init__(self, connections: Connections, hub: Hub) -> None:
+        self._connections = connections
+        self._hub = hub
+
+    async def append(self, session_id: UUID, event: NewEvent) -> Appended:
+        """Append one event; see `append_batch`."""
+        return (await self.append_batch(session_id, [event]))[0]
+
+    async def append_batch(self, session_id: UUID, new: Iterable[NewEvent]) -> list[Appended]:
+        """Append events, all or none, and return where they are stored, in order.
+
+        An event without an `id` gets a new one; without a `timestamp`, the time of storing. `sessionId` and the
+        sequences are those of the log, whatever the event says. An event whose id is stored already keeps its
+        sequence and is reported with `created` False if it is the same event.
+
+        Raises SessionNotFound, IdConflict, DuplicateInBatch, InvalidBody, TooDeep, NulByte, InvalidUtf8; `index` on
+        the error is the position in the batch.
+        """
+        prepared = [prepare_event(event, index) for index, event in enumerate(new)]
+        return await self.append_prepared(session_id, prepared)
+
+    async def append_prepared(self, session_id: UUID, prepared: Sequence[Event]) -> list[Appended]:
+        """Append events that `ingest.prepare_event` returned; see `append_batch`."""
+        async with self._connections.writer(session_id) as conn:
+            appended = await events.append_events(conn, session_id, prepared)
+        self._hub.wake(session_id)
+        return appended
+
+    async def end(self, session_id: UUID) -> int:
+        """Close the texts, calls and turn that are open, because the stream has ended, and return the number of events.
+
+        A session that continues later simply continues. Raises SessionNotFound.
+        """
+        async with self._connections.writer(session_id) as conn:
+            count = await events.end_session(conn, session_id)
+        self._hub.wake(session_id)
+        return count
+
+    async def get_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[ChatEvent]:
+        """Return a page of typed events in ascending order.
+
+        `after` pages forwards and `before` backwards; `at` and `message` select the page around a sequence; `collapse`
+        leaves out chunks whose complete text follows. Raises SessionNotFound, InvalidParameter.
+        """
+        return [_to_event(stored) for stored in await self.get_stored_events(session_id, **filters)]
+
+    async def get_events_since(
+        self, session_id: UUID, after: int, *, limit: int = 100, collapse: bool = False
+    ) -> list[ChatEvent]:
+        """Return the events after a sequence; an empty list means there are none yet. Raises SessionNotFound."""
+        return await self.get_events(session_id, after=after, limit=limit, collapse=collapse)
+
+    async def get_stored_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[StoredEvent]:
+        """Return the same page as `get_events`, as stored JSON (`StoredEvent.wire`) that is never decoded."""
+        async with self._connections.connection() as conn:
+            return await events.get_events(conn, session_id, **filters)
+
+    async def stream_stored_events(self, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
+        """Yield all events in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+        Holds a connection until the generator ends or is closed (`contextlib.aclosing`).
+        """
+        async with (
+            self._connections.stream() as conn,
+            aclosing(events.stream_events(conn, session_id)) as stream,
+        ):
+            async for event in stream:
+                yield event
+
+    async def subscribe(
+        self, session_id: UUID, after: int = 0, *, collapse: bool = False
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Yield every event after a sequence, each once and in order, then each new one as it is stored.
+
+        Ends when the session is deleted or the store closes; continues after interruptions of the database. Raises
+        SessionNotFound, CursorAhead at the first step.
+        """
+        await self.check_cursor(session_id, after)
+        async with aclosing(self.follow(session_id, after, collapse=collapse)) as pages:
+            async for page in pages:
+                for stored in page.events:
+                    yield _to_event(stored)
+
+    def follow(
+        self, session_id: UUID, after: int = 0, *, collapse: bool = False
+    ) -> AsyncGenerator[News, None]:
+        """Yield the same events in pages of stored JSON, shared between subscribers at the same sequence.
+
+        Call `check_cursor` first. A page may be empty: one comes at least every 15 seconds, and `caught_up` is True on
+        pages after which nothing more was stored.
+        """
+        return self._hub.follow(session_id, after, collapse=collapse)
+
+    async def check_cursor(self, session_id: UUID, after: int) -> int:
+        """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if `after` is past it."""
+        async with self._connections.connection() as conn:
+            return await events.check_cursor(conn, session_id, after)
+
+    async def get_open_turn(self, session_id: UUID) -> OpenTurn | None:
+        """Return the turn that has not ended, if any. Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            return await events.get_open_turn(conn, session_id)
+
+    async def get_place(self, session_id: UUID, sequence: int) -> Place:
+        """Return the position after an event: its sequence and that of the last message before it."""
+        async with self._connections.connection() as conn:
+            return await event_ranges.place_of(conn, session_id, sequence)
+
+    async def get_turn(self, session_id: UUID, end: Place) -> Span:
+        """Return the turn that ends at this position."""
+        async with self._connections.connection() as conn:
+            return await event_ranges.get_turn(conn, session_id, end)
+
+    async def get_range(self, session_id: UUID, start: Place, end: Place) -> Span:
+        """Return the events and messages between two positions, up to the limits of one answer."""
+        async with self._connections.connection() as conn:
+            return await event_ranges.get_span(conn, session_id, start, end)
+
+    async def rebuild(self, session_id: UUID) -> Rebuilt:
+        """Derive the log again from the stored messages, in one transaction.
+
+        Posted events stay in their places. Sequences continue after the last one, beginning with a `reset` event, so
+        subscribers continue. Writers wait. Raises SessionNotFound.
+        """
+        async with self._connections.writer(session_id) as conn:
+            rebuilt = await rebuild_events.rebuild_events(conn, session_id)
+        self._hub.wake(session_id)
+        return rebuilt
+
+    async def list_outdated(self) -> list[UUID]:
+        """Return the sessions whose events another version derived, or none."""
+        async with self._connections.connection() as conn:
+            return await rebuild_events.outdated_sessions(conn)
+
+
+def _to_event(stored: StoredEvent) -> ChatEvent:
+    return read_event(msgspec.json.decode(stored.wire()))

@@ -1,0 +1,156 @@
+"""Messages: append verbatim, list, and read as typed blocks."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Unpack
+from uuid import UUID
+
+from ash_server.db import messages, reindex
+from ash_server.db.events import Appended
+from ash_server.db.messages import MessageFilter, PreparedMessage, StoredMessage, to_message
+from ash_server.db.reindex import Renewed, Reread
+from ash_server.errors import InvalidUtf8
+from ash_server.ingest import NewMessage, prepare_message
+from ash_server.offload import offload, offload_each
+from ash_server.repositories.connections import Connections
+from ash_shared.model.message import Kind, Message
+
+
+class MessageRepository:
+    """The stored texts of sessions, in their order.
+
+    The sequence of a session's messages is 1, 2, 3 … without a gap and in the order of commits, so a reader that
+    continues after the last sequence it saw misses nothing.
+    """
+
+    def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
+        self._connections = connections
+        self._wake = wake
+
+    async def append(
+        self,
+        session_id: UUID,
+        new: Iterable[str | bytes | NewMessage],
+        *,
+        expected_sequence: int | None = None,
+        end: bool = False,
+    ) -> list[Appended]:
+        """Store texts verbatim, all or none, together with the events derived from them.
+
+        Returns one entry per text, in order. A text that is stored already, under its own id or with the same provider
+        `uuid`, keeps its sequence and is reported with `created` False, so an append may be repeated after a lost
+        answer; plain texts without either are stored each time. With `expected_sequence`, nothing is stored if the
+        session has continued since. `end` also closes what the stream left open, as `EventStore.end` does.
+
+        Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
+        `index` on the error is the position in the batch.
+        """
+        prepared = await self.prepare(session_id, new)
+        return await self.append_prepared(session_id, prepared, expected_sequence=expected_sequence, end=end)
+
+    async def prepare(
+        self, session_id: UUID, new: Iterable[str | bytes | NewMessage]
+    ) -> list[PreparedMessage]:
+        """Read texts for `append_prepared`, without the database. Raises InvalidUtf8."""
+        if isinstance(new, (str, bytes)):
+            raise TypeError("append takes a list of texts, not a single text")
+        coerced = [_coerce(each, index) for index, each in enumerate(new)]
+        return await offload_each(partial(_prepare, session_id), coerced)
+
+    async def append_prepared(
+        self,
+        session_id: UUID,
+        prepared: Sequence[PreparedMessage],
+        *,
+        expected_sequence: int | None = None,
+        end: bool = False,
+    ) -> list[Appended]:
+        """Store what `prepare` or `ingest.prepare_message` returned; see `append`."""
+        async with self._connections.writer(session_id) as conn:
+            appended = await messages.append(
+                conn, session_id, prepared, expected_sequence=expected_sequence, ends=end
+            )
+        self._wake(session_id)
+        return appended
+
+    async def list_messages(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[StoredMessage]:
+        """Return a page of stored messages in ascending order.
+
+        `after` pages forwards and `before` backwards; large texts make a page shorter than `limit`
+        (`pagination.may_go_on`). Raises SessionNotFound, InvalidParameter.
+        """
+        async with self._connections.connection() as conn:
+            return await messages.list_messages(conn, session_id, **filters)
+
+    async def list_messages_parsed(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[Message]:
+        """Return the same page with each text read as typed blocks (`parsed`). Reading never fails."""
+        stored = await self.list_messages(session_id, **filters)
+        return await offload_each(partial(to_message, session_id), stored)
+
+    async def get_message(self, session_id: UUID, sequence: int) -> StoredMessage:
+        """Raises SessionNotFound, MessageNotFound."""
+        async with self._connections.connection() as conn:
+            return await messages.get_message(conn, session_id, sequence)
+
+    async def get_message_parsed(self, session_id: UUID, sequence: int) -> Message:
+        """Return the message with its typed blocks. Raises SessionNotFound, MessageNotFound."""
+        stored = await self.get_message(session_id, sequence)
+        return await offload(partial(to_message, session_id), stored)
+
+    async def get_contents(self, session_id: UUID, ids: Sequence[str]) -> dict[str, str]:
+        """Return the stored texts by message id; ids that are not stored are absent."""
+        async with self._connections.connection() as conn:
+            return await messages.get_contents(conn, session_id, ids)
+
+    async def stream_messages(
+        self,
+        session_id: UUID,
+        *,
+        after: int = 0,
+        kinds: Sequence[Kind] = ("message", "record", "chunk"),
+    ) -> AsyncGenerator[StoredMessage, None]:
+        """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
+
+        Holds a connection until the generator ends or is closed (`contextlib.aclosing`).
+        """
+        async with (
+            self._connections.stream() as conn,
+            aclosing(messages.stream_messages(conn, session_id, after=after, kinds=kinds)) as stream,
+        ):
+            async for message in stream:
+                yield message
+
+    async def reread(self, session_id: UUID) -> AsyncGenerator[list[Reread], None]:
+        """Yield pages of stored messages with what the current parser derives from them. Writes nothing."""
+        async with (
+            self._connections.stream() as conn,
+            aclosing(reindex.reread(conn, session_id)) as pages,
+        ):
+            async for page in pages:
+                yield page
+
+    async def reindex(self, session_id: UUID) -> Renewed:
+        """Derive again what is derived from the session's messages, except events. Raises SessionNotFound.
+
+        Writers are blocked only while a page is written. An interrupted call may be repeated.
+        """
+        async with self._connections.writer(session_id) as conn:
+            return await reindex.renew(conn, session_id)
+
+
+def _coerce(new: str | bytes | NewMessage, index: int) -> NewMessage:
+    if isinstance(new, NewMessage):
+        return new
+    if isinstance(new, bytes):
+        try:
+            return NewMessage(new.decode())
+        except UnicodeDecodeError:
+            raise InvalidUtf8("the message is not valid UTF-8", index=index) from None
+    if isinstance(new, str):
+        return NewMessage(new)
+    raise TypeError(f"a message is str, bytes or NewMessage, not {type(new).__name__}")
+
+
+def _prepare(session_id: UUID, new: NewMessage) -> PreparedMessage:
+    return prepare_message(session_id, new.content, id=new.id, role=new.role, source=new.source)

@@ -1,0 +1,70 @@
+"""Full-text search over all sessions, and the upkeep of its index."""
+
+import asyncio
+from typing import Unpack
+from uuid import UUID
+
+from ash_server.db.search import index, query
+from ash_server.db.search.query import Search, SearchPage
+from ash_server.repositories.connections import Connections
+
+_CATCH_UP_SECONDS = 0.25
+
+
+class SearchRepository:
+    """Search in what was said and done."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._lock = asyncio.Lock()
+        self._requested = 0
+        """Number of calls of `catch_up` so far."""
+        self._completed = 0
+        """The value of `_requested` up to which a finished run answers."""
+        self._pending = 0
+
+    async def search(self, q: str, **filters: Unpack[Search]) -> SearchPage:
+        """Index what was just stored, then return a page of results, newest first.
+
+        Each word of `q` is matched as a prefix; `"…"` is a phrase, `-word` excludes, `or` separates alternatives.
+        `pending` on the page counts events that are not indexed yet. Raises InvalidParameter, SessionNotFound.
+        """
+        pending = await self.catch_up()
+        page = await self.find(q, **filters)
+        return page.model_copy(update={"pending": pending}) if pending else page
+
+    async def find(self, q: str, **filters: Unpack[Search]) -> SearchPage:
+        """Return a page of results of what is indexed already; see `search`."""
+        async with self._connections.connection() as conn:
+            return await query.find(conn, q, **filters)
+
+    async def catch_up(self) -> int:
+        """Index pending events for at most a quarter of a second and return how many remain.
+
+        Calls during a run wait for one further run together.
+        """
+        self._requested += 1
+        requested = self._requested
+        async with self._lock:
+            if requested > self._completed:
+                covered = self._requested
+                async with self._connections.connection() as conn:
+                    is_done = await index.index_pending(conn, seconds=_CATCH_UP_SECONDS)
+                    self._pending = 0 if is_done else await index.count_pending(conn)
+                self._completed = covered
+        return self._pending
+
+    async def index_pending(self) -> bool:
+        """Index all pending events except those of sessions another process is indexing. True if none remain."""
+        async with self._connections.connection() as conn:
+            return await index.index_pending(conn)
+
+    async def count_pending(self) -> int:
+        """Return the number of events not indexed yet."""
+        async with self._connections.connection() as conn:
+            return await index.count_pending(conn)
+
+    async def reindex(self, session_id: UUID) -> None:
+        """Index all events of the session again."""
+        async with self._connections.connection() as conn:
+            await index.renew_words(conn, session_id)

@@ -1,0 +1,154 @@
+"""Sessions: create, find, change and delete."""
+
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Unpack
+from uuid import UUID
+
+from pydantic import MISSING
+
+from ash_server.db import reindex, sessions
+from ash_server.db.sessions import (
+    AmbiguousSession,
+    Created,
+    Session,
+    SessionChanges,
+    SessionFields,
+    SessionFilter,
+    SessionPage,
+)
+from ash_server.errors import SessionNotFound
+from ash_server.repositories.connections import Connections
+
+
+class SessionRepository:
+    """Conversations, without their messages."""
+
+    def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
+        self._connections = connections
+        self._wake = wake
+
+    async def create(self, **fields: Unpack[SessionFields]) -> Session:
+        """Create a session, or return the existing one.
+
+        With an `external_id` the session's id is computed from `source` and `external_id`, so repeating the call
+        returns the same session, unchanged. Without one each call creates another session. Raises NulByte,
+        InvalidUtf8, InvalidParameter.
+        """
+        return (await self.get_or_create(**fields)).session
+
+    async def get_or_create(self, **fields: Unpack[SessionFields]) -> Created:
+        """Like `create`, and report whether the session is new. Of concurrent callers exactly one creates it."""
+        async with self._connections.connection() as conn:
+            result = await sessions.create_session(conn, **fields)
+        if result.created:
+            self._wake(result.session.id)
+        return result
+
+    async def get(self, session_id: UUID) -> Session:
+        """Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            return await sessions.get_session(conn, session_id)
+
+    async def get_many(self, session_ids: Collection[UUID]) -> list[Session]:
+        """Return those that exist, in no particular order."""
+        async with self._connections.connection() as conn:
+            return await sessions.get_sessions(conn, session_ids)
+
+    async def existing_ids(self, session_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those ids that belong to a stored session."""
+        async with self._connections.connection() as conn:
+            return await sessions.stored_sessions(conn, session_ids)
+
+    async def list_sessions(self, **filters: Unpack[SessionFilter]) -> SessionPage:
+        """Return a page of sessions, most recent activity first; `next_after` is the cursor of the next page.
+
+        Raises InvalidParameter for a limit outside 1 to 1,000 or an unknown cursor.
+        """
+        async with self._connections.connection() as conn:
+            return await sessions.list_sessions(conn, **filters)
+
+    async def list_all(self) -> AsyncGenerator[Session, None]:
+        """Yield every session, most recent activity first."""
+        after: str | None = None
+        while True:
+            page = await self.list_sessions(after=after, limit=1000)
+            for session in page.sessions:
+                yield session
+            if page.next_after is MISSING:
+                return
+            after = page.next_after
+
+    async def list_ids(self) -> AsyncGenerator[UUID, None]:
+        """Yield the id of every session, in ascending order, which activity does not change."""
+        last = UUID(int=0)
+        while True:
+            async with self._connections.connection() as conn:
+                ids = await reindex.next_session_ids(conn, last)
+            if not ids:
+                return
+            for last in ids:
+                yield last
+
+    async def list_changed(self) -> dict[UUID, datetime]:
+        """Return the sessions changed within the last 10 seconds and the time of the change."""
+        async with self._connections.connection() as conn:
+            return await sessions.recent_sessions(conn)
+
+    async def find(self, reference: str) -> list[Session]:
+        """Return the sessions a person may mean, at most 20.
+
+        Matches an external id or an id; if there is none, the beginning of an id, or the provider's own session id.
+        """
+        async with self._connections.connection() as conn:
+            return await sessions.find_sessions(conn, reference)
+
+    async def find_one(self, reference: str) -> Session:
+        """Return the session that `find` identifies. Raises SessionNotFound, AmbiguousSession."""
+        matches = await self.find(reference)
+        if not matches:
+            raise SessionNotFound(f"no session matches {reference!r}")
+        if len(matches) > 1:
+            raise AmbiguousSession(reference, matches)
+        return matches[0]
+
+    async def update(self, session_id: UUID, **changes: Unpack[SessionChanges]) -> Session:
+        """Set the title, or replace the metadata as a whole; other fields stay. Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            session = await sessions.update_session(conn, session_id, **changes)
+        self._wake(session_id)
+        return session
+
+    async def set_parent(self, session_id: UUID, parent_id: UUID) -> None:
+        """Link the session to the one it was started from, unless it has a parent."""
+        async with self._connections.connection() as conn:
+            await sessions.set_parent(conn, session_id, parent_id)
+
+    async def delete(self, session_id: UUID) -> None:
+        """Delete the session with its messages and events; subscriptions to it end. Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            await sessions.delete_session(conn, session_id)
+        self._wake(session_id)
+
+    async def recreate(self, session_id: UUID, *, source: str, external_id: str) -> Session:
+        """Replace the session by an empty one that keeps its id and what people set: parent, title and metadata.
+
+        Two transactions: if the second fails, the session is deleted. Raises SessionNotFound.
+        """
+        async with self._connections.writer(session_id) as conn:
+            fields = await sessions.get_given(conn, session_id)
+            await sessions.delete_session(conn, session_id)
+            named: SessionFields = {**fields, "source": source, "external_id": external_id}
+            session = (await sessions.create_session(conn, **named)).session
+        self._wake(session_id)
+        return session
+
+    async def is_unterminated(self, session_id: UUID) -> bool:
+        """True if the imported file had no final newline. Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            return await sessions.is_unterminated(conn, session_id)
+
+    async def set_unterminated(self, session_id: UUID, unterminated: bool) -> None:
+        """Raises SessionNotFound."""
+        async with self._connections.connection() as conn:
+            await sessions.set_unterminated(conn, session_id, unterminated)

@@ -1,0 +1,123 @@
+"""The store: every read and write of sessions, messages and events.
+
+```python
+from ash_server import Store
+
+async with Store.open(url) as store:  # None: the embedded PostgreSQL
+    session = await store.sessions.create(source="claude", external_id="run-7")
+    await store.messages.append(session.id, ['{"type": "user", ...}'])
+    for message in await store.messages.list_messages_parsed(session.id, after=0, limit=100):
+        print(message.content, message.parsed)
+    async for event in store.events.subscribe(session.id, after=0):
+        ...
+```
+
+The REST API, the command line and the exports use the same object. `create_app` opens it with `Store.connect`, without
+the check of the schema, and routes receive it as the dependency `store`; commands use `Store.open`.
+
+Each method borrows a connection for as long as it runs; the store may be used by many tasks at once. Writes wake the
+subscribers of this process and, within 20 ms or when the store closes, those of others. Every error is an
+`ash_server.errors.AshError`; DatabaseUnavailable and SchemaMismatch may come from any method.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from psycopg import OperationalError
+
+from ash_server.db.connection import LOCK_TIMEOUT, check_schema, connect, open_pool
+from ash_server.db.embedded.open import open_embedded
+from ash_server.errors import DatabaseUnavailable
+from ash_server.live.hub import Hub
+from ash_server.repositories.connections import Connections
+from ash_server.repositories.conversation import ConversationReader
+from ash_server.repositories.drift import DriftRepository
+from ash_server.repositories.events import EventStore
+from ash_server.repositories.messages import MessageRepository
+from ash_server.repositories.search import SearchRepository
+from ash_server.repositories.sessions import SessionRepository
+from ash_server.settings import Settings
+
+_MAX_STREAMS = 4
+
+
+class Store:
+    """The repositories of one database, as opened by `Store.open`."""
+
+    sessions: SessionRepository
+    messages: MessageRepository
+    events: EventStore
+    search: SearchRepository
+    conversation: ConversationReader
+    drift: DriftRepository
+
+    def __init__(self, connections: Connections, hub: Hub) -> None:
+        self.hub = hub
+        """Wakes subscribers; the live feeds of the server build on it."""
+        self.connections = connections
+        self.sessions = SessionRepository(connections, hub.wake)
+        self.messages = MessageRepository(connections, hub.wake)
+        self.events = EventStore(connections, hub)
+        self.search = SearchRepository(connections)
+        self.conversation = ConversationReader(connections)
+        self.drift = DriftRepository(connections)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str | None = None, *, home: Path | None = None, lock_timeout: float | None = LOCK_TIMEOUT
+    ) -> "AsyncGenerator[Store, None]":
+        """Open the database at this PostgreSQL URL; without one, the embedded server below `home`.
+
+        The embedded database is created and migrated as needed and its server stops with its last user; `home` is
+        ASH_HOME by default, else `~/.ash`. Any other database has to be migrated (`ash db upgrade`). `lock_timeout`
+        is the number of seconds a write waits for other writers of its session, None without a limit.
+
+        Raises DatabaseUnavailable, SchemaMismatch.
+        """
+        async with _database(url, home) as database_url, cls.connect(database_url, lock_timeout) as store:
+            yield store
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls, url: str, lock_timeout: float | None = LOCK_TIMEOUT
+    ) -> "AsyncGenerator[Store, None]":
+        """Like `open`, but neither connect nor check the schema before the first use (`check_schema`)."""
+        async with (
+            open_pool(url, lock_timeout=lock_timeout) as pool,
+            open_pool(url, min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
+            Hub(url, pool) as hub,
+        ):
+            yield cls(Connections(pool, stream_pool), hub)
+
+    async def check_schema(self) -> None:
+        """Raises DatabaseUnavailable, SchemaMismatch."""
+        async with self.connections.connection() as conn:
+            await check_schema(conn)
+
+
+@asynccontextmanager
+async def _database(url: str | None, home: Path | None) -> AsyncGenerator[str, None]:
+    if url is None:
+        folder = home or Settings.from_environment(os.environ).home
+        server = open_embedded(folder)  # starting and stopping block, so both run in threads
+        embedded_url = await asyncio.to_thread(server.__enter__)
+        try:
+            yield embedded_url
+        finally:
+            await asyncio.to_thread(server.__exit__, None, None, None)
+    else:
+        await _check_schema(url)
+        yield url
+
+
+async def _check_schema(url: str) -> None:
+    try:
+        async with await connect(url) as conn:
+            await check_schema(conn)
+    except OperationalError as error:
+        raise DatabaseUnavailable(f"the database does not answer: {error}") from error
