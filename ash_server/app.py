@@ -22,7 +22,7 @@ from ash_server.api.http.origin_guard import admission
 from ash_server.api.http.problems import HANDLERS, Problem
 from ash_server.api.http.query_guard import check_address
 from ash_server.api.http.write_connections import SessionWriters, provide_writers
-from ash_server.api.messages import AppendedMessages, MessageController, MessagePage, NewMessage
+from ash_server.api.messages import AppendedMessages, MessageController, MessagePage
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
@@ -33,6 +33,7 @@ from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
 from ash_server.db.search.query import SearchPage, SearchResult
 from ash_server.db.sessions import Session, SessionPage
+from ash_server.ingest import NewMessage
 from ash_server.live.search_indexer import Indexer
 from ash_server.live.session_feed import Board
 from ash_server.settings import Settings

@@ -15,7 +15,8 @@ from ash_shared.eventlog import Event, line_of
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 from ash_shared.model.events import EVENT_TYPES, ChatEvent, read_event
 from ash_shared.model.message import Role
-from ash_shared.reading.parse import describe_read, read_raw
+from ash_shared.reading.describe import describe_read
+from ash_shared.reading.read import read_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
 """Depth of an event: its payload may hold a record of the greatest depth that is read."""

@@ -53,7 +53,8 @@ def looks() -> float:
 async def hub(database_url: str, looks: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
     monkeypatch.setattr(live, "_LOOKS", looks)
     async with open_pool(database_url) as pool, Hub(database_url, pool) as hub:
-        yield hub
+        with hub.overhear():  # listens from the beginning, as in a server
+            yield hub
 
 
 async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "a") -> None:
@@ -230,9 +231,9 @@ async def test_a_session_that_is_made_anew(hub: Hub, connection: AsyncConnection
     session_id = (await create_session(connection, source="a", external_id="b")).session.id
     assert session_id == session_id_for("a", "b")
     await post(connection, session_id, *"12345")
+    await is_listened_to(connection)
     reader = Reader(hub, session_id)
     await reader.reaches(5)
-    await is_listened_to(connection)
     async with connection.transaction():
         await delete_session(connection, session_id)
         await create_session(connection, source="a", external_id="b")
