@@ -1,1 +1,1 @@
-"""The building blocks that providers share."""
+"""Building blocks shared by the providers."""

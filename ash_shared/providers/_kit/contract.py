@@ -1,4 +1,4 @@
-"""The interface of a provider, and the readings that providers build."""
+"""The provider interface, and the readings that providers return."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 
 class RecordReading(NamedTuple):
-    """What a provider reads in one record."""
+    """The result of reading one record."""
 
     kind: Kind
     role: Role
@@ -24,35 +24,38 @@ class RecordReading(NamedTuple):
 
 
 def control_reading(record: Any, name: str | None = "") -> RecordReading:
-    """A record that is known, and is no part of the conversation; `name` where it is not called by its `wire_name`."""
-    return _whole("control", record, name)
+    """Return the reading of a known record that is not part of the conversation; `name` overrides its
+    `wire_name`."""
+    return _record_reading("control", record, name)
 
 
 def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
-    """A record of a type that no table has."""
-    return _whole("unknown_type", record, name)
+    """Return the reading of a record whose type is in no table."""
+    return _record_reading("unknown_type", record, name)
 
 
-def _whole(reason: RawReason, record: Any, name: str | None) -> RecordReading:
-    return RecordReading("record", "system", [raw_block(reason, record, _name(record, name))])
+def _record_reading(reason: RawReason, record: Any, name: str | None) -> RecordReading:
+    return RecordReading("record", "system", [raw_block(reason, record, _raw_type(record, name))])
 
 
 def chunk_reading(record: Any, name: str | None = "") -> RecordReading:
-    """A piece of a stream."""
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, _name(record, name))])
+    """Return the reading of a stream fragment."""
+    return RecordReading(
+        "chunk", "assistant", [raw_block("stream_fragment", record, _raw_type(record, name))]
+    )
 
 
-def _name(record: Any, name: str | None) -> str | None:
+def _raw_type(record: Any, name: str | None) -> str | None:
     return wire_name(record) if name == "" else name
 
 
 def speaker_of_role(role: Role) -> Speaker:
-    """Whose a message of this role is: results of tools are the user's."""
+    """Return the speaker of a message with this role; tool results are spoken by the user."""
     return "user" if role == "tool" else role
 
 
 def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
-    """A record that is one message, and says nothing more of it."""
+    """Return the part of a record that is one message and carries nothing else."""
     if reading.kind != "message":
         return []
     return [Part(role=speaker_of_role(reading.role), blocks=reading.blocks)]
@@ -75,30 +78,30 @@ class FastPath:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """All that Ash knows of one wire format."""
+    """Everything Ash knows about one wire format."""
 
     source: str
-    """The name that sessions and messages carry as their `source`."""
+    """The value of `source` on sessions and messages."""
     recognizes: Callable[[Record], bool]
-    """Whether a record is of this format, judged by the record alone."""
+    """Return True if a record is of this format, judged by the record alone."""
     read: Callable[[Record], RecordReading]
-    """Reads a record, recognised or declared to be of this format. Raises AttributeError, KeyError or TypeError where
-    the record is not what its type promises, and the whole record becomes one `raw` block; LimitExceeded where it is
-    too large."""
+    """Read a record that was recognised or declared to be of this format. May raise AttributeError, KeyError or
+    TypeError if the record does not match its type: the whole record then becomes one `raw` block. Raises
+    LimitExceeded if it is too large."""
     read_block: Callable[[Any], Block]
-    """Reads one bare content block. Raises LimitExceeded alone, for a list inside it that is too long."""
+    """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Collection[str] | None = None
-    """Names of which every record that it recognises has one, as a key or as its `type`, where only what stands before
-    the first dot counts. It is not asked about other records; one that names none is asked about all."""
+    """Names that prefilter recognition: every recognised record has one of them as a key or as its `type` up to
+    the first dot. The provider is not asked about other records; without marks it is asked about all."""
     recognizes_list: Callable[[list[Any]], bool] = lambda values: False
-    """Whether a top-level list is, as a whole, one record of this format: it is then read as `{"list": [...]}`. Of any
-    other list, each element is a record of its own."""
+    """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In
+    any other list each element is a record."""
     facts: Callable[[Record], Facts] = lambda record: Facts()
-    """What the record says beside its content. Never raises."""
+    """Return the metadata of a record (id, time, model). Never raises."""
     parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
-    """What the record, read so, adds to the standard messages of its session. Raises AttributeError, KeyError or
-    TypeError where the record is not what its type promises, and then counts as what was read alone."""
+    """Return what the record adds to the standard messages of its session. May raise AttributeError, KeyError
+    or TypeError if the record does not match its type; its parts then follow from its reading alone."""
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
-    """What the record, read so, adds to the log of events: for fragments of streams, and for what begins and ends a
-    turn. None, or one of the same exceptions, where its parts say it all."""
+    """Return what the record adds to the event log: stream fragments, and the begin and end of turns. Returns
+    None, or raises one of the same exceptions, if the events follow from its parts."""
     fast_path: FastPath | None = None

@@ -1,14 +1,15 @@
-"""Keys that tell formats apart, whatever else a record has: no record may be of two formats.
+"""Keys that distinguish formats, so that no record is claimed by two providers.
 
-Most keys are written by several formats. Of these, a record has those of its own format alone; one that has others,
-too, is put together of two, and belongs to neither, or to the one whose mark is the stronger.
+Most keys occur in several formats. A valid record has only the keys of its own format; one that mixes keys of
+two formats belongs to neither, or to the format with the stronger mark.
 """
 
 import re
 from typing import Any
 
 ENVELOPE_KEYS = frozenset({"messageID", "payload", "projectID", "sessionID"})
-"""Marks of OpenCode's documents, and of the envelope of Codex and of Ash: their `type` may be one that others have."""
+"""Keys of OpenCode's documents and of the envelopes of Codex and Ash, whose `type` may also occur in other
+formats."""
 
 BEDROCK_REQUEST_KEYS = frozenset(
     {
@@ -21,17 +22,18 @@ BEDROCK_REQUEST_KEYS = frozenset(
         "toolConfig",
     }
 )
-"""Parameters of Bedrock's requests; Gemini's have one of them, too."""
+"""Parameters of Bedrock requests; Gemini requests share one of them."""
 
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
-"""What Gemini CLI says of a whole session."""
+"""Keys that Gemini CLI writes for a whole session."""
 
 PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
-"""Of these, every message of pi's has one; those of other vendors have them beside it, or are of type `message`."""
+"""Every pi message has one of these. Messages of other vendors have them outside the message, or have the type
+`message`."""
 
-_BODIES = (
+_BODY_KEYS = (
     ENVELOPE_KEYS
     | BEDROCK_REQUEST_KEYS
     | GEMINI_CLI_SESSION_KEYS
@@ -61,23 +63,23 @@ _BODIES = (
 
 
 def body_keys(record: dict[str, Any]) -> frozenset[str]:
-    """The keys of a record that say what it is, where its `type` does not; one that is null says nothing."""
-    return frozenset([key for key in _BODIES.intersection(record) if record[key] is not None])
+    """Return the non-null keys that identify a record without a `type`."""
+    return frozenset([key for key in _BODY_KEYS.intersection(record) if record[key] is not None])
 
 
 CLAUDE_LINE_KEYS = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})
-"""Keys of which every line of Claude's stream has one: Cursor named the types of its lines after Claude's."""
-_MESSAGE = frozenset({"role", "content"})
-_SESSION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Every line of Claude's stream has one of these; Cursor reuses Claude's line types."""
+_CURSOR_MESSAGE_KEYS = frozenset({"role", "content"})
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_cursor_line(record: dict[str, Any]) -> bool:
-    """Whether this is Cursor's: text in a message that has nothing else, of a session that has a UUID or at a time in
-    milliseconds."""
+    """Return True for a line of Cursor: a message with only a role and text blocks, with a UUID session id or a
+    time in milliseconds."""
     message = record.get("message")
     return (
         message.__class__ is dict
-        and message.keys() == _MESSAGE
+        and message.keys() == _CURSOR_MESSAGE_KEYS
         and "session_id" in record
         and CLAUDE_LINE_KEYS.isdisjoint(record)
         and ("timestamp_ms" in record or _is_uuid(record["session_id"]))
@@ -87,4 +89,4 @@ def is_cursor_line(record: dict[str, Any]) -> bool:
 
 
 def _is_uuid(value: Any) -> bool:
-    return value.__class__ is str and _SESSION_ID.fullmatch(value) is not None
+    return value.__class__ is str and _UUID.fullmatch(value) is not None

@@ -1,8 +1,8 @@
-"""The `Part` of the Gemini API, which Google's API writes and Gemini CLI keeps in its session files.
+"""The `Part` of the Gemini API, which Google's API returns and Gemini CLI stores in its session files.
 
-A part has no discriminator: the key that is there says what it is, in camel case over HTTP and in snake case where an
-SDK wrote it. Source: `Part` of the `google-genai` package. What stands beside that key, and the fields that a
-translation does not consume, go to `extra` side by side.
+A part has no discriminator: the key that is present determines its kind, in camel case over HTTP and in snake
+case if an SDK wrote it. Source: `Part` of the `google-genai` package. Keys next to the kind key, and fields
+that a translation does not consume, go to `extra`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ from ash_shared.model.blocks import (
 )
 from ash_shared.providers._kit.json_fields import count_at, mime_fields, subtract_counts, token_usage
 
-_NAMES: Mapping[str, str] = {
+_CAMEL_CASE: Mapping[str, str] = {
     "code_execution_result": "codeExecutionResult",
     "executable_code": "executableCode",
     "file_data": "fileData",
@@ -32,9 +32,9 @@ _NAMES: Mapping[str, str] = {
     "tool_call": "toolCall",
     "tool_response": "toolResponse",
 }
-"""Names of what a part can be, in snake case, with the name in camel case."""
+"""Kind keys in snake case with their camel case names."""
 
-_ASIDE = frozenset(
+_METADATA_KEYS = frozenset(
     {
         "audioMetadata",
         "audioTranscription",
@@ -57,62 +57,62 @@ _ASIDE = frozenset(
         "video_metadata",
     }
 )
-"""Keys that say something of the part they stand in, and are nothing by themselves."""
+"""Keys that describe the part they are in, and are not content."""
 
 _SIGNATURES = ("thoughtSignature", "thought_signature")
 
-Maker = Callable[[str, Block], Block]
-"""Makes a typed block of a part, of which it is told the key that says what it is."""
+PartTranslation = Callable[[str, Block], Block]
+"""Translate a part to a typed block, given its kind key."""
 
 
 def value_in_either_case(record: Block, camel: str, snake: str) -> Any:
-    """The value under this key in either spelling; None where there is none."""
+    """Return the value under this key in either spelling, or None."""
     value = record.get(camel)
     return record.get(snake) if value is None else value
 
 
 def as_list(value: Any) -> list[Any]:
-    """What may be a list, or one of its items, or absent."""
+    """Return a list for a value that may be a list, a single item or absent."""
     return value if value.__class__ is list else [] if value is None else [value]
 
 
 def read_parts(parts: Any) -> list[Block]:
-    """The blocks of a list of parts; of one part, or a bare text, where a list is not needed."""
-    return bounded([block for part in as_list(parts) for block in _read_each(part)])
+    """Return the blocks of a list of parts, of a single part or of a bare text."""
+    return bounded([block for part in as_list(parts) for block in _read_all_kinds(part)])
 
 
-def _read_each(part: Any) -> list[Block]:
-    """A block for each thing that a part is; what stands beside them goes with the first."""
+def _read_all_kinds(part: Any) -> list[Block]:
+    """Return one block per kind key of the part; the other keys go to the first block."""
     if part.__class__ is not dict or len(part) == 1 or is_native(part):
         return [read_part(part)]
-    others = _kinds(part)[1:]
-    return [read_part(without(part, *others)), *(read_part({kind: part[kind]}) for kind in others)]
+    other_kinds = _kind_keys(part)[1:]
+    return [read_part(without(part, *other_kinds)), *(read_part({kind: part[kind]}) for kind in other_kinds)]
 
 
-def _kinds(part: Block) -> list[str]:
-    """The keys that say what a part is; a null says nothing where another does."""
+def _kind_keys(part: Block) -> list[str]:
+    """Return the kind keys of a part; null values count only if there is no other."""
     kinds = [key for key in part if key in PART_KEYS]
     return [key for key in kinds if part[key] is not None] or kinds[:1]
 
 
 def read_part(part: Any) -> Block:
-    """The block of one part; of the first thing that it is, where it is several."""
+    """Return the block of one part, or of its first kind if it has several."""
     if part.__class__ is str:
         return text_block(part)
     if part.__class__ is not dict:
         return raw_block("unknown_type", part)
     if is_native(part):
         return part
-    kinds = _kinds(part)
-    return _read_kind(kinds[0], part) if kinds else _aside(part)
+    kinds = _kind_keys(part)
+    return _read_kind(kinds[0], part) if kinds else _read_part_without_kind(part)
 
 
-def _aside(part: Block) -> Block:
-    """A part that is nothing but marks: of the vendor's own, or of a part that is not there."""
+def _read_part_without_kind(part: Block) -> Block:
+    """Return a raw block for a part that has only metadata: from the vendor, or for an absent part."""
     if any(key in part for key in _SIGNATURES):
         return raw_block("opaque", part, "thoughtSignature")
-    known = part.keys() <= _ASIDE
-    return raw_block("control" if known else "unknown_type", part, next(iter(part), None))
+    is_metadata = part.keys() <= _METADATA_KEYS
+    return raw_block("control" if is_metadata else "unknown_type", part, next(iter(part), None))
 
 
 def _read_kind(kind: str, part: Block) -> Block:
@@ -120,39 +120,39 @@ def _read_kind(kind: str, part: Block) -> Block:
         return raw_block("opaque", part, "thoughtSignature")
     if _is_fragment(kind, part):
         return raw_block("stream_fragment", part, kind)
-    name = _NAMES.get(kind, kind)
-    return translate(kind, part, lambda part: _MAKERS[name](kind, part))[0]
+    name = _CAMEL_CASE.get(kind, kind)
+    return translate(kind, part, lambda part: _TRANSLATIONS[name](kind, part))[0]
 
 
 def _is_bare_signature(kind: str, part: Block) -> bool:
     return kind == "text" and part["text"] == "" and any(part.get(key) for key in _SIGNATURES)
 
 
-_STREAMED = frozenset({"partialArgs", "partial_args", "willContinue", "will_continue"})
+_FRAGMENT_KEYS = frozenset({"partialArgs", "partial_args", "willContinue", "will_continue"})
 
 
 def _is_fragment(kind: str, part: Block) -> bool:
-    """Whether this goes on with a call whose name came in an earlier chunk."""
+    """Return True if the part continues a call whose name was in an earlier chunk."""
     call = part[kind]
     return (
-        _NAMES.get(kind, kind) == "functionCall"
+        _CAMEL_CASE.get(kind, kind) == "functionCall"
         and call.__class__ is dict
-        and call.keys() <= _STREAMED | {"id"}
+        and call.keys() <= _FRAGMENT_KEYS | {"id"}
     )
 
 
 def spelling_used(record: Block, camel: str, snake: str) -> str:
-    """The spelling of this key that the record has."""
+    """Return the spelling of the key that the record uses."""
     return snake if snake in record and camel not in record else camel
 
 
-def _joined(kind: str, part: Block, typed: Block, consumed: Collection[str]) -> Block:
-    """`typed`, with what else the object under `kind`, and the part beside it, hold under `extra`."""
-    made = with_extra({**typed, "source_type": kind}, without(part[kind], *consumed))
-    return with_extra(made, without(part, kind))
+def _with_extra_keys(kind: str, part: Block, typed: Block, consumed: Collection[str]) -> Block:
+    """Return `typed` with the unconsumed keys of the object under `kind`, and of its part, in `extra`."""
+    block = with_extra({**typed, "source_type": kind}, without(part[kind], *consumed))
+    return with_extra(block, without(part, kind))
 
 
-def _text(kind: str, part: Block) -> Block:
+def _translate_text(kind: str, part: Block) -> Block:
     if part.get("thought") is not True:
         return with_extra({**text_block(part[kind]), "source_type": kind}, without(part, kind))
     signature = spelling_used(part, *_SIGNATURES)
@@ -162,7 +162,7 @@ def _text(kind: str, part: Block) -> Block:
 
 
 def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
-    """An image, or else a file; `source` without the media type."""
+    """Return an image block, or a file block for other types; `source` comes without the media type."""
     if mime is not None:
         source = {"type": source["type"], "media_type": mime, **source}
         if mime.startswith("image/"):
@@ -175,17 +175,17 @@ def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
     }
 
 
-def _inline_data(kind: str, part: Block) -> Block:
+def _translate_inline_data(kind: str, part: Block) -> Block:
     blob = part[kind]
     mime, name = (
         spelling_used(blob, "mimeType", "mime_type"),
         spelling_used(blob, "displayName", "display_name"),
     )
     typed = media_block(blob[mime], {"type": "base64", "data": blob["data"]}, blob.get(name))
-    return _joined(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
+    return _with_extra_keys(kind, part, typed, (mime, "data") + ((name,) if "filename" in typed else ()))
 
 
-def _file_data(kind: str, part: Block) -> Block:
+def _translate_file_data(kind: str, part: Block) -> Block:
     data = part[kind]
     mime, name = (
         spelling_used(data, "mimeType", "mime_type"),
@@ -193,109 +193,113 @@ def _file_data(kind: str, part: Block) -> Block:
     )
     uri = spelling_used(data, "fileUri", "file_uri")
     typed = media_block(data.get(mime), {"type": "url", "url": data[uri]}, data.get(name))
-    return _joined(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))
+    return _with_extra_keys(kind, part, typed, (mime, uri) + ((name,) if "filename" in typed else ()))
 
 
-def _call(kind: str, part: Block) -> Block:
-    """Arguments that are absent are none: the wire leaves out an object that is empty."""
+def _translate_function_call(kind: str, part: Block) -> Block:
+    """Translate a call. The wire omits empty arguments."""
     call = part[kind]
     typed = {"type": "tool_use", **pick(call, "id"), "name": call["name"], "input": call.get("args", {})}
-    return _joined(kind, part, typed, ("id", "name", "args"))
+    return _with_extra_keys(kind, part, typed, ("id", "name", "args"))
 
 
-_SAID = ("output", "error", "result", "content")
-"""Where a text stands in what a function answers; the first two are Google's own convention."""
+_RESULT_TEXT_KEYS = ("output", "error", "result", "content")
+"""Keys of the text in a function response; the first two are Google's convention."""
 
 
-def _response(kind: str, part: Block) -> Block:
-    """The answer of a function, with the files that came with it."""
-    told = part[kind]
-    nested = read_parts(told.get("parts") or [])
-    response = told.get("response") if nested else told["response"]
+def _translate_function_response(kind: str, part: Block) -> Block:
+    """Translate a function response with its attached files."""
+    result = part[kind]
+    nested = read_parts(result.get("parts") or [])
+    response = result.get("response") if nested else result["response"]
     failed = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
-    structured = renamed(told, structured="response")
-    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **_content(response, nested)}
-    return _joined(kind, part, typed | failed | structured, ("id", "response", "parts"))
+    structured = renamed(result, structured="response")
+    typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **_result_content(response, nested)}
+    return _with_extra_keys(kind, part, typed | failed | structured, ("id", "response", "parts"))
 
 
-def _content(response: Any, nested: list[Block]) -> Block:
-    """What a person can read of an answer; most answers are an object with one text."""
-    known = response if response.__class__ is dict else {}
-    said = next((known[name] for name in _SAID if known.get(name).__class__ is str), None)
+def _result_content(response: Any, nested: list[Block]) -> Block:
+    """Return the readable content of a response, usually an object with one text."""
+    fields = response if response.__class__ is dict else {}
+    text = next((fields[name] for name in _RESULT_TEXT_KEYS if fields.get(name).__class__ is str), None)
     if nested:
-        return {"content": ([] if said is None else [text_block(said)]) + nested}
-    return {} if said is None else {"content": said}
+        return {"content": ([] if text is None else [text_block(text)]) + nested}
+    return {} if text is None else {"content": text}
 
 
-def _code(kind: str, part: Block) -> Block:
+def _translate_executable_code(kind: str, part: Block) -> Block:
     code = part[kind]
     source = pick(code, "language", "code")
     if "code" not in source:
         raise KeyError(kind)
     typed = {"type": "tool_use", **pick(code, "id"), "name": "code_execution", "input": source}
-    return _joined(kind, part, {**typed, "executor": "server"}, ("id", "language", "code"))
+    return _with_extra_keys(kind, part, {**typed, "executor": "server"}, ("id", "language", "code"))
 
 
-def _outcome(kind: str, part: Block) -> Block:
-    told = part[kind]
-    outcome = told.get("outcome")
-    if not told.keys() & {"outcome", "output"}:
+def _translate_code_result(kind: str, part: Block) -> Block:
+    result = part[kind]
+    outcome = result.get("outcome")
+    if not result.keys() & {"outcome", "output"}:
         raise KeyError(kind)
-    content = renamed(told, content="output")
+    content = renamed(result, content="output")
     failed = {} if outcome is None else {"is_error": outcome != "OUTCOME_OK"}
-    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **content, **failed}
-    return _joined(kind, part, typed, ("id", "output"))
+    typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **content, **failed}
+    return _with_extra_keys(kind, part, typed, ("id", "output"))
 
 
-def _server_call(kind: str, part: Block) -> Block:
+def _translate_server_call(kind: str, part: Block) -> Block:
     call = part[kind]
     tool = spelling_used(call, "toolType", "tool_type")
     typed = {"type": "tool_use", **pick(call, "id"), "name": call[tool], "input": call.get("args", {})}
-    return _joined(kind, part, {**typed, "executor": "server"}, ("id", tool, "args"))
+    return _with_extra_keys(kind, part, {**typed, "executor": "server"}, ("id", tool, "args"))
 
 
-def _server_response(kind: str, part: Block) -> Block:
-    told = part[kind]
-    response = told["response"]
-    answer = {"structured": response, **_content(response, [])}
-    typed = {"type": "tool_result", **renamed(told, tool_use_id="id"), **answer}
-    return _joined(kind, part, typed, ("id", "response"))
+def _translate_server_response(kind: str, part: Block) -> Block:
+    result = part[kind]
+    response = result["response"]
+    answer = {"structured": response, **_result_content(response, [])}
+    typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **answer}
+    return _with_extra_keys(kind, part, typed, ("id", "response"))
 
 
-_MAKERS: Mapping[str, Maker] = {
-    "codeExecutionResult": _outcome,
-    "executableCode": _code,
-    "fileData": _file_data,
-    "functionCall": _call,
-    "functionResponse": _response,
-    "inlineData": _inline_data,
-    "text": _text,
-    "toolCall": _server_call,
-    "toolResponse": _server_response,
+_TRANSLATIONS: Mapping[str, PartTranslation] = {
+    "codeExecutionResult": _translate_code_result,
+    "executableCode": _translate_executable_code,
+    "fileData": _translate_file_data,
+    "functionCall": _translate_function_call,
+    "functionResponse": _translate_function_response,
+    "inlineData": _translate_inline_data,
+    "text": _translate_text,
+    "toolCall": _translate_server_call,
+    "toolResponse": _translate_server_response,
 }
 
-PART_KEYS = frozenset(_MAKERS) | frozenset(_NAMES)
-"""The keys that say what a part is, in both spellings."""
+PART_KEYS = frozenset(_TRANSLATIONS) | frozenset(_CAMEL_CASE)
+"""The keys that determine the kind of a part, in both spellings."""
 
-_KNOWN = PART_KEYS | _ASIDE | frozenset(_SIGNATURES)
+_PART_AND_METADATA_KEYS = PART_KEYS | _METADATA_KEYS | frozenset(_SIGNATURES)
 
 SERVER_RESULTS = frozenset({"codeExecutionResult", "code_execution_result", "toolResponse", "tool_response"})
-"""The `source_type` of results of tools that ran at Google: they are the model's."""
+"""The `source_type` of results of tools that ran at Google; they belong to the model's message."""
 
 
 def is_part(part: Any) -> bool:
-    """Whether this is a part, and of no other format that has parts: those all name a `type`."""
-    return part.__class__ is dict and "type" not in part and (not part or not _KNOWN.isdisjoint(part))
+    """Return True for a part of this format; parts of all other formats have a `type`."""
+    return (
+        part.__class__ is dict
+        and "type" not in part
+        and (not part or not _PART_AND_METADATA_KEYS.isdisjoint(part))
+    )
 
 
 def is_client_result(block: Block) -> bool:
-    """Whether a tool of the client answered here."""
+    """Return True for the result of a tool that ran at the client."""
     return block["type"] == "tool_result" and block.get("source_type") not in SERVER_RESULTS
 
 
 class UsageKeys(NamedTuple):
-    """What a usage object calls its counts. Google counts what a cache held in the prompt, and neither reasoning in the
-    answer nor what its tools were told in the prompt."""
+    """The names of the counts in a usage object. Google's prompt count includes cached tokens; its answer count
+    excludes reasoning, and its prompt count excludes tool prompts."""
 
     prompt: str
     tool: str
@@ -305,18 +309,18 @@ class UsageKeys(NamedTuple):
 
 
 def gemini_usage(vendor: Any, names: UsageKeys, tier: str | None = None) -> Block | None:
-    """The usage that stands under these names."""
+    """Return the usage under these names."""
     prompt, tool, cached, answer, thoughts = (count_at(vendor, name) for name in names)
     return token_usage(
         vendor,
-        input=subtract_counts(_sum(prompt, tool), cached),
-        output=_sum(answer, thoughts),
+        input=subtract_counts(_sum_known(prompt, tool), cached),
+        output=_sum_known(answer, thoughts),
         cache_read=cached,
         reasoning=thoughts,
         service_tier=tier,
     )
 
 
-def _sum(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+def _sum_known(*counts: int | None) -> int | None:
+    present = [count for count in counts if count is not None]
+    return sum(present) if present else None

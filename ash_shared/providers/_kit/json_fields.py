@@ -1,4 +1,5 @@
-"""What several formats write alike: times, counts, arguments as JSON text, and bytes as `data:` addresses."""
+"""Helpers for JSON values that several formats share: times, counts, arguments as JSON text, and `data:`
+URLs."""
 
 import re
 from collections.abc import Container, Iterable, Mapping
@@ -10,11 +11,11 @@ import msgspec
 from ash_shared.model.blocks import Block, nests_deeper
 
 _MAX_ARGUMENT_DEPTH = 150
-"""Leaves room for what the arguments are nested in: the whole has to stay below `blocks.MAX_DEPTH`."""
+"""Leaves room for the surrounding record: the whole must nest less deep than `blocks.MAX_DEPTH`."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-_STEPS_OF_PATH = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,4})\]|\['([^']*)'\]|\["([^"]*)"\]""")
+_PATH_SEGMENT = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,4})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=_-]*)")
 _MEDIA_CLASSES: Mapping[str, str] = {
     "audio": "audio",
@@ -22,15 +23,15 @@ _MEDIA_CLASSES: Mapping[str, str] = {
     "text": "document",
     "application": "document",
 }
-_LARGEST_SECONDS = 10**11
-"""A time above this is in milliseconds: as seconds it would be beyond the year 5000."""
+_MAX_SECONDS = 10**11
+"""Larger times are in milliseconds; in seconds they would be after the year 5000."""
 
 
 def decode_arguments(arguments: Any) -> Any:
-    """The input of a tool call: arguments that came as JSON text decoded, and the text itself where it does not decode.
+    """Decode the arguments of a tool call if they are JSON text; return text that does not decode unchanged.
 
-    A translation keeps the text in `extra`, too, unless the input `is` it, as `input_at` says: decoding forgets blanks
-    and repeated keys.
+    A translation keeps decoded text in `extra` as well, because decoding loses whitespace and repeated keys;
+    see `input_at`.
     """
     if arguments.__class__ is not str:
         return arguments
@@ -42,50 +43,55 @@ def decode_arguments(arguments: Any) -> Any:
 
 
 def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]:
-    """The input of a tool call, and the keys that it consumes: none where the text of it is to stay in `extra`, too."""
+    """Return the input of a tool call and the keys it consumes: none if its text must also stay in `extra`."""
     arguments = record[key]
-    given = decode_arguments(arguments)
-    return given, ((key,) if given is arguments else ())
+    input_value = decode_arguments(arguments)
+    return input_value, ((key,) if input_value is arguments else ())
 
 
-def _keys_of(path: str) -> list[str | int]:
-    """The keys and places that a JSON path names, e.g. `$.days[0].name`; a path that cannot be read is one key."""
+def _parse_json_path(path: str) -> list[str | int]:
+    """Return the keys and indexes of a JSON path such as `$.days[0].name`; an unreadable path is one key."""
     body = path.removeprefix("$")
-    found = list(_STEPS_OF_PATH.finditer(body))
-    is_read = "".join(step[0] for step in found) == body and 0 < len(found) <= _MAX_ARGUMENT_DEPTH
-    if not is_read or found[0][2] is not None:
+    segments = list(_PATH_SEGMENT.finditer(body))
+    is_complete = (
+        "".join(segment[0] for segment in segments) == body and 0 < len(segments) <= _MAX_ARGUMENT_DEPTH
+    )
+    if not is_complete or segments[0][2] is not None:
         return [path]
-    return [int(step[2]) if step[2] is not None else step[1] or step[3] or step[4] or "" for step in found]
+    return [
+        int(segment[2]) if segment[2] is not None else segment[1] or segment[3] or segment[4] or ""
+        for segment in segments
+    ]
 
 
 def set_json_path(arguments: Any, path: str, value: Any) -> Any:
-    """Arguments with a value at this JSON path: a text goes on the text that is there, and the items of a list come in
-    their order."""
-    return _placed(arguments if arguments.__class__ is dict else {}, _keys_of(path), value)
+    """Return the arguments with a value set at this JSON path: strings are appended to, and list items arrive
+    in order."""
+    return _set_at(arguments if arguments.__class__ is dict else {}, _parse_json_path(path), value)
 
 
-def _placed(holder: Any, keys: list[str | int], value: Any) -> Any:
+def _set_at(container: Any, keys: list[str | int], value: Any) -> Any:
     if not keys:
-        is_more = holder.__class__ is str and value.__class__ is str
-        return holder + value if is_more else value
+        is_appended = container.__class__ is str and value.__class__ is str
+        return container + value if is_appended else value
     key, *rest = keys
     if key.__class__ is int:
-        items = holder if holder.__class__ is list else []
-        place = min(key, len(items))
-        before = items[place] if place < len(items) else None
-        return [*items[:place], _placed(before, rest, value), *items[place + 1 :]]
-    record = dict(holder) if holder.__class__ is dict else {}
-    return {**record, key: _placed(record.get(key), rest, value)}
+        items = container if container.__class__ is list else []
+        index = min(key, len(items))
+        previous = items[index] if index < len(items) else None
+        return [*items[:index], _set_at(previous, rest, value), *items[index + 1 :]]
+    record = dict(container) if container.__class__ is dict else {}
+    return {**record, key: _set_at(record.get(key), rest, value)}
 
 
 def unfinished_json(arguments: Any, path: str, value: Any) -> str:
-    """Arguments as JSON text, as far as they are known when this value was placed last: nothing is closed."""
-    open_ends = len(_keys_of(path)) + (value.__class__ is str)
+    """Return incomplete arguments as JSON text up to the last value set, with its containers left open."""
+    open_ends = len(_parse_json_path(path)) + (value.__class__ is str)
     return _encode(arguments).decode()[:-open_ends]
 
 
 def url_source(url: str) -> Block:
-    """The source of an image or a file at an address; the bytes themselves where it is a `data:` address."""
+    """Return the source of an image or file at a URL; a `data:` URL gives the bytes."""
     inline = _DATA_URL.fullmatch(url)
     if inline is None:
         return {"type": "url", "url": url}
@@ -93,18 +99,18 @@ def url_source(url: str) -> Block:
 
 
 def media_class(mime_type: str) -> str:
-    """What kind of file that is: document, audio, video or other."""
+    """Return the media class of a MIME type: document, audio, video or other."""
     return _MEDIA_CLASSES.get(mime_type.partition("/")[0], "other")
 
 
 def mime_fields(mime_type: str | None) -> Block:
-    """The keys of a file that say what kind it is, where its MIME type is known."""
+    """Return the file fields that follow from a MIME type, if known."""
     return {} if mime_type is None else {"mimeType": mime_type, "mediaClass": media_class(mime_type)}
 
 
 def to_milliseconds(time: Any) -> int | None:
-    """A time as milliseconds since 1970: written as ISO 8601 (UTC where it names no zone), or as a number of seconds or
-    milliseconds. None for anything else."""
+    """Convert a time to milliseconds since 1970: ISO 8601 text (UTC without a zone), or a number of seconds or
+    milliseconds. Return None for anything else."""
     if time.__class__ is str:
         try:
             moment = datetime.fromisoformat(time)
@@ -113,13 +119,13 @@ def to_milliseconds(time: Any) -> int | None:
             return None
     if time.__class__ not in (int, float) or not 0 < time < 10**15:
         return None
-    return round(time if time > _LARGEST_SECONDS else time * 1000)
+    return round(time if time > _MAX_SECONDS else time * 1000)
 
 
 def text_at(record: Any, *path: str) -> str | None:
-    """The string at this place of nested objects; None where there is none, or another value, or an empty string."""
+    """Return the string at this path of nested objects; None if it is absent, empty or not a string."""
     value = record
-    for key in path:  # as `value_at`, which a call more would make half as slow again: a hot path
+    for key in path:  # inlined `value_at`: a further call makes this hot path half as slow again
         if value.__class__ is not dict:
             return None
         value = value.get(key)
@@ -127,13 +133,13 @@ def text_at(record: Any, *path: str) -> str | None:
 
 
 def is_one_of(value: Any, names: Container[str]) -> bool:
-    """Whether a value is one of these names; a list or an object is none, and could not be looked up."""
+    """Return True if a value is one of these names; unhashable values are not."""
     return value.__class__ is str and value in names
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """The items of a list, which the wire may leave out. Raises TypeError for anything else: going through an object
-    or a text would lose its values, or make items of its letters."""
+    """Return a list that the wire may omit. Raises TypeError for anything else, because iterating an object or
+    a text would lose values or split it into characters."""
     if value is None:
         return []
     if value.__class__ is not list:
@@ -142,7 +148,7 @@ def list_or_empty(value: Any) -> list[Any]:
 
 
 def value_at(record: Any, *path: str) -> Any:
-    """The value at this place of nested objects; None where there is none."""
+    """Return the value at this path of nested objects; None if it is absent."""
     for key in path:
         if record.__class__ is not dict:
             return None
@@ -151,7 +157,7 @@ def value_at(record: Any, *path: str) -> Any:
 
 
 def first_text(record: Any, keys: Iterable[str]) -> str | None:
-    """The first string that is not empty under one of these keys."""
+    """Return the first non-empty string under one of these keys."""
     if record.__class__ is dict:
         for key in keys:
             text = record.get(key)
@@ -161,9 +167,9 @@ def first_text(record: Any, keys: Iterable[str]) -> str | None:
 
 
 def count_at(record: Any, *path: str) -> int | None:
-    """The whole number at this place, which is not negative; None for anything else."""
+    """Return the non-negative integer at this path; None for anything else."""
     value = record
-    for key in path:  # as `text_at`
+    for key in path:  # inlined for speed, as in `text_at`
         if value.__class__ is not dict:
             return None
         value = value.get(key)
@@ -171,7 +177,7 @@ def count_at(record: Any, *path: str) -> int | None:
 
 
 def cost_at(record: Any, *path: str) -> float | None:
-    """The amount at this place, in the vendor's currency; None for anything but a number that is not negative."""
+    """Return the amount at this path in the vendor's currency; None unless it is a non-negative number."""
     value = value_at(record, *path)
     return float(value) if value.__class__ in (int, float) and 0 <= value < 1e15 else None
 
@@ -184,7 +190,7 @@ TOKEN_COUNTS = (
     "cache_read_input_tokens",
     "reasoning_tokens",
 )
-"""Of a `StandardTokenUsage`, what can be added up."""
+"""The fields of a `StandardTokenUsage` that can be summed."""
 
 
 def token_usage(  # noqa: PLR0913  # one argument per count
@@ -197,9 +203,10 @@ def token_usage(  # noqa: PLR0913  # one argument per count
     reasoning: int | None = None,
     service_tier: str | None = None,
 ) -> Block | None:
-    """A `StandardTokenUsage`: `input` without what was read from or written to a cache, `output` with reasoning.
+    """Return a `StandardTokenUsage`: `input` excludes tokens read from or written to a cache, `output` includes
+    reasoning.
 
-    None where the vendor's usage counts neither.
+    Return None if the vendor reported neither.
     """
     if input is None and output is None:
         return None
@@ -217,11 +224,11 @@ def token_usage(  # noqa: PLR0913  # one argument per count
 
 
 def message_error(code: str, message: str | None, details: Any = None) -> Block:
-    """The keys of a `MessageError`; the code says what went wrong where no message does."""
-    told = {"code": code, "message": message or code}
-    return told if details is None else {**told, "details": details}
+    """Return the keys of a `MessageError`; a missing message falls back to the code."""
+    fields = {"code": code, "message": message or code}
+    return fields if details is None else {**fields, "details": details}
 
 
 def subtract_counts(total: int | None, *parts: int | None) -> int | None:
-    """A count without the parts of it that are counted apart; never below zero."""
+    """Return a count without separately counted parts, at least 0."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))

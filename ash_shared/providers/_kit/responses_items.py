@@ -1,9 +1,9 @@
-"""The items of OpenAI's Responses API, and the parts of their contents: what its bodies hold, and the lines of Codex.
+"""The items of OpenAI's Responses API and the parts of their content, as in API bodies and the lines of Codex.
 
-Sources: the output item, input item and content unions of the `openai` package, and `ResponseItem` of Codex's protocol.
-A call and its result are linked by `call_id`; an item's own `id` is another, and stays in `extra`. Tools that OpenAI
-runs write the call and its result in one item, which gives two blocks that are linked by the item's `id`. What an item
-with several blocks does not have a field for is on the first of them.
+Sources: the output item, input item and content unions of the `openai` package, and `ResponseItem` of Codex's
+protocol. A call and its result are linked by `call_id`; the item's own `id` differs and stays in `extra`. Tools
+that run at OpenAI write call and result in one item, which gives two blocks linked by the item's `id`. Fields
+of an item with several blocks that have no field of their own go to the first block.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,11 +49,11 @@ ROLES: Mapping[Any, Role] = {
     "user": "user",
 }
 
-# Content: the parts of a message, and of what a tool answered.
+# Content parts of messages and tool outputs.
 
 
 def content_reader(parts: Mapping[str, Translation]) -> Reader:
-    """Reads one part of a content list, by the tables of a format."""
+    """Return a function that reads one content part with the translations of a format."""
 
     def read(block: Any) -> Block:
         if is_native(block):
@@ -73,65 +73,65 @@ def content_reader(parts: Mapping[str, Translation]) -> Reader:
 
 
 def read_text(part: Record) -> Block:
-    """Text, with the sources that only an answer has."""
-    cited = {"citations": part["annotations"]} if "annotations" in part else {}
-    return translated(part, {**text_block(part["text"]), **cited}, {"text", "annotations"}, part["type"])
+    """Read text with its citations, which only responses have."""
+    citations = {"citations": part["annotations"]} if "annotations" in part else {}
+    return translated(part, {**text_block(part["text"]), **citations}, {"text", "annotations"}, part["type"])
 
 
-def _refusal(part: Record) -> Block:
+def _translate_refusal(part: Record) -> Block:
     return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
 
 
-def _encrypted(part: Record) -> Block:
+def _read_encrypted(part: Record) -> Block:
     return raw_block("opaque", part, part["type"])
 
 
 SourceMakers = Mapping[str, Callable[[Any], Block]]
-"""What makes a source of the value, by the keys that can say where the bytes are: the first that is not null does."""
+"""Functions that make a source, by the key of its value. The first key with a non-null value is used."""
 
 
-def _place(part: Record, places: SourceMakers) -> str | None:
-    return next((name for name in places if part.get(name) is not None), None)
+def _source_key(part: Record, makers: SourceMakers) -> str | None:
+    return next((name for name in makers if part.get(name) is not None), None)
 
 
-def media_translation(kind: Block, places: SourceMakers) -> Translation:
-    """A picture or a recording: `kind` are the keys that all of them have."""
-    own = ("detail",) if kind["type"] == "image" else ()
+def media_translation(kind: Block, makers: SourceMakers) -> Translation:
+    """Return the translation of an image or an audio part; `kind` holds the keys that all of them share."""
+    image_keys = ("detail",) if kind["type"] == "image" else ()
 
     def translation(part: Record) -> Block:
-        place = _place(part, places)
-        if place is None:  # null where Codex took a picture out of a history
+        source_key = _source_key(part, makers)
+        if source_key is None:  # Codex nulls images that it removed from a history
             raise KeyError(part["type"])
-        source = places[place](part[place])
-        mime = {} if own or "media_type" not in source else {"mimeType": source["media_type"]}
-        typed = {**kind, **mime, "source": source, **pick(part, *own)}
-        return translated(part, typed, {place, *own}, part["type"])
+        source = makers[source_key](part[source_key])
+        mime = {} if image_keys or "media_type" not in source else {"mimeType": source["media_type"]}
+        typed = {**kind, **mime, "source": source, **pick(part, *image_keys)}
+        return translated(part, typed, {source_key, *image_keys}, part["type"])
 
     return translation
 
 
-def _file(part: Record) -> Block:
-    place = _place(part, FILE_SOURCES)
-    source = None if place is None else FILE_SOURCES[place](part[place])
+def _translate_file(part: Record) -> Block:
+    source_key = _source_key(part, FILE_SOURCES)
+    source = None if source_key is None else FILE_SOURCES[source_key](part[source_key])
     typed = {
         "type": "file",
         **pick(part, "filename"),
         **mime_fields((source or {}).get("media_type")),
         **({"source": source} if source else {}),
     }
-    return translated(part, typed, {"filename", place or "file_data"}, "input_file")
+    return translated(part, typed, {"filename", source_key or "file_data"}, "input_file")
 
 
 def uploaded_source(file_id: Any) -> Block:
-    """The source of bytes that the vendor has."""
+    """Return the source of bytes stored by the vendor."""
     return {"type": "file", "file_id": file_id}
 
 
-def _inline(data: str) -> Block:
+def _inline_source(data: str) -> Block:
     return url_source(data) if data.startswith("data:") else {"type": "base64", "data": data}
 
 
-FILE_SOURCES: SourceMakers = {"file_data": _inline, "file_url": url_source, "file_id": uploaded_source}
+FILE_SOURCES: SourceMakers = {"file_data": _inline_source, "file_url": url_source, "file_id": uploaded_source}
 
 _IMAGE = media_translation({"type": "image"}, {"image_url": url_source, "file_id": uploaded_source})
 
@@ -140,20 +140,20 @@ PARTS: Mapping[str, Translation] = {
     "input_audio": media_translation(
         {"type": "file", "mediaClass": "audio"}, {"audio_url": url_source, "file_id": uploaded_source}
     ),
-    "input_file": _file,
+    "input_file": _translate_file,
     "input_image": _IMAGE,
     "input_text": read_text,
     "output_text": read_text,
-    "refusal": _refusal,
+    "refusal": _translate_refusal,
 }
-CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _encrypted}
-"""All that a content list holds; what is encrypted says nothing by itself."""
+CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _read_encrypted}
+"""All content parts; encrypted ones are opaque."""
 
 read_block = content_reader(CONTENT)
 
 
 def read_tool_output(output: Any) -> Any:
-    """What a tool answered: a string, or any JSON, stays; a list of parts is read."""
+    """Read a tool output: a list of parts becomes blocks; a string or other JSON stays as is."""
     return read_list(output, read_block) if output.__class__ is list else output
 
 
@@ -161,53 +161,56 @@ def read_tool_output(output: Any) -> Any:
 
 
 def keep_unread_keys(blocks: list[Block], item: Record, consumed: Iterable[str], wire: str) -> list[Block]:
-    """The blocks of one item, the first of them with what the item says beside them. An item that has none is kept
-    whole, if it says anything."""
-    used = {"type", *consumed}
-    rest = {key: value for key, value in item.items() if key not in used}
+    """Add the unconsumed keys of an item to `extra` of its first block. An item without blocks is kept whole as
+    a control block, if it has such keys."""
+    known = {"type", *consumed}
+    rest = {key: value for key, value in item.items() if key not in known}
     if not rest:
         return blocks
     return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else [raw_block("control", item, wire)]
 
 
-def _message(item: Record) -> list[Block]:
-    """What was said. The role alone is told by the reading."""
+def _translate_message(item: Record) -> list[Block]:
+    """Translate a message. Its role is in the reading."""
     phase = pick(item, "phase")
     blocks = [
         {**block, **phase} if block["type"] == "text" else block
         for block in read_content(item["content"], read_block)
     ]
     used = ("content", *phase) if any(block["type"] == "text" for block in blocks) else ("content",)
-    told = item.keys() - {"type", "role", *used}
-    return keep_unread_keys(blocks, item, used, "message") if told else blocks
+    rest = item.keys() - {"type", "role", *used}
+    return keep_unread_keys(blocks, item, used, "message") if rest else blocks
 
 
-def _reasoning(item: Record) -> list[Block]:
-    """One block for each summary and each text; a mark where there are none. What is encrypted is on the first."""
-    told = [_thought(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
-    told += [_thought(part, {}) for part in list_or_empty(item.get("content"))]
-    first, *others = told or [
+def _translate_reasoning(item: Record) -> list[Block]:
+    """Return one block per summary and per text, or one redacted block if there are none. Encrypted data goes
+    to the first."""
+    thoughts = [_thinking_block(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
+    thoughts += [_thinking_block(part, {}) for part in list_or_empty(item.get("content"))]
+    first, *rest = thoughts or [
         {"type": "thinking", "thinking": "", "redacted": True, "source_type": "reasoning"}
     ]
     data = {"data": item["encrypted_content"]} if "encrypted_content" in item else {}
     return keep_unread_keys(
-        [{**first, **data}, *others], item, ("summary", "content", "encrypted_content"), "reasoning"
+        [{**first, **data}, *rest], item, ("summary", "content", "encrypted_content"), "reasoning"
     )
 
 
-def _thought(part: Record, marks: Block) -> Block:
+def _thinking_block(part: Record, marks: Block) -> Block:
     return translated(part, {"type": "thinking", "thinking": part["text"], **marks}, {"text"}, "reasoning")
 
 
-def _use(item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id") -> Block:
-    """A call; `link` is the key of the id that its result names."""
+def _tool_use_block(
+    item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
+) -> Block:
+    """Return a call; `link` is the key of the id that its result refers to."""
     ids = {"id": item[link]} if link in item else {}
     block = {"type": "tool_use", **ids, **typed, **pick(item, "status")}
     return translated(item, block, {link, "status", *consumed}, wire)
 
 
-def _result(item: Record, wire: str, typed: Block) -> Block:
-    """The result of a call that is in the same item."""
+def _inline_result_block(item: Record, wire: str, typed: Block) -> Block:
+    """Return the result of a call that is in the same item."""
     return {
         "type": "tool_result",
         **({"tool_use_id": item["id"]} if "id" in item else {}),
@@ -216,112 +219,122 @@ def _result(item: Record, wire: str, typed: Block) -> Block:
     }
 
 
-def _given(item: Record, *names: str) -> set[str]:
-    """Those of the keys that are not null: a null that gives no block stays in `extra`."""
+def _non_null(item: Record, *names: str) -> set[str]:
+    """Return the keys that are not null. A null that produces no block stays in `extra`."""
     return {name for name in names if item.get(name) is not None}
 
 
-def _call(wire: str, **marks: str) -> Translation:
-    """A call by name, whose arguments are JSON text."""
+def _named_call(wire: str, **marks: str) -> Translation:
+    """Return the translation of a call by name whose arguments are JSON text."""
 
     def translation(item: Record) -> Block:
-        given, consumed = input_at(item, "arguments")
-        return _use(item, wire, {"name": item["name"], "input": given, **marks}, ("name", *consumed))
+        arguments, consumed = input_at(item, "arguments")
+        return _tool_use_block(
+            item, wire, {"name": item["name"], "input": arguments, **marks}, ("name", *consumed)
+        )
 
     return translation
 
 
-def _custom_call(item: Record) -> Block:
-    return _use(item, "custom_tool_call", pick(item, "name", "input"), {"name", "input"})
+def _translate_custom_call(item: Record) -> Block:
+    return _tool_use_block(item, "custom_tool_call", pick(item, "name", "input"), {"name", "input"})
 
 
-def _acting(wire: str, name: str, *keys: str, **marks: str) -> Translation:
-    """A call of a tool that has no name on the wire; its input is under the first of these keys that is not null."""
+def _unnamed_call(wire: str, name: str, *keys: str, **marks: str) -> Translation:
+    """Return the translation of a call whose tool has no name on the wire; its input is the first of these keys
+    that is not null."""
 
     def translation(item: Record) -> Block:
         key = next((key for key in keys if item.get(key) is not None), keys[0])
-        return _use(item, wire, {"name": name, "input": item[key], **marks}, {key})
+        return _tool_use_block(item, wire, {"name": name, "input": item[key], **marks}, {key})
 
     return translation
 
 
-def _local_shell(item: Record) -> Block:
-    """Its own `id` is all that links it where there is no `call_id`."""
+def _translate_local_shell(item: Record) -> Block:
+    """Link by the item's `id` if there is no `call_id`."""
     link = "id" if item.get("call_id") is None and "id" in item else "call_id"
-    return _use(item, "local_shell_call", {"name": "shell", "input": item["action"]}, {"action"}, link)
+    return _tool_use_block(
+        item, "local_shell_call", {"name": "shell", "input": item["action"]}, {"action"}, link
+    )
 
 
-def _tool_search(item: Record) -> Block:
+def _translate_tool_search(item: Record) -> Block:
     executor = {"executor": "server"} if item.get("execution") == "server" else {}
-    given, consumed = input_at(item, "arguments")
-    return _use(item, "tool_search_call", {"name": "tool_search", "input": given, **executor}, consumed)
+    arguments, consumed = input_at(item, "arguments")
+    return _tool_use_block(
+        item, "tool_search_call", {"name": "tool_search", "input": arguments, **executor}, consumed
+    )
 
 
-def _program(item: Record) -> Block:
+def _translate_program(item: Record) -> Block:
     typed = {"name": "program", "input": {"code": item["code"]}, "executor": "server"}
-    return _use(item, "program", typed, {"code"})
+    return _tool_use_block(item, "program", typed, {"code"})
 
 
-def _web_search(item: Record) -> list[Block]:
+def _translate_web_search(item: Record) -> list[Block]:
     action, wire = item.get("action"), "web_search_call"
-    use = _use(item, wire, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id")
+    use = _tool_use_block(
+        item, wire, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id"
+    )
     sources = value_at(action, "sources")
-    return [use] if sources is None else [use, _result(item, wire, {"structured": sources})]
+    return [use] if sources is None else [use, _inline_result_block(item, wire, {"structured": sources})]
 
 
-def _file_search(item: Record) -> list[Block]:
+def _translate_file_search(item: Record) -> list[Block]:
     wire = "file_search_call"
     typed = {"name": "file_search", "input": {"queries": item["queries"]}, "executor": "server"}
-    use = _use(item, wire, typed, {"queries", *_given(item, "results")}, "id")
+    use = _tool_use_block(item, wire, typed, {"queries", *_non_null(item, "results")}, "id")
     results = item.get("results")
-    return [use] if results is None else [use, _result(item, wire, {"structured": results})]
+    return [use] if results is None else [use, _inline_result_block(item, wire, {"structured": results})]
 
 
-def _code_interpreter(item: Record) -> list[Block]:
+def _translate_code_interpreter(item: Record) -> list[Block]:
     wire = "code_interpreter_call"
     typed = {"name": "code_interpreter", "input": {"code": item["code"]}, "executor": "server"}
-    use = _use(item, wire, typed, {"code", *_given(item, "outputs")}, "id")
+    use = _tool_use_block(item, wire, typed, {"code", *_non_null(item, "outputs")}, "id")
     if item.get("outputs") is None:
         return [use]
-    outputs = [_output(output) for output in bounded(item["outputs"])]
-    return [use, _result(item, wire, {"content": outputs})]
+    outputs = [_read_interpreter_output(output) for output in bounded(item["outputs"])]
+    return [use, _inline_result_block(item, wire, {"content": outputs})]
 
 
-def _output(output: Any) -> Block:
+def _read_interpreter_output(output: Any) -> Block:
     wire = output.get("type")
-    if wire.__class__ is not str or wire not in _OUTPUTS:
+    if wire.__class__ is not str or wire not in _INTERPRETER_OUTPUTS:
         return raw_block("unknown_type", output, wire if wire.__class__ is str else None)
-    return translate(wire, output, _OUTPUTS[wire])[0]
+    return translate(wire, output, _INTERPRETER_OUTPUTS[wire])[0]
 
 
-_OUTPUTS: Mapping[str, Translation] = {
+_INTERPRETER_OUTPUTS: Mapping[str, Translation] = {
     "logs": lambda output: translated(output, text_block(output["logs"]), {"logs"}, "logs"),
     "image": lambda output: translated(
         output, {"type": "image", "source": url_source(output["url"])}, {"url"}, "image"
     ),
 }
 
-_ASKED_OF_IMAGES = ("action", "background", "quality", "revised_prompt", "size")
+_IMAGE_INPUT_KEYS = ("action", "background", "quality", "revised_prompt", "size")
 
 
-def _image_generation(item: Record) -> list[Block]:
-    """What was asked for and what was used are one: the input is whatever the item tells of it."""
+def _translate_image_generation(item: Record) -> list[Block]:
+    """Requested and used parameters are not distinguished on the wire; the input holds all that are present."""
     wire, error = "image_generation_call", item.get("error")
-    typed = {"name": "image_generation", "input": pick(item, *_ASKED_OF_IMAGES), "executor": "server"}
-    drawn = {"content": [generated_image(item)]} if item.get("result") else {}
+    typed = {"name": "image_generation", "input": pick(item, *_IMAGE_INPUT_KEYS), "executor": "server"}
+    image = {"content": [generated_image(item)]} if item.get("result") else {}
     failed = {} if error is None else {"is_error": True, "structured": error}
-    used = {*_ASKED_OF_IMAGES, *(("result",) if drawn else ()), *_given(item, "error")}
-    use = _use(item, wire, typed, used, "id")
-    return [use, _result(item, wire, {**drawn, **failed})] if drawn or failed else [use]
+    used = {*_IMAGE_INPUT_KEYS, *(("result",) if image else ()), *_non_null(item, "error")}
+    use = _tool_use_block(item, wire, typed, used, "id")
+    return [use, _inline_result_block(item, wire, {**image, **failed})] if image or failed else [use]
 
 
 def generated_image(item: Record) -> Block:
-    """The picture of an item whose `result` is its bytes; its kind is told where the item names the format."""
-    return {"type": "image", "source": _drawn(item["result"], item)}
+    """Return the image whose bytes are the item's `result`; the media type is set if the item names the
+    format."""
+    return {"type": "image", "source": _image_source(item["result"], item)}
 
 
-def _drawn(picture: str, item: Record) -> Block:
-    source, form = _inline(picture), text_at(item, "output_format")
+def _image_source(picture: str, item: Record) -> Block:
+    source, form = _inline_source(picture), text_at(item, "output_format")
     declared = (
         {"media_type": f"image/{_SUBTYPES.get(form, form)}"} if form and source["type"] == "base64" else {}
     )
@@ -331,32 +344,37 @@ def _drawn(picture: str, item: Record) -> Block:
 _SUBTYPES: Mapping[str, str] = {"svg": "svg+xml"}
 
 
-def _mcp(item: Record) -> list[Block]:
-    given, consumed = input_at(item, "arguments")
+def _translate_mcp_call(item: Record) -> list[Block]:
+    arguments, consumed = input_at(item, "arguments")
     error, output = item.get("error"), item.get("output")
     typed = {
         "name": item["name"],
-        "input": given,
+        "input": arguments,
         "executor": "mcp",
         "server_name": item["server_label"],
     }
-    used = {"name", "server_label", *consumed, *_given(item, "output", "error")}
-    use = _use(item, "mcp_call", typed, used, "id")
+    used = {"name", "server_label", *consumed, *_non_null(item, "output", "error")}
+    use = _tool_use_block(item, "mcp_call", typed, used, "id")
     if error is None and output is None:
         return [use]
-    return [use, _result(item, "mcp_call", {**_mcp_answer(output, error), "is_error": error is not None})]
+    return [
+        use,
+        _inline_result_block(item, "mcp_call", {**_mcp_result(output, error), "is_error": error is not None}),
+    ]
 
 
-def _mcp_answer(output: Any, error: Any) -> Block:
-    """An error that is a text is all the tool answered; the vendor's own errors are objects."""
+def _mcp_result(output: Any, error: Any) -> Block:
+    """An error that is a text is the tool's output; errors of the vendor are objects."""
     if output is None and error.__class__ is str:
         return {"content": error}
-    told = {} if output is None else {"content": read_tool_output(output)}
-    return told if error is None else {**told, "structured": error}
+    fields = {} if output is None else {"content": read_tool_output(output)}
+    return fields if error is None else {**fields, "structured": error}
 
 
-def _outcome(item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id") -> Block:
-    """The result of a call that is in another item."""
+def _result_block(
+    item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
+) -> Block:
+    """Return the result of a call that is in another item."""
     ids = {"tool_use_id": item[link]} if link in item else {}
     return translated(item, {"type": "tool_result", **ids, **typed}, {link, *consumed}, wire)
 
@@ -364,76 +382,79 @@ def _outcome(item: Record, wire: str, typed: Block, consumed: Iterable[str], lin
 _FAILED = frozenset({"failed", "incomplete"})
 
 
-def _unfinished(item: Record) -> Block:
+def _failure_flag(item: Record) -> Block:
     return {"is_error": True} if is_one_of(item.get("status"), _FAILED) else {}
 
 
 def call_output(wire: str, key: str = "output") -> Callable[[Record], Block]:
-    """What a tool answered, under this key; it failed where the status says so."""
-    return lambda item: _outcome(
-        item, wire, {"content": read_tool_output(item[key]), **_unfinished(item)}, {key}
+    """Return the translation of a tool output under this key; the item's status tells whether the tool
+    failed."""
+    return lambda item: _result_block(
+        item, wire, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}
     )
 
 
-def _computer_output(item: Record) -> Block:
-    typed = {"content": [read_block(item["output"])], **_unfinished(item)}
-    return _outcome(item, "computer_call_output", typed, {"output"})
+def _translate_computer_output(item: Record) -> Block:
+    typed = {"content": [read_block(item["output"])], **_failure_flag(item)}
+    return _result_block(item, "computer_call_output", typed, {"output"})
 
 
-def _local_shell_output(item: Record) -> Block:
-    """Its `id` is that of the call."""
+def _translate_local_shell_output(item: Record) -> Block:
+    """Link by `call_id`, or else by the item's `id`, which is that of the call."""
     link = "call_id" if "call_id" in item else "id"
-    typed = {"content": read_tool_output(item["output"]), **_unfinished(item)}
-    return _outcome(item, "local_shell_call_output", typed, {"output"}, link)
+    typed = {"content": read_tool_output(item["output"]), **_failure_flag(item)}
+    return _result_block(item, "local_shell_call_output", typed, {"output"}, link)
 
 
-def _shell_output(item: Record) -> Block:
-    """What each command wrote; the exit code is that of the last."""
+def _translate_shell_output(item: Record) -> Block:
+    """Return the output of every command; the exit code is that of the last one."""
     output = item["output"]
     if output.__class__ is str:
-        return _outcome(item, "shell_call_output", {"content": output, **_unfinished(item)}, {"output"})
+        return _result_block(
+            item, "shell_call_output", {"content": output, **_failure_flag(item)}, {"output"}
+        )
     texts = [text_block(run[name]) for run in bounded(output) for name in ("stdout", "stderr") if name in run]
     code = count_at(output[-1], "outcome", "exit_code") if output else None
     typed = {"content": texts, "structured": output, **({} if code is None else {"exit_code": code})}
-    return _outcome(item, "shell_call_output", {**typed, **_unfinished(item)}, {"output"})
+    return _result_block(item, "shell_call_output", {**typed, **_failure_flag(item)}, {"output"})
 
 
-def _patch_output(item: Record) -> Block:
+def _translate_patch_output(item: Record) -> Block:
     text = {"content": item["output"]} if "output" in item else {}
-    return _outcome(
+    return _result_block(
         item, "apply_patch_call_output", {**text, "is_error": item["status"] == "failed"}, {"output"}
     )
 
 
-def _found_tools(item: Record) -> Block:
-    return _outcome(item, "tool_search_output", {"structured": item["tools"]}, {"tools"})
+def _translate_tool_search_output(item: Record) -> Block:
+    return _result_block(item, "tool_search_output", {"structured": item["tools"]}, {"tools"})
 
 
 ITEMS: Mapping[str, Translation] = {
-    "apply_patch_call": _acting("apply_patch_call", "apply_patch", "operation"),
-    "apply_patch_call_output": _patch_output,
-    "code_interpreter_call": _code_interpreter,
-    "computer_call": _acting("computer_call", "computer", "action", "actions"),
-    "computer_call_output": _computer_output,
-    "custom_tool_call": _custom_call,
+    "apply_patch_call": _unnamed_call("apply_patch_call", "apply_patch", "operation"),
+    "apply_patch_call_output": _translate_patch_output,
+    "code_interpreter_call": _translate_code_interpreter,
+    "computer_call": _unnamed_call("computer_call", "computer", "action", "actions"),
+    "computer_call_output": _translate_computer_output,
+    "custom_tool_call": _translate_custom_call,
     "custom_tool_call_output": call_output("custom_tool_call_output"),
-    "file_search_call": _file_search,
-    "function_call": _call("function_call"),
+    "file_search_call": _translate_file_search,
+    "function_call": _named_call("function_call"),
     "function_call_output": call_output("function_call_output"),
-    "image_generation_call": _image_generation,
-    "local_shell_call": _local_shell,
-    "local_shell_call_output": _local_shell_output,
-    "mcp_call": _mcp,
-    "message": _message,
-    "program": _program,
+    "image_generation_call": _translate_image_generation,
+    "local_shell_call": _translate_local_shell,
+    "local_shell_call_output": _translate_local_shell_output,
+    "mcp_call": _translate_mcp_call,
+    "message": _translate_message,
+    "program": _translate_program,
     "program_output": call_output("program_output", "result"),
-    "reasoning": _reasoning,
-    "shell_call": _acting("shell_call", "shell", "action"),
-    "shell_call_output": _shell_output,
-    "tool_search_call": _tool_search,
-    "tool_search_output": _found_tools,
-    "web_search_call": _web_search,
-    "x_search_call": _call("x_search_call", executor="server"),
+    "reasoning": _translate_reasoning,
+    "shell_call": _unnamed_call("shell_call", "shell", "action"),
+    "shell_call_output": _translate_shell_output,
+    "tool_search_call": _translate_tool_search,
+    "tool_search_output": _translate_tool_search_output,
+    "web_search_call": _translate_web_search,
+    "x_search_call": _named_call("x_search_call", executor="server"),
 }
 
 UNTYPED: Mapping[str, RawReason] = {
@@ -451,9 +472,9 @@ UNTYPED: Mapping[str, RawReason] = {
     ),
     "compaction": "opaque",
 }
-"""Items that are known and have no typed form."""
+"""Known items without a typed form."""
 
-_RESULTS = frozenset(
+_RESULT_ITEMS = frozenset(
     {
         "apply_patch_call_output",
         "computer_call_output",
@@ -465,11 +486,11 @@ _RESULTS = frozenset(
         "tool_search_output",
     }
 )
-"""Items that are nothing but what a tool answered."""
+"""Items that contain only a tool output."""
 
 
 def read_item(item: Any) -> list[Block]:
-    """The blocks of one item. A message may leave out its `type`."""
+    """Return the blocks of one item. The `type` of a message is optional."""
     wire = item_type(item)
     if wire is not None and wire in ITEMS:
         return translate(wire, item, ITEMS[wire])
@@ -492,11 +513,11 @@ def item_role(item: Any) -> Role:
     if wire == "message":
         role = item.get("role")
         return ROLES.get(role, "user") if role.__class__ is str else "user"
-    return "tool" if wire in _RESULTS else "assistant"
+    return "tool" if wire in _RESULT_ITEMS else "assistant"
 
 
 def item_speaker(item: Any) -> Role:
-    """In whose message an item stands: an answer holds the results of the tools that ran at the vendor, too."""
+    """Return the role of the message that contains an item: results of hosted tools belong to the assistant."""
     hosted = item_type(item) == "program_output" or value_at(item, "execution") == "server"
     return "assistant" if hosted else item_role(item)
 
@@ -509,12 +530,13 @@ def read_items(items: list[Any]) -> list[Block]:
 
 
 def refusal_reason(blocks: Iterable[Block]) -> str | None:
-    """Why an answer ended, if it is a refusal."""
+    """Return "refusal" if one of the blocks is a refusal."""
     return "refusal" if any(block.get("variant") == "refusal" for block in blocks) else None
 
 
 def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
-    """An item that stands alone: those of an answer follow each other, and so do the results of its calls."""
+    """Return the part of an item that is not inside a response. Consecutive assistant items, and consecutive
+    tool results, are joined."""
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,

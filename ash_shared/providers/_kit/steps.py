@@ -1,7 +1,8 @@
-"""What a record adds to its session, as values: parts of standard messages, and steps of the log of events.
+"""Values that describe what one record adds to its session: parts of standard messages and steps of the event
+log.
 
-Providers make these, each of one record alone. `standard` puts parts together, `normalize` follows steps; there is no
-state anywhere else.
+Providers return these for each record alone. `conversation.standard_messages` assembles parts and
+`eventlog.normalizer` applies steps; all state is kept there.
 """
 
 from collections.abc import Mapping
@@ -13,181 +14,189 @@ from ash_shared.model.blocks import Block, is_valid
 from ash_shared.model.events import is_payload
 
 Speaker = Literal["user", "assistant", "system"]
-"""In whose name a standard message stands."""
+"""The speaker of a standard message."""
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What a record adds to the standard messages of its session; most records add one, a request one per message.
+    """What a record adds to the standard messages of its session. Most records add one part; a request adds one
+    per message.
 
-    `standard.transform_messages` puts the parts of all records together. A part that has no role is not a message of
-    its own: its usage, metadata and error go to the last assistant message.
+    `transform_messages` assembles the parts of all records. A part without a role is not a message: its usage,
+    metadata and error go to the last assistant message.
     """
 
     role: Speaker | None
     blocks: list[Block] = []
     key: str | None = None
-    """Parts of a turn with the same key and role are one message: an id that the API gave the message."""
+    """Parts of a turn with the same key and role form one message. Usually the message id of the API."""
     keeps_key: bool = False
-    """Whether the key names one message in all of the session, and whoever came first with it tells the role: for
-    formats that write a message and its parts apart."""
+    """True if the key names one message in the whole session and its first part sets the role. For formats that
+    write a message and its parts separately."""
     replaces: bool = False
-    """Whether the blocks take the place of those of an earlier part with this key: of an item that was completed."""
+    """True if the blocks replace those of an earlier part with this key: a completed item."""
     adjoins: bool = False
-    """Whether it goes on the message just before it, if that one adjoins, too, and has the same role: for formats that
-    write the items of an answer one by one and do not say which answer they are of."""
+    """True if the part is appended to the previous message when that also adjoins and has the same role. For
+    formats that write the items of a response one by one without naming the response."""
     echo: bool = False
-    """Whether the same text may stand in the turn once more, in the part that counts; of calls and results: the same
-    call."""
+    """True if a later part of the turn may contain the same text, or the same call or result; the later part is
+    then the authoritative one."""
     id: str | None = None
-    """Where it is not the record's own `uuid`."""
+    """The message id, if it is not the `uuid` of the record."""
     timestamp: int | None = None
-    """Where it is not the record's own."""
+    """The time in milliseconds, if it is not that of the record."""
     usage: Block | None = None
-    """From `wire.token_usage`; of several for one message, the last counts."""
+    """From `token_usage`; if several parts report usage for one message, the last one counts."""
     usage_of_turn: bool = False
-    """Whether the turn ends here, and the usage, if there is any, is that of all its answers: it counts only where none
-    of them told its own."""
+    """True if the turn ends here. The usage, if any, is the total of the turn; it counts only if none of its
+    responses reported usage."""
     usage_key: str | None = None
-    """Usage with a key that was there before is a repetition, and counts nothing."""
+    """Usage with a key that already occurred is a repetition and is not counted."""
     metadata: Mapping[str, Any] = {}
-    """Keys of `MessageMetadata` by their wire names; those whose value is None are left out."""
+    """Keys of `MessageMetadata` by their wire names; keys with the value None are left out."""
     total_cost: float | None = None
-    """In US dollars, of the whole session so far; told where a turn ends."""
+    """Cost of the whole session so far in US dollars, reported at the end of a turn."""
     error: Block | None = None
     """The keys of `MessageError`."""
     original: Any = None
-    """The piece of the record that is this message, where the record holds several."""
+    """The piece of the record that holds this message, if the record holds several."""
     results: Mapping[str, Block] = {}
-    """By call id: keys to add to a tool result that another record holds."""
+    """By call id: keys to add to a tool result that is in another record."""
     retracts: tuple[str, ...] = ()
-    """Ids of records that this one revokes."""
+    """Ids of records that this record retracts."""
     rewinds_to: str | None = None
-    """The id of a message that this record revokes with all that came after it, and all before if it is not known."""
+    """The id of a message that this record retracts together with everything after it; if the id is unknown,
+    everything before this record is retracted."""
 
 
 class Fragment(NamedTuple):
-    """A piece of something that is being written: a text, reasoning, the arguments of a call, what a tool writes."""
+    """A delta of something being streamed: text, thinking, tool input or tool output."""
 
     kind: Literal["text", "thinking", "input", "output"]
     text: str
-    """What is added; empty where it only begins."""
+    """The text to append; empty if the fragment only opens the slot."""
     slot: str = ""
-    """Which of the things that the response has open, by its place on the wire, e.g. `0/1`. Of output: what it is the
-    same call by, where not every piece, or the result, names it."""
+    """The open item of the response that the fragment belongs to, named by its position on the wire, e.g.
+    `0/1`. For output: the key that identifies the call if not every fragment, or not the result, carries its
+    id."""
     call: str | None = None
-    """Of input: the id of the call, on the piece that begins it at least. Of output: the call that it is of."""
+    """For input: the call id, at least on the first fragment. For output: the id of the call that writes it."""
     name: str | None = None
-    """Of input: the tool, on the piece that begins it at least."""
+    """For input: the tool name, at least on the first fragment."""
     is_whole: bool = False
-    """Whether the text is all there is so far, and only its end is new."""
+    """True if the text is the complete text so far, of which only the end is new."""
     given: Any = ""
-    """Of input: the arguments, where no piece of them comes."""
+    """For input: the arguments, if none of them are streamed."""
     more: Mapping[str, Any] = {}
-    """Further keys of the payload, of the chunk and of the whole: `variant`, `phase`, `stream`, `executor`. Those of
-    later pieces are added, lists at their ends."""
+    """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
+    Keys of later fragments are merged; lists are concatenated."""
     lane: str = ""
-    """The call that started the subagent that writes; the main conversation has none."""
+    """The id of the call that started the writing subagent; empty for the main conversation."""
     scoped: bool = False
-    """As of `Whole`."""
+    """As in `Whole`."""
     is_last: bool = False
-    """Whether the record that it is of also ends it: where nothing came before, the whole alone is told."""
+    """True if the record of this fragment also ends the item. If nothing was streamed before, only the complete
+    item is emitted."""
     reopens: bool = False
-    """Whether a slot of this name may have been told before: for formats that name no places. A call of another id and
-    name takes the place of the one that has it."""
+    """True if the slot name may already have been used, for formats that do not name positions. A call with
+    another id and name replaces the call in the slot."""
     path: str = ""
-    """Of input that comes value by value: where in the arguments `value` goes, as a JSON path. Texts are added up."""
+    """For input streamed value by value: the JSON path at which `value` is set. Strings are concatenated."""
     value: Any = None
     response: str | None = None
-    """The id of the answer that it is of, where every answer has one piece of its own."""
+    """The id of the response, if every response has one fragment of its own."""
 
 
 class Closed(NamedTuple):
-    """What a slot holds is whole now."""
+    """The content of a slot is complete."""
 
     slot: str
     text: str | None = None
-    """All of it, where the wire says it once more: it wins over the pieces."""
+    """The complete text, if the wire repeats it; it overrides the fragments."""
     waits: bool = False
-    """Whether it is not told yet: the record that holds it all follows, as a rule."""
+    """True if the complete item is not emitted yet, because the record that holds it normally follows."""
     more: Mapping[str, Any] = {}
     lane: str = ""
 
 
 class Settled(NamedTuple):
-    """All that is open of these kinds is whole: something else has begun."""
+    """All open items of these kinds are complete, because another item has begun."""
 
     kinds: tuple[Literal["text", "thinking", "input"], ...] = ("text", "thinking", "input")
     lane: str = ""
     prefix: str = ""
-    """Only slots whose names begin so."""
+    """Restricts the step to slots whose names start with this prefix."""
 
 
 class Whole(NamedTuple):
-    """A part of a message, at rest: it takes the place of the pieces that came of it."""
+    """A complete (non-streamed) part of a message; it replaces the fragments that were streamed for it."""
 
     part: Part
     slot: str | None = None
-    """Which of the open things of the response it is, with all that are below it (`3` is `3/0`, too); it is left out
-    where it was told before. Without one, each block stands for the first that is open of its kind."""
+    """The open item of the response that the part completes, including nested items (`3` covers `3/0`); the
+    part is dropped if that item was already emitted. If None, each block completes the first open item of its
+    kind."""
     holds: bool = False
-    """Of an `echo` of the user, or of a result: whether it waits for the record that it announces, and is told when
-    none comes."""
+    """For an `echo` of the user or for a tool result: True if it waits for the record that it announces, and is
+    emitted only if none follows."""
     scoped: bool = False
-    """Whether ids of calls are unique in their turn only: they are told with the turn's id before them."""
+    """True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
     within: bool = False
-    """Of the user: whether it is said in the midst of a turn, or to a subagent: no turn begins with it."""
+    """For the user: True if the text is sent during a turn, or to a subagent, so that it does not start a
+    turn."""
     more: Mapping[str, Any] = {}
-    """Further keys of the payload of what the assistant said, thought and called: `partial`."""
+    """Further payload keys for the assistant's text, thinking and calls: `partial`."""
     repeats: bool = False
-    """Of a part that may be told anew: whether it may hold what the answer that its `messageId` names said already,
-    piece by piece and to the end."""
+    """True if a repeated part may contain what the response named by its `messageId` already streamed
+    completely."""
     sums_up: bool = False
-    """Whether its text may be all that was said in the turn so far, once more: where that came piece by piece, it is
-    no text of its own."""
+    """True if the text may be a summary of everything written in the turn; if that was streamed, it is not
+    emitted as a text of its own."""
 
 
 class ResponseStarts(NamedTuple):
-    """An answer of the model begins."""
+    """A response of the model begins."""
 
     id: str | None
     is_explicit: bool = True
-    """False where every piece repeats the id: it begins an answer only where none is open."""
+    """False if every fragment repeats the id; the step then begins a response only if none is open."""
     lane: str = ""
     resumes: bool = False
-    """Whether it goes on with the open answer, if that has this id."""
+    """True if the step continues the open response when that has the same id."""
     is_stable: bool = False
-    """Of an id that pieces repeat: whether another one always is another answer, and so is none after the end."""
+    """For ids repeated by fragments: True if a different id always means a different response, and
+    the id begins no other one after its end."""
 
 
 class ResponseEnds(NamedTuple):
-    """It is whole, and so is all that it has open."""
+    """The response and all its open items are complete."""
 
     stop_reason: str | None = None
     is_final: bool = False
-    """Whether the turn ends with it; usage may still follow."""
+    """True if the turn ends with the response; usage may still follow."""
     lane: str = ""
     prefix: str = ""
-    """Where it is one of several that are written at once: only slots whose names begin so are whole, and the answer is
-    once no other is open."""
+    """For one of several responses written in parallel: only slots whose names start with this prefix are
+    complete. The response ends when no other slot is open."""
     is_partial: bool = False
-    """Whether what it has open was not finished."""
+    """True if the open items were not finished."""
     unless_called: bool = False
-    """Whether it is final only where no call waits for the user's side: for formats that do not say which it is."""
+    """True if the response is final only if no call waits for the client. For formats that do not report
+    which."""
 
 
 class Counted(NamedTuple):
-    """What an answer cost so far."""
+    """Token usage of a response so far."""
 
     usage: Block | None
-    """From `wire.token_usage`."""
+    """From `token_usage`."""
     key: str = ""
-    """Of several with the same key the last counts."""
+    """Of several steps with the same key, the last one counts."""
     revises: bool = False
-    """Whether it brings up to date, count by count, what was told of the answer that is open."""
+    """True if it updates, count by count, the usage reported for the open response."""
 
 
 class TurnStarts(NamedTuple):
-    """A turn begins, and its end will be told, too."""
+    """A turn begins whose end is reported explicitly."""
 
     id: str | None = None
     trigger: Literal["user", "callback", "system"] = "user"
@@ -195,50 +204,50 @@ class TurnStarts(NamedTuple):
 
 class TurnEnds(NamedTuple):
     usage: Block | None = None
-    """Of the whole turn; without it, the sum of what its answers cost."""
+    """Total usage of the turn; if None, the sum over its responses."""
     total_cost: float | None = None
-    """In US dollars, of the whole session so far."""
+    """Cost of the whole session so far in US dollars."""
 
 
 class Interrupts(NamedTuple):
-    """The turn was stopped: what is open is left as it is, and the turn ends."""
+    """The turn was stopped: open items stay incomplete and the turn ends."""
 
     reason: Literal["user_cancel", "timeout", "error"]
     error: Block | None = None
-    """What went wrong, told before it."""
+    """The error to emit before the interruption."""
     if_open: bool = False
-    """Whether it is told only where a turn is open: for records that may be told anew."""
+    """True if it is emitted only while a turn is open, for records that may be repeated."""
     ends: bool = True
-    """Whether the turn ends here; else a record that says so follows."""
+    """True if the turn ends here; otherwise a separate record ends it."""
     end: TurnEnds | None = None
-    """What else the record says of the end of the turn."""
+    """What the record also reports about the end of the turn."""
 
 
 class Says(NamedTuple):
-    """An event as it is, e.g. `error`."""
+    """An event to emit unchanged, e.g. `error`."""
 
     type: str
     payload: Block
     once: str = ""
-    """A name under which it is told once until the next turn begins, where records repeat it."""
+    """A name under which the event is emitted once per turn, for formats whose records repeat it."""
     scoped: bool = False
-    """Whether its `messageId` is unique in the turn only, as of `Whole`."""
+    """True if its `messageId` is unique only within the turn, as in `Whole`."""
 
 
 class Taken(NamedTuple):
-    """What was held of the user first is told now."""
+    """Emit the oldest user message that was held back."""
 
 
 class Stray(NamedTuple):
-    """A text that is no record: of a session of plain texts what the user said, in the midst of records nobody's."""
+    """A text that is not a record: user input in a session of plain texts, ignored between records."""
 
     text: str
     in_stream: bool
-    """Whether its writer said that it is a line of some format."""
+    """True if its writer declared it as a line of some format."""
 
 
 class Passes(NamedTuple):
-    """The record is an event already; where it has no id or time, it is given them."""
+    """The record already is an event; a missing id or time is added."""
 
     event: Block
 
@@ -260,54 +269,56 @@ Step: TypeAlias = (
     | Passes
 )
 
-_WITH_MORE = (Fragment, Closed, Whole)  # a union of them would be made anew at each step
-_TEXT, _NAME, _KEYS = (str,), (str, type(None)), (dict,)
+_STEPS_WITH_MORE = (Fragment, Closed, Whole)  # built once; a union would be rebuilt for each step
+_STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 
-_FIELDS: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
+_FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     Fragment: (
-        ("text", _TEXT),
-        ("slot", _TEXT),
-        ("call", _NAME),
-        ("name", _NAME),
-        ("more", _KEYS),
-        ("lane", _TEXT),
-        ("path", _TEXT),
-        ("response", _NAME),
+        ("text", _STR),
+        ("slot", _STR),
+        ("call", _OPTIONAL_STR),
+        ("name", _OPTIONAL_STR),
+        ("more", _DICT),
+        ("lane", _STR),
+        ("path", _STR),
+        ("response", _OPTIONAL_STR),
     ),
-    Closed: (("slot", _TEXT), ("text", _NAME), ("more", _KEYS), ("lane", _TEXT)),
-    Settled: (("lane", _TEXT), ("prefix", _TEXT)),
-    Whole: (("slot", _NAME), ("more", _KEYS)),
-    ResponseStarts: (("id", _NAME), ("lane", _TEXT)),
-    ResponseEnds: (("stop_reason", _NAME), ("lane", _TEXT), ("prefix", _TEXT)),
-    Counted: (("key", _TEXT),),
-    TurnStarts: (("id", _NAME),),
-    Says: (("type", _TEXT), ("payload", _KEYS), ("once", _TEXT)),
+    Closed: (("slot", _STR), ("text", _OPTIONAL_STR), ("more", _DICT), ("lane", _STR)),
+    Settled: (("lane", _STR), ("prefix", _STR)),
+    Whole: (("slot", _OPTIONAL_STR), ("more", _DICT)),
+    ResponseStarts: (("id", _OPTIONAL_STR), ("lane", _STR)),
+    ResponseEnds: (("stop_reason", _OPTIONAL_STR), ("lane", _STR), ("prefix", _STR)),
+    Counted: (("key", _STR),),
+    TurnStarts: (("id", _OPTIONAL_STR),),
+    Says: (("type", _STR), ("payload", _DICT), ("once", _STR)),
 }
-"""What a wrong type in a record could have put into a step."""
+"""Allowed types of step fields whose values come from a record unchecked."""
 
-_MORE: Mapping[str, tuple[type, ...]] = {
-    "executor": _NAME,
-    "phase": _TEXT,
+_MORE_TYPES: Mapping[str, tuple[type, ...]] = {
+    "executor": _OPTIONAL_STR,
+    "phase": _STR,
     "redacted": (bool, type(None)),
-    "signature": _NAME,
-    "stopReason": _TEXT,
-    "stream": _TEXT,
-    "variant": _TEXT,
+    "signature": _OPTIONAL_STR,
+    "stopReason": _STR,
+    "stream": _STR,
+    "variant": _STR,
 }
 
 
 def is_sound(step: Step) -> bool:
-    """Whether what it holds is of the types that it promises, and can become events."""
-    for name, allowed in _FIELDS.get(step.__class__, ()):
+    """Return True if the values of a step have their declared types and can become events."""
+    for name, allowed in _FIELD_TYPES.get(step.__class__, ()):
         if getattr(step, name).__class__ not in allowed:
             return False
     if isinstance(step, Says):
         return is_payload(step.type, step.payload)
     if isinstance(step, Whole) and not _is_sound_part(step.part):
         return False
-    if not isinstance(step, _WITH_MORE) or not step.more:
+    if not isinstance(step, _STEPS_WITH_MORE) or not step.more:
         return True
-    return all(value.__class__ in _MORE.get(name, (value.__class__,)) for name, value in step.more.items())
+    return all(
+        value.__class__ in _MORE_TYPES.get(name, (value.__class__,)) for name, value in step.more.items()
+    )
 
 
 def _is_sound_part(part: Part) -> bool:

@@ -10,17 +10,17 @@ from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
 from ash_shared.providers.claude.messages import facts, parts
 from ash_shared.providers.claude.recognition import MARKS, recognizes
-from ash_shared.providers.claude.records import read, unwrapped
+from ash_shared.providers.claude.records import read, unwrap
 from ash_shared.providers.claude.steps import steps
 
 PROVIDER = Provider(
     source="claude",
     recognizes=recognizes,
     marks=MARKS,
-    read=lambda record: read(unwrapped(record)),
+    read=lambda record: read(unwrap(record)),
     read_block=read_block,
-    facts=lambda record: facts(unwrapped(record)),
-    parts=lambda record, reading: parts(unwrapped(record), reading),
-    steps=lambda record, reading: steps(unwrapped(record), reading),
+    facts=lambda record: facts(unwrap(record)),
+    parts=lambda record, reading: parts(unwrap(record), reading),
+    steps=lambda record, reading: steps(unwrap(record), reading),
     fast_path=FAST_PATH,
 )

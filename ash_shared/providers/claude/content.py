@@ -1,4 +1,4 @@
-"""The blocks of the Messages API, and of the betas around it."""
+"""The blocks of the Messages API and its betas."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system":
 
 
 def read_block(block: Any) -> Block:
-    """One element of a content list."""
+    """Read one element of a content list."""
     if is_native(block):
         return block
     if block.__class__ is str:
@@ -38,86 +38,87 @@ def read_block(block: Any) -> Block:
     return raw_block("control" if wire in _CONTROL_BLOCKS else "unknown_type", block, wire)
 
 
-def _redacted_thinking(block: Block) -> Block:
+def _translate_redacted_thinking(block: Block) -> Block:
     typed = {"type": "thinking", "thinking": "", "redacted": True, "data": block["data"]}
     return translated(block, typed, {"data"}, "redacted_thinking")
 
 
-def _tool_use(wire: str, executor: str) -> Callable[[Block], Block]:
+def _tool_use_translation(wire: str, executor: str) -> Callable[[Block], Block]:
     names = ("id", "name", "input", "server_name")
     return lambda block: translated(
         block, {"type": "tool_use", **pick(block, *names), "executor": executor}, names, wire
     )
 
 
-def _server_result(wire: str) -> Callable[[Block], Block]:
-    """The answer of a tool that ran at Anthropic: its object, or list, stays whole under `structured`."""
+def _server_result_translation(wire: str) -> Callable[[Block], Block]:
+    """Return the translation of the result of a tool that ran at Anthropic; its object or list is kept under
+    `structured`."""
 
     def read(block: Block) -> Block:
-        answer = block["content"]
-        name = answer.get("type") if answer.__class__ is dict else None
+        result = block["content"]
+        name = result.get("type") if result.__class__ is dict else None
         typed = {
             "type": "tool_result",
             **pick(block, "tool_use_id"),
-            **(_ANSWERS[name](answer) if name in _ANSWERS else {}),
+            **(_RESULT_CONTENT[name](result) if name in _RESULT_CONTENT else {}),
             **({"is_error": True} if name.__class__ is str and name.endswith("_error") else {}),
-            "structured": answer,
+            "structured": result,
         }
         return translated(block, typed, ("tool_use_id", "content"), wire)
 
     return read
 
 
-def _execution(answer: Record) -> Block:
-    texts = [_text(answer[name]) for name in ("stdout", "stderr") if name in answer]
+def _execution_output(result: Record) -> Block:
+    texts = [_text_block(result[name]) for name in ("stdout", "stderr") if name in result]
     files = [
-        read_block(translated(output, _uploaded(output["file_id"]), {"file_id"}, output["type"]))
-        for output in answer.get("content") or []
+        read_block(translated(output, _file_block(output["file_id"]), {"file_id"}, output["type"]))
+        for output in result.get("content") or []
     ]
-    return {"content": texts + files, **renamed(answer, exit_code="return_code")}
+    return {"content": texts + files, **renamed(result, exit_code="return_code")}
 
 
-def _text(text: Any) -> Block:
+def _text_block(text: Any) -> Block:
     return read_block({"type": "text", "text": text})
 
 
-def _uploaded(file_id: Any) -> Block:
+def _file_block(file_id: Any) -> Block:
     return {"type": "file", "source": {"type": "file", "file_id": file_id}}
 
 
-_ANSWERS: Mapping[Any, Callable[[Record], Block]] = {
-    "advisor_result": lambda answer: {"content": [_text(answer["text"])]},
-    "bash_code_execution_result": _execution,
-    "code_execution_result": _execution,
-    "encrypted_code_execution_result": _execution,
-    "web_fetch_result": lambda answer: {"content": [read_block(answer["content"])]},
+_RESULT_CONTENT: Mapping[Any, Callable[[Record], Block]] = {
+    "advisor_result": lambda result: {"content": [_text_block(result["text"])]},
+    "bash_code_execution_result": _execution_output,
+    "code_execution_result": _execution_output,
+    "encrypted_code_execution_result": _execution_output,
+    "web_fetch_result": lambda result: {"content": [read_block(result["content"])]},
 }
 
 
-def _mcp_result(block: Block) -> Block:
+def _translate_mcp_result(block: Block) -> Block:
     names = ("tool_use_id", "is_error", "content")
     typed = {"type": "tool_result", **pick(block, *names)}
     return read_nested(translated(block, typed, names, "mcp_tool_result"), read_block)
 
 
-def _document(block: Block) -> Block:
+def _translate_document(block: Block) -> Block:
     names = ("source", "title", "context")
     typed = {"type": "file", "source": block["source"], **pick(block, *names), "mediaClass": "document"}
     return translated(block, typed, names, "document")
 
 
-def _search_result(block: Block) -> Block:
+def _translate_search_result(block: Block) -> Block:
     if block["source"].__class__ is not str:
         raise TypeError
     typed = {"type": "file", "source": {"type": "url", "url": block["source"]}, **pick(block, "title")}
     return translated(block, typed, ("source", "title"), "search_result")
 
 
-def _container_upload(block: Block) -> Block:
-    return translated(block, _uploaded(block["file_id"]), {"file_id"}, "container_upload")
+def _translate_container_upload(block: Block) -> Block:
+    return translated(block, _file_block(block["file_id"]), {"file_id"}, "container_upload")
 
 
-def _compaction(block: Block) -> Block:
+def _translate_compaction(block: Block) -> Block:
     if block.get("content").__class__ is not str:
         return raw_block("opaque", block, "compaction")
     return translated(block, text_block(block["content"], "summary"), {"content"}, "compaction")
@@ -134,15 +135,15 @@ _SERVER_RESULTS = (
 )
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
-    "compaction": _compaction,
-    "container_upload": _container_upload,
-    "document": _document,
-    "mcp_tool_result": _mcp_result,
-    "mcp_tool_use": _tool_use("mcp_tool_use", "mcp"),
-    "redacted_thinking": _redacted_thinking,
-    "search_result": _search_result,
-    "server_tool_use": _tool_use("server_tool_use", "server"),
-    **{wire: _server_result(wire) for wire in _SERVER_RESULTS},
+    "compaction": _translate_compaction,
+    "container_upload": _translate_container_upload,
+    "document": _translate_document,
+    "mcp_tool_result": _translate_mcp_result,
+    "mcp_tool_use": _tool_use_translation("mcp_tool_use", "mcp"),
+    "redacted_thinking": _translate_redacted_thinking,
+    "search_result": _translate_search_result,
+    "server_tool_use": _tool_use_translation("server_tool_use", "server"),
+    **{wire: _server_result_translation(wire) for wire in _SERVER_RESULTS},
 }
 
 _CONTROL_BLOCKS = frozenset(

@@ -36,7 +36,7 @@ class _Envelope(Struct, Generic[T], gc=False):
     model: Raw | UnsetType = UNSET
     isCompactSummary: None = None  # noqa: N815  # the wire's name; decoding fails if it has a value, as those below
     ev: None = None
-    messageID: None = None  # noqa: N815  # keys of other formats: `fingerprints.OWNERS`
+    messageID: None = None  # noqa: N815  # keys of other formats: `fingerprints.ENVELOPE_KEYS`
     parentId: None = None  # noqa: N815
     payload: None = None
     projectID: None = None  # noqa: N815
@@ -52,18 +52,18 @@ _encode = msgspec.json.Encoder().encode
 _LINE_TYPES = frozenset({"user", "assistant"})
 
 
-def _content_of(envelope: Any) -> Any:
+def _envelope_content(envelope: Any) -> Any:
     """Return the content of a session line or an API answer; UNSET for any other record."""
     if envelope.type in _LINE_TYPES:
         return UNSET if envelope.message is UNSET else envelope.message.content
-    is_answer = envelope.type == "message" and envelope.model is not UNSET and envelope.message is UNSET
-    return envelope.content if is_answer else UNSET
+    is_response = envelope.type == "message" and envelope.model is not UNSET and envelope.message is UNSET
+    return envelope.content if is_response else UNSET
 
 
 def _parse(raw: str | bytes) -> list[Any] | None:
     """Return the content objects of a text."""
     try:
-        content = _content_of(_decode_envelope(raw))
+        content = _envelope_content(_decode_envelope(raw))
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
             return [_typed_element(block) for block in content]
         if content.__class__ is str:
@@ -87,7 +87,7 @@ def _typed_element(block: Any) -> Any:
 def _parse_json(raw: str | bytes) -> bytes | None:
     """Return the blocks of a text as a JSON array, copied byte for byte where they need no translation."""
     try:
-        content = _content_of(_decode_slices(raw))
+        content = _envelope_content(_decode_slices(raw))
         return None if content is UNSET else _splice(content)
     except (ValueError, RecursionError):
         return None
@@ -133,7 +133,7 @@ def _decode_partly(raw: str | bytes) -> Record | None:
         line: Any = _decode_partial(raw)
     except (ValueError, RecursionError):
         return None
-    if (content := _content_of(line)) is UNSET:
+    if (content := _envelope_content(line)) is UNSET:
         return None
     holder = line.message if line.type in _LINE_TYPES else line
     message = {"role": _decode_optional(holder.role), "content": content}

@@ -1,4 +1,4 @@
-"""What records say of themselves, and how they join the standard messages of their session."""
+"""Metadata of Claude records, and the parts they add to the standard messages of their session."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,11 +23,11 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers.claude.content import read_block
-from ash_shared.providers.claude.records import TOOL_RESULTS, role_of
+from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 
 
 def facts(record: Record) -> Facts:
-    """What a line says beside its content; on disk in camel case, in the stream in snake case."""
+    """Return the metadata of a line: camel case on disk, snake case in the stream."""
     return Facts(
         uuid=text_at(record, "uuid"),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -51,25 +51,29 @@ _TITLES: Mapping[Any, tuple[str, ...]] = {
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a record adds to the standard messages of its session."""
+    """Return the parts that a record adds to the standard messages of its session."""
     wire = record.get("type")
     if wire.__class__ is not str:
-        return _request_parts(record, reading) if "messages" in record else [_part(record, record, reading)]
-    if wire in _PARTS:
-        return _PARTS[wire](record, reading)
+        return (
+            _request_parts(record, reading)
+            if "messages" in record
+            else [_message_part(record, record, reading)]
+        )
+    if wire in _PART_READERS:
+        return _PART_READERS[wire](record, reading)
     if reading.kind == "message":
         return single_message_part(record, reading)
-    said = [block for block in reading.blocks if block["type"] == "text"]
-    return [Part(role="system", blocks=said)] if said else []
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=texts)] if texts else []
 
 
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
     message = record.get("message")
-    return [_part(record, message if message.__class__ is dict else {}, reading)]
+    return [_message_part(record, message if message.__class__ is dict else {}, reading)]
 
 
-def _part(record: Record, message: Record, reading: RecordReading) -> Part:
-    """A line and the API message in it, which is the line itself where an answer stands alone."""
+def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
+    """Return the part of a line and its API message; a response outside a session is both."""
     id = text_at(message, "id")
     return Part(
         role=speaker_of_role(reading.role),
@@ -86,15 +90,15 @@ def _part(record: Record, message: Record, reading: RecordReading) -> Part:
                 record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")
             ),
             "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
-            "synthetic": _is_synthetic(record, message) or is_notice(reading.blocks) or None,
+            "synthetic": _is_synthetic(record, message) or is_task_notification(reading.blocks) or None,
         },
         error=line_error(record, message),
-        retracts=_ids(record.get("supersedes")),
+        retracts=_string_ids(record.get("supersedes")),
     )
 
 
 def _is_synthetic(record: Record, message: Record) -> bool:
-    return (  # spelled out, as on every line
+    return (  # no loop: this runs for every line
         message.get("model") == "<synthetic>"
         or record.get("isMeta") is True
         or record.get("isSynthetic") is True
@@ -102,8 +106,8 @@ def _is_synthetic(record: Record, message: Record) -> bool:
     )
 
 
-def is_notice(blocks: list[Block]) -> bool:
-    """Whether this is what Claude Code says in the person's name: that a task in the background has ended."""
+def is_task_notification(blocks: list[Block]) -> bool:
+    """Return True if Claude Code reports, in the user's role, that a background task has ended."""
     first = blocks[0] if len(blocks) == 1 else {}
     return first.get("type") == "text" and first["text"].lstrip().startswith("<task-notification>")
 
@@ -115,8 +119,8 @@ def line_error(record: Record, message: Record) -> Block | None:
         details = pick(record, *_ERROR_DETAILS) or None
         return message_error(text_at(record, "error") or "api_error", text, details)
     if message.get("stop_reason") == "refusal":
-        told = message.get("stop_details")
-        return message_error("refusal", text_at(told, "explanation"), told or None)
+        details = message.get("stop_details")
+        return message_error("refusal", text_at(details, "explanation"), details or None)
     return None
 
 
@@ -124,7 +128,7 @@ _ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_i
 
 
 def usage_of(usage: Any) -> Block | None:
-    """Input counts leave out what came from a cache; output counts hold the thinking."""
+    """Return the usage. Input counts exclude cached tokens; output counts include thinking."""
     return token_usage(
         usage,
         input=count_at(usage, "input_tokens"),
@@ -136,20 +140,20 @@ def usage_of(usage: Any) -> Block | None:
     )
 
 
-def _ids(value: Any) -> tuple[str, ...]:
+def _string_ids(value: Any) -> tuple[str, ...]:
     return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     system = record.get("system")
-    said = (
+    system_parts = (
         []
         if system is None
         else [Part(role="system", blocks=read_content(system, read_block), original=system)]
     )
-    return said + [
+    return system_parts + [
         Part(
-            role=speaker_of_role(role_of(message, "user")),
+            role=speaker_of_role(message_role(message, "user")),
             blocks=read_content(message["content"], read_block),
             original=message,
         )
@@ -158,7 +162,8 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """The end of a run: its text repeats the last answer, and its usage is that of all answers."""
+    """Return the end of a run: its text repeats the last response, and its usage is the total of all
+    responses."""
     failed = record.get("is_error") is True or bool(record.get("errors"))
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [
@@ -176,48 +181,53 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _run_error(record: Record) -> Block:
-    errors = [told for told in record.get("errors") or [] if told.__class__ is str]
+    errors = [text for text in record.get("errors") or [] if text.__class__ is str]
     text = "\n".join(errors) or text_at(record, "result")
     details = pick(record, "errors", "api_error_status")
     status = count_at(record, "api_error_status")
-    told = text_at(record, "subtype") or "error"
-    code = told if told != "success" else "error" if status is None else "api_error"
+    subtype = text_at(record, "subtype") or "error"
+    code = subtype if subtype != "success" else "error" if status is None else "api_error"
     return message_error(code, text or (None if status is None else f"HTTP {status}"), details or None)
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """An error of the API: a body, an event of its stream, or what a client notes of a failed request."""
+    """Return the part of an API error: a response body, a stream event, or a client's note about a failed
+    request."""
     details = record.get("error")
     inner = value_at(details, "error", "error") or value_at(details, "error") or details
     code = (
-        _type_of(inner)
+        _error_type(inner)
         or text_at(record, "error")
         or text_at(record, "subtype")
         or wire_name(record)
         or "error"
     )
-    text = text_at(inner, "message") or text_at(details, "message") or _attempted(record, details)
+    text = text_at(inner, "message") or text_at(details, "message") or _describe_retry(record, details)
     return [Part(role="system", blocks=reading.blocks, error=message_error(code, text, details or None))]
 
 
-def _type_of(error: Any) -> str | None:
-    """What kind of error it is; `error` alone says nothing."""
-    told = text_at(error, "type")
-    return None if told == "error" else told
+def _error_type(error: Any) -> str | None:
+    """Return the type of an error, unless it is just `error`."""
+    error_type = text_at(error, "type")
+    return None if error_type == "error" else error_type
 
 
-def _attempted(record: Record, details: Any) -> str | None:
-    """What a client notes of a request that it makes once more, where no message says what went wrong."""
+def _describe_retry(record: Record, details: Any) -> str | None:
+    """Describe a failed request that the client retries, if it has no message."""
     status = count_at(details, "status") or count_at(record, "error_status")
     cause = text_at(record, "cause", "code")
     attempt = _first_count(record, "retryAttempt", "attempt")
-    most = _first_count(record, "maxRetries", "max_retries")
-    told = [
+    max_attempts = _first_count(record, "maxRetries", "max_retries")
+    sentence = [
         None if status is None else f"HTTP {status}",
         cause,
-        None if attempt is None else f"attempt {attempt}" if most is None else f"attempt {attempt} of {most}",
+        None
+        if attempt is None
+        else f"attempt {attempt}"
+        if max_attempts is None
+        else f"attempt {attempt} of {max_attempts}",
     ]
-    return ", ".join(filter(None, told)) or None
+    return ", ".join(filter(None, sentence)) or None
 
 
 def _first_count(record: Record, *names: str) -> int | None:
@@ -225,25 +235,27 @@ def _first_count(record: Record, *names: str) -> int | None:
 
 
 def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """A prompt typed in the middle of a turn: the line that sends it may follow."""
+    """Return a prompt typed during a turn; the line that sends it may follow."""
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
-    told = {"synthetic": True} if is_notice(reading.blocks) else {}
-    return [Part(role="user", blocks=reading.blocks, echo=True, metadata=told)]
+    metadata = {"synthetic": True} if is_task_notification(reading.blocks) else {}
+    return [Part(role="user", blocks=reading.blocks, echo=True, metadata=metadata)]
 
 
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
     if record.get("subtype") in ("api_error", "api_retry", "error"):
         return _error_parts(record, reading)
-    retracts = _ids(record.get("retracted_message_uuids")) + _ids(record.get("retractedMessageUuids"))
-    said = [block for block in reading.blocks if block["type"] == "text"]
-    return [Part(role="system", blocks=said, retracts=retracts)] if said or retracts else []
+    retracts = _string_ids(record.get("retracted_message_uuids")) + _string_ids(
+        record.get("retractedMessageUuids")
+    )
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=texts, retracts=retracts)] if texts or retracts else []
 
 
-_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+_PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
     "assistant": _line_parts,
     "error": _error_parts,
-    "message": lambda record, reading: [_part(record, record, reading)],
+    "message": lambda record, reading: [_message_part(record, record, reading)],
     "queue-operation": _queued_parts,
     "result": _result_parts,
     "system": _system_parts,

@@ -1,4 +1,5 @@
-"""Whether a record is of the family. Others write some of the same: Cursor its lines, everybody plain messages."""
+"""Recognition of Claude records. Other formats overlap: Cursor reuses the line types, and many write plain
+messages."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
 
-_ANSWER_KEYS = frozenset({"model", "stop_reason", "usage"})
+_RESPONSE_KEYS = frozenset({"model", "stop_reason", "usage"})
 _REQUEST_KEYS = frozenset(
     {"anthropic_version", "betas", "container", "context_management", "mcp_servers", "system", "thinking"}
 )
@@ -41,9 +42,10 @@ _FOREIGN_KEYS = frozenset(
 
 
 def _is_content(content: Any) -> bool:
-    """Whether this could be the content of a message: a string, or blocks of which none is another's.
+    """Return True if this can be the content of a message: a string, or a list without blocks of another
+    format.
 
-    A type that nobody knows may be a new one: it does not hide the blocks beside it.
+    Unknown block types may be new ones, so they do not prevent recognition.
     """
     if content.__class__ is list:
         return all(
@@ -53,7 +55,8 @@ def _is_content(content: Any) -> bool:
 
 
 def _is_own_block(block: Block) -> bool:
-    """Whether nobody else writes such a block. OpenAI holds what a part is about under the part's type."""
+    """Return True if no other format writes such a block. OpenAI keeps the content of a part under the name of
+    its type."""
     wire = block.get("type")
     if wire.__class__ is not str or wire in _FOREIGN_BLOCKS:
         return False
@@ -83,7 +86,7 @@ _FOREIGN_BLOCKS = frozenset(
 
 
 def _is_message(record: Any) -> bool:
-    """A message parameter: role and content, and nothing that only others write."""
+    """Return True for a message parameter: role and content, and no keys of other formats."""
     return (
         record.__class__ is dict
         and is_one_of(record.get("role"), ROLES)
@@ -94,12 +97,13 @@ def _is_message(record: Any) -> bool:
 
 
 def _is_request(record: Record) -> bool:
-    """A body with marks of this API; without any, a model of its name, or none and no parameter of others."""
+    """Return True for a request body with parameters only this API has, or else with its block types, model or
+    parameters."""
     messages = record["messages"]
     if messages.__class__ is not list:
         return False
     if not _REQUEST_KEYS.isdisjoint(record):
-        return any(map(_is_message, messages)) and not any(map(_is_anothers, messages))
+        return any(map(_is_message, messages)) and not any(map(_is_foreign_message, messages))
     if not all(map(_is_message, messages)):
         return False
     return any(map(_has_own_blocks, messages)) or (
@@ -108,15 +112,16 @@ def _is_request(record: Record) -> bool:
 
 
 def _is_own_model(record: Record) -> bool:
-    """Gateways of other forms name a model with its vendor: `anthropic/claude-…`."""
+    """Return True for a Claude model name. Gateways of other formats prefix it with the vendor:
+    `anthropic/claude-…`."""
     model = record.get("model")
     if model.__class__ is str:
         return "claude" in model and "/" not in model
-    return record.keys() <= _PARAMETERS
+    return record.keys() <= _REQUEST_PARAMETERS
 
 
 def _has_foreign_parameters(record: Record) -> bool:
-    """Whether a request asks for what only Chat Completions can do, or has tools in their form."""
+    """Return True for parameters, or a form of tools, that only Chat Completions has."""
     tools = record.get("tools")
     wrapped = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
     return wrapped or not record.keys().isdisjoint(_FOREIGN_PARAMETERS)
@@ -143,8 +148,8 @@ _FOREIGN_PARAMETERS = frozenset(
 )
 
 
-def _is_anothers(message: Any) -> bool:
-    """Whether only another format writes such a message, as against one that is only wrong."""
+def _is_foreign_message(message: Any) -> bool:
+    """Return True if only another format writes such a message; False if it is merely invalid."""
     if message.__class__ is not dict:
         return False
     content = message.get("content")
@@ -161,7 +166,7 @@ def _is_anothers(message: Any) -> bool:
 _FOREIGN_ROLES = frozenset({"developer", "function", "tool"})
 
 
-_PARAMETERS = frozenset(
+_REQUEST_PARAMETERS = frozenset(
     {
         "max_tokens",
         "messages",
@@ -188,37 +193,37 @@ _OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 
 
 def _recognizes_untyped(record: Record) -> bool:
-    bodies = body_keys(record)
-    if bodies == {"messages"}:
+    present_keys = body_keys(record)
+    if present_keys == {"messages"}:
         return _is_request(record)
-    return not bodies and (_is_message(record) or is_token_count(record))
+    return not present_keys and (_is_message(record) or is_token_count(record))
 
 
-def _is_answer(record: Record) -> bool:
+def _is_response(record: Record) -> bool:
     content = record.get("content")
     if not record.keys().isdisjoint(("message", "parentId")):
         return False
-    if not _ANSWER_KEYS.isdisjoint(record):
+    if not _RESPONSE_KEYS.isdisjoint(record):
         return content.__class__ in (str, list)
     return content.__class__ is list and record.keys().isdisjoint(_ITEM_KEYS) and _is_message(record)
 
 
 _ITEM_KEYS = frozenset({"phase", "status"})
-"""What an item of OpenAI's Responses says of itself, where an answer of Claude's has its model."""
+"""Keys of an item of OpenAI's Responses API; a Claude response has a model instead."""
 
 
 def _is_line(record: Record) -> bool:
     if "message" in record:
         return not is_cursor_line(record)
     return (
-        not _is_gemini_clis(record)
+        not _is_gemini_cli_message(record)
         and not record.keys() & {"parts", "kwargs"}
         and _is_content(record.get("content", ""))
     )
 
 
-def _is_gemini_clis(record: Record) -> bool:
-    """Whether this is a message of Gemini CLI's: its own id, a time, and no session."""
+def _is_gemini_cli_message(record: Record) -> bool:
+    """Return True for a message of Gemini CLI, which has its own id and a time but no session."""
     return {"id", "timestamp"} <= record.keys() and record.keys().isdisjoint(_SESSION_KEYS)
 
 
@@ -226,7 +231,8 @@ _SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uui
 
 
 def _is_result(record: Record) -> bool:
-    """Cursor's has both of these keys and none of Claude's own; Gemini CLI's has counts, or a status, of its own."""
+    """Return True unless this is a result of Cursor (both keys below, none of Claude's) or of Gemini CLI (its
+    own counts or status)."""
     if "stats" in record:
         return False
     if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):
@@ -243,57 +249,57 @@ def _is_system(record: Record) -> bool:
 
 
 def _is_block(record: Record) -> bool:
-    """A bare block, with what tells that it is no other's: Vercel's files have a media type, Gemini CLI's events the id
-    of a tool, and results of tools are written by many."""
+    """Return True for a bare block that no other format writes: Vercel files have a media type, Gemini CLI
+    events a tool id, and many formats write tool results."""
     if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
         return False
     return (
-        record.keys().isdisjoint(_NOT_OF_BLOCKS)
+        record.keys().isdisjoint(_FOREIGN_BLOCK_KEYS)
         and _is_own_block(record)
         and read_block(record)["type"] != "raw"
     )
 
 
-_NOT_OF_BLOCKS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
+_FOREIGN_BLOCK_KEYS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
 
 
-def _is_anothers_error(record: Record) -> bool:
-    return _is_gemini_clis(record) or not record.keys().isdisjoint(_ERROR_KEYS)
+def _is_foreign_error(record: Record) -> bool:
+    return _is_gemini_cli_message(record) or not record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
 
 
-_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
-"""What errors of others have beside their type: Vercel's, those of OpenAI's Responses, and Gemini CLI's."""
+_FOREIGN_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
+"""Keys of errors in other formats: Vercel, OpenAI Responses and Gemini CLI."""
 
 
-def _is_start(record: Record) -> bool:
-    """The start of a streamed answer; pi names its own the same."""
+def _is_message_start(record: Record) -> bool:
+    """Return True for the start of a streamed response; pi uses the same type."""
     message = record.get("message")
     if message.__class__ is not dict or "usage" not in message:
         return False
     return message.get("type") == "message" or PI_MESSAGE_KEYS.isdisjoint(message)
 
 
-_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(RECORDS, lambda record: True),
     **dict.fromkeys(STREAM, lambda record: True),
     **dict.fromkeys(BLOCK_TYPES, _is_block),
     "assistant": _is_line,
     "completion": lambda record: record.get("completion").__class__ is str,
-    "error": lambda record: record.get("error").__class__ is dict and not _is_anothers_error(record),
-    "message": _is_answer,
-    "message_start": _is_start,
+    "error": lambda record: record.get("error").__class__ is dict and not _is_foreign_error(record),
+    "message": _is_response,
+    "message_start": _is_message_start,
     "result": _is_result,
     "system": _is_system,
     "user": _is_line,
 }
 
 
-MARKS = {*_RECOGNIZED, "input_tokens", "messages", "role"}
+MARKS = {*_RECOGNIZERS, "input_tokens", "messages", "role"}
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is of the Claude family."""
+    """Return True if a record is of the Claude family."""
     wire = record.get("type")
     if wire.__class__ is not str:
         return _recognizes_untyped(record)
-    return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    return wire in _RECOGNIZERS and _RECOGNIZERS[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)

@@ -1,4 +1,4 @@
-"""What each record of the family holds: lines, answers, requests, and what is written beside them."""
+"""Content of each Claude record: lines, responses, requests and records outside the conversation."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
 
 
 def _read_line(record: Record) -> RecordReading:
-    """A `user` or `assistant` line of a stream or a session file."""
+    """Read a `user` or `assistant` line of a stream or a session file."""
     message = record.get("message")
     if message.__class__ is not dict:
         message = {"content": message}
@@ -36,12 +36,12 @@ def _read_line(record: Record) -> RecordReading:
     blocks = _line_blocks(record, record.get("content") if content is None else content)
     if record.get("isCompactSummary") is True:
         blocks = [{"variant": "summary", **block} if block["type"] == "text" else block for block in blocks]
-    return RecordReading("message", role_of(message, ROLES[record["type"]]), blocks)
+    return RecordReading("message", message_role(message, ROLES[record["type"]]), blocks)
 
 
-def role_of(message: Record, otherwise: Role) -> Role:
+def message_role(message: Record, default: Role) -> Role:
     role = message.get("role")
-    return ROLES.get(role, otherwise) if role.__class__ is str else otherwise
+    return ROLES.get(role, default) if role.__class__ is str else default
 
 
 def _line_blocks(record: Record, content: Any) -> list[Block]:
@@ -49,35 +49,35 @@ def _line_blocks(record: Record, content: Any) -> list[Block]:
         return read_content(content, read_block)
     results = [] if content is not None else [name for name in TOOL_RESULTS if record.get(name) is not None]
     if results:
-        return [_lone_result(record[name], name) for name in results]
+        return [_read_structured_result(record[name], name) for name in results]
     return [raw_block("malformed", record, record["type"])]
 
 
 TOOL_RESULTS = ("toolUseResult", "tool_use_result")
-"""The structured twin of a tool result, on disk and in the stream."""
+"""Keys of the structured copy of a tool result, on disk and in the stream."""
 
 
-def _lone_result(answer: Any, spelling: str) -> Block:
-    """The tool result of a line that carries only the structured twin of one."""
-    typed: Block = {"type": "tool_result", "content": answer}
-    if answer.__class__ is dict:
-        text = pick(answer, "content") or renamed(answer, content="stdout")
+def _read_structured_result(result: Any, spelling: str) -> Block:
+    """Read the tool result of a line that has only the structured copy."""
+    typed: Block = {"type": "tool_result", "content": result}
+    if result.__class__ is dict:
+        text = pick(result, "content") or renamed(result, content="stdout")
         typed = {
             "type": "tool_result",
-            **pick(answer, "tool_use_id", "is_error"),
+            **pick(result, "tool_use_id", "is_error"),
             **text,
-            "structured": answer,
+            "structured": result,
         }
     return read_nested({**typed, "source_type": spelling}, read_block)
 
 
 def _read_result(record: Record) -> list[Block]:
-    """What a run ended with; errors of any other form than a list of texts are not what the type promises."""
+    """Read the result of a run. Raises TypeError if the errors are not a list of texts."""
     result, errors = record.get("result"), record.get("errors") or []
     if errors.__class__ is not list or (errors and result is not None and result.__class__ is not str):
         raise TypeError
     texts = [text_block(result, "result")] if result.__class__ is str else []
-    return texts + [text_block(error, "error") for error in errors] or _control(record)
+    return texts + [text_block(error, "error") for error in errors] or _control_block(record)
 
 
 _ENVELOPE = frozenset(
@@ -103,51 +103,51 @@ _ENVELOPE = frozenset(
         "version",
     }
 )
-"""What every record may carry: not content, and kept in the stored text."""
+"""Keys that any record may have; they are not content and stay in the stored text."""
 
 
-def _notice(*names: str, variant: str) -> Callable[[Record], list[Block]]:
-    """Records whose content is one text; it is under the first of these names that holds a string."""
+def _text_reader(*names: str, variant: str) -> Callable[[Record], list[Block]]:
+    """Return a reader of records with one text, under the first of these names that holds a string."""
 
     def read(record: Record) -> list[Block]:
         for name in names:
             if record.get(name).__class__ is str:
                 typed = text_block(record[name], variant)
                 return [translated(record, typed, _ENVELOPE | {name}, wire_name(record) or "")]
-        return _control(record)
+        return _control_block(record)
 
     return read
 
 
-def _summary(record: Record) -> list[Block]:
+def _read_summary(record: Record) -> list[Block]:
     typed = text_block(record["summary"], "summary")
     return [translated(record, typed, _ENVELOPE | {"summary"}, record["type"])]
 
 
 def _read_queued(record: Record) -> list[Block]:
-    """What was typed while a turn was running; operations without a text are marks."""
+    """Read input typed while a turn was running; operations without a text are control records."""
     content = record.get("content")
-    return read_content(content, read_block) if content.__class__ in (str, list) else _control(record)
+    return read_content(content, read_block) if content.__class__ in (str, list) else _control_block(record)
 
 
-def _control(record: Record) -> list[Block]:
+def _control_block(record: Record) -> list[Block]:
     return [raw_block("control", record, wire_name(record))]
 
 
-def _unknown(record: Record) -> list[Block]:
+def _unknown_block(record: Record) -> list[Block]:
     return [raw_block("unknown_type", record, wire_name(record))]
 
 
 def _read_system(record: Record) -> list[Block]:
     subtype = record.get("subtype")
-    if subtype.__class__ is str and subtype not in _SYSTEM:
-        return _unknown(record)
-    return _SYSTEM.get(subtype, _NOTICE)(record)
+    if subtype.__class__ is str and subtype not in _SYSTEM_READERS:
+        return _unknown_block(record)
+    return _SYSTEM_READERS.get(subtype, _read_notice)(record)
 
 
-_NOTICE = _notice("content", "text", variant="notice")
+_read_notice = _text_reader("content", "text", variant="notice")
 
-_SYSTEM: Mapping[Any, Callable[[Record], list[Block]]] = {
+_SYSTEM_READERS: Mapping[Any, Callable[[Record], list[Block]]] = {
     **dict.fromkeys(
         (
             "api_error",
@@ -183,7 +183,7 @@ _SYSTEM: Mapping[Any, Callable[[Record], list[Block]]] = {
             "turn_duration",
             "worker_shutting_down",
         ),
-        _control,
+        _control_block,
     ),
     **dict.fromkeys(
         (
@@ -196,9 +196,9 @@ _SYSTEM: Mapping[Any, Callable[[Record], list[Block]]] = {
             "model_refusal_no_fallback",
             "notification",
         ),
-        _NOTICE,
+        _read_notice,
     ),
-    "permission_denied": _notice("message", variant="error"),
+    "permission_denied": _text_reader("message", variant="error"),
 }
 
 RECORDS: Mapping[str, Callable[[Record], list[Block]]] = {
@@ -238,16 +238,16 @@ RECORDS: Mapping[str, Callable[[Record], list[Block]]] = {
             "tool_progress",
             "worktree-state",
         ),
-        _control,
+        _control_block,
     ),
-    "error": _control,
+    "error": _control_block,
     "queue-operation": _read_queued,
     "result": _read_result,
-    "summary": _summary,
+    "summary": _read_summary,
     "system": _read_system,
-    "tool_use_summary": _summary,
+    "tool_use_summary": _read_summary,
 }
-"""Records that are written beside the conversation, by `type`."""
+"""Readers of records outside the conversation, by `type`."""
 
 STREAM = frozenset(
     {
@@ -264,7 +264,7 @@ STREAM = frozenset(
 
 
 def _read_request(record: Record) -> RecordReading:
-    """A request body: the system text, then every message; tools and parameters are envelope."""
+    """Read a request body: the system text, then every message. Tools and parameters are not content."""
     if "content" in record:
         raise TypeError
     blocks = read_content(record["system"], read_block) if record.get("system") is not None else []
@@ -274,42 +274,48 @@ def _read_request(record: Record) -> RecordReading:
 
 
 def _read_untyped(record: Record) -> RecordReading:
-    """A message of the API without a `type`, a request, or a marked answer such as a token count."""
+    """Read an API message without a `type`, a request, or a token count."""
     if "messages" in record:
         return _read_request(record)
     if "content" in record:
-        return RecordReading("message", role_of(record, "user"), read_content(record["content"], read_block))
+        return RecordReading(
+            "message", message_role(record, "user"), read_content(record["content"], read_block)
+        )
     return control_reading(record) if is_token_count(record) else unknown_reading(record)
 
 
 def is_token_count(record: Record) -> bool:
-    return "input_tokens" in record and record.keys() <= _TOKEN_COUNT
+    return "input_tokens" in record and record.keys() <= _TOKEN_COUNT_KEYS
 
 
-_TOKEN_COUNT = frozenset({"input_tokens", "context_management"})
+_TOKEN_COUNT_KEYS = frozenset({"input_tokens", "context_management"})
 
 
-def _read_answer(record: Record) -> RecordReading:
-    """A whole answer of the API."""
-    return RecordReading("message", role_of(record, "assistant"), read_content(record["content"], read_block))
+def _read_response(record: Record) -> RecordReading:
+    """Read a complete response of the API."""
+    return RecordReading(
+        "message", message_role(record, "assistant"), read_content(record["content"], read_block)
+    )
 
 
 def _read_completion(record: Record) -> RecordReading:
-    """An answer of the text completions API of old."""
+    """Read a response of the legacy text completions API."""
     return RecordReading("message", "assistant", [text_block(record["completion"])])
 
 
-_CALLS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+_ASSISTANT_BLOCKS = frozenset(
+    {"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"}
+)
 
 
 def _read_bare_block(record: Record) -> RecordReading:
-    role: Role = "assistant" if record["type"] in _CALLS else "user"
+    role: Role = "assistant" if record["type"] in _ASSISTANT_BLOCKS else "user"
     return RecordReading("message", role, [read_block(record)])
 
 
-def _read_beside(record: Record) -> RecordReading:
-    """What is written beside the conversation."""
-    return RecordReading("record", "system", RECORDS.get(record["type"], _unknown)(record))
+def _read_non_message(record: Record) -> RecordReading:
+    """Read a record outside the conversation."""
+    return RecordReading("record", "system", RECORDS.get(record["type"], _unknown_block)(record))
 
 
 _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
@@ -317,15 +323,16 @@ _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
     **dict.fromkeys(BLOCK_TYPES, _read_bare_block),
     "assistant": _read_line,
     "completion": _read_completion,
-    "message": _read_answer,
+    "message": _read_response,
     "user": _read_line,
 }
 
 
-def unwrapped(record: Record) -> Record:
-    """The line in the envelope of some clients, `{type, timestamp, data}`: it is `data`, or the `metadata` there."""
+def unwrap(record: Record) -> Record:
+    """Return the line inside the envelope `{type, timestamp, data}` of some clients: its `data`, or the
+    `metadata` in it."""
     data = record.get("data")
-    if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED) or "message" in record:
+    if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED_TYPES) or "message" in record:
         return record
     line = data.get("metadata", data)
     if line.__class__ is not dict or ("message" not in line and line.get("type") != record["type"]):
@@ -333,10 +340,10 @@ def unwrapped(record: Record) -> Record:
     return {"type": record["type"], "timestamp": record.get("timestamp"), **line}
 
 
-_WRAPPED = frozenset({"assistant", "result", "stream_event", "system", "user"})
+_WRAPPED_TYPES = frozenset({"assistant", "result", "stream_event", "system", "user"})
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of the family."""
+    """Read any record of the family."""
     wire = record.get("type")
-    return _READERS.get(wire, _read_beside)(record) if wire.__class__ is str else _read_untyped(record)
+    return _READERS.get(wire, _read_non_message)(record) if wire.__class__ is str else _read_untyped(record)

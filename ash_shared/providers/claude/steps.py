@@ -1,10 +1,11 @@
-"""What the records of the family add to the log of events, where their parts do not say it all.
+"""Steps that Claude records add to the event log, where their parts are not enough.
 
-Two streams carry the same pieces. That of the API stands alone: its pieces are all there is, and `message_delta` names
-why the answer stopped. In the stream of Claude Code they are wrapped as `stream_event`, and an `assistant` line for
-each block follows, mostly before the block is said to have stopped: the line counts, its pieces only announce it.
+Two streams carry the same fragments. The API's own stream has nothing else, and its `message_delta` gives the
+stop reason. Claude Code wraps the fragments as `stream_event` and adds an `assistant` line per block, usually
+before the block's stop event; the line is authoritative, the fragments only preview it.
 
-A run says when its turns begin (`init`) and end (`result`); a session file says so of an end at most, since 2.1.
+A run reports the begin (`init`) and the end (`result`) of its turns; a session file reports at most the end,
+since version 2.1.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,73 +36,73 @@ from ash_shared.providers.claude.records import read
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """None where the parts of a record are all that it adds."""
+    """Return the steps of a record, or None if they follow from its parts."""
     wire = record.get("type")
     return _STEPS[wire](record, reading) if is_one_of(wire, _STEPS) else None
 
 
-# --- Pieces of a stream
+# Stream events
 
 _Event = Mapping[str, Any]
 
 
-def _streamed(record: Record, reading: RecordReading) -> list[Step]:
-    """An event of the API's own stream."""
-    return _pieces(_OF_API, record, record, "")
+def _api_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of an event of the API's own stream."""
+    return _event_steps(_API_EVENTS, record, record, "")
 
 
-def _wrapped(record: Record, reading: RecordReading) -> list[Step]:
-    """The same in the stream of Claude Code: lines tell what counts."""
-    return _pieces(_OF_CLI, record["event"], record, text_at(record, "parent_tool_use_id") or "")
+def _cli_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of an event in Claude Code's stream, where `assistant` lines are authoritative."""
+    return _event_steps(_CLI_EVENTS, record["event"], record, text_at(record, "parent_tool_use_id") or "")
 
 
-_Pieces = Mapping[str, Callable[[_Event, str], list[Step]]]
+_EventTable = Mapping[str, Callable[[_Event, str], list[Step]]]
 
 
-def _pieces(table: _Pieces, event: _Event, record: Record, lane: str) -> list[Step]:
-    """What is not as its type promises, and what no table has, is shown as it is."""
+def _event_steps(table: _EventTable, event: _Event, record: Record, lane: str) -> list[Step]:
+    """Return the steps of a stream event; unknown and malformed events become a raw block."""
     try:
         return table[event["type"]](event, lane)
     except (AttributeError, KeyError, TypeError):
         return [Whole(Part(role="system", blocks=[raw_block("unknown_type", record)]))]
 
 
-def _starts(event: _Event, lane: str) -> list[Step]:
-    """Its end is not told: lines may follow behind it."""
+def _begin_cli_response(event: _Event, lane: str) -> list[Step]:
+    """Begin a response. Its end is not reported, because lines may follow it."""
     return [ResponseStarts(text_at(event, "message", "id"), is_explicit=False, is_stable=True, lane=lane)]
 
 
-def _starts_answer(event: _Event, lane: str) -> list[Step]:
+def _begin_api_response(event: _Event, lane: str) -> list[Step]:
     message = event["message"]
-    given = [Whole(_said(read_block(block))) for block in message.get("content") or []]
-    return [ResponseStarts(text_at(message, "id")), *given, *_revised(message.get("usage"))]
+    complete_blocks = [Whole(_assistant_part(read_block(block))) for block in message.get("content") or []]
+    return [ResponseStarts(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
 
 
-def _revised(usage: Any) -> list[Step]:
-    """Counts of an answer so far: `message_delta` repeats some of those that `message_start` had."""
+def _usage_update(usage: Any) -> list[Step]:
+    """Return the usage so far; `message_delta` repeats some counts of `message_start`."""
     counts = usage_of(usage)
     if counts is None:
         return []
-    untold = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
-    return [Counted({name: counts[name] for name in counts if name not in untold}, revises=True)]
+    missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
+    return [Counted({name: counts[name] for name in counts if name not in missing}, revises=True)]
 
 
-def _opens(event: _Event, lane: str) -> list[Step]:
-    """A block begins, and may hold something already; one that comes whole is announced by nothing."""
+def _begin_block(event: _Event, lane: str) -> list[Step]:
+    """Begin a block, which may already have content. A block that arrives complete emits nothing here."""
     slot, block = _slot(event), event["content_block"]
     if block["type"] == "compaction":
         return [Fragment("text", block.get("content") or "", slot, more=_SUMMARY, lane=lane)]
     typed = read_block(block)
-    opened = None if typed.get("redacted") else _OPENED.get(typed["type"])
-    return [] if opened is None else [opened(typed, slot, lane)]
+    open_block = None if typed.get("redacted") else _BLOCK_OPENERS.get(typed["type"])
+    return [] if open_block is None else [open_block(typed, slot, lane)]
 
 
-def _opens_answer(event: _Event, lane: str) -> list[Step]:
-    opened = _opens(event, lane)
-    return opened or [Whole(_said(read_block(event["content_block"])), _slot(event))]
+def _begin_api_block(event: _Event, lane: str) -> list[Step]:
+    opening = _begin_block(event, lane)
+    return opening or [Whole(_assistant_part(read_block(event["content_block"])), _slot(event))]
 
 
-def _said(block: Block) -> Part:
+def _assistant_part(block: Block) -> Part:
     return Part(role="assistant", blocks=[block])
 
 
@@ -129,14 +130,14 @@ def _open_call(block: Block, slot: str, lane: str) -> Step:
     )
 
 
-_OPENED: Mapping[str, Callable[[Block, str, str], Step]] = {
+_BLOCK_OPENERS: Mapping[str, Callable[[Block, str, str], Step]] = {
     "text": _open_text,
     "thinking": _open_thinking,
     "tool_use": _open_call,
 }
 
 
-def _adds(event: _Event, lane: str) -> list[Step]:
+def _append_delta(event: _Event, lane: str) -> list[Step]:
     delta = event["delta"]
     kind, text, more = _DELTAS[delta["type"]](delta)
     if text.__class__ is not str:
@@ -154,52 +155,54 @@ _DELTAS: Mapping[str, Callable[[Record], tuple[Any, Any, Mapping[str, Any]]]] = 
 }
 
 
-def _stops(event: _Event, lane: str) -> list[Step]:
-    """Why the answer stopped, with what it cost; the user's side has to go on where a call waits for it."""
+def _end_response(event: _Event, lane: str) -> list[Step]:
+    """End the response with its stop reason and usage. The turn stays open if a call waits for the client."""
     stop = text_at(event, "delta", "stop_reason")
     error = line_error({}, event["delta"])
-    trouble: list[Step] = [] if error is None else [Says("error", error)]
-    ends: list[Step] = [] if stop is None else [ResponseEnds(stop, is_final=stop not in _OPEN_ENDS)]
-    return [*_revised(event.get("usage")), *ends, *trouble]
+    errors: list[Step] = [] if error is None else [Says("error", error)]
+    ends: list[Step] = (
+        [] if stop is None else [ResponseEnds(stop, is_final=stop not in _CONTINUING_STOP_REASONS)]
+    )
+    return [*_usage_update(event.get("usage")), *ends, *errors]
 
 
-_OPEN_ENDS = frozenset({"compaction", "pause_turn", "tool_use"})
-"""Reasons to stop after which the same turn goes on."""
+_CONTINUING_STOP_REASONS = frozenset({"compaction", "pause_turn", "tool_use"})
+"""Stop reasons after which the same turn continues."""
 
 
-def _silent(event: _Event, lane: str) -> list[Step]:
+def _ignore(event: _Event, lane: str) -> list[Step]:
     return []
 
 
-_OF_API: _Pieces = {
-    "content_block_delta": _adds,
-    "content_block_start": _opens_answer,
+_API_EVENTS: _EventTable = {
+    "content_block_delta": _append_delta,
+    "content_block_start": _begin_api_block,
     "content_block_stop": lambda event, lane: [Closed(_slot(event), lane=lane)],
-    "message_delta": _stops,
-    "message_start": _starts_answer,
+    "message_delta": _end_response,
+    "message_start": _begin_api_response,
     "message_stop": lambda event, lane: [ResponseEnds(), Counted(None)],
-    "ping": _silent,
+    "ping": _ignore,
 }
 
-_OF_CLI: _Pieces = {
-    "content_block_delta": _adds,
-    "content_block_start": _opens,
+_CLI_EVENTS: _EventTable = {
+    "content_block_delta": _append_delta,
+    "content_block_start": _begin_block,
     "content_block_stop": lambda event, lane: [Closed(_slot(event), waits=True, lane=lane)],
-    "message_delta": _silent,
-    "message_start": _starts,
-    "message_stop": _silent,
-    "ping": _silent,
+    "message_delta": _ignore,
+    "message_start": _begin_cli_response,
+    "message_stop": _ignore,
+    "ping": _ignore,
 }
 
 
-# --- Lines
+# Lines
 
 
-def _user(record: Record, reading: RecordReading) -> list[Step]:
-    """What was said, or answered by a tool, or that the user stopped it all."""
+def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of a user message, of tool results or of an interruption by the user."""
     [part] = parts(record, reading)
-    if _is_aside(record, part):
-        return _said_aside(part)
+    if _is_unattributed_sidechain(record, part):
+        return _unattributed_prompt_steps(part)
     stopped = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
     blocks = [block for block in part.blocks if block not in stopped]
     part = replace(part, blocks=_with_structure(_with_summary(blocks, part), part))
@@ -213,89 +216,93 @@ def _user(record: Record, reading: RecordReading) -> list[Step]:
     return [Whole(part, within=record.get("isSidechain") is True), *ends]
 
 
-def _is_aside(record: Record, part: Part) -> bool:
-    """Whether a subagent is at work here, of which the line does not say what started it: before 2.0.28 their lines
-    stand among those of the main conversation. Later ones name the agent, and have a file of their own."""
+def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
+    """Return True for a line of a subagent that does not name its call: before 2.0.28 such lines were mixed
+    into those of the main conversation. Later ones name the agent and have a file of their own."""
     is_named = part.metadata.get("agentId") or part.metadata.get("parentToolUseId")
     return record.get("isSidechain") is True and not is_named
 
 
-_ASIDE = {"sidechain": True}
+_SIDECHAIN = {"sidechain": True}
 
 
-def _said_aside(part: Part) -> list[Step]:
-    """What the subagent is told, which the assistant wrote; its results go to its calls."""
+def _unattributed_prompt_steps(part: Part) -> list[Step]:
+    """Emit a prompt that the assistant wrote for a subagent as a synthetic user message; results go to their
+    calls."""
     results = [block for block in part.blocks if block["type"] == "tool_result"]
-    said = [block for block in part.blocks if block["type"] not in ("raw", "tool_result")]
-    beside = [block for block in part.blocks if block["type"] == "raw"]
-    told: list[Step] = []
-    if results or beside:
-        told.append(Whole(replace(part, blocks=_with_structure(results, part) + beside)))
-    if said:
-        texts = [block["text"] for block in said if block["type"] == "text"]
-        content = {"content": said} if len(said) > 1 or not texts else {}
-        told.append(
-            Says("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_ASIDE})
+    content_blocks = [block for block in part.blocks if block["type"] not in ("raw", "tool_result")]
+    raw_blocks = [block for block in part.blocks if block["type"] == "raw"]
+    sidechain_steps: list[Step] = []
+    if results or raw_blocks:
+        sidechain_steps.append(Whole(replace(part, blocks=_with_structure(results, part) + raw_blocks)))
+    if content_blocks:
+        texts = [block["text"] for block in content_blocks if block["type"] == "text"]
+        content = {"content": content_blocks} if len(content_blocks) > 1 or not texts else {}
+        sidechain_steps.append(
+            Says("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_SIDECHAIN})
         )
-    return told
+    return sidechain_steps
 
 
 def _is_interrupt(block: Block) -> bool:
-    said: str = block["text"] if block["type"] == "text" else ""
-    return said.startswith("[Request interrupted by user")
+    text: str = block["text"] if block["type"] == "text" else ""
+    return text.startswith("[Request interrupted by user")
 
 
 def _ends_command(block: Block) -> bool:
-    """Whether this is what a command of the person gave out, which ends its turn; `/clear` may give nothing out."""
-    said: str = block["text"] if block["type"] == "text" else ""
-    return said.startswith((*_LOCAL_OUTPUT, "<bash-stdout>", "<command-name>/clear</command-name>"))
+    """Return True for the output of a user's command, which ends its turn; `/clear` may have no output."""
+    text: str = block["text"] if block["type"] == "text" else ""
+    return text.startswith((*_LOCAL_OUTPUT_TAGS, "<bash-stdout>", "<command-name>/clear</command-name>"))
 
 
-_LOCAL_OUTPUT = ("<local-command-stdout>", "<local-command-stderr>")
+_LOCAL_OUTPUT_TAGS = ("<local-command-stdout>", "<local-command-stderr>")
 
 
 def _is_local_output(blocks: list[Block]) -> bool:
-    return len(blocks) == 1 and (text_at(blocks[0], "text") or "").startswith(_LOCAL_OUTPUT)
+    return len(blocks) == 1 and (text_at(blocks[0], "text") or "").startswith(_LOCAL_OUTPUT_TAGS)
 
 
 def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
-    """The structured twin of a result stands beside it on the line, and names none: it is told of a lone one."""
-    answer = part.metadata.get("toolUseResult")
+    """Add the structured copy of a result to it. The line does not name the result, so there must be only
+    one."""
+    structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
-    if len(results) != 1 or answer.__class__ not in (dict, list):
+    if len(results) != 1 or structured.__class__ not in (dict, list):
         return blocks
-    return [{"structured": answer, **block} if block["type"] == "tool_result" else block for block in blocks]
+    return [
+        {"structured": structured, **block} if block["type"] == "tool_result" else block for block in blocks
+    ]
 
 
 def _with_summary(blocks: list[Block], part: Part) -> list[Block]:
-    """In the stream, the summary of a compaction is marked as written by the tool, and by nothing else."""
+    """Mark the summary of a compaction. In the stream it is marked only as synthetic."""
     texts = [block["text"] for block in blocks if block["type"] == "text"]
-    if not part.metadata.get("synthetic") or not any(text.startswith(_SUMMARY_BEGINS) for text in texts):
+    if not part.metadata.get("synthetic") or not any(text.startswith(_SUMMARY_PREFIX) for text in texts):
         return blocks
     return [{**_SUMMARY, **block} if block["type"] == "text" else block for block in blocks]
 
 
-_SUMMARY_BEGINS = "This session is being continued from a previous conversation"
+_SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
-def _assistant(record: Record, reading: RecordReading) -> list[Step]:
-    """An error that Claude Code words as an answer is told as the error alone."""
+def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of an assistant line. An API error worded as a response is emitted only as an error."""
     [part] = parts(record, reading)
     if part.error is not None and part.metadata.get("synthetic"):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     more = {"partial": True} if record.get("aborted") is True else {}
-    return [Whole(part, more={**more, **_ASIDE} if _is_aside(record, part) else more)]
+    return [Whole(part, more={**more, **_SIDECHAIN} if _is_unattributed_sidechain(record, part) else more)]
 
 
-def _answer(record: Record, reading: RecordReading) -> list[Step]:
-    """A whole answer of the API."""
+def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of a complete API response."""
     stop = text_at(record, "stop_reason")
-    is_final = stop is not None and stop not in _OPEN_ENDS
+    is_final = stop is not None and stop not in _CONTINUING_STOP_REASONS
     return [*map(Whole, parts(record, reading)), *([TurnEnds()] if is_final else [])]
 
 
-def _result(record: Record, reading: RecordReading) -> list[Step]:
-    """The end of a turn. What it says of an error is the error, and of a run that the user stopped, nothing new."""
+def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """End a turn. The text of an error is already in the error, and an interrupted run adds no text."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
@@ -304,20 +311,20 @@ def _result(record: Record, reading: RecordReading) -> list[Step]:
     return [Whole(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
 
 
-def _error(record: Record, reading: RecordReading) -> list[Step]:
-    """An error of the API, in place of an answer or in the midst of one."""
+def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of an API error, in place of a response or during one."""
     return [*map(Whole, parts(record, reading)), Interrupts("error", if_open=True)]
 
 
-def _queued(record: Record, reading: RecordReading) -> list[Step]:
+def _queued_steps(record: Record, reading: RecordReading) -> list[Step]:
     if record.get("operation") == "remove":
         return [Taken()]
     return [Whole(part, holds=True) for part in parts(record, reading)]
 
 
-def _attached(record: Record, reading: RecordReading) -> list[Step]:
-    """A prompt that was queued while the turn was running, where the model gets to know it; other attachments are
-    written for the model alone."""
+def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of a queued prompt at the point where the model receives it. Other attachments are only
+    for the model."""
     attachment = record["attachment"]
     if text_at(attachment, "type") != "queued_command":
         return []
@@ -326,8 +333,8 @@ def _attached(record: Record, reading: RecordReading) -> list[Step]:
     return [Whole(Part(role="user", blocks=blocks, metadata={"synthetic": synthetic or None}), within=True)]
 
 
-def _progress(record: Record, reading: RecordReading) -> list[Step]:
-    """What a subagent says and does: whole lines, which the stream writes with `parent_tool_use_id`."""
+def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of a subagent's line; the stream writes the same lines with `parent_tool_use_id`."""
     data = record["data"]
     if text_at(data, "type") != "agent_progress":
         return []
@@ -339,17 +346,17 @@ def _progress(record: Record, reading: RecordReading) -> list[Step]:
     return steps(line, read(line)) or []
 
 
-def _tool_summary(record: Record, reading: RecordReading) -> list[Step]:
+def _tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Says("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
 
 
-def _system(record: Record, reading: RecordReading) -> list[Step] | None:
+def _system_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     subtype = record.get("subtype")
-    return _SYSTEM[subtype](record) if is_one_of(subtype, _SYSTEM) else None
+    return _SYSTEM_STEPS[subtype](record) if is_one_of(subtype, _SYSTEM_STEPS) else None
 
 
-def _compacted(record: Record) -> list[Step]:
-    """The summary follows as a line of its own, if at all."""
+def _compaction_steps(record: Record) -> list[Step]:
+    """Emit the compaction boundary. Its summary, if any, is a separate line."""
     text = text_at(record, "content") or "Conversation compacted"
     trigger = value_at(record, "compactMetadata", "trigger") or value_at(
         record, "compact_metadata", "trigger"
@@ -358,25 +365,25 @@ def _compacted(record: Record) -> list[Step]:
     return [Says("system_message", {"text": text, "variant": "compact_boundary", **more})]
 
 
-_SYSTEM: Mapping[Any, Callable[[Record], list[Step]]] = {
-    "compact_boundary": _compacted,
+_SYSTEM_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
+    "compact_boundary": _compaction_steps,
     "init": lambda record: [TurnStarts()],
     "turn_duration": lambda record: [TurnEnds()],
 }
 
 _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
-    **dict.fromkeys(_OF_API, _streamed),
-    "assistant": _assistant,
-    "attachment": _attached,
-    "completion": _answer,
-    "error": _error,
-    "message": _answer,
-    "progress": _progress,
-    "queue-operation": _queued,
-    "result": _result,
-    "stream_event": _wrapped,
-    "summary": lambda record, reading: [],  # the title of a conversation, often of another
-    "system": _system,
-    "tool_use_summary": _tool_summary,
-    "user": _user,
+    **dict.fromkeys(_API_EVENTS, _api_stream_steps),
+    "assistant": _assistant_steps,
+    "attachment": _attachment_steps,
+    "completion": _response_steps,
+    "error": _error_steps,
+    "message": _response_steps,
+    "progress": _progress_steps,
+    "queue-operation": _queued_steps,
+    "result": _result_steps,
+    "stream_event": _cli_stream_steps,
+    "summary": lambda record, reading: [],  # the title of a conversation, often of a different one
+    "system": _system_steps,
+    "tool_use_summary": _tool_summary_steps,
+    "user": _user_steps,
 }

@@ -1,9 +1,10 @@
-"""Codex: rollout files of every age, and what `codex exec --json` prints, of old and now.
+"""Codex: rollout files of all versions, and the current and the legacy output of `codex exec --json`.
 
-Sources: `RolloutItem`, `EventMsg` and `exec_events.rs` of Codex, and captured files. A rollout file began as bare
-items of the Responses API below a first line without a type; since 0.40 each line is `{timestamp, type, payload}`. It
-holds most texts twice: as the item that the model saw or made, which counts, and as an event, which may be the only
-one (an aborted turn, a file without items). `codex exec --json` prints items of a turn, of old `{id, msg}` events.
+Sources: `RolloutItem`, `EventMsg` and `exec_events.rs` of Codex, and captured files. Early rollout files
+contain bare items of the Responses API after a first line without a type; since 0.40 each line is `{timestamp,
+type, payload}`. Most texts occur twice: as the item seen or written by the model, which is authoritative, and
+as an event, which may be the only copy (an aborted turn, a file without items). `codex exec --json` prints
+items of a turn; legacy versions print `{id, msg}` events.
 """
 
 from ash_shared.providers._kit.contract import Provider

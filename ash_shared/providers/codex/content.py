@@ -1,4 +1,4 @@
-"""The elements of a content list: those of the Responses API, and how Codex's own items and MCP spell them."""
+"""Content parts: those of the Responses API, and their spellings in Codex items and MCP."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,16 +16,16 @@ from ash_shared.providers._kit.responses_items import (
 )
 
 
-def _thought(part: Block) -> Block:
+def _translate_reasoning_text(part: Block) -> Block:
     return translated(part, {"type": "thinking", "thinking": part["text"]}, {"text"}, part["type"])
 
 
-def _summary(part: Block) -> Block:
+def _translate_summary_text(part: Block) -> Block:
     typed = {"type": "thinking", "thinking": part["text"], "is_summary": True}
     return translated(part, typed, {"text"}, part["type"])
 
 
-_PLACES: SourceMakers = {
+_MEDIA_SOURCES: SourceMakers = {
     "image_url": url_source,
     "imageUrl": url_source,
     "audio_url": url_source,
@@ -34,24 +34,24 @@ _PLACES: SourceMakers = {
     "fileId": uploaded_source,
     "path": lambda path: {"type": "path", "path": path},
 }
-"""Where a picture or a recording can be; a path is one of the machine that Codex ran on."""
+"""Sources of an image or a recording; a path is on the machine that Codex ran on."""
 
 
-def _media(kind: Block) -> Translation:
-    """A picture or a recording somewhere, or, as MCP writes it, here."""
-    elsewhere = media_translation(kind, _PLACES)
+def _media_translation(kind: Block) -> Translation:
+    """Return the translation of media given by reference or, as in MCP, inline."""
+    by_reference = media_translation(kind, _MEDIA_SOURCES)
 
     def read(part: Block) -> Block | list[Block]:
         if "data" not in part:
-            return elsewhere(part)
+            return by_reference(part)
         source = {"type": "base64", "media_type": part["mimeType"], "data": part["data"]}
         return translated(part, kind | {"source": source}, {"data", "mimeType"}, part["type"])
 
     return read
 
 
-def _resource(part: Block) -> Block:
-    """A resource that MCP embeds: its text, or its bytes."""
+def _translate_resource(part: Block) -> Block:
+    """Translate a resource embedded by MCP: its text or its bytes."""
     inner = part["resource"]
     kind, name = ("text", "text") if "text" in inner else ("base64", "blob")
     source = {"type": kind, "data": inner[name], "url": inner["uri"]}
@@ -62,34 +62,34 @@ def _resource(part: Block) -> Block:
     )
 
 
-def _resource_link(part: Block) -> Block:
+def _translate_resource_link(part: Block) -> Block:
     typed = {"type": "file", "filename": part["name"], "source": {"type": "url", "url": part["uri"]}}
     kind = mime_fields(part.get("mimeType"))
     return translated(part, typed | kind, {"uri", "name", "mimeType"}, "resource_link")
 
 
-def _control(part: Block) -> Block:
+def _read_control(part: Block) -> Block:
     return raw_block("control", part, part["type"])
 
 
-_AUDIO = _media({"type": "file", "mediaClass": "audio"})
-_IMAGE = _media({"type": "image"})
+_AUDIO = _media_translation({"type": "file", "mediaClass": "audio"})
+_IMAGE = _media_translation({"type": "image"})
 
 _PARTS: Mapping[str, Translation] = {
     **CONTENT,
     **dict.fromkeys(("Text", "inputText"), read_text),
     **dict.fromkeys(("image", "inputImage", "localImage", "local_image"), _IMAGE),
     **dict.fromkeys(("audio", "inputAudio", "localAudio", "local_audio"), _AUDIO),
-    **dict.fromkeys(("mention", "skill"), _control),
-    "reasoning_text": _thought,
-    "resource": _resource,
-    "resource_link": _resource_link,
-    "summary_text": _summary,
+    **dict.fromkeys(("mention", "skill"), _read_control),
+    "reasoning_text": _translate_reasoning_text,
+    "resource": _translate_resource,
+    "resource_link": _translate_resource_link,
+    "summary_text": _translate_summary_text,
 }
 
 read_block = content_reader(_PARTS)
 
 
 def read_list(content: Any) -> list[Block]:
-    """A content list, element by element."""
+    """Read a content list."""
     return blocks.read_list(content, read_block)

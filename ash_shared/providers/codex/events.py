@@ -1,6 +1,7 @@
-"""Events: `event_msg` payloads of a rollout file, and `{"id", "msg"}` lines, which `codex exec --json` printed of old.
+"""Events: `event_msg` payloads of a rollout file, and the `{"id", "msg"}` lines of the legacy `codex exec
+--json`.
 
-Source: `EventMsg` of Codex's protocol. In a rollout file most of them repeat what a response item says.
+Source: `EventMsg` of Codex's protocol. In a rollout file most events repeat a response item.
 """
 
 from collections.abc import Mapping
@@ -11,18 +12,18 @@ from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit.contract import Record, RecordReading
 from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import read_block
-from ash_shared.providers.codex.response_items import generated, read_item, within
-from ash_shared.providers.codex.turn_items import dynamic_answer, mcp_answer, read_turn_item
+from ash_shared.providers.codex.response_items import generated_image_result, keep_item_keys, read_item
+from ash_shared.providers.codex.turn_items import dynamic_result_fields, mcp_result_fields, read_turn_item
 
 
-class _Reads(NamedTuple):
+class _EventReader(NamedTuple):
     kind: Kind
     role: Role
     blocks: Translation
 
 
 def read_event(event: Record, whole: Record, envelope: str) -> RecordReading:
-    """An event, the record that it is in, and the name of the key or type that says so."""
+    """Read an event; `whole` is the record that contains it and `envelope` the key or type that holds it."""
     wire = event["type"]
     if wire in _WITH_ITEM:
         return _read_item_event(event, whole)
@@ -35,16 +36,18 @@ def read_event(event: Record, whole: Record, envelope: str) -> RecordReading:
         return RecordReading(kind, role, translate(f"{envelope}/{wire}", event, translation))
     if wire in TOOL_EVENTS:
         return _read_tool_event(event, envelope)
-    known = wire in _MARKS or wire.startswith("codex/event/")
+    known = wire in _CONTROL_EVENTS or wire.startswith("codex/event/")
     reason: Any = "control" if known else "unknown_type"
     return RecordReading("record", "system", [raw_block(reason, whole, f"{envelope}/{wire}")])
 
 
 def _read_item_event(event: Record, whole: Record) -> RecordReading:
-    """An item, with the times and the ids that the event tells beside it."""
+    """Read an item together with the times and ids of its event."""
     reader = read_item if event["type"] == "raw_response_item" else read_turn_item
     kind, role, blocks = reader(event["item"], whole)
-    return RecordReading(kind, role, blocks if _is_whole(blocks, whole) else within(blocks, event, ("item",)))
+    return RecordReading(
+        kind, role, blocks if _is_whole(blocks, whole) else keep_item_keys(blocks, event, ("item",))
+    )
 
 
 def _is_whole(blocks: list[Block], whole: Record) -> bool:
@@ -52,7 +55,7 @@ def _is_whole(blocks: list[Block], whole: Record) -> bool:
 
 
 def _read_tool_event(event: Record, envelope: str) -> RecordReading:
-    """Of calls that a rollout file has as items, too; in the stream of old they stand alone."""
+    """Read an event about a call. Rollout files also have the call as an item; the legacy stream does not."""
     role, translation = TOOL_EVENTS[event["type"]]
     blocks = translate(f"{envelope}/{event['type']}", event, translation)
     return (
@@ -75,7 +78,7 @@ _DELTAS = frozenset(
         "reasoning_raw_content_delta",
     }
 )
-_MARKS = frozenset(
+_CONTROL_EVENTS = frozenset(
     {
         "account/rateLimits/updated",
         "agent_reasoning_section_break",
@@ -144,38 +147,38 @@ _MARKS = frozenset(
 )
 
 
-def _user_message(event: Record) -> list[Block]:
-    """What the person typed, and the pictures they added: addresses, or paths on their machine."""
+def _translate_user_message(event: Record) -> list[Block]:
+    """Translate the user's text and images; images are URLs or local paths."""
     name = "message" if "message" in event else "text"
-    pictures = [read_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
+    images = [read_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
     paths = list_or_empty(event.get("local_images"))
     local = [read_block({"type": "local_image", "path": path}) for path in paths]
     used = {name, "images", "local_images"}
-    return [translated(event, text_block(event[name]), used, event["type"]), *pictures, *local]
+    return [translated(event, text_block(event[name]), used, event["type"]), *images, *local]
 
 
-def _agent_message(event: Record) -> Block:
+def _translate_agent_message(event: Record) -> Block:
     typed = text_block(event["message"]) | renamed(event, phase="phase")
     return translated(event, typed, {"message", "phase"}, event["type"])
 
 
-def _agent_reasoning(event: Record) -> Block:
+def _translate_agent_reasoning(event: Record) -> Block:
     summary = {"is_summary": True} if event["type"] == "agent_reasoning" else {}
     typed = {"type": "thinking", "thinking": event["text"], **summary}
     return translated(event, typed, {"text"}, event["type"])
 
 
-def _notice(variant: str) -> Translation:
+def _notice_translation(variant: str) -> Translation:
     def read(event: Record) -> Block:
-        told = event["error"] if "message" not in event and event.get("error").__class__ is dict else event
-        rest = {key: value for key, value in told.items() if key != "message"}
-        extra = rest if told is event else {**event, "error": rest}
-        return translated(extra, text_block(told["message"], variant), (), event["type"])
+        fields = event["error"] if "message" not in event and event.get("error").__class__ is dict else event
+        rest = {key: value for key, value in fields.items() if key != "message"}
+        extra = rest if fields is event else {**event, "error": rest}
+        return translated(extra, text_block(fields["message"], variant), (), event["type"])
 
     return read
 
 
-def _begin(name: str, *arguments: str, **more: str) -> Translation:
+def _begin_translation(name: str, *arguments: str, **more: str) -> Translation:
     def read(event: Record) -> Block:
         input = {key: event[key] for key in arguments if key in event}
         typed = {"type": "tool_use", **renamed(event, id="call_id"), "name": name, "input": input, **more}
@@ -184,7 +187,7 @@ def _begin(name: str, *arguments: str, **more: str) -> Translation:
     return read
 
 
-def _mcp_begin(event: Record) -> Block:
+def _translate_mcp_begin(event: Record) -> Block:
     invocation = event["invocation"]
     typed = {
         "type": "tool_use",
@@ -197,80 +200,85 @@ def _mcp_begin(event: Record) -> Block:
     return translated(event, typed, {"call_id", "invocation"}, event["type"])
 
 
-def _dynamic_begin(event: Record) -> Block:
-    linked = "call_id" if "call_id" in event else "callId"
-    typed = {"type": "tool_use", **renamed(event, id=linked, name="tool", input="arguments")}
-    return translated(event, typed, {linked, "tool", "arguments"}, event["type"])
+def _translate_dynamic_begin(event: Record) -> Block:
+    id_key = "call_id" if "call_id" in event else "callId"
+    typed = {"type": "tool_use", **renamed(event, id=id_key, name="tool", input="arguments")}
+    return translated(event, typed, {id_key, "tool", "arguments"}, event["type"])
 
 
-def _end(event: Record, typed: Block, *used: str) -> Block:
-    made = {"type": "tool_result", **renamed(event, tool_use_id="call_id"), **typed}
-    return translated(event, made, {"call_id", *used}, event["type"])
+def _tool_result_block(event: Record, typed: Block, *used: str) -> Block:
+    block = {"type": "tool_result", **renamed(event, tool_use_id="call_id"), **typed}
+    return translated(event, block, {"call_id", *used}, event["type"])
 
 
-def _exec_end(event: Record) -> Block:
+def _translate_exec_end(event: Record) -> Block:
     name = next(
         (key for key in ("aggregated_output", "formatted_output", "stdout") if event.get(key)), "stdout"
     )
     code = event["exit_code"]
-    return _end(event, {"content": event[name], "is_error": code != 0, "exit_code": code}, name, "exit_code")
-
-
-def _patch_end(event: Record) -> Block:
-    changed = {"structured": {"changes": event["changes"]}} if "changes" in event else {}
-    typed = {"content": event["stdout"], "is_error": not event["success"], **changed}
-    return _end(event, typed, "stdout", "changes")
-
-
-def _mcp_end(event: Record) -> Block:
-    """Rust writes a result as `{"Ok": answer}` or `{"Err": text}`."""
-    result = event["result"]
-    if "Err" in result:
-        return _end(event, {"content": result["Err"], "is_error": True}, "result")
-    answer = mcp_answer(result["Ok"])
-    extra = answer.pop("extra", None)
-    return _end(
-        event if extra is None else {**event, "result": extra}, answer, *(() if extra else ("result",))
+    return _tool_result_block(
+        event, {"content": event[name], "is_error": code != 0, "exit_code": code}, name, "exit_code"
     )
 
 
-def _dynamic_end(event: Record) -> Block:
-    return _end(event, dynamic_answer(event), "content_items", "error")
+def _translate_patch_end(event: Record) -> Block:
+    changed = {"structured": {"changes": event["changes"]}} if "changes" in event else {}
+    typed = {"content": event["stdout"], "is_error": not event["success"], **changed}
+    return _tool_result_block(event, typed, "stdout", "changes")
 
 
-def _search_end(event: Record) -> Block:
-    found = {} if event.get("results") is None else {"structured": event["results"]}
-    return _end(event, found, "results")
+def _translate_mcp_end(event: Record) -> Block:
+    """Translate a result, which Rust writes as `{"Ok": answer}` or `{"Err": text}`."""
+    result = event["result"]
+    if "Err" in result:
+        return _tool_result_block(event, {"content": result["Err"], "is_error": True}, "result")
+    fields = mcp_result_fields(result["Ok"])
+    extra = fields.pop("extra", None)
+    return _tool_result_block(
+        event if extra is None else {**event, "result": extra}, fields, *(() if extra else ("result",))
+    )
 
 
-def _image_end(event: Record) -> Block:
-    made = generated(event, event.get("call_id"))
-    return _end(event, {"content": made[0]["content"]} if made else {}, "result")
+def _translate_dynamic_end(event: Record) -> Block:
+    return _tool_result_block(event, dynamic_result_fields(event), "content_items", "error")
 
 
-_EVENTS: Mapping[str, _Reads] = {
+def _translate_search_end(event: Record) -> Block:
+    results = {} if event.get("results") is None else {"structured": event["results"]}
+    return _tool_result_block(event, results, "results")
+
+
+def _translate_image_end(event: Record) -> Block:
+    result = generated_image_result(event, event.get("call_id"))
+    return _tool_result_block(event, {"content": result[0]["content"]} if result else {}, "result")
+
+
+_EVENTS: Mapping[str, _EventReader] = {
     **dict.fromkeys(
-        ("agent_reasoning", "agent_reasoning_raw_content"), _Reads("message", "assistant", _agent_reasoning)
+        ("agent_reasoning", "agent_reasoning_raw_content"),
+        _EventReader("message", "assistant", _translate_agent_reasoning),
     ),
-    **dict.fromkeys(("error", "stream_error"), _Reads("record", "system", _notice("error"))),
-    "agent_message": _Reads("message", "assistant", _agent_message),
-    "user_message": _Reads("message", "user", _user_message),
-    "warning": _Reads("record", "system", _notice("notice")),
+    **dict.fromkeys(
+        ("error", "stream_error"), _EventReader("record", "system", _notice_translation("error"))
+    ),
+    "agent_message": _EventReader("message", "assistant", _translate_agent_message),
+    "user_message": _EventReader("message", "user", _translate_user_message),
+    "warning": _EventReader("record", "system", _notice_translation("notice")),
 }
 
 TOOL_EVENTS: Mapping[str, tuple[Role, Translation]] = {
-    "dynamic_tool_call_request": ("assistant", _dynamic_begin),
-    "dynamic_tool_call_response": ("tool", _dynamic_end),
-    "exec_command_begin": ("assistant", _begin("shell", "command", "cwd")),
-    "exec_command_end": ("tool", _exec_end),
-    "image_generation_begin": ("assistant", _begin("image_generation", executor="server")),
-    "image_generation_end": ("assistant", _image_end),
-    "mcp_tool_call_begin": ("assistant", _mcp_begin),
-    "mcp_tool_call_end": ("tool", _mcp_end),
-    "patch_apply_begin": ("assistant", _begin("apply_patch", "changes")),
-    "patch_apply_end": ("tool", _patch_end),
-    "view_image_tool_call": ("assistant", _begin("view_image", "path")),
-    "web_search_begin": ("assistant", _begin("web_search", executor="server")),
-    "web_search_end": ("assistant", _search_end),
+    "dynamic_tool_call_request": ("assistant", _translate_dynamic_begin),
+    "dynamic_tool_call_response": ("tool", _translate_dynamic_end),
+    "exec_command_begin": ("assistant", _begin_translation("shell", "command", "cwd")),
+    "exec_command_end": ("tool", _translate_exec_end),
+    "image_generation_begin": ("assistant", _begin_translation("image_generation", executor="server")),
+    "image_generation_end": ("assistant", _translate_image_end),
+    "mcp_tool_call_begin": ("assistant", _translate_mcp_begin),
+    "mcp_tool_call_end": ("tool", _translate_mcp_end),
+    "patch_apply_begin": ("assistant", _begin_translation("apply_patch", "changes")),
+    "patch_apply_end": ("tool", _translate_patch_end),
+    "view_image_tool_call": ("assistant", _begin_translation("view_image", "path")),
+    "web_search_begin": ("assistant", _begin_translation("web_search", executor="server")),
+    "web_search_end": ("assistant", _translate_search_end),
 }
-"""Calls and their ends, by the event's type."""
+"""Readers of events about calls, by the event's type."""

@@ -1,4 +1,4 @@
-"""One line of a rollout file, or of the output of `codex exec --json`: whose it is, what it says, and about what."""
+"""Lines of a rollout file or of `codex exec --json`: recognition, content and metadata."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,62 +9,64 @@ from ash_shared.providers._kit.contract import Record, RecordReading
 from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.providers.codex.events import read_event
-from ash_shared.providers.codex.response_items import ITEM_TYPES, read_item, within
+from ash_shared.providers.codex.response_items import ITEM_TYPES, keep_item_keys, read_item
 from ash_shared.providers.codex.turn_items import read_turn_item
 
 
-def _control(record: Record) -> RecordReading:
-    return _beside(raw_block("control", record, wire_name(record)))
+def _read_control(record: Record) -> RecordReading:
+    return _non_message(raw_block("control", record, wire_name(record)))
 
 
-def _beside(block: Block) -> RecordReading:
+def _non_message(block: Block) -> RecordReading:
     return RecordReading("record", "system", [block])
 
 
-def _compacted(record: Record) -> RecordReading:
-    """What stands for the history from here on; that history is kept, and is not said again."""
+def _read_compacted(record: Record) -> RecordReading:
+    """Read the summary that replaces the history; the copied history in it is not content."""
     payload = record["payload"]
     if not payload["message"]:
-        return _control(record)
-    return RecordReading("record", "system", translate("compacted", payload, _summary))
+        return _read_control(record)
+    return RecordReading("record", "system", translate("compacted", payload, _translate_summary))
 
 
-def _summary(payload: Record) -> Block:
+def _translate_summary(payload: Record) -> Block:
     return translated(payload, text_block(payload["message"], "summary"), {"message"}, "compacted")
 
 
-def _between_agents(record: Record) -> RecordReading:
+def _read_agent_message(record: Record) -> RecordReading:
     payload = record["payload"]
     if not text_at(payload, "content"):
-        return _control(record)
-    blocks = within([text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",))
+        return _read_control(record)
+    blocks = keep_item_keys(
+        [text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",)
+    )
     return RecordReading("message", "user", blocks)
 
 
-def _fragment(record: Record) -> RecordReading:
+def _read_fragment(record: Record) -> RecordReading:
     return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
 
 
-def _failed(record: Record) -> RecordReading:
-    """An error of a whole run, or of a turn."""
-    return RecordReading("record", "system", translate(record["type"], record, _failure))
+def _read_error(record: Record) -> RecordReading:
+    """Read an error of a whole run or of a turn."""
+    return RecordReading("record", "system", translate(record["type"], record, _translate_error))
 
 
-def _failure(record: Record) -> Block:
+def _translate_error(record: Record) -> Block:
     error = record["error"] if record["type"] == "turn.failed" else record
     name = "message" if "message" in error else "text"
     return translated(error, text_block(error[name], "error"), {name, "timestamp"}, record["type"])
 
 
-def _question(record: Record) -> RecordReading:
-    """The model asks the person through a tool; the answer comes in another turn."""
+def _read_question(record: Record) -> RecordReading:
+    """Read a question that the model asks the user through a tool; the reply is in another turn."""
     input = {"questions": record["questions"]}
     typed = {"type": "tool_use", "id": record["call_id"], "name": "request_user_input", "input": input}
-    made = translated(record, typed, {"call_id", "questions"}, record["type"])
-    return RecordReading("message", "assistant", [made])
+    call = translated(record, typed, {"call_id", "questions"}, record["type"])
+    return RecordReading("message", "assistant", [call])
 
 
-def _item(record: Record) -> RecordReading:
+def _read_item_line(record: Record) -> RecordReading:
     return read_turn_item(record["item"], record)
 
 
@@ -74,34 +76,34 @@ _ROLLOUT_MARKS = frozenset(
     {"inter_agent_communication_metadata", "session_meta", "session_state", "turn_context", "world_state"}
 )
 
-_LINES: Mapping[str, Callable[[Record], RecordReading]] = {
-    **dict.fromkeys(_ITEM_LINES, _item),
-    **dict.fromkeys(_ROLLOUT_MARKS | _TURN_MARKS, _control),
-    "compacted": _compacted,
-    "error": _failed,
+_LINE_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
+    **dict.fromkeys(_ITEM_LINES, _read_item_line),
+    **dict.fromkeys(_ROLLOUT_MARKS | _TURN_MARKS, _read_control),
+    "compacted": _read_compacted,
+    "error": _read_error,
     "event_msg": lambda record: read_event(record["payload"], record, "event_msg"),
-    "inter_agent_communication": _between_agents,
-    "item.plan.delta": _fragment,
-    "request_user_input": _question,
+    "inter_agent_communication": _read_agent_message,
+    "item.plan.delta": _read_fragment,
+    "request_user_input": _read_question,
     "response_item": lambda record: read_item(record["payload"], record),
-    "turn.failed": _failed,
+    "turn.failed": _read_error,
 }
 
 
 def read(record: Record) -> RecordReading:
-    """Any line."""
+    """Read any line."""
     wire = record.get("type")
     if wire.__class__ is not str:
         return _read_untyped(record)
-    if wire in _LINES:
-        return _LINES[wire](record)
+    if wire in _LINE_READERS:
+        return _LINE_READERS[wire](record)
     if wire in ITEM_TYPES:
         return read_item(record, record)
-    return _beside(raw_block("unknown_type", record, wire))
+    return _non_message(raw_block("unknown_type", record, wire))
 
 
 def _read_untyped(record: Record) -> RecordReading:
-    """A line of the first files, or of the first `codex exec --json`."""
+    """Read a line of early rollout files or of the legacy `codex exec` output."""
     if "method" in record:
         return _read_notification(record)
     if record.get("msg").__class__ is dict:
@@ -110,40 +112,41 @@ def _read_untyped(record: Record) -> RecordReading:
         return _read_plain(record)
     if _is_prompt(record):
         return RecordReading("message", "user", [text_block(record["prompt"])])
-    return _control(record) if _is_head(record) else _beside(raw_block("unknown_type", record))
+    return _read_control(record) if _is_header(record) else _non_message(raw_block("unknown_type", record))
 
 
 def _read_plain(record: Record) -> RecordReading:
-    """A message without a type, as other tools write it into such files."""
+    """Read a message without a type, as other tools write it into such files."""
     name = "content" if "content" in record else "message"
     item = {"type": "message", "role": record["role"], "content": record[name]}
     return read_item(item, item)
 
 
 def _read_notification(record: Record) -> RecordReading:
-    """A notification of the app server, as far as it holds an item."""
+    """Read a notification of the app server, which may contain an item."""
     item = value_at(record, "params", "item")
     if item.__class__ is dict:
         return read_turn_item(item, record)
     if record["method"].endswith(("/delta", "Delta")):
         return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["method"])])
-    return _beside(raw_block("control", record, record["method"]))
+    return _non_message(raw_block("control", record, record["method"]))
 
 
 _ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
-_HEAD_KEYS = frozenset({"id", "instructions", "timestamp"})
+_HEADER_KEYS = frozenset({"id", "instructions", "timestamp"})
 _CONFIG_KEYS = frozenset({"model", "provider", "sandbox", "workdir"})
 _FOREIGN_TYPES = frozenset({"function_call", "function_result", "tool_call", "tool_result"})
-_TIMES = frozenset({"created_at", "timestamp"})
+_TIME_KEYS = frozenset({"created_at", "timestamp"})
 
 
-def _is_head(record: Record) -> bool:
-    """The first line of a file, a mark in it, or the configuration that `codex exec` printed first."""
+def _is_header(record: Record) -> bool:
+    """Return True for the first line of a file, a control line, or the configuration that `codex exec` printed
+    first."""
     if "record_type" in record:
         return text_at(record, "record_type") is not None
     if "role" in record:
         return False
-    return record.keys() >= _CONFIG_KEYS or (record.keys() >= _HEAD_KEYS and "object" not in record)
+    return record.keys() >= _CONFIG_KEYS or (record.keys() >= _HEADER_KEYS and "object" not in record)
 
 
 def _is_prompt(record: Record) -> bool:
@@ -151,13 +154,14 @@ def _is_prompt(record: Record) -> bool:
 
 
 def _is_foreign(record: Record) -> bool:
-    """A call or a result as other tools write it: with a time, and the name of a function apart from its arguments."""
+    """Return True for a call or result of other tools: it has a time, and the function name outside its
+    arguments."""
     named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
-    return named and not _TIMES.isdisjoint(record) and record.keys().isdisjoint(_NOT_FOREIGN)
+    return named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
 
 
-_NOT_FOREIGN = frozenset({"content", "data", "tool_call", "tool_id", "tool_use_id"})
-"""Under these keys, lines of other CLIs have what they say under the same types."""
+_OTHER_CLI_KEYS = frozenset({"content", "data", "tool_call", "tool_id", "tool_use_id"})
+"""Keys under which other CLIs put the content of lines of the same types."""
 
 
 def _is_error(record: Record) -> bool:
@@ -170,7 +174,7 @@ def _has_item(record: Record) -> bool:
     return text_at(record, "item", "type") is not None
 
 
-_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(_FOREIGN_TYPES, _is_foreign),
     **dict.fromkeys(_ITEM_LINES, _has_item),
     "error": _is_error,
@@ -184,7 +188,7 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
 
 
 MARKS = {
-    *_RECOGNIZED,
+    *_RECOGNIZERS,
     "instructions",
     "method",
     "msg",
@@ -197,20 +201,20 @@ MARKS = {
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is Codex's. Items of the Responses API without an envelope are not known by themselves."""
+    """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
     wire = record.get("type")
     if "payload" in record:
         return (
             wire.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
         )
     if wire is None:
-        return body_keys(record) <= _UNTYPED_BODIES and _recognizes_untyped(record)
+        return body_keys(record) <= _UNTYPED_BODY_KEYS and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    return is_one_of(wire, _RECOGNIZED) and _RECOGNIZED[wire](record)
+    return is_one_of(wire, _RECOGNIZERS) and _RECOGNIZERS[wire](record)
 
 
-_UNTYPED_BODIES = frozenset({"method", "msg"})
+_UNTYPED_BODY_KEYS = frozenset({"method", "msg"})
 _METHODS = ("item/", "thread/", "turn/")
 
 
@@ -226,37 +230,37 @@ def _recognizes_untyped(record: Record) -> bool:
             and "created_at" in record
             and text_at(record, "message") is not None
         )
-    return _is_head(record) or _is_prompt(record)
+    return _is_header(record) or _is_prompt(record)
 
 
 def facts(record: Record) -> Facts:
-    """What a line says beside its content."""
-    told = _told(record)
+    """Return the metadata of a line."""
+    body = _session_body(record)
     return Facts(
         timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
-        session_id=_session_id(record, told),
-        client_version=text_at(told, "cli_version"),
-        model=first_text(told, ("model",)) or text_at(told, "thread_settings", "model"),
-        title=text_at(told, "thread_name"),
-        parent=first_text(told, ("parent_thread_id", "forked_from_id"))
-        or text_at(told, "source", "subagent", "thread_spawn", "parent_thread_id"),
+        session_id=_session_id(record, body),
+        client_version=text_at(body, "cli_version"),
+        model=first_text(body, ("model",)) or text_at(body, "thread_settings", "model"),
+        title=text_at(body, "thread_name"),
+        parent=first_text(body, ("parent_thread_id", "forked_from_id"))
+        or text_at(body, "source", "subagent", "thread_spawn", "parent_thread_id"),
     )
 
 
-def _told(record: Record) -> Any:
-    """The object of a line that speaks of the session."""
+def _session_body(record: Record) -> Any:
+    """Return the object of a line that describes the session."""
     for name in ("payload", "msg"):
         if record.get(name).__class__ is dict:
             return record[name]
     return record
 
 
-def _session_id(record: Record, told: Any) -> str | None:
+def _session_id(record: Record, body: Any) -> str | None:
     wire = record.get("type")
     if wire == "session_meta":
-        return first_text(told, ("id", "session_id"))
+        return first_text(body, ("id", "session_id"))
     if wire == "thread.started":
         return text_at(record, "thread_id")
-    if text_at(told, "type") == "session_configured":
-        return text_at(told, "session_id")
-    return text_at(record, "id") if wire is None and record.keys() >= _HEAD_KEYS else None
+    if text_at(body, "type") == "session_configured":
+        return text_at(body, "session_id")
+    return text_at(record, "id") if wire is None and record.keys() >= _HEADER_KEYS else None

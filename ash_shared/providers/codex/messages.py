@@ -1,4 +1,4 @@
-"""What a line of Codex adds to the standard messages of its session."""
+"""Parts that Codex lines add to the standard messages of their session."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,23 +23,24 @@ from ash_shared.reading.system_text import begins_injected
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a line adds: most are a message or a part of an answer, others its usage, its end, or its error."""
+    """Return the parts of a line: a message or part of a response, its usage, the end of a turn, or an
+    error."""
     wire = record.get("type")
     if wire == "response_item":
-        return _of_item(record["payload"], reading)
+        return _item_parts(record["payload"], reading)
     if wire == "event_msg":
-        return _of_event(record["payload"], reading, alone=False)
+        return _event_parts(record["payload"], reading, is_legacy_stream=False)
     if wire is None and record.get("msg").__class__ is dict:
-        return _of_event(record["msg"], reading, alone=True)
-    if wire.__class__ is str and wire in _LINES:
-        return _LINES[wire](record, reading)
+        return _event_parts(record["msg"], reading, is_legacy_stream=True)
+    if wire.__class__ is str and wire in _LINE_PARTS:
+        return _LINE_PARTS[wire](record, reading)
     if wire is None and value_at(record, "params", "item").__class__ is dict:
-        return _of_turn_item(record["params"]["item"], reading)
-    return _of_item(record, reading)
+        return _turn_item_parts(record["params"]["item"], reading)
+    return _item_parts(record, reading)
 
 
-def _of_item(item: Record, reading: RecordReading) -> list[Part]:
-    """An item of the Responses API, and Codex's own beside them."""
+def _item_parts(item: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of an item of the Responses API, or of a Codex item."""
     if reading.kind != "message":
         return []
     wire = item.get("type")
@@ -48,8 +49,8 @@ def _of_item(item: Record, reading: RecordReading) -> list[Part]:
     if wire == "message":
         return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
     if wire == "agent_message":
-        told = {"agentId": text_at(item, "author"), "synthetic": True}
-        return [replace(part, metadata={**part.metadata, **told})]
+        metadata = {"agentId": text_at(item, "author"), "synthetic": True}
+        return [replace(part, metadata={**part.metadata, **metadata})]
     return [part]
 
 
@@ -58,70 +59,81 @@ def _is_injected(role: Speaker, blocks: list[Block]) -> bool:
     return role == "user" and begins_injected(text_at(first, "text") or "")
 
 
-def _synthetic(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
+def _synthetic_metadata(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
     return {"synthetic": True} if _is_injected(role, blocks) else {}
 
 
-def _of_event(event: Record, reading: RecordReading, *, alone: bool) -> list[Part]:
-    """An event. In a rollout file an item says the same, as a rule; in the stream of old it stands alone."""
+def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: bool) -> list[Part]:
+    """Return the parts of an event. In a rollout file an item usually repeats it; in the legacy stream there
+    are no items."""
     wire = event["type"]
-    if wire in _TOLD:
-        return _TOLD[wire](event)
+    if wire in _EVENT_PARTS:
+        return _EVENT_PARTS[wire](event)
     if wire == "item_completed":
-        return _of_completed(event["item"], reading)
+        return _completed_item_parts(event["item"], reading)
     if wire == "raw_response_item":
-        return _of_item(event["item"], reading)
+        return _item_parts(event["item"], reading)
     if wire == "item_started":
         return []
     if reading.kind == "message":
-        return [_of_text(reading, echo=not alone)]
-    return _of_end(event.get("call_id"), reading.blocks)
+        return [_text_part(reading, echo=not is_legacy_stream)]
+    return _call_end_parts(event.get("call_id"), reading.blocks)
 
 
-def _of_text(reading: RecordReading, *, echo: bool) -> Part:
+def _text_part(reading: RecordReading, *, echo: bool) -> Part:
     role = speaker_of_role(reading.role)
     adjoins = role == "assistant" and not echo
-    metadata = _synthetic(role, reading.blocks)
+    metadata = _synthetic_metadata(role, reading.blocks)
     return Part(role=role, blocks=reading.blocks, echo=echo, adjoins=adjoins, metadata=metadata)
 
 
-def _of_end(call: Any, blocks: list[Block]) -> list[Part]:
-    """What an event tells of a call that has ended: it goes to the result that the model was given."""
+def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
+    """Return the details that an event adds to the result of a finished call."""
     results = [block for block in blocks if block["type"] == "tool_result"]
     if call.__class__ is not str or not results:
         return []
     return [Part(role=None, results={call: pick(results[0], "is_error", "exit_code", "structured")})]
 
 
-def _of_completed(item: Record, reading: RecordReading) -> list[Part]:
-    """An item of a turn in a rollout file: a twin of response items, but for plans and the like."""
+def _completed_item_parts(item: Record, reading: RecordReading) -> list[Part]:
+    """Return the parts of a turn item in a rollout file. Most of them repeat response items; plans do not."""
     if item_type(item) in WITH_TEXT:
-        return [_of_text(reading, echo=True)]
+        return [_text_part(reading, echo=True)]
     if reading.kind == "message" and any(block["type"] == "text" for block in reading.blocks[:1]):
-        return [_of_text(reading, echo=False)]
-    return _of_end(item.get("id"), reading.blocks)
+        return [_text_part(reading, echo=False)]
+    return _call_end_parts(item.get("id"), reading.blocks)
 
 
-def _of_item_line(record: Record, reading: RecordReading) -> list[Part]:
-    return _of_turn_item(record["item"], reading)
+def _item_line_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return _turn_item_parts(record["item"], reading)
 
 
-def _of_turn_item(item: Record, reading: RecordReading) -> list[Part]:
-    """An item that is told when it starts, when it changes and when it ends: the last form counts."""
+def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
+    """Return the parts of an item that is reported when it starts, changes and ends; the last report counts."""
     if item_type(item) == "error":
         return [Part(role=None, error=_error("error", item))]
     if reading.kind != "message":
         return []
     role, key = speaker_of_role(reading.role), text_at(item, "id")
-    own = item_type(item) in SERVER_TOOLS or role == "user"
-    said = [block for block in reading.blocks if own or block["type"] != "tool_result"]
-    results = [block for block in reading.blocks if not own and block["type"] == "tool_result"]
-    made = [Part(role=role, blocks=said, key=key, replaces=key is not None, metadata=_synthetic(role, said))]
-    return made + ([Part(role="user", blocks=results, key=key, replaces=key is not None)] if results else [])
+    keeps_results = item_type(item) in SERVER_TOOLS or role == "user"
+    content = [block for block in reading.blocks if keeps_results or block["type"] != "tool_result"]
+    results = [block for block in reading.blocks if not keeps_results and block["type"] == "tool_result"]
+    message = [
+        Part(
+            role=role,
+            blocks=content,
+            key=key,
+            replaces=key is not None,
+            metadata=_synthetic_metadata(role, content),
+        )
+    ]
+    return message + (
+        [Part(role="user", blocks=results, key=key, replaces=key is not None)] if results else []
+    )
 
 
 def _usage(counts: Any) -> Block | None:
-    """Codex counts what was read from a cache, or written to one, as input, too."""
+    """Return the usage. Codex's input count includes tokens read from and written to a cache."""
     read, written = count_at(counts, "cached_input_tokens"), count_at(counts, "cache_write_input_tokens")
     return token_usage(
         counts,
@@ -133,73 +145,73 @@ def _usage(counts: Any) -> Block | None:
     )
 
 
-def _of_token_count(event: Record) -> list[Part]:
-    """What the last answer cost. The same count is often written again, when limits are told anew."""
+def _token_count_parts(event: Record) -> list[Part]:
+    """Return the usage of the last response. The same count is repeated when rate limits are reported."""
     info = event.get("info")
     if info.__class__ is not dict:
         usage = _usage(event)
         return [Part(role=None, usage=usage)] if usage else []
-    return used(info.get("last_token_usage"), info.get("total_token_usage"))
+    return usage_parts(info.get("last_token_usage"), info.get("total_token_usage"))
 
 
-def used(last: Any, total: Any) -> list[Part]:
-    """What the last answer cost, and all of them: the same total is the same answer."""
+def usage_parts(last: Any, total: Any) -> list[Part]:
+    """Return the usage of the last response. An unchanged total means that it was already reported."""
     usage = _usage(last)
     return [Part(role=None, usage=usage, usage_key=json.dumps(total, sort_keys=True))] if usage else []
 
 
-def _of_turn_end(record: Record, reading: RecordReading | None = None) -> list[Part]:
+def _turn_end_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
     return [Part(role=None, usage=_usage(record.get("usage")), usage_of_turn=True)]
 
 
-def _of_failure(record: Record, reading: RecordReading) -> list[Part]:
-    failure = _error("turn.failed", record["error"])
-    return [Part(role=None, error=failure, usage_of_turn=True)]
+def _turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
+    error_block = _error("turn.failed", record["error"])
+    return [Part(role=None, error=error_block, usage_of_turn=True)]
 
 
-def _of_error(record: Record, reading: RecordReading | None = None) -> list[Part]:
+def _error_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
     return [Part(role=None, error=_error("error", record))]
 
 
-def _of_task_end(event: Record) -> list[Part]:
-    return [Part(role=None, error=failure(event))] if event.get("error") else []
+def _task_end_parts(event: Record) -> list[Part]:
+    return [Part(role=None, error=turn_error(event))] if event.get("error") else []
 
 
-def failure(told: Record) -> Block:
-    """The error that ended a turn, of what tells the end."""
-    return _error("error", told["error"])
+def turn_error(record: Record) -> Block:
+    """Return the error that ended a turn."""
+    return _error("error", record["error"])
 
 
-def _of_abort(event: Record) -> list[Part]:
+def _abort_parts(event: Record) -> list[Part]:
     return [Part(role=None, error=_error("turn_aborted", event))]
 
 
 def _error(code: str, record: Any) -> Block:
-    """What went wrong, by the name that Codex gives it, if it gives one."""
-    told = record["error"] if value_at(record, "error").__class__ is dict else record
-    texts = (text_at(told, name) for name in ("message", "text", "reason"))
-    return message_error(_code(told) or code, next(filter(None, texts), code), record)
+    """Return an error with the code that Codex gives, or else with this one."""
+    fields = record["error"] if value_at(record, "error").__class__ is dict else record
+    texts = (text_at(fields, name) for name in ("message", "text", "reason"))
+    return message_error(_error_code(fields) or code, next(filter(None, texts), code), record)
 
 
-def _code(told: Any) -> str | None:
-    """`codex_error_info` is a name, or an object with the name as its one key."""
-    info = value_at(told, "codex_error_info")
-    named = next(iter(info), None) if info.__class__ is dict else info
-    return named if named.__class__ is str and named else text_at(told, "kind")
+def _error_code(fields: Any) -> str | None:
+    """Return the error code: `codex_error_info` is a name, or an object whose only key is the name."""
+    info = value_at(fields, "codex_error_info")
+    name = next(iter(info), None) if info.__class__ is dict else info
+    return name if name.__class__ is str and name else text_at(fields, "kind")
 
 
-_TOLD: Mapping[str, Callable[[Record], list[Part]]] = {
-    "error": _of_error,
-    "task_complete": _of_task_end,
-    "token_count": _of_token_count,
-    "turn.completed": _of_turn_end,
-    "turn_aborted": _of_abort,
-    "turn_complete": _of_task_end,
+_EVENT_PARTS: Mapping[str, Callable[[Record], list[Part]]] = {
+    "error": _error_parts,
+    "task_complete": _task_end_parts,
+    "token_count": _token_count_parts,
+    "turn.completed": _turn_end_parts,
+    "turn_aborted": _abort_parts,
+    "turn_complete": _task_end_parts,
 }
 
-_LINES: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
-    **dict.fromkeys(("item.completed", "item.started", "item.updated"), _of_item_line),
-    "error": _of_error,
-    "turn.completed": _of_turn_end,
-    "turn.failed": _of_failure,
+_LINE_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+    **dict.fromkeys(("item.completed", "item.started", "item.updated"), _item_line_parts),
+    "error": _error_parts,
+    "turn.completed": _turn_end_parts,
+    "turn.failed": _turn_failure_parts,
 }

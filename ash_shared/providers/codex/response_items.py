@@ -1,8 +1,8 @@
-"""Items of the Responses API as Codex stores them: bare lines of the first files, `response_item` payloads since.
+"""Items of the Responses API in Codex files: bare lines in early files, `response_item` payloads since then.
 
-Source: `ResponseItem` of Codex's protocol. They are read as those of the Responses API itself; Codex's own are
-`agent_message`, `context_compaction`, `ghost_snapshot` and `other`, and the header above the text of an output. Files
-of other tools in the same envelope add `tool_call`, `tool_result` and `function_result`.
+Source: `ResponseItem` of Codex's protocol. They are read like those of the Responses API. Codex adds
+`agent_message`, `context_compaction`, `ghost_snapshot` and `other`, and a header in the text of an output.
+Files of other tools in the same envelope add `tool_call`, `tool_result` and `function_result`.
 """
 
 import re
@@ -24,76 +24,76 @@ from ash_shared.providers._kit.responses_items import (
 from ash_shared.providers.codex.content import read_list
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
-"""Beside the item in lines that have no payload."""
+"""Keys next to those of the item in lines without a payload."""
 
 
-class _Reads(NamedTuple):
+class _ItemReader(NamedTuple):
     kind: Kind
     role: Role
     blocks: Translation
 
 
 def read_item(item: Record, whole: Record) -> RecordReading:
-    """An item, and the record that it is in, or is."""
+    """Read an item; `whole` is the record that contains it, or the item itself."""
     wire = item["type"]
-    if wire in _OWN:
-        kind, role, translation = _OWN[wire]
+    if wire in _READERS:
+        kind, role, translation = _READERS[wire]
     elif wire in ITEMS:
         kind, role, translation = "message", item_role(item), ITEMS[wire]
     else:
-        return (control_reading if wire in _CONTROL else unknown_reading)(whole, _name(whole, wire))
+        return (control_reading if wire in _CONTROL_ITEMS else unknown_reading)(whole, _raw_type(whole, wire))
     return RecordReading(
-        kind, role, translate(wire, item, _inner(translation) if item is whole else translation)
+        kind, role, translate(wire, item, _without_envelope(translation) if item is whole else translation)
     )
 
 
-def _name(whole: Record, wire: str) -> str:
+def _raw_type(whole: Record, wire: str) -> str:
     return wire if whole["type"] == wire else f"{whole['type']}/{wire}"
 
 
-def _inner(translation: Translation) -> Translation:
-    """The same of a line that is the item, and says of itself when it was written."""
+def _without_envelope(translation: Translation) -> Translation:
+    """Return the translation for a line that is the item itself, without its time."""
     return lambda line: translation({key: value for key, value in line.items() if key not in _ENVELOPE})
 
 
-def within(blocks: list[Block], item: Record, consumed: tuple[str, ...]) -> list[Block]:
-    """The blocks of an item of Codex's own, the first of them with the rest of the item."""
+def keep_item_keys(blocks: list[Block], item: Record, consumed: tuple[str, ...]) -> list[Block]:
+    """Add the unconsumed keys of a Codex item to its first block."""
     return keep_unread_keys(blocks, item, consumed, item["type"])
 
 
-def _agent_message(item: Record) -> list[Block]:
-    return within(read_list(item["content"]), item, ("content",))
+def _translate_agent_message(item: Record) -> list[Block]:
+    return keep_item_keys(read_list(item["content"]), item, ("content",))
 
 
-def _function_call(item: Record) -> Block | list[Block]:
-    return _foreign_call(item) if "function" in item else ITEMS["function_call"](item)
+def _translate_function_call(item: Record) -> Block | list[Block]:
+    return _translate_foreign_call(item) if "function" in item else ITEMS["function_call"](item)
 
 
-def _foreign_call(item: Record) -> Block:
-    """A call as other tools write it in the same envelope: the name is in an object of its own."""
+def _translate_foreign_call(item: Record) -> Block:
+    """Translate a call written by other tools in the same envelope, with its name in a separate object."""
     function = item["function"]
     rest = {key: value for key, value in function.items() if key != "name"}
-    given, consumed = input_at(item, "arguments")
-    typed = {"type": "tool_use", **renamed(item, id="call_id"), "name": function["name"], "input": given}
-    left = {**item, "function": rest}
-    return translated(left, typed, {"call_id", *consumed, *(() if rest else ("function",))}, item["type"])
+    arguments, consumed = input_at(item, "arguments")
+    typed = {"type": "tool_use", **renamed(item, id="call_id"), "name": function["name"], "input": arguments}
+    leftover = {**item, "function": rest}
+    return translated(leftover, typed, {"call_id", *consumed, *(() if rest else ("function",))}, item["type"])
 
 
-def generated(item: Record, link: Any) -> list[Block]:
-    """The result of a call that made a picture, once there is one."""
+def generated_image_result(item: Record, link: Any) -> list[Block]:
+    """Return the result of an image generation, once there is an image."""
     if not item.get("result"):
         return []
-    picture = [generated_image(item)]
-    return [{"type": "tool_result", "tool_use_id": link, "content": picture, "source_type": item["type"]}]
+    content = [generated_image(item)]
+    return [{"type": "tool_result", "tool_use_id": link, "content": content, "source_type": item["type"]}]
 
 
-def _output(wire: str) -> Translation:
-    """A result, with what Codex's own tools tell of it in its text; a status that says it failed holds."""
-    answer = call_output(wire)
+def _output_translation(wire: str) -> Translation:
+    """Return the translation of a result with the exit code in its text; a failed status overrides it."""
+    translate_output = call_output(wire)
 
     def translation(item: Record) -> Block:
-        made = answer(item)
-        return {**made, **outcome(item["output"]), **pick(made, "is_error")}
+        block = translate_output(item)
+        return {**block, **exit_status(item["output"]), **pick(block, "is_error")}
 
     return translation
 
@@ -103,8 +103,8 @@ _HEADER = re.compile(
 )
 
 
-def outcome(output: Any) -> Block:
-    """The exit code that Codex wrote into the text of an output: as JSON beside the output, or as a line above it."""
+def exit_status(output: Any) -> Block:
+    """Return the exit code that Codex wrote into the text of an output: as JSON, or in a header line."""
     if output.__class__ is not str:
         return {}
     if output.startswith("{"):
@@ -115,36 +115,38 @@ def outcome(output: Any) -> Block:
     return {"is_error": code != 0, "exit_code": code} if code.__class__ is int else {}
 
 
-def _foreign_result(item: Record) -> Block:
+def _translate_foreign_result(item: Record) -> Block:
     typed = {"type": "tool_result", **renamed(item, tool_use_id="call_id"), "content": item["result"]}
     return translated(item, typed, {"call_id", "result"}, item["type"])
 
 
-def _sealed(item: Record) -> Block:
+def _read_encrypted(item: Record) -> Block:
     return raw_block("opaque", item, item["type"])
 
 
-def _compaction(item: Record) -> Block:
-    """A mark that may hold what the vendor sealed."""
+def _read_compaction(item: Record) -> Block:
+    """Read a compaction, which may contain encrypted content."""
     return (
-        raw_block("control", item, item["type"]) if item.get("encrypted_content") is None else _sealed(item)
+        raw_block("control", item, item["type"])
+        if item.get("encrypted_content") is None
+        else _read_encrypted(item)
     )
 
 
-_FOREIGN_RESULT = _Reads("message", "tool", _foreign_result)
+_FOREIGN_RESULT_READER = _ItemReader("message", "tool", _translate_foreign_result)
 
-_OWN: Mapping[str, _Reads] = {
+_READERS: Mapping[str, _ItemReader] = {
     **{
-        wire: _Reads("message", "tool", _output(wire))
+        wire: _ItemReader("message", "tool", _output_translation(wire))
         for wire in ("custom_tool_call_output", "function_call_output")
     },
-    **dict.fromkeys(("function_result", "tool_result"), _FOREIGN_RESULT),
-    "agent_message": _Reads("message", "user", _agent_message),
-    "compaction": _Reads("record", "system", _sealed),
-    "context_compaction": _Reads("record", "system", _compaction),
-    "function_call": _Reads("message", "assistant", _function_call),
-    "tool_call": _Reads("message", "assistant", _foreign_call),
+    **dict.fromkeys(("function_result", "tool_result"), _FOREIGN_RESULT_READER),
+    "agent_message": _ItemReader("message", "user", _translate_agent_message),
+    "compaction": _ItemReader("record", "system", _read_encrypted),
+    "context_compaction": _ItemReader("record", "system", _read_compaction),
+    "function_call": _ItemReader("message", "assistant", _translate_function_call),
+    "tool_call": _ItemReader("message", "assistant", _translate_foreign_call),
 }
-_CONTROL = {"ghost_snapshot", "other", *(UNTYPED.keys() - _OWN.keys())}
+_CONTROL_ITEMS = {"ghost_snapshot", "other", *(UNTYPED.keys() - _READERS.keys())}
 
-ITEM_TYPES = frozenset({*_OWN, *_CONTROL, *ITEMS})
+ITEM_TYPES = frozenset({*_READERS, *_CONTROL_ITEMS, *ITEMS})

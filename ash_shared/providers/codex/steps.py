@@ -1,9 +1,9 @@
-"""What a line of Codex adds to the log of events, where its parts do not say it all.
+"""Steps that Codex lines add to the event log, where their parts are not enough.
 
-A rollout file tells most calls and texts twice, as a response item and as an event: the items count, and what events
-say is an `echo` of theirs. `codex exec --json` numbers its items anew in each process, so that its call ids hold in
-their turn only; of old it printed events alone, with pieces of texts that name no place. The notifications of the app
-server are as exec's items, with ids of their own.
+A rollout file records most calls and texts twice, as a response item and as an event: items are authoritative
+and events are an `echo` of them. `codex exec --json` restarts its item numbers in each process, so its call ids
+are unique only within a turn; the legacy version printed only events, with fragments that name no position. The
+notifications of the app server contain the same items as exec, with unique ids.
 """
 
 import json
@@ -20,76 +20,77 @@ from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
 from ash_shared.providers._kit.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
 from ash_shared.providers.codex.events import TOOL_EVENTS
-from ash_shared.providers.codex.messages import failure, parts, used
-from ash_shared.providers.codex.turn_items import RUNNING, SERVER_TOOLS, WITH_TEXT, item_type, spelt
+from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
+from ash_shared.providers.codex.turn_items import RUNNING, SERVER_TOOLS, WITH_TEXT, item_type, spelling_used
 
 Steps = list[Step] | None
-"""None where the parts say it all."""
+"""None if the steps follow from the parts."""
 
 
 def steps(record: Record, reading: RecordReading) -> Steps:
-    """What a line adds."""
+    """Return the steps of a line."""
     wire = record.get("type")
     if wire == "response_item":
-        return _of_item(record["payload"], record, reading)
+        return _item_steps(record["payload"], record, reading)
     if wire == "event_msg":
-        return _of_event(record["payload"], record, reading, alone=False)
-    if wire.__class__ is str and wire in _LINES:
-        return _LINES[wire](record, reading)
+        return _event_steps(record["payload"], record, reading, is_legacy_stream=False)
+    if wire.__class__ is str and wire in _LINE_STEPS:
+        return _LINE_STEPS[wire](record, reading)
     if wire is None and record.get("msg").__class__ is dict:
-        return _of_event(record["msg"], record, reading, alone=True)
+        return _event_steps(record["msg"], record, reading, is_legacy_stream=True)
     if wire is None and "method" in record:
-        return _of_notification(record, reading)
-    return _of_item(record, record, reading)
+        return _notification_steps(record, reading)
+    return _item_steps(record, record, reading)
 
 
-def _value(item: Record, name: str) -> Any:
-    return item.get(spelt(item, name))
+def _value_in_either_case(item: Record, name: str) -> Any:
+    return item.get(spelling_used(item, name))
 
 
-# --- Items of the Responses API
+# Items of the Responses API
 
 
-def _of_item(item: Record, record: Record, reading: RecordReading) -> Steps:
+def _item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
     wire = item.get("type")
-    if reading.kind != "message" or wire.__class__ is not str or wire not in _ITEMS:
+    if reading.kind != "message" or wire.__class__ is not str or wire not in _ITEM_STEPS:
         return None
     (part,) = parts(record, reading)
-    return _ITEMS[wire](item, part)
+    return _ITEM_STEPS[wire](item, part)
 
 
-def _message(item: Record, part: Part) -> Steps:
-    """What the person said is told once more by an event, without the marks that Codex puts around pictures."""
+def _message_steps(item: Record, part: Part) -> Steps:
+    """Return the steps of a message. An event repeats the user's text without the labels that Codex puts around
+    media."""
     if part.role == "system":
         return [Whole(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
     if part.role != "user":
         return None
-    command = _shell_command(part.blocks)
+    command = _user_command_steps(part.blocks)
     if command is not None:
         return command
-    said = [block for block in part.blocks if not _LABEL.fullmatch(block.get("text") or "")]
-    return [Whole(replace(part, blocks=said or part.blocks))]
+    unlabelled = [block for block in part.blocks if not _MEDIA_LABEL.fullmatch(block.get("text") or "")]
+    return [Whole(replace(part, blocks=unlabelled or part.blocks))]
 
 
 _INSTRUCTIONS: Block = {"variant": "instructions"}
-"""What Codex tells the model of itself and of its surroundings, as the developer."""
-_LABEL = re.compile(r"</?(?:image|audio)(?: [^<>\n]{0,300})?>")
-_SHELL = re.compile(
+"""Marks the instructions that Codex gives the model about itself and its environment, in the developer role."""
+_MEDIA_LABEL = re.compile(r"</?(?:image|audio)(?: [^<>\n]{0,300})?>")
+_USER_SHELL_COMMAND = re.compile(
     r"\s*<user_shell_command>\n<command>\n(?P<command>.*)\n</command>\n<result>\n"
     r"Exit code: (?P<code>-?\d{1,10})\n(?:Duration: [^\n]*\n)?Output:\n(?P<output>.*?)\n?</result>\n"
     r"</user_shell_command>\s*",
     re.DOTALL,
 )
-_UNESCAPED = re.compile(r"[<>]|&(?!amp;|lt;|gt;)")
+_UNESCAPED_MARKUP = re.compile(r"[<>]|&(?!amp;|lt;|gt;)")
 
 
-def _shell_command(blocks: list[Block]) -> list[Step] | None:
-    """A command that the person ran themselves, from the text that the model was given of it."""
-    found = _SHELL.fullmatch(blocks[0].get("text") or "") if len(blocks) == 1 else None
-    if found is None:
+def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
+    """Return the steps of a command run by the user, parsed from the text given to the model."""
+    match = _USER_SHELL_COMMAND.fullmatch(blocks[0].get("text") or "") if len(blocks) == 1 else None
+    if match is None:
         return None
-    command, output = _unescaped(found["command"], found["output"])
-    code = int(found["code"])
+    command, output = _unescape(match["command"], match["output"])
+    code = int(match["code"])
     call = {"type": "tool_use", "name": "shell", "input": {"command": command}, "executor": "user"}
     result = {"content": output, "exit_code": code, "is_error": code != 0, "extra": {"name": "shell"}}
     return [
@@ -98,30 +99,31 @@ def _shell_command(blocks: list[Block]) -> list[Step] | None:
     ]
 
 
-def _unescaped(*texts: str) -> tuple[str, ...]:
-    """The texts as they were: Codex came to escape what XML marks; none of them then holds one."""
-    if any(_UNESCAPED.search(text) for text in texts):
+def _unescape(*texts: str) -> tuple[str, ...]:
+    """Unescape the texts if they were escaped. Early versions of Codex did not escape markup, so their texts
+    may contain some."""
+    if any(_UNESCAPED_MARKUP.search(text) for text in texts):
         return texts
     return tuple(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in texts)
 
 
-def _thoughts(part: Part) -> list[Step]:
-    """Each as a part of its own: events tell them one by one. What cannot be read is left out."""
-    told = [block for block in part.blocks if block["type"] != "thinking" or block["thinking"]]
-    return [Whole(replace(part, blocks=[block])) for block in told]
+def _thinking_steps(part: Part) -> list[Step]:
+    """Return each thinking block as a separate part, as in the events. Unreadable blocks are left out."""
+    readable = [block for block in part.blocks if block["type"] != "thinking" or block["thinking"]]
+    return [Whole(replace(part, blocks=[block])) for block in readable]
 
 
-def _hosted(item: Record, part: Part) -> Steps:
-    return [Whole(replace(part, blocks=[*part.blocks, *_ended(item, part.blocks, item.get("id"))]))]
+def _hosted_call_steps(item: Record, part: Part) -> Steps:
+    return [Whole(replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))]))]
 
 
-def _ended(item: Record, blocks: list[Block], call: Any) -> list[Block]:
-    """The result of a call that the item says to have ended, without saying what came of it."""
+def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
+    """Return the result of a call that has ended, if the item does not contain it."""
     status = item.get("status")
     if status in RUNNING or any(block["type"] == "tool_result" for block in blocks):
         return []
     failed = {"is_error": True} if status == "failed" else {}
-    told = {"structured": pick(item, "items")} if item.get("type") == "todo_list" else {}
+    structured = {"structured": pick(item, "items")} if item.get("type") == "todo_list" else {}
     names = [block["name"] for block in blocks if block["type"] == "tool_use"]
     return [
         {
@@ -129,83 +131,90 @@ def _ended(item: Record, blocks: list[Block], call: Any) -> list[Block]:
             "tool_use_id": call,
             "content": None,
             **failed,
-            **told,
+            **structured,
             "extra": {"name": name},
         }
         for name in names
     ]
 
 
-def _callback(item: Record, part: Part) -> Steps:
-    """What another agent sent."""
+def _agent_callback_steps(item: Record, part: Part) -> Steps:
+    """Return the steps of a message from another agent."""
     texts = [block["text"] for block in part.blocks if block["type"] == "text"]
     author = text_at(item, "author")
     message = first_text(item, ("id", "author")) or ""
-    told = {"messageId": message, **({} if author is None else {"fromAgentId": author})}
-    return [Says("agent_callback", {**told, "result": "\n\n".join(texts)})]
+    sender = {"messageId": message, **({} if author is None else {"fromAgentId": author})}
+    return [Says("agent_callback", {**sender, "result": "\n\n".join(texts)})]
 
 
-_ITEMS: Mapping[str, Callable[[Record, Part], Steps]] = {
-    "agent_message": _callback,
-    "message": _message,
-    "reasoning": lambda item, part: _thoughts(part),
-    "web_search_call": _hosted,
+_ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
+    "agent_message": _agent_callback_steps,
+    "message": _message_steps,
+    "reasoning": lambda item, part: _thinking_steps(part),
+    "web_search_call": _hosted_call_steps,
 }
 
 
-# --- Events
+# Events
 
 
-def _of_event(event: Record, record: Record, reading: RecordReading, *, alone: bool) -> Steps:
-    """An event: in a rollout file items say most of it, too; in the stream of old it stands alone."""
+def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_legacy_stream: bool) -> Steps:
+    """Return the steps of an event. In a rollout file items repeat most of them; in the legacy stream there are
+    no items."""
     wire = event["type"]
-    if wire in _EVENTS:
-        return _EVENTS[wire](event)
-    if wire in _WITH_PARTS:
-        return _WITH_PARTS[wire](event, record, reading)
-    if wire in (_HOSTED_ENDS if alone else _BEGUN):
-        return _of_end(event, reading.blocks, echo=not alone)
-    if wire in _ALONE and alone:
-        return _ALONE[wire](event, record, reading)
-    if wire in TOOL_EVENTS and not (alone or wire in _HOSTED_ENDS):
-        return [] if wire.endswith("_begin") else _calls(reading.blocks, [], echo=True)
+    if wire in _EVENT_STEPS:
+        return _EVENT_STEPS[wire](event)
+    if wire in _EVENT_STEPS_FROM_PARTS:
+        return _EVENT_STEPS_FROM_PARTS[wire](event, record, reading)
+    if wire in (_HOSTED_ENDS if is_legacy_stream else _BEGIN_EVENTS):
+        return _call_end_steps(event, reading.blocks, echo=not is_legacy_stream)
+    if wire in _LEGACY_EVENT_STEPS and is_legacy_stream:
+        return _LEGACY_EVENT_STEPS[wire](event, record, reading)
+    if wire in TOOL_EVENTS and not (is_legacy_stream or wire in _HOSTED_ENDS):
+        return [] if wire.endswith("_begin") else _call_steps(reading.blocks, [], echo=True)
     return None
 
 
-def _of_end(event: Record, blocks: list[Block], *, echo: bool) -> list[Step]:
-    """A call that has ended, with all that the event says of it. The person's own are told by an item, too."""
-    if event.get("source") in _OF_PERSON:
+def _call_end_steps(event: Record, blocks: list[Block], *, echo: bool) -> list[Step]:
+    """Return the steps of a finished call with all details of the event. Items report the user's own
+    commands."""
+    if event.get("source") in _USER_SHELL_SOURCES:
         return []
     results = [block for block in blocks if block["type"] == "tool_result"]
-    return _calls([_call_of(event)], _explained(results, event), echo=echo)
+    return _call_steps([_call_of_end_event(event)], _with_stderr(results, event), echo=echo)
 
 
-def _explained(results: list[Block], event: Record) -> list[Block]:
-    """A patch that failed says why beside its output."""
-    why = text_at(event, "stderr")
+def _with_stderr(results: list[Block], event: Record) -> list[Block]:
+    """Use the error output as the content of a failed patch without content."""
+    stderr = text_at(event, "stderr")
     return [
-        {**block, "content": why} if why and block.get("is_error") and not block.get("content") else block
+        {**block, "content": stderr}
+        if stderr and block.get("is_error") and not block.get("content")
+        else block
         for block in results
     ]
 
 
-def _call_of(event: Record) -> Block:
+def _call_of_end_event(event: Record) -> Block:
     wire = event["type"]
-    made = _HOSTED_ENDS[wire](event) if wire in _HOSTED_ENDS else TOOL_EVENTS[_BEGUN[wire]][1](event)
-    return made if isinstance(made, dict) else made[0]
+    call = _HOSTED_ENDS[wire](event) if wire in _HOSTED_ENDS else TOOL_EVENTS[_BEGIN_EVENTS[wire]][1](event)
+    return call if isinstance(call, dict) else call[0]
 
 
-def _calls(calls: list[Block], results: list[Block], *, echo: bool) -> list[Step]:
-    """Calls with their results."""
-    told = (Part(role="assistant", blocks=calls, echo=echo), Part(role="user", blocks=results, echo=echo))
-    return [Whole(part, holds=echo) for part in told if part.blocks]
+def _call_steps(calls: list[Block], results: list[Block], *, echo: bool) -> list[Step]:
+    """Return the steps of calls and results."""
+    call_parts = (
+        Part(role="assistant", blocks=calls, echo=echo),
+        Part(role="user", blocks=results, echo=echo),
+    )
+    return [Whole(part, holds=echo) for part in call_parts if part.blocks]
 
 
-_OF_PERSON = frozenset({"userShell", "user_shell"})
+_USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
 
 
-def _hosted_call(name: str, *arguments: str) -> Callable[[Record], Block]:
-    """The call of a tool of the vendor's, whose arguments are known when it ends."""
+def _hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]:
+    """Return a reader of a call to a vendor tool, whose arguments are known when it ends."""
 
     def read(event: Record) -> Block:
         typed = {"type": "tool_use", "id": event["call_id"], "name": name, "executor": "server"}
@@ -214,169 +223,175 @@ def _hosted_call(name: str, *arguments: str) -> Callable[[Record], Block]:
     return read
 
 
-_BEGUN: Mapping[str, str] = {
+_BEGIN_EVENTS: Mapping[str, str] = {
     "dynamic_tool_call_response": "dynamic_tool_call_request",
     "exec_command_end": "exec_command_begin",
     "mcp_tool_call_end": "mcp_tool_call_begin",
     "patch_apply_end": "patch_apply_begin",
 }
-"""The event that tells the call, by the one that tells its end."""
+"""The event that begins a call, by the event that ends it."""
 
 _HOSTED_ENDS: Mapping[str, Callable[[Record], Block]] = {
-    "image_generation_end": _hosted_call("image_generation", "revised_prompt"),
-    "web_search_end": _hosted_call("web_search", "query", "action"),
+    "image_generation_end": _hosted_call_reader("image_generation", "revised_prompt"),
+    "web_search_end": _hosted_call_reader("web_search", "query", "action"),
 }
-"""Of these a rollout file has the item always, often without an id: there they only add to its result."""
+"""A rollout file always has an item for these, often without an id; the event then only extends its result."""
 
 
-def _of_completed(item: Record, record: Record, reading: RecordReading) -> Steps:
-    """An item of a turn beside response items, which tell all but plans and what has no item of theirs."""
+def _completed_item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
+    """Return the steps of a turn item. Response items repeat all of them but plans and items of Codex."""
     wire = item_type(item)
-    if wire in _COMPLETED:
-        return _COMPLETED[wire](item)
+    if wire in _COMPLETED_ITEM_STEPS:
+        return _COMPLETED_ITEM_STEPS[wire](item)
     if wire == "reasoning":
-        return [step for part in parts(record, reading) for step in _thoughts(part)]
-    if wire in WITH_TEXT or wire in _HOSTED or reading.kind != "message":
+        return [step for part in parts(record, reading) for step in _thinking_steps(part)]
+    if wire in WITH_TEXT or wire in _HOSTED_ITEMS or reading.kind != "message":
         return None
-    if _value(item, "source") in _OF_PERSON:
+    if _value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
     calls = [block for block in reading.blocks if block["type"] == "tool_use"]
     if not calls:
         return [Whole(replace(part, key=None), slot=text_at(item, "id")) for part in parts(record, reading)]
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
-    return _calls(calls, results or _ended(item, calls, item.get("id")), echo=True)
+    return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), echo=True)
 
 
-_HOSTED = frozenset({"image_generation", "web_search"})
+_HOSTED_ITEMS = frozenset({"image_generation", "web_search"})
 
 
 def _has_text(reading: RecordReading) -> bool:
     return any(block.get("text") for block in reading.blocks)
 
 
-def _piece(slot: str) -> Callable[[Record], Steps]:
-    """A piece of the one text of its kind that is being written."""
+def _delta_steps(slot: str) -> Callable[[Record], Steps]:
+    """Return the steps of a delta to the only open text of its kind."""
     kind: Any = "text" if slot == "message" else "thinking"
     return lambda event: [Fragment(kind, event["delta"], slot, reopens=True)]
 
 
-def _plan_piece(event: Record) -> Steps:
+def _plan_delta_steps(event: Record) -> Steps:
     name = first_text(event, ("item_id", "itemId", "id")) or ""
     return [Fragment("text", event["delta"], name, more={"variant": "plan"}, response=name)]
 
 
-def _output_piece(event: Record) -> Steps:
-    """Bytes: in base64, or, of old, number by number."""
+def _output_delta_steps(event: Record) -> Steps:
+    """Decode the bytes: base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
     text = data.decode("utf-8", "replace")
     return [Fragment("output", text, call=event["call_id"], more=pick(event, "stream"))]
 
 
-def _task_end(event: Record) -> Steps:
-    """The last text is told only where none came."""
-    told: list[Step] = [] if not event.get("error") else _errors([Part(role=None, error=failure(event))])
+def _task_end_steps(event: Record) -> Steps:
+    """End a turn. The last text is emitted only if it was not emitted before."""
+    errors: list[Step] = (
+        [] if not event.get("error") else _error_steps([Part(role=None, error=turn_error(event))])
+    )
     last = text_at(event, "last_agent_message")
     if not last:
-        return [*told, TurnEnds()]
-    return [*told, Whole(Part(role="assistant", blocks=[text_block(last)], echo=True, usage_of_turn=True))]
+        return [*errors, TurnEnds()]
+    return [*errors, Whole(Part(role="assistant", blocks=[text_block(last)], echo=True, usage_of_turn=True))]
 
 
-def _errors(made: Iterable[Part]) -> list[Step]:
-    """What went wrong is often said twice: by itself, and where the turn ends."""
-    errors = [part.error for part in made if part.error is not None]
-    return [Says("error", dict(told), once=f"error/{told['message']}") for told in errors]
+def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
+    """Return each error once; many are reported both directly and at the end of the turn."""
+    errors = [part.error for part in error_parts if part.error is not None]
+    return [Says("error", dict(error), once=f"error/{error['message']}") for error in errors]
 
 
-def _asked(event: Record) -> Steps:
+def _question_steps(event: Record) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
-    return _calls([{**call, "input": pick(event, "questions")}], [], echo=True)
+    return _call_steps([{**call, "input": pick(event, "questions")}], [], echo=True)
 
 
-def _rolled_back(event: Record) -> Steps:
+def _rollback_steps(event: Record) -> Steps:
     turns = count_at(event, "num_turns")
     return [] if turns is None else [Says("retraction", {"turns": turns})]
 
 
-def _undone(event: Record) -> Steps:
+def _undo_steps(event: Record) -> Steps:
     return [Says("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
-# --- Other agents
+# Other agents
 
 
-def _to_agent(
+def _agent_message(
     id: Any, thread: Any, message: Any, *, agent: Any = None, wait: bool = False, scoped: bool = False
 ) -> Step:
-    named = {"targetAgentId": agent, "targetSessionId": thread}
-    told = {name: value for name, value in named.items() if value.__class__ is str}
-    payload = {"messageId": id, **told, "message": message or "", "wait": wait}
+    targets = {"targetAgentId": agent, "targetSessionId": thread}
+    target = {name: value for name, value in targets.items() if value.__class__ is str}
+    payload = {"messageId": id, **target, "message": message or "", "wait": wait}
     return Says("agent_message", payload, once=f"agent/{id}", scoped=scoped)
 
 
-def _activity(event: Record) -> Steps:
-    """An agent was started, spoken to or stopped; what was said to it is in a call."""
+def _agent_activity_steps(event: Record) -> Steps:
+    """Report that an agent was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
-    thread, path = _value(event, "agent_thread_id"), _value(event, "agent_path")
-    return [_to_agent(id, thread, "", agent=path)]
+    thread, path = _value_in_either_case(event, "agent_thread_id"), _value_in_either_case(event, "agent_path")
+    return [_agent_message(id, thread, "", agent=path)]
 
 
-def _spoken_to(event: Record) -> Steps:
+def _agent_prompt_steps(event: Record) -> Steps:
     thread = first_text(event, ("new_thread_id", "receiver_thread_id"))
     agent = first_text(event, ("new_agent_nickname", "receiver_agent_nickname"))
-    return [_to_agent(event["call_id"], thread, event["prompt"], agent=agent)]
+    return [_agent_message(event["call_id"], thread, event["prompt"], agent=agent)]
 
 
-def _waited(event: Record) -> Steps:
-    """The states of the agents that were waited for: by thread, or, newer, in a list that names them."""
-    named = {
+def _agent_wait_steps(event: Record) -> Steps:
+    """Return the results of the agents waited for: by thread, or in a list of entries in newer versions."""
+    listed = {
         text_at(entry, "thread_id"): entry["status"] for entry in list_or_empty(event.get("agent_statuses"))
     }
-    states = {**(event.get("statuses") or {}), **named}
-    told = (_from_agent(event["call_id"], thread, *_outcome(state)) for thread, state in states.items())
-    return [step for step in told if step is not None]
+    states = {**(event.get("statuses") or {}), **listed}
+    callbacks = (
+        _agent_callback(event["call_id"], thread, *_parse_agent_state(state))
+        for thread, state in states.items()
+    )
+    return [step for step in callbacks if step is not None]
 
 
-def _outcome(state: Any) -> tuple[str, Any]:
-    """The name of a state, and what was said with it: Rust writes a name, or an object with the name as its key."""
+def _parse_agent_state(state: Any) -> tuple[str, Any]:
+    """Return a state's name and message: Rust writes a name, or an object with the name as its key."""
     if state.__class__ is not dict:
         return str(state), None
     return next(iter(state.items()), ("", None))
 
 
-def _from_agent(id: Any, thread: Any, status: str, message: Any, *, scoped: bool = False) -> Step | None:
-    """None of an agent that has not ended."""
-    if status in _AT_WORK:
+def _agent_callback(id: Any, thread: Any, status: str, message: Any, *, scoped: bool = False) -> Step | None:
+    """Return the callback of an agent, or None if it has not ended."""
+    if status in _RUNNING_STATES:
         return None
     payload = {"messageId": id, **({"fromSessionId": thread} if thread else {}), "result": message or status}
     return Says("agent_callback", payload, scoped=scoped)
 
 
-_AT_WORK = frozenset({"pendingInit", "pending_init", "running", ""})
+_RUNNING_STATES = frozenset({"pendingInit", "pending_init", "running", ""})
 
 
-def _collab(item: Record, phase: str, *, scoped: bool) -> Steps:
-    """A message to agents, or the wait for their answers; None where it is another call, or has failed."""
+def _collab_steps(item: Record, phase: str, *, scoped: bool) -> Steps:
+    """Return the steps of a message to agents or a wait for their answers; None for other calls and failed
+    ones."""
     id, prompt, wait = item["id"], item.get("prompt"), item["tool"] == "wait"
-    threads = list_or_empty(_value(item, "receiver_thread_ids"))
+    threads = list_or_empty(_value_in_either_case(item, "receiver_thread_ids"))
     if item.get("status") == "failed" or not (prompt or wait):
         return None
     if phase != "completed" and not threads:
         return []
-    sent = _to_agent(id, next(iter(threads), None), prompt, wait=wait, scoped=scoped)
-    return [sent, *(_answers(item, scoped=scoped) if phase == "completed" else ())]
+    message = _agent_message(id, next(iter(threads), None), prompt, wait=wait, scoped=scoped)
+    return [message, *(_agent_state_steps(item, scoped=scoped) if phase == "completed" else ())]
 
 
-def _answers(item: Record, *, scoped: bool) -> list[Step]:
-    states: Mapping[str, Block] = _value(item, "agents_states") or {}
-    told = (
-        _from_agent(item["id"], thread, state["status"], state.get("message"), scoped=scoped)
+def _agent_state_steps(item: Record, *, scoped: bool) -> list[Step]:
+    states: Mapping[str, Block] = _value_in_either_case(item, "agents_states") or {}
+    callbacks = (
+        _agent_callback(item["id"], thread, state["status"], state.get("message"), scoped=scoped)
         for thread, state in states.items()
     )
-    return [step for step in told if step is not None]
+    return [step for step in callbacks if step is not None]
 
 
-_EVENTS: Mapping[str, Callable[[Record], Steps]] = {
+_EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     **dict.fromkeys(
         (
             "agent_message_content_delta",
@@ -389,85 +404,91 @@ _EVENTS: Mapping[str, Callable[[Record], Steps]] = {
         ),
         lambda event: [],
     ),
-    **dict.fromkeys(("collab_agent_interaction_end", "collab_agent_spawn_end"), _spoken_to),
-    **dict.fromkeys(("task_complete", "turn_complete"), _task_end),
+    **dict.fromkeys(("collab_agent_interaction_end", "collab_agent_spawn_end"), _agent_prompt_steps),
+    **dict.fromkeys(("task_complete", "turn_complete"), _task_end_steps),
     **dict.fromkeys(("task_started", "turn_started"), lambda event: [TurnStarts(text_at(event, "turn_id"))]),
-    "agent_message_delta": _piece("message"),
-    "agent_reasoning_delta": _piece("reasoning"),
-    "agent_reasoning_raw_content_delta": _piece("raw reasoning"),
-    "collab_waiting_end": _waited,
-    "exec_command_output_delta": _output_piece,
-    "plan_delta": _plan_piece,
-    "request_user_input": _asked,
-    "sub_agent_activity": _activity,
-    "thread_rolled_back": _rolled_back,
+    "agent_message_delta": _delta_steps("message"),
+    "agent_reasoning_delta": _delta_steps("reasoning"),
+    "agent_reasoning_raw_content_delta": _delta_steps("raw reasoning"),
+    "collab_waiting_end": _agent_wait_steps,
+    "exec_command_output_delta": _output_delta_steps,
+    "plan_delta": _plan_delta_steps,
+    "request_user_input": _question_steps,
+    "sub_agent_activity": _agent_activity_steps,
+    "thread_rolled_back": _rollback_steps,
     "turn_aborted": lambda event: [Interrupts("user_cancel")],
-    "undo_completed": _undone,
+    "undo_completed": _undo_steps,
 }
-"""Pieces that are told by another event, too, say nothing; neither do calls whose arguments are not known yet."""
+"""Deltas repeated by another event have no steps; neither have calls whose arguments are not known yet."""
 
-_WITH_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
-    "error": lambda event, record, reading: _errors(parts(record, reading)),
-    "item_completed": lambda event, record, reading: _of_completed(event["item"], record, reading),
+_EVENT_STEPS_FROM_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
+    "error": lambda event, record, reading: _error_steps(parts(record, reading)),
+    "item_completed": lambda event, record, reading: _completed_item_steps(event["item"], record, reading),
     "user_message": lambda event, record, reading: None if _has_text(reading) else [],
 }
-"""A prompt without a text cannot be told from another: its item counts."""
+"""A prompt without text cannot be deduplicated, so only its item is used."""
 
 
-def _end_alone(event: Record, record: Record, reading: RecordReading) -> Steps:
-    made = parts(record, reading)
-    return [Whole(replace(part, blocks=_explained(part.blocks, event))) for part in made]
+def _legacy_patch_end_steps(event: Record, record: Record, reading: RecordReading) -> Steps:
+    event_parts = parts(record, reading)
+    return [Whole(replace(part, blocks=_with_stderr(part.blocks, event))) for part in event_parts]
 
 
-_ALONE: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
+_LEGACY_EVENT_STEPS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
     "context_compacted": lambda event, record, reading: [Says("summary", {"text": ""})],
-    "patch_apply_end": _end_alone,
+    "patch_apply_end": _legacy_patch_end_steps,
 }
-"""Events that a rollout file has beside another line that says it."""
+"""Events that repeat another line in a rollout file, but not in the legacy stream."""
 
-_COMPLETED: Mapping[str, Callable[[Record], Steps]] = {
+_COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     **dict.fromkeys(
-        ("collab_agent_tool_call", "collab_tool_call"), lambda item: _collab(item, "completed", scoped=False)
+        ("collab_agent_tool_call", "collab_tool_call"),
+        lambda item: _collab_steps(item, "completed", scoped=False),
     ),
     "context_compaction": lambda item: [],
     "hook_prompt": lambda item: [],
-    "sub_agent_activity": _activity,
+    "sub_agent_activity": _agent_activity_steps,
 }
 
-# --- Items of a turn
+# Items of a turn
 
 
-def _of_line(record: Record, reading: RecordReading) -> Steps:
-    return _of_turn_item(record["item"], record["type"][5:], record, reading, scoped=True)
+def _item_line_steps(record: Record, reading: RecordReading) -> Steps:
+    return _turn_item_steps(record["item"], record["type"][5:], record, reading, scoped=True)
 
 
-def _of_turn_item(item: Record, phase: str, record: Record, reading: RecordReading, *, scoped: bool) -> Steps:
-    """An item that is told when it starts, when it changes and when it ends."""
+def _turn_item_steps(
+    item: Record, phase: str, record: Record, reading: RecordReading, *, scoped: bool
+) -> Steps:
+    """Return the steps of an item that is reported when it starts, changes and ends."""
     wire = item_type(item)
-    if wire in _COLLAB:
-        told = _collab(item, phase, scoped=scoped)
-        if told is not None:
-            return told
-    if wire in _MARKS:
-        return _MARKS[wire](item) if phase == "completed" else []
+    if wire in _COLLAB_ITEMS:
+        collab_steps = _collab_steps(item, phase, scoped=scoped)
+        if collab_steps is not None:
+            return collab_steps
+    if wire in _CONTROL_ITEM_STEPS:
+        return _CONTROL_ITEM_STEPS[wire](item) if phase == "completed" else []
     if reading.kind != "message":
         return None
     if not any(block["type"] == "tool_use" for block in reading.blocks):
-        return _texts(item, parts(record, reading)) if phase == "completed" else []
-    return _call(item, phase, reading.blocks, scoped=scoped)
+        return _text_steps(item, parts(record, reading)) if phase == "completed" else []
+    return _tool_item_steps(item, phase, reading.blocks, scoped=scoped)
 
 
-def _texts(item: Record, made: list[Part]) -> list[Step]:
-    """What was said, in the places that its pieces name: of reasoning, each text has its own."""
+def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
+    """Return the texts in the slots that their deltas name; each reasoning text has a slot of its own."""
     id = text_at(item, "id")
-    beside = {"messageId": id, **({"synthetic": True} if item_type(item) == "hook_prompt" else {})}
-    told = [replace(part, key=None, replaces=False, metadata={**part.metadata, **beside}) for part in made]
+    metadata = {"messageId": id, **({"synthetic": True} if item_type(item) == "hook_prompt" else {})}
+    unkeyed = [
+        replace(part, key=None, replaces=False, metadata={**part.metadata, **metadata}) for part in text_parts
+    ]
     if item_type(item) != "reasoning":
-        return [Whole(part, slot=id) for part in told]
-    thoughts = [step.part for part in told for step in _thoughts(part) if isinstance(step, Whole)]
-    places = {True: count(), False: count()}
+        return [Whole(part, slot=id) for part in unkeyed]
+    thoughts = [step.part for part in unkeyed for step in _thinking_steps(part) if isinstance(step, Whole)]
+    indexes = {True: count(), False: count()}
     return [
-        Whole(part, slot=_place(id, next(places[_is_summary(part)]), _is_summary(part))) for part in thoughts
+        Whole(part, slot=_reasoning_slot(id, next(indexes[_is_summary(part)]), _is_summary(part)))
+        for part in thoughts
     ]
 
 
@@ -475,139 +496,143 @@ def _is_summary(part: Part) -> bool:
     return bool(part.blocks[0].get("is_summary"))
 
 
-def _place(id: str | None, index: Any, is_summary: bool) -> str:
+def _reasoning_slot(id: str | None, index: Any, is_summary: bool) -> str:
     return f"{id}/{index}" if is_summary else f"{id}/content/{index}"
 
 
-def _call(item: Record, phase: str, blocks: list[Block], *, scoped: bool) -> Steps:
-    """A call with what the tool wrote so far, or with its result."""
+def _tool_item_steps(item: Record, phase: str, blocks: list[Block], *, scoped: bool) -> Steps:
+    """Return the steps of a call with the output so far, or with its result."""
     if phase != "completed" and item_type(item) in SERVER_TOOLS:
         return []
-    uses = [_with_items(block) for block in blocks if block["type"] == "tool_use"]
-    began: list[Step] = [_changing("assistant", uses, scoped)]
+    uses = [_with_todo_items(block) for block in blocks if block["type"] == "tool_use"]
+    call_steps: list[Step] = [_replacing_part("assistant", uses, scoped)]
     if phase != "completed":
-        return [*began, *_written(item, phase, scoped=scoped)]
-    results = [_judged(block) for block in blocks if block["type"] == "tool_result"]
-    return [*began, _changing("user", results or _ended(item, uses, item.get("id")), scoped)]
+        return [*call_steps, *_output_so_far_steps(item, phase, scoped=scoped)]
+    results = [_with_failure_flag(block) for block in blocks if block["type"] == "tool_result"]
+    return [
+        *call_steps,
+        _replacing_part("user", results or _empty_results(item, uses, item.get("id")), scoped),
+    ]
 
 
-def _changing(role: Any, blocks: list[Block], scoped: bool) -> Whole:
+def _replacing_part(role: Any, blocks: list[Block], scoped: bool) -> Whole:
     return Whole(Part(role=role, blocks=blocks, replaces=True), scoped=scoped)
 
 
-def _with_items(block: Block) -> Block:
+def _with_todo_items(block: Block) -> Block:
     is_list = block["name"] == "todo_list" and block["input"].__class__ is list
     return {**block, "input": {"items": block["input"]}} if is_list else block
 
 
-def _judged(block: Block) -> Block:
+def _with_failure_flag(block: Block) -> Block:
     return {**block, "is_error": True} if block.get("exit_code") not in (None, 0) else block
 
 
-def _written(item: Record, phase: str, *, scoped: bool) -> list[Step]:
-    """What a command wrote so far is told anew each time; a list that has changed, as the one line that it is."""
-    call, output = item.get("id"), _value(item, "aggregated_output")
+def _output_so_far_steps(item: Record, phase: str, *, scoped: bool) -> list[Step]:
+    """Return the output so far, which is repeated completely each time; a changed to-do list is one line of
+    JSON."""
+    call, output = item.get("id"), _value_in_either_case(item, "aggregated_output")
     if item_type(item) == "todo_list" and phase == "updated":
         line = json.dumps({"items": item["items"]}, ensure_ascii=False)
         return [Fragment("output", f"{line}\n", call=call, scoped=scoped)]
     return [Fragment("output", output, call=call, is_whole=True, scoped=scoped)] if output else []
 
 
-_COLLAB = frozenset({"collab_agent_tool_call", "collab_tool_call"})
-_MARKS: Mapping[str, Callable[[Record], Steps]] = {
+_COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
+_CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "context_compaction": lambda item: [Says("summary", {"text": ""})],
-    "sub_agent_activity": _activity,
+    "sub_agent_activity": _agent_activity_steps,
 }
 
 
-# --- Other lines
+# Other lines
 
 
-def _failed(record: Record, reading: RecordReading) -> Steps:
+def _failure_line_steps(record: Record, reading: RecordReading) -> Steps:
     ends: list[Step] = [TurnEnds()] if record["type"] == "turn.failed" else []
-    return [*_errors(parts(record, reading)), *ends]
+    return [*_error_steps(parts(record, reading)), *ends]
 
 
-def _compacted(record: Record, reading: RecordReading) -> Steps:
-    """One event for each compaction, also where what it says is sealed."""
+def _compaction_steps(record: Record, reading: RecordReading) -> Steps:
+    """Return one summary event per compaction, also if its text is encrypted."""
     return [Says("summary", {"text": text_at(record, "payload", "message") or ""})]
 
 
-def _between_agents(record: Record, reading: RecordReading) -> Steps:
+def _inter_agent_steps(record: Record, reading: RecordReading) -> Steps:
     if reading.kind != "message":
         return None
-    return _callback(record["payload"], Part(role="user", blocks=reading.blocks))
+    return _agent_callback_steps(record["payload"], Part(role="user", blocks=reading.blocks))
 
 
-_LINES: Mapping[str, Callable[[Record, RecordReading], Steps]] = {
-    **dict.fromkeys(("error", "turn.failed"), _failed),
-    **dict.fromkeys(("item.completed", "item.started", "item.updated"), _of_line),
-    "compacted": _compacted,
-    "inter_agent_communication": _between_agents,
-    "item.plan.delta": lambda record, reading: _plan_piece(record),
+_LINE_STEPS: Mapping[str, Callable[[Record, RecordReading], Steps]] = {
+    **dict.fromkeys(("error", "turn.failed"), _failure_line_steps),
+    **dict.fromkeys(("item.completed", "item.started", "item.updated"), _item_line_steps),
+    "compacted": _compaction_steps,
+    "inter_agent_communication": _inter_agent_steps,
+    "item.plan.delta": lambda record, reading: _plan_delta_steps(record),
     "turn.started": lambda record, reading: [TurnStarts(text_at(record, "turn_id"))],
 }
 
 
-# --- Notifications of the app server
+# Notifications of the app server
 
 
-def _of_notification(record: Record, reading: RecordReading) -> Steps:
+def _notification_steps(record: Record, reading: RecordReading) -> Steps:
     method, params = record["method"], record["params"]
     if method in ("item/completed", "item/started"):
-        return _of_turn_item(params["item"], method[5:], record, reading, scoped=False)
-    return _NOTIFICATIONS[method](params) if method in _NOTIFICATIONS else None
+        return _turn_item_steps(params["item"], method[5:], record, reading, scoped=False)
+    return _NOTIFICATION_STEPS[method](params) if method in _NOTIFICATION_STEPS else None
 
 
-def _text_piece(params: Record) -> Steps:
+def _text_delta_steps(params: Record) -> Steps:
     return [Fragment("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
-def _thought_piece(index: str) -> Callable[[Record], Steps]:
+def _reasoning_delta_steps(index: str) -> Callable[[Record], Steps]:
     def read(params: Record) -> Steps:
         id = params["itemId"]
-        place = _place(id, params[index], index == "summaryIndex")
-        return [Fragment("thinking", params["delta"], place, response=id)]
+        slot = _reasoning_slot(id, params[index], index == "summaryIndex")
+        return [Fragment("thinking", params["delta"], slot, response=id)]
 
     return read
 
 
-def _tool_piece(params: Record) -> Steps:
+def _tool_output_steps(params: Record) -> Steps:
     return [Fragment("output", params["delta"], call=params["itemId"])]
 
 
-def _ended_turn(params: Record) -> Steps:
-    """A turn that was interrupted, that failed, or that came to its end."""
+def _turn_end_steps(params: Record) -> Steps:
+    """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
         return [Interrupts("user_cancel")]
-    return [*_failure(turn), TurnEnds()]
+    return [*_turn_error_steps(turn), TurnEnds()]
 
 
-def _failure(told: Record) -> list[Step]:
-    return _errors([Part(role=None, error=failure(told))]) if told.get("error") else []
+def _turn_error_steps(fields: Record) -> list[Step]:
+    return _error_steps([Part(role=None, error=turn_error(fields))]) if fields.get("error") else []
 
 
-def _counted(params: Record) -> Steps:
-    counts = {name: _snake(params["tokenUsage"][name]) for name in ("last", "total")}
-    return [Whole(part) for part in used(counts["last"], counts["total"])]
+def _usage_steps(params: Record) -> Steps:
+    counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
+    return [Whole(part) for part in usage_parts(counts["last"], counts["total"])]
 
 
-def _snake(counts: Record) -> Record:
+def _snake_case_keys(counts: Record) -> Record:
     return {
-        re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): value for name, value in counts.items()
+        re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name): value for name, value in counts.items()
     }
 
 
-_NOTIFICATIONS: Mapping[str, Callable[[Record], Steps]] = {
-    "error": _failure,
-    "item/agentMessage/delta": _text_piece,
-    "item/commandExecution/outputDelta": _tool_piece,
-    "item/fileChange/outputDelta": _tool_piece,
-    "item/plan/delta": _plan_piece,
-    "item/reasoning/summaryTextDelta": _thought_piece("summaryIndex"),
-    "item/reasoning/textDelta": _thought_piece("contentIndex"),
-    "thread/tokenUsage/updated": _counted,
-    "turn/completed": _ended_turn,
+_NOTIFICATION_STEPS: Mapping[str, Callable[[Record], Steps]] = {
+    "error": _turn_error_steps,
+    "item/agentMessage/delta": _text_delta_steps,
+    "item/commandExecution/outputDelta": _tool_output_steps,
+    "item/fileChange/outputDelta": _tool_output_steps,
+    "item/plan/delta": _plan_delta_steps,
+    "item/reasoning/summaryTextDelta": _reasoning_delta_steps("summaryIndex"),
+    "item/reasoning/textDelta": _reasoning_delta_steps("contentIndex"),
+    "thread/tokenUsage/updated": _usage_steps,
+    "turn/completed": _turn_end_steps,
     "turn/started": lambda params: [TurnStarts(text_at(params, "turn", "id"))],
 }
