@@ -1,10 +1,10 @@
-"""Ash's own lines: chat events, standard messages, and bare blocks of the vocabulary.
+"""Ash's own records: chat events, standard messages and bare blocks.
 
-A chat event is `{"id", "timestamp", "sessionId", "type", "payload", "turnId"?, "responseId"?}`; its payload is the
-content, the rest envelope. A standard message is recognised by its `_original`.
+A chat event is `{"id", "timestamp", "sessionId", "type", "payload", "turnId"?, "responseId"?}`; only its
+payload is content. A standard message is recognised by its `_original`.
 
-An event passes into the log as it is, if it is what its type promises; places in a log are left out, since the log
-gives its own. One that is not is shown as it was written.
+A valid event is added to the log unchanged, without its sequence numbers, because the log assigns its own. An
+invalid one is emitted as raw.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,53 +58,55 @@ from ash_shared.providers._kit.steps import Passes, Says, Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
-Payload = Callable[[Block], Block | list[Block]]
+PayloadTranslation = Callable[[Block], Block | list[Block]]
 
 
-def _text(event: str, name: str = "text", *, variant: str | None = None) -> Callable[[Block], Block]:
+def _text_translation(
+    event: str, name: str = "text", *, variant: str | None = None
+) -> Callable[[Block], Block]:
     def read(payload: Block) -> Block:
         typed = {**text_block(payload[name], variant), **pick(payload, "phase", "variant")}
-        return _translated(payload, typed, {name, "phase", "variant"}, event)
+        return _translated_payload(payload, typed, {name, "phase", "variant"}, event)
 
     return read
 
 
-def _translated(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
-    """As `translated`, for a payload: it has no discriminator, and a `type` in it is a key like any."""
+def _translated_payload(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
+    """Like `translated`, for a payload: it has no discriminator, so a `type` in it is an ordinary key."""
     return with_extra(translated(payload, typed, consumed, event), pick(payload, "type"))
 
 
-def _user_message(payload: Block) -> list[Block]:
-    """The blocks, where there is more than a text; the text beside them where none of them says it."""
+def _translate_user_message(payload: Block) -> list[Block]:
+    """Return the content blocks, if any, preceded by the text unless one of them contains it."""
     if payload.get("content").__class__ is not list:
-        return [_text("user_message")(payload)]
+        return [_text_translation("user_message")(payload)]
     blocks = read_list(payload["content"], read_block)
     if all(block.get("text") != payload["text"] for block in blocks):
         blocks = [text_block(payload["text"]), *blocks]
     return [with_extra(blocks[0], without(payload, "text", "content")), *blocks[1:]]
 
 
-def _thinking(payload: Block) -> Block:
+def _translate_thinking(payload: Block) -> Block:
     names = ("signature", "redacted")
     typed = {"type": "thinking", "thinking": payload["text"], **pick(payload, *names)}
-    return _translated(payload, typed, {*names, "text"}, "thinking_done")
+    return _translated_payload(payload, typed, {*names, "text"}, "thinking_done")
 
 
-def _call(payload: Block) -> Block:
+def _translate_call(payload: Block) -> Block:
     names = {"id": "toolCallId", "name": "toolName", "input": "args", "executor": "executor"}
     typed = {"type": "tool_use", **renamed(payload, **names)}
-    return _translated(payload, typed, set(names.values()), "tool_call")
+    return _translated_payload(payload, typed, set(names.values()), "tool_call")
 
 
-def _result(payload: Block) -> Block:
+def _translate_result(payload: Block) -> Block:
     names = {"tool_use_id": "toolCallId", "exit_code": "exitCode", "structured": "structured"}
     failed = {"is_error": True} if payload.get("error") is not None else {}
-    typed = {"type": "tool_result", **_answer(payload), **renamed(payload, **names), **failed}
-    return _translated(payload, typed, {*names.values(), "result"}, "tool_result")
+    typed = {"type": "tool_result", **_result_content(payload), **renamed(payload, **names), **failed}
+    return _translated_payload(payload, typed, {*names.values(), "result"}, "tool_result")
 
 
-def _answer(payload: Block) -> Block:
-    """What the tool answered; a list that holds no block stands where the machine-readable form does."""
+def _result_content(payload: Block) -> Block:
+    """Return the content of a result; a list without blocks is data and goes to `structured`."""
     if payload.get("result") is None and payload.get("error") is not None:
         return {"content": payload["error"]["message"]}
     result = payload["result"]
@@ -115,40 +117,40 @@ def _answer(payload: Block) -> Block:
     return {"structured": result} if is_data and blocks else {"content": blocks}
 
 
-_PAYLOADS: Mapping[str, tuple[Kind, Role, Payload]] = {
-    "agent_callback": ("message", "user", _text("agent_callback", "result")),
-    "agent_message": ("message", "assistant", _text("agent_message", "message")),
-    "assistant_done": ("message", "assistant", _text("assistant_done")),
-    "error": ("record", "system", _text("error", "message", variant="error")),
-    "summary": ("record", "system", _text("summary", variant="summary")),
-    "thinking_done": ("message", "assistant", _thinking),
-    "tool_call": ("message", "assistant", _call),
-    "tool_result": ("message", "tool", _result),
-    "user_audio": ("message", "user", _text("user_audio", "transcription", variant="transcript")),
-    "user_message": ("message", "user", _user_message),
+_PAYLOAD_READERS: Mapping[str, tuple[Kind, Role, PayloadTranslation]] = {
+    "agent_callback": ("message", "user", _text_translation("agent_callback", "result")),
+    "agent_message": ("message", "assistant", _text_translation("agent_message", "message")),
+    "assistant_done": ("message", "assistant", _text_translation("assistant_done")),
+    "error": ("record", "system", _text_translation("error", "message", variant="error")),
+    "summary": ("record", "system", _text_translation("summary", variant="summary")),
+    "thinking_done": ("message", "assistant", _translate_thinking),
+    "tool_call": ("message", "assistant", _translate_call),
+    "tool_result": ("message", "tool", _translate_result),
+    "user_audio": ("message", "user", _text_translation("user_audio", "transcription", variant="transcript")),
+    "user_message": ("message", "user", _translate_user_message),
 }
-"""The events that say a whole thing: how they are read."""
-_CHUNKS = frozenset(
+"""Kind, role and translation of events with complete content."""
+_CHUNK_TYPES = frozenset(
     {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
 )
-_CONTROL = frozenset(
+_CONTROL_TYPES = frozenset(
     {"agent_switch", "audio_done", "interrupt", "raw", "reset", "retraction", "turn_end", "turn_start"}
 )
-_TYPES = _PAYLOADS.keys() | _CHUNKS | _CONTROL
+_EVENT_TYPES = _PAYLOAD_READERS.keys() | _CHUNK_TYPES | _CONTROL_TYPES
 
 
 def _read_event(record: Record) -> RecordReading:
     wire = record["type"]
-    if wire in _CHUNKS:
+    if wire in _CHUNK_TYPES:
         return chunk_reading(record, wire)
-    if wire not in _PAYLOADS:
-        return (control_reading if wire in _CONTROL else unknown_reading)(record, wire)
-    kind, role, payload = _PAYLOADS[wire]
+    if wire not in _PAYLOAD_READERS:
+        return (control_reading if wire in _CONTROL_TYPES else unknown_reading)(record, wire)
+    kind, role, payload = _PAYLOAD_READERS[wire]
     return RecordReading(kind, role, translate(wire, record["payload"], payload))
 
 
 def read_block(block: Any) -> Block:
-    """One element of a content list: everything but our own vocabulary is unknown here."""
+    """Read one element of a content list; blocks outside Ash's vocabulary are unknown."""
     if is_native(block):
         return block
     if block.__class__ is str:
@@ -162,8 +164,8 @@ def read_block(block: Any) -> Block:
 
 
 def read(record: Record) -> RecordReading:
-    """An event, a standard message, or one bare block."""
-    if _is_standard(record):
+    """Read an event, a standard message or a bare block."""
+    if _is_standard_message(record):
         return RecordReading("message", _ROLES[record["role"]], read_list(record["content"], read_block))
     if record.get("payload").__class__ is dict and record.get("type").__class__ is str:
         return _read_event(record)
@@ -172,18 +174,18 @@ def read(record: Record) -> RecordReading:
     return RecordReading("record" if is_raw else "message", "system" if is_raw else "user", [block])
 
 
-def _is_standard(record: Record) -> bool:
-    """Whether this is a whole standard message; another's record may have a key of that name, too."""
+def _is_standard_message(record: Record) -> bool:
+    """Return True for a complete standard message; records of other formats may have an `_original` too."""
     return (
         record.get("_original").__class__ is list
-        and body_keys(record) <= _STANDARD_BODIES
+        and body_keys(record) <= _STANDARD_BODY_KEYS
         and is_one_of(record.get("role"), _ROLES)
         and record.get("content").__class__ is list
         and record.get("metadata").__class__ is dict
     )
 
 
-_STANDARD_BODIES = frozenset({"_original", "error"})
+_STANDARD_BODY_KEYS = frozenset({"_original", "error"})
 
 
 def _is_event(record: Record) -> bool:
@@ -192,16 +194,16 @@ def _is_event(record: Record) -> bool:
         return False
     if record.keys() & ENVELOPE_KEYS != {"payload"}:
         return False
-    return wire in _TYPES or "id" in record
+    return wire in _EVENT_TYPES or "id" in record
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is an event with its session, or a standard message."""
-    return _is_event(record) if "payload" in record else _is_standard(record)
+    """Return True for an event with its session, or a standard message."""
+    return _is_event(record) if "payload" in record else _is_standard_message(record)
 
 
 def facts(record: Record) -> Facts:
-    """Both have an id of their own."""
+    """Return the metadata of an event or a standard message; both have an id of their own."""
     return Facts(
         uuid=text_at(record, "id"),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -212,34 +214,35 @@ def facts(record: Record) -> Facts:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Events of one response are one message; what ends a turn, fails or revokes adds to those before it."""
-    if _is_standard(record):
-        return [_standard(record, reading)]
-    tell = _PARTS.get(record["type"], single_message_part)
-    return tell(record, reading)
+    """Return the parts of a record. Events of one response form one message; turn ends, errors and retractions
+    change earlier messages."""
+    if _is_standard_message(record):
+        return [_standard_message_part(record, reading)]
+    read_parts = _PART_READERS.get(record["type"], single_message_part)
+    return read_parts(record, reading)
 
 
-def _standard(record: Record, reading: RecordReading) -> Part:
-    told = without(record["metadata"], "source")
-    failure = record.get("error")
+def _standard_message_part(record: Record, reading: RecordReading) -> Part:
+    metadata = without(record["metadata"], "source")
+    error = record.get("error")
     return Part(
         role=_ROLES[record["role"]],
         blocks=reading.blocks,
         usage=_usage(record.get("usage")),
-        metadata=told | {"messageId": text_at(told, "messageId")},
-        error=None if text_at(failure, "code") is None else _error_of(failure),
+        metadata=metadata | {"messageId": text_at(metadata, "messageId")},
+        error=None if text_at(error, "code") is None else _event_error(error),
     )
 
 
 def _usage(usage: Any) -> Block | None:
-    """Counts as a message is stored with them; None where they are not whole."""
-    given, answered = count_at(usage, "input_tokens"), count_at(usage, "output_tokens")
-    if given is None or answered is None:
+    """Return the usage of a stored message; None if it is incomplete."""
+    input, output = count_at(usage, "input_tokens"), count_at(usage, "output_tokens")
+    if input is None or output is None:
         return None
     return token_usage(
         value_at(usage, "vendor"),
-        input=given,
-        output=answered,
+        input=input,
+        output=output,
         cache_read=count_at(usage, "cache_read_input_tokens"),
         cache_creation=count_at(usage, "cache_creation_input_tokens"),
         reasoning=count_at(usage, "reasoning_tokens"),
@@ -247,13 +250,13 @@ def _usage(usage: Any) -> Block | None:
     )
 
 
-def _error_of(told: Any, details: Any = None) -> Block:
-    """The keys of a `MessageError`."""
-    more = value_at(told, "details") if details is None else details
-    return message_error(text_at(told, "code") or "error", text_at(told, "message"), more)
+def _event_error(error: Any, details: Any = None) -> Block:
+    """Return the keys of a `MessageError`."""
+    error_details = value_at(error, "details") if details is None else details
+    return message_error(text_at(error, "code") or "error", text_at(error, "message"), error_details)
 
 
-def _assistant(record: Record, reading: RecordReading) -> list[Part]:
+def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
     stop_reason = text_at(record, "payload", "stopReason")
     key = text_at(record, "responseId")
     return [
@@ -271,15 +274,15 @@ def _assistant(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _user(record: Record, reading: RecordReading) -> list[Part]:
+def _user_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="user", blocks=reading.blocks)]
 
 
-def _summary(record: Record, reading: RecordReading) -> list[Part]:
+def _summary_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="system", blocks=reading.blocks)]
 
 
-def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
+def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
     payload = record["payload"]
     return [
         Part(
@@ -291,45 +294,45 @@ def _turn_end(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _error(record: Record, reading: RecordReading) -> list[Part]:
+def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     payload = record["payload"]
-    return [Part(role=None, error=_error_of(payload, payload))]
+    return [Part(role=None, error=_event_error(payload, payload))]
 
 
-def _retraction(record: Record, reading: RecordReading) -> list[Part]:
-    revoked = [
+def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:
+    retracted = [
         name
         for names in ("eventIds", "messageIds")
         for name in list_or_empty(value_at(record, "payload", names))
         if name.__class__ is str
     ]
-    return [Part(role=None, retracts=tuple(revoked))]
+    return [Part(role=None, retracts=tuple(retracted))]
 
 
-_PARTS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
-    "agent_callback": _user,
-    "agent_message": _assistant,
-    "assistant_done": _assistant,
-    "error": _error,
-    "retraction": _retraction,
-    "summary": _summary,
-    "thinking_done": _assistant,
-    "tool_call": _assistant,
-    "tool_result": _user,
-    "turn_end": _turn_end,
-    "user_audio": _user,
-    "user_message": _user,
+_PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
+    "agent_callback": _user_parts,
+    "agent_message": _assistant_parts,
+    "assistant_done": _assistant_parts,
+    "error": _error_parts,
+    "retraction": _retraction_parts,
+    "summary": _summary_parts,
+    "thinking_done": _assistant_parts,
+    "tool_call": _assistant_parts,
+    "tool_result": _user_parts,
+    "turn_end": _turn_end_parts,
+    "user_audio": _user_parts,
+    "user_message": _user_parts,
 }
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """An event as it is; what a standard message or a block adds is told by its parts."""
+    """Return an event unchanged; the steps of standard messages and blocks follow from their parts."""
     if record.get("payload").__class__ is not dict or record.get("type").__class__ is not str:
         return None
     event = {
         name: value
         for name, value in record.items()
-        if name not in _PLACES and not (value is None and name in _OPTIONAL)
+        if name not in _SEQUENCE_KEYS and not (value is None and name in _OPTIONAL)
     }
     try:
         read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
@@ -338,7 +341,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     return [Passes(event)]
 
 
-_PLACES = frozenset({"messageSequence", "sequence"})
+_SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})
 _OPTIONAL = frozenset({"recordId", "responseId", "turnId"})
 
 

@@ -1,7 +1,8 @@
-"""Amazon Bedrock's Converse API: requests, answers and the events of ConverseStream.
+"""Amazon Bedrock's Converse API: requests, responses and the events of ConverseStream.
 
-Source: the `bedrock-runtime` service model. A content block is an object with one key that names its kind; beside it,
-and inside it, `type` may stand, too. Bodies of InvokeModel are in the model maker's own format.
+Source: the `bedrock-runtime` service model. A content block is an object with one key that names its kind; a
+`type` may occur next to that key and inside its value. Bodies of InvokeModel are in the format of the model's
+vendor.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -54,11 +55,11 @@ from ash_shared.providers._kit.steps import (
     Whole,
 )
 
-_Said = tuple[Speaker, list[Block]]
+_SpeakerBlocks = tuple[Speaker, list[Block]]
 
 _ROLES: Mapping[str, Speaker] = {"user": "user", "assistant": "assistant"}
 
-_DOCUMENTS: Mapping[str, str] = {
+_DOCUMENT_TYPES: Mapping[str, str] = {
     "csv": "text/csv",
     "doc": "application/msword",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -71,41 +72,41 @@ _DOCUMENTS: Mapping[str, str] = {
 }
 
 
-def _block(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
-    """`typed`, with what else the object under `kind`, and the block beside it, hold under `extra`."""
+def _with_extra_keys(block: Block, kind: str, typed: Block, *consumed: str) -> Block:
+    """Return `typed` with the unconsumed keys of the object under `kind`, and of its block, in `extra`."""
     inner = block[kind] if block[kind].__class__ is dict else {}
-    made = with_extra({**typed, "source_type": kind}, without(inner, *consumed))
-    return with_extra(made, without(block, kind))
+    extended = with_extra({**typed, "source_type": kind}, without(inner, *consumed))
+    return with_extra(extended, without(block, kind))
 
 
-def _text(block: Block) -> Block:
-    return _block(block, "text", text_block(block["text"]))
+def _translate_text(block: Block) -> Block:
+    return _with_extra_keys(block, "text", text_block(block["text"]))
 
 
-def _tool_use(block: Block) -> Block:
+def _translate_tool_use(block: Block) -> Block:
     call = block["toolUse"]
     typed = {"type": "tool_use", **renamed(call, id="toolUseId"), **pick(call, "name", "input")}
     server = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return _block(block, "toolUse", typed | server, "toolUseId", "name", "input")
+    return _with_extra_keys(block, "toolUse", typed | server, "toolUseId", "name", "input")
 
 
-def _tool_result(block: Block) -> Block:
+def _translate_tool_result(block: Block) -> Block:
     result = block["toolResult"]
     json = [item["json"] for item in result["content"] if item.keys() == {"json"}]
-    shown = [item for item in result["content"] if item.keys() != {"json"}]
+    content = [item for item in result["content"] if item.keys() != {"json"}]
     typed = {
         "type": "tool_result",
         **renamed(result, tool_use_id="toolUseId"),
-        **({"content": read_list(shown)} if shown or not json else {}),
+        **({"content": read_list(content)} if content or not json else {}),
         **({"is_error": result["status"] == "error"} if "status" in result else {}),
         **({"structured": json[0] if len(json) == 1 else json} if json else {}),
     }
     code = count_at(json[0], "exitCode") if len(json) == 1 else None
     exit_code = {} if code is None else {"exit_code": code}
-    return _block(block, "toolResult", typed | exit_code, "toolUseId", "content")
+    return _with_extra_keys(block, "toolResult", typed | exit_code, "toolUseId", "content")
 
 
-def _reasoning(block: Block) -> Block:
+def _translate_reasoning(block: Block) -> Block:
     reasoning = block["reasoningContent"]
     if "redactedContent" in reasoning:
         typed = {
@@ -114,52 +115,54 @@ def _reasoning(block: Block) -> Block:
             "redacted": True,
             "data": reasoning["redactedContent"],
         }
-        return _block(block, "reasoningContent", typed, "redactedContent")
-    told = reasoning["reasoningText"]
-    typed = {"type": "thinking", "thinking": told["text"], **pick(told, "signature")}
-    typed = with_extra(typed, without(told, "text", "signature"))
-    return _block(block, "reasoningContent", typed, "reasoningText")
+        return _with_extra_keys(block, "reasoningContent", typed, "redactedContent")
+    text = reasoning["reasoningText"]
+    typed = {"type": "thinking", "thinking": text["text"], **pick(text, "signature")}
+    typed = with_extra(typed, without(text, "text", "signature"))
+    return _with_extra_keys(block, "reasoningContent", typed, "reasoningText")
 
 
-def _source(source: Record, media_type: str | None) -> Block:
-    """The bytes, the text or the address of a media object; Bedrock names S3 objects by their `s3://` address."""
+def _media_source(source: Record, media_type: str | None) -> Block:
+    """Return the source of a media object: bytes, text or URL. S3 objects are named by their `s3://` URL."""
     declared = {} if media_type is None else {"media_type": media_type}
     if "bytes" in source:
-        return {"type": "base64", **declared, "data": source["bytes"], **_beside(source, "bytes")}
+        return {"type": "base64", **declared, "data": source["bytes"], **_other_keys(source, "bytes")}
     if "s3Location" in source:
-        place = source["s3Location"]
-        return {"type": "url", **declared, "url": place["uri"], **_beside(place, "uri")}
+        location = source["s3Location"]
+        return {"type": "url", **declared, "url": location["uri"], **_other_keys(location, "uri")}
     if "text" in source:
-        return {"type": "text", **declared, "data": source["text"], **_beside(source, "text")}
+        return {"type": "text", **declared, "data": source["text"], **_other_keys(source, "text")}
     return {**source, "type": "content", "content": source["content"]}
 
 
-def _beside(source: Record, consumed: str) -> Block:
+def _other_keys(source: Record, consumed: str) -> Block:
     rest = without(source, consumed)
     if rest.keys() & {"type", "media_type", "data", "url"}:
         raise KeyError(consumed)
     return rest
 
 
-def _image(block: Block) -> Block:
+def _translate_image(block: Block) -> Block:
     image = block["image"]
     declared = f"image/{image['format']}" if "format" in image else None
-    return _block(block, "image", {"type": "image", "source": _source(image["source"], declared)}, "source")
+    return _with_extra_keys(
+        block, "image", {"type": "image", "source": _media_source(image["source"], declared)}, "source"
+    )
 
 
-def _media(kind: str) -> Callable[[Block], Block]:
+def _media_translation(kind: str) -> Callable[[Block], Block]:
     def read(block: Block) -> Block:
         media = block[kind]
         declared = _media_type(kind, media.get("format"))
         typed = {
             "type": "file",
             **({} if declared is None else {"mimeType": declared}),
-            "source": _source(media["source"], declared),
+            "source": _media_source(media["source"], declared),
             **renamed(media, filename="name"),
             **pick(media, "context"),
             "mediaClass": "document" if declared is None or kind == "document" else media_class(declared),
         }
-        return _block(block, kind, typed, "source", "name", "context")
+        return _with_extra_keys(block, kind, typed, "source", "name", "context")
 
     return read
 
@@ -167,112 +170,112 @@ def _media(kind: str) -> Callable[[Block], Block]:
 def _media_type(kind: str, form: Any) -> str | None:
     if form.__class__ is not str:
         return None
-    return _DOCUMENTS.get(form) if kind == "document" else f"{kind}/{form}"
+    return _DOCUMENT_TYPES.get(form) if kind == "document" else f"{kind}/{form}"
 
 
-def _guarded(block: Block) -> Block:
-    """Text or a picture that a guardrail is to look at: part of the prompt like any other."""
-    guarded = block["guardContent"]
-    if "image" in guarded:
-        return _block(block, "guardContent", _image(pick(guarded, "image")), "image")
-    told = guarded["text"]
-    made = with_extra(text_block(told["text"]), without(told, "text"))
-    return _block(block, "guardContent", made, "text")
+def _translate_guard_content(block: Block) -> Block:
+    """Translate text or an image to be checked by a guardrail; it is part of the prompt."""
+    content = block["guardContent"]
+    if "image" in content:
+        return _with_extra_keys(block, "guardContent", _translate_image(pick(content, "image")), "image")
+    text = content["text"]
+    block_text = with_extra(text_block(text["text"]), without(text, "text"))
+    return _with_extra_keys(block, "guardContent", block_text, "text")
 
 
-def _cited(block: Block) -> list[Block]:
-    """Texts with the citations of all of them, which the first one carries."""
-    cited = block["citationsContent"]
-    texts = read_list(cited["content"])
+def _translate_citations(block: Block) -> list[Block]:
+    """Translate cited texts; the first one carries the citations of all."""
+    content = block["citationsContent"]
+    texts = read_list(content["content"])
     if not texts or texts[0]["type"] != "text":
         raise KeyError("content")
-    typed = {**texts[0], **pick(cited, "citations")}
-    first = _block(block, "citationsContent", typed, "content", "citations")
+    typed = {**texts[0], **pick(content, "citations")}
+    first = _with_extra_keys(block, "citationsContent", typed, "content", "citations")
     return [first, *texts[1:]]
 
 
-def _search_result(block: Block) -> Block:
-    found = block["searchResult"]
-    typed = {"type": "file", "source": {"type": "url", "url": found["source"]}, **pick(found, "title")}
-    return _block(block, "searchResult", typed, "source", "title")
+def _translate_search_result(block: Block) -> Block:
+    result = block["searchResult"]
+    typed = {"type": "file", "source": {"type": "url", "url": result["source"]}, **pick(result, "title")}
+    return _with_extra_keys(block, "searchResult", typed, "source", "title")
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
-    "audio": _media("audio"),
+    "audio": _media_translation("audio"),
     "cachePoint": lambda block: raw_block("control", block, "cachePoint"),
-    "citationsContent": _cited,
-    "document": _media("document"),
-    "guardContent": _guarded,
-    "image": _image,
-    "reasoningContent": _reasoning,
-    "searchResult": _search_result,
-    "text": _text,
-    "toolResult": _tool_result,
-    "toolUse": _tool_use,
-    "video": _media("video"),
+    "citationsContent": _translate_citations,
+    "document": _media_translation("document"),
+    "guardContent": _translate_guard_content,
+    "image": _translate_image,
+    "reasoningContent": _translate_reasoning,
+    "searchResult": _translate_search_result,
+    "text": _translate_text,
+    "toolResult": _translate_tool_result,
+    "toolUse": _translate_tool_use,
+    "video": _media_translation("video"),
 }
-"""By the key that names a content block's kind."""
+"""By the key that names the kind of a content block."""
 
 
 def _kind(block: Any) -> str | None:
-    """The kind of a content block; None for what is none, or is several at once."""
+    """Return the kind of a content block; None if it has no kind, or several."""
     kinds = block.keys() & _TRANSLATIONS.keys() if block.__class__ is dict else ()
     return next(iter(kinds)) if len(kinds) == 1 else None
 
 
-def _unknown_kind(block: Any) -> str | None:
-    """What a block that nobody has seen calls itself, where it has one key."""
+def _raw_type(block: Any) -> str | None:
+    """Return the name of an unknown block: its only key, or its type."""
     if block.__class__ is not dict:
         return None
     return next(iter(block)) if len(block) == 1 else wire_name(block)
 
 
-def _blocks(block: Any) -> list[Block]:
+def _read_blocks(block: Any) -> list[Block]:
     if is_native(block):
         return [block]
     if block.__class__ is str:
         return [text_block(block)]
     kind = _kind(block)
     if kind is None:
-        return [raw_block("unknown_type", block, _unknown_kind(block))]
+        return [raw_block("unknown_type", block, _raw_type(block))]
     return translate(kind, block, _TRANSLATIONS[kind])
 
 
 def read_block(block: Any) -> Block:
-    """One bare content block; the whole of it as `raw` where it holds more than one block."""
-    blocks = _blocks(block)
+    """Read one bare content block; a block that gives several becomes one `raw` block."""
+    blocks = _read_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, _kind(block))
 
 
 def read_list(content: list[Any]) -> list[Block]:
-    """A content list, element by element."""
+    """Read a content list."""
     if content.__class__ is not list:
         raise TypeError
-    return bounded([made for block in content for made in _blocks(block)])
+    return bounded([parsed for block in content for parsed in _read_blocks(block)])
 
 
-def _message(message: Record) -> _Said:
+def _speaker_blocks(message: Record) -> _SpeakerBlocks:
     return _ROLES[message["role"]], read_list(message["content"])
 
 
-def _messages(record: Record) -> list[_Said]:
-    """The messages of a request, system text first; tools and parameters are envelope."""
-    system: list[_Said] = [("system", read_list(record["system"]))] if record.get("system") else []
-    return system + [_message(message) for message in record["messages"]]
+def _request_messages(record: Record) -> list[_SpeakerBlocks]:
+    """Return the messages of a request, starting with the system text; tools and parameters are not content."""
+    system: list[_SpeakerBlocks] = [("system", read_list(record["system"]))] if record.get("system") else []
+    return system + [_speaker_blocks(message) for message in record["messages"]]
 
 
 def _read_request(record: Record) -> RecordReading:
-    blocks = [block for _, blocks in _messages(record) for block in blocks]
+    blocks = [block for _, blocks in _request_messages(record) for block in blocks]
     return RecordReading("message", "user", bounded(blocks))
 
 
-def _read_answer(record: Record) -> RecordReading:
-    role, blocks = _message({"role": "assistant", **record["output"]["message"]})
+def _read_response(record: Record) -> RecordReading:
+    role, blocks = _speaker_blocks({"role": "assistant", **record["output"]["message"]})
     return RecordReading("message", role, blocks)
 
 
 def _read_message(record: Record) -> RecordReading:
-    role, blocks = _message(record)
+    role, blocks = _speaker_blocks(record)
     only_results = bool(blocks) and {block["type"] for block in blocks} == {"tool_result"}
     return RecordReading("message", "tool" if only_results and role == "user" else role, blocks)
 
@@ -318,7 +321,7 @@ def _is_usage(metadata: Record) -> bool:
 
 
 def _is_content(content: Any) -> bool:
-    """Whether some element names its kind by its key alone, as no other format does."""
+    """Return True if an element has a kind but no `type`, which no other format writes."""
     return content.__class__ is list and any(_kind(block) and "type" not in block for block in content)
 
 
@@ -339,7 +342,7 @@ def _is_request(record: Record) -> bool:
     return not body_keys(record).isdisjoint(BEDROCK_REQUEST_KEYS) or any(map(_is_message, messages))
 
 
-def _is_answer(record: Record) -> bool:
+def _is_response(record: Record) -> bool:
     return value_at(record, "output", "message").__class__ is dict
 
 
@@ -347,9 +350,9 @@ def _is_error(record: Record) -> bool:
     return record.keys() <= _ERROR_KEYS and text_at(record, "message") is not None
 
 
-_FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
+_RECORD_KINDS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
     (_is_event, _read_fragment),
-    (_is_answer, _read_answer),
+    (_is_response, _read_response),
     (_is_request, _read_request),
     (_is_error, _read_error),
     (_is_message, _read_message),
@@ -357,50 +360,50 @@ _FORMS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
 
 
 _MARKS = _EVENTS | {"message", "messages", "output", "role"}
-"""Keys of which every form has one."""
+"""Every kind of record has one of these keys."""
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is of the Converse API. None of its bodies has a `type`."""
-    bodies = body_keys(record) - BEDROCK_REQUEST_KEYS
-    return bodies in _BODIES and any(is_form(record) for is_form, _ in _FORMS)
+    """Return True for a record of the Converse API, whose bodies have no `type`."""
+    present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
+    return present_keys in _BODY_KEY_SETS and any(matches(record) for matches, _ in _RECORD_KINDS)
 
 
-_BODIES: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
+_BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of the API."""
-    for is_form, read_form in _FORMS:
-        if is_form(record):
-            return read_form(record)
-    return RecordReading("record", "system", _blocks(record))
+    """Read any record of the API."""
+    for matches, reader in _RECORD_KINDS:
+        if matches(record):
+            return reader(record)
+    return RecordReading("record", "system", _read_blocks(record))
 
 
 def facts(record: Record) -> Facts:
-    """Only some writers put the model beside the body: on the wire it is in the address."""
+    """Return the model if the writer added it; on the wire it is only in the URL."""
     return Facts(model=text_at(record, "modelId"))
 
 
-_REFUSALS = frozenset({"content_filtered", "guardrail_intervened"})
+_REFUSAL_REASONS = frozenset({"content_filtered", "guardrail_intervened"})
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """A message, each message of a request, or what an answer adds beside its own."""
-    if _is_answer(record):
-        return [_answer(record, reading.blocks)]
+    """Return the parts of a message, of each message of a request, or of a response."""
+    if _is_response(record):
+        return [_response_part(record, reading.blocks)]
     if _is_request(record):
-        said = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
+        sources = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
         return [
-            Part(role=role, blocks=blocks, original=piece)
-            for piece, (role, blocks) in zip(said, _messages(record), strict=True)
+            Part(role=role, blocks=blocks, original=source)
+            for source, (role, blocks) in zip(sources, _request_messages(record), strict=True)
         ]
     if _is_error(record):
         return [Part(role=None, error=message_error(text_at(record, "__type") or "error", record["message"]))]
     return single_message_part(record, reading)
 
 
-def _answer(record: Record, blocks: list[Block]) -> Part:
+def _response_part(record: Record, blocks: list[Block]) -> Part:
     stop_reason = text_at(record, "stopReason")
     return Part(
         role="assistant",
@@ -410,7 +413,9 @@ def _answer(record: Record, blocks: list[Block]) -> Part:
             "stop_reason": stop_reason,
             "stop_sequence": _stop_sequence(record),
         },
-        error=message_error(stop_reason, _refusal(record)) if stop_reason in _REFUSALS else None,
+        error=message_error(stop_reason, _refusal_message(record))
+        if stop_reason in _REFUSAL_REASONS
+        else None,
     )
 
 
@@ -418,12 +423,12 @@ def _stop_sequence(record: Record) -> str | None:
     return text_at(record, "additionalModelResponseFields", "stop_sequence")
 
 
-def _refusal(record: Record) -> str | None:
+def _refusal_message(record: Record) -> str | None:
     return text_at(record, "trace", "guardrail", "actionReason")
 
 
 def _usage(record: Record) -> Block | None:
-    """Bedrock counts input without what was read from a cache or written to one."""
+    """Return the usage. Bedrock's input count excludes cached tokens."""
     usage = value_at(record, "usage")
     return token_usage(
         usage,
@@ -439,99 +444,106 @@ def _first_count(usage: Any, names: Iterable[str]) -> int | None:
     return next((count for name in names if (count := count_at(usage, name)) is not None), None)
 
 
-# The log of events: a block of the answer has its place by its index. That one of text begins is not always told, and
-# not every writer tells its end.
+# Event log steps. Slots are the indexes of content blocks. The begin of a text block is not always reported,
+# and some writers omit the end.
 
-_ASKS = frozenset({"tool_use"})
-"""Reasons to stop after which the caller has to answer."""
+_CALLING_STOP_REASONS = frozenset({"tool_use"})
+"""Stop reasons after which the caller has to respond."""
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Events of a stream, and whole answers; what else there is says all in its parts."""
+    """Return the steps of stream events and complete responses; those of other records follow from their
+    parts."""
     if reading.kind == "chunk":
-        kind, told = next(iter(record.items()))
-        return [_failed(kind, told)] if kind in _EXCEPTIONS else _STREAMED[kind](told)
-    if not _is_answer(record):
+        event_type, event = next(iter(record.items()))
+        return (
+            [_error_step(event_type, event)] if event_type in _EXCEPTIONS else _EVENT_STEPS[event_type](event)
+        )
+    if not _is_response(record):
         return None
-    whole = replace(_answer(record, reading.blocks), error=None)
-    return [ResponseStarts(None), Whole(whole), *_stopped(record), Counted(None)]
+    part = replace(_response_part(record, reading.blocks), error=None)
+    return [ResponseStarts(None), Whole(part), *_end_response(record), Counted(None)]
 
 
-def _failed(code: str, told: Record) -> Step:
-    return Says("error", message_error(code, text_at(told, "message")))
+def _error_step(code: str, error: Record) -> Step:
+    return Says("error", message_error(code, text_at(error, "message")))
 
 
-def _stopped(told: Record) -> list[Step]:
-    reason = text_at(told, "stopReason")
-    ends = ResponseEnds(is_final=reason not in _ASKS)
-    return [ends, Says("error", message_error(reason, _refusal(told)))] if reason in _REFUSALS else [ends]
+def _end_response(event: Record) -> list[Step]:
+    reason = text_at(event, "stopReason")
+    end = ResponseEnds(is_final=reason not in _CALLING_STOP_REASONS)
+    return (
+        [end, Says("error", message_error(reason, _refusal_message(event)))]
+        if reason in _REFUSAL_REASONS
+        else [end]
+    )
 
 
-def _place(told: Record) -> str:
-    return str(told["contentBlockIndex"])
+def _slot(event: Record) -> str:
+    return str(event["contentBlockIndex"])
 
 
-def _block_starts(told: Record) -> list[Step]:
-    begun = told.get("start") or {}
-    if "toolUse" in begun:
-        return [_call_starts(begun["toolUse"], _place(told))]
-    return _result_starts(begun["toolResult"], _place(told)) if "toolResult" in begun else []
+def _begin_block(event: Record) -> list[Step]:
+    start = event.get("start") or {}
+    if "toolUse" in start:
+        return [_begin_call(start["toolUse"], _slot(event))]
+    return _begin_result(start["toolResult"], _slot(event)) if "toolResult" in start else []
 
 
-def _call_starts(call: Record, place: str) -> Step:
-    """A call without arguments has an empty text for them."""
-    hosted = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return Fragment("input", "", place, call=call["toolUseId"], name=call["name"], given={}, more=hosted)
+def _begin_call(call: Record, slot: str) -> Step:
+    """Begin a call. A call without arguments streams an empty text."""
+    executor = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
+    return Fragment("input", "", slot, call=call["toolUseId"], name=call["name"], given={}, more=executor)
 
 
-def _result_starts(result: Record, place: str) -> list[Step]:
-    """What a tool has answered that Bedrock runs: only here it is told of which call, and whether that failed."""
-    begins: list[Step] = [Fragment("output", "", place, call=result["toolUseId"])]
+def _begin_result(result: Record, slot: str) -> list[Step]:
+    """Begin the result of a tool run by Bedrock. Only this event names the call and whether it failed."""
+    begin: list[Step] = [Fragment("output", "", slot, call=result["toolUseId"])]
     if result.get("status") != "error":
-        return begins
-    return [Whole(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begins]
+        return begin
+    return [Whole(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begin]
 
 
-def _block_goes_on(told: Record) -> list[Step]:
-    place, delta = _place(told), told["delta"]
-    known = [step for kind in delta if kind in _PIECES for step in _PIECES[kind](delta[kind], place)]
-    unknown = without(delta, *_PIECES)
-    return known + ([_shown(unknown)] if unknown else [])
+def _continue_block(event: Record) -> list[Step]:
+    slot, delta = _slot(event), event["delta"]
+    known = [step for kind in delta if kind in _DELTA_STEPS for step in _DELTA_STEPS[kind](delta[kind], slot)]
+    unknown = without(delta, *_DELTA_STEPS)
+    return known + ([_unknown_delta_step(unknown)] if unknown else [])
 
 
-def _reasons(piece: Record, place: str) -> list[Step]:
-    withheld = {"redacted": True} if "redactedContent" in piece else {}
-    more = {**pick(piece, "signature"), **withheld}
-    return [Fragment("thinking", piece.get("text", ""), place, more=more)]
+def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
+    redacted = {"redacted": True} if "redactedContent" in delta else {}
+    more = {**pick(delta, "signature"), **redacted}
+    return [Fragment("thinking", delta.get("text", ""), slot, more=more)]
 
 
-def _answers(content: list[Any], place: str) -> list[Step]:
-    """The content of a tool's result, whose call is known by its place."""
-    result = _tool_result({"toolResult": {"content": content}})
-    return [Whole(Part(role="user", blocks=[result]), slot=place)]
+def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
+    """Return the content of a tool result, whose call is identified by its slot."""
+    result = _translate_tool_result({"toolResult": {"content": content}})
+    return [Whole(Part(role="user", blocks=[result]), slot=slot)]
 
 
-def _shown(delta: Record) -> Step:
+def _unknown_delta_step(delta: Record) -> Step:
     return Whole(Part(role="system", blocks=[raw_block("unknown_type", delta)]))
 
 
-_PIECES: Mapping[str, Callable[[Any, str], list[Step]]] = {
-    "citation": lambda piece, place: [Fragment("text", "", place, more={"citations": [piece]})],
-    "image": lambda piece, place: [Whole(Part(role="assistant", blocks=[_image({"image": piece})]))],
-    "reasoningContent": _reasons,
-    "text": lambda piece, place: [Fragment("text", piece, place)],
-    "toolResult": _answers,
-    "toolUse": lambda piece, place: [Fragment("input", piece["input"], place)],
+_DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
+    "citation": lambda delta, slot: [Fragment("text", "", slot, more={"citations": [delta]})],
+    "image": lambda delta, slot: [Whole(Part(role="assistant", blocks=[_translate_image({"image": delta})]))],
+    "reasoningContent": _reasoning_steps,
+    "text": lambda delta, slot: [Fragment("text", delta, slot)],
+    "toolResult": _result_content_steps,
+    "toolUse": lambda delta, slot: [Fragment("input", delta["input"], slot)],
 }
 """By the key of a delta."""
 
-_STREAMED: Mapping[str, Callable[[Record], list[Step]]] = {
-    "contentBlockDelta": _block_goes_on,
-    "contentBlockStart": lambda told: [Settled(), *_block_starts(told)],
-    "contentBlockStop": lambda told: [Closed(_place(told))],
-    "messageStart": lambda told: [ResponseStarts(None)],
-    "messageStop": _stopped,
-    "metadata": lambda told: [Counted(_usage(told))],
+_EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
+    "contentBlockDelta": _continue_block,
+    "contentBlockStart": lambda event: [Settled(), *_begin_block(event)],
+    "contentBlockStop": lambda event: [Closed(_slot(event))],
+    "messageStart": lambda event: [ResponseStarts(None)],
+    "messageStop": _end_response,
+    "metadata": lambda event: [Counted(_usage(event))],
 }
 
 

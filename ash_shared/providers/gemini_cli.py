@@ -1,9 +1,9 @@
-"""Gemini CLI: its session files, and what it prints with `--output-format stream-json` or `json`.
+"""Gemini CLI: its session files, and the output of `--output-format stream-json` and `json`.
 
-Sources: `chatRecordingTypes` and `output/types` of `gemini-cli-core`, and captured files. A session file was one JSON
-document at first. Now it is a log in lines: a head, message records that are written anew under the same `id` whenever
-they have grown, changes of the head (`$set`), and the place to which the person went back (`$rewindTo`: that message
-and all behind it are gone). The results of tools stand in the record of the answer that called them.
+Sources: `chatRecordingTypes` and `output/types` of `gemini-cli-core`, and captured files. Early session files
+are one JSON document. Current ones are a log of lines: a header; message records, rewritten under the same `id`
+each time they grow; changes of the header (`$set`); and rewinds (`$rewindTo`, which removes that message and
+everything after it). Tool results are in the record of the response that called the tools.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,45 +78,45 @@ _ROLES: Mapping[Any, Role] = {
     "warning": "system",
 }
 _VARIANTS: Mapping[Any, str] = {"error": "error", "info": "notice", "warning": "notice"}
-"""What the CLI itself says, and how a text block names it."""
+"""Variants of the text blocks of messages that the CLI itself writes."""
 
 
-def _side(message: Any) -> Any:
+def _message_type(message: Any) -> Any:
     return value_at(message, "type") or value_at(message, "role")
 
 
 def _role(message: Any) -> Role:
-    return _ROLES[_side(message)] if is_one_of(_side(message), _ROLES) else "system"
+    return _ROLES[_message_type(message)] if is_one_of(_message_type(message), _ROLES) else "system"
 
 
 def _read_message(message: Any) -> list[Block]:
-    """The blocks of a message record, alone in its line or one of a document."""
-    if not is_one_of(_side(message), _ROLES):
+    """Return the blocks of a message record, in its own line or in a document."""
+    if not is_one_of(_message_type(message), _ROLES):
         wire = wire_name(message) if message.__class__ is dict else None
         return [raw_block("unknown_type", message, wire)]
-    return translate(_side(message), message, _message_blocks)
+    return translate(_message_type(message), message, _message_blocks)
 
 
 def _message_blocks(message: Record) -> list[Block]:
-    """In the order in which it came about: thoughts, text, calls."""
-    said = read_parts(message["content"] if "content" in message else message["parts"])
-    variant = _VARIANTS.get(_side(message))
+    """Return the blocks in chronological order: thoughts, text, calls."""
+    content = read_parts(message["content"] if "content" in message else message["parts"])
+    variant = _VARIANTS.get(_message_type(message))
     if variant:
-        said = [{"variant": variant, **block} if block["type"] == "text" else block for block in said]
+        content = [{"variant": variant, **block} if block["type"] == "text" else block for block in content]
     thoughts = [
         block for thought in list_or_empty(message.get("thoughts")) for block in _read_thought(thought)
     ]
     listed_calls = list_or_empty(message.get("toolCalls"))
-    calls = [block for call in listed_calls for block in translate("toolCall", call, _call)]
-    return bounded(thoughts + said + calls)
+    calls = [block for call in listed_calls for block in translate("toolCall", call, _translate_call)]
+    return bounded(thoughts + content + calls)
 
 
 def _read_thought(thought: Any) -> list[Block]:
-    return translate("thought", thought, _thought)
+    return translate("thought", thought, _translate_thought)
 
 
-def _thought(thought: Record) -> Block:
-    """Subject and description, as the CLI shows them; both stay in `extra` where they were put together."""
+def _translate_thought(thought: Record) -> Block:
+    """Join subject and description as the CLI displays them; `extra` keeps both if both are present."""
     subject, description = thought.get("subject"), thought.get("description")
     if subject and description:
         text, consumed = f"**{subject}**\n\n{description}", ""
@@ -128,40 +128,40 @@ def _thought(thought: Record) -> Block:
     )
 
 
-_ENDED = frozenset({"success", "error", "cancelled"})
+_ENDED_STATUSES = frozenset({"success", "error", "cancelled"})
 
 
-def _call(call: Record) -> list[Block]:
-    """A call and, once it has ended, its result: the CLI keeps them in one object."""
-    answers = read_parts(call.get("result"))
-    ended = bool(answers) or is_one_of(call.get("status"), _ENDED)
+def _translate_call(call: Record) -> list[Block]:
+    """Return a call and, if it has ended, its result, which the CLI keeps in the same object."""
+    result_blocks = read_parts(call.get("result"))
+    ended = bool(result_blocks) or is_one_of(call.get("status"), _ENDED_STATUSES)
     executor = {"executor": "agent"} if call.get("agentId") else {}
-    named = pick(call, "id", "name", "status")
-    typed = {"type": "tool_use", **named, "input": call.get("args", {}), **executor}
-    consumed = (*named, "args", "result", *(("resultDisplay",) if ended else ()))
+    common = pick(call, "id", "name", "status")
+    typed = {"type": "tool_use", **common, "input": call.get("args", {}), **executor}
+    consumed = (*common, "args", "result", *(("resultDisplay",) if ended else ()))
     use = translated(call, typed, consumed, "toolCall")
-    return [use, _result(call, answers)] if ended else [use]
+    return [use, _result_block(call, result_blocks)] if ended else [use]
 
 
-def _result(call: Record, answers: list[Block]) -> Block:
-    """The result of a call: what its function answered, and what was sent along; else what the person was shown."""
+def _result_block(call: Record, result_blocks: list[Block]) -> Block:
+    """Return the result of a call: the function response and attached parts, or else the displayed text."""
     empty: Block = {"type": "tool_result"}
-    answer = next((block for block in answers if block["type"] == "tool_result"), empty)
-    made: Block = {**renamed(call, tool_use_id="id"), **answer}
-    beside = [block for block in answers if block is not answer]
-    shown = pick(call, "resultDisplay")
-    if beside:
-        own = answer.get("content")
-        made["content"] = ([text_block(own)] if isinstance(own, str) else []) + beside
-    elif not answers and isinstance(shown.get("resultDisplay"), str):
-        made["content"] = shown.pop("resultDisplay")
-    if call.get("status") in _ENDED:
-        made["is_error"] = call["status"] != "success"
-    made["source_type"] = "toolCall"
-    return with_extra(made, shown)
+    response = next((each for each in result_blocks if each["type"] == "tool_result"), empty)
+    block: Block = {**renamed(call, tool_use_id="id"), **response}
+    attached = [each for each in result_blocks if each is not response]
+    display = pick(call, "resultDisplay")
+    if attached:
+        content = response.get("content")
+        block["content"] = ([text_block(content)] if isinstance(content, str) else []) + attached
+    elif not result_blocks and isinstance(display.get("resultDisplay"), str):
+        block["content"] = display.pop("resultDisplay")
+    if call.get("status") in _ENDED_STATUSES:
+        block["is_error"] = call["status"] != "success"
+    block["source_type"] = "toolCall"
+    return with_extra(block, display)
 
 
-def _read_record(record: Record) -> RecordReading:
+def _read_message_record(record: Record) -> RecordReading:
     blocks = _read_message(record)
     role = _role(record)
     return RecordReading("record" if role == "system" else "message", role, blocks)
@@ -176,58 +176,58 @@ def _messages(record: Record) -> list[Any]:
     return as_list(record["messages"] if "messages" in record else record["history"])
 
 
-_BESIDE = ("type", "timestamp")
-"""What every event carries: not content, and kept in the stored text."""
+_ENVELOPE = ("type", "timestamp")
+"""Keys of every event; they are not content and stay in the stored text."""
 
 
-def _read_said(record: Record) -> RecordReading:
+def _read_message_event(record: Record) -> RecordReading:
     return RecordReading("message", _ROLES[record["role"]], [text_block(record["content"])])
 
 
-def _read_item(kind: Kind, role: Role, item: Translation) -> Callable[[Record], RecordReading]:
-    """Events that are one block each."""
+def _block_reader(kind: Kind, role: Role, item: Translation) -> Callable[[Record], RecordReading]:
+    """Return a reader of events that are one block each."""
     return lambda record: RecordReading(kind, role, translate(record["type"], record, item))
 
 
-def _use(event: Record) -> Block:
+def _translate_tool_use(event: Record) -> Block:
     typed = {
         "type": "tool_use",
         "id": event["tool_id"],
         "name": event["tool_name"],
         "input": event["parameters"],
     }
-    return translated(event, typed, (*_BESIDE, "tool_id", "tool_name", "parameters"), "tool_use")
+    return translated(event, typed, (*_ENVELOPE, "tool_id", "tool_name", "parameters"), "tool_use")
 
 
-def _outcome(event: Record) -> Block:
-    """What a tool answered; of a failure, the message is the answer where there is no other."""
+def _translate_tool_result(event: Record) -> Block:
+    """Translate a tool result; the error message of a failure is its content if there is no output."""
     message = value_at(event, "error", "message")
     content = {"content": event["output"]} if "output" in event else {"content": message} if message else {}
     failed = {"is_error": event["status"] != "success"}
     typed = {"type": "tool_result", "tool_use_id": event["tool_id"], **content, **failed}
-    return translated(event, typed, (*_BESIDE, "tool_id", "output"), "tool_result")
+    return translated(event, typed, (*_ENVELOPE, "tool_id", "output"), "tool_result")
 
 
-def _notice(event: Record) -> Block:
+def _translate_notice(event: Record) -> Block:
     typed = text_block(event["message"], "error" if event["severity"] == "error" else "notice")
-    return translated(event, typed, (*_BESIDE, "message"), "error")
+    return translated(event, typed, (*_ENVELOPE, "message"), "error")
 
 
-_read_notice = _read_item("record", "system", _notice)
+_read_notice = _block_reader("record", "system", _translate_notice)
 
 
 def _read_output(record: Record) -> RecordReading:
-    """The one document that `--output-format json` prints."""
-    said = record.get("response")
-    block = text_block(said) if said.__class__ is str else raw_block("control", record)
+    """Read the document printed by `--output-format json`."""
+    response = record.get("response")
+    block = text_block(response) if response.__class__ is str else raw_block("control", record)
     return RecordReading("message", "assistant", [block])
 
 
-def _is_event(*keys: str) -> Callable[[Record], bool]:
+def _event_check(*keys: str) -> Callable[[Record], bool]:
     return lambda record: all(key in record for key in keys) and "uuid" not in record
 
 
-def _is_end(record: Record) -> bool:
+def _is_result_event(record: Record) -> bool:
     return {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid"))
 
 
@@ -235,7 +235,7 @@ _FOREIGN_KEYS = frozenset({"errorText", "message", "parentUuid", "role", "sessio
 
 
 def _is_message(record: Record) -> bool:
-    """A record with an id of its own, and nothing of the lines of other CLIs."""
+    """Return True for a record with an id of its own and no keys of other CLIs' lines."""
     return (
         text_at(record, "id") is not None
         and "timestamp" in record
@@ -244,15 +244,15 @@ def _is_message(record: Record) -> bool:
     )
 
 
-_ANSWER_KEYS = frozenset({"id", "message", "model", "stop_reason", "usage", "uuid"})
-"""What no event has that is a piece of an answer; other vendors' answers do."""
+_RESPONSE_KEYS = frozenset({"id", "message", "model", "stop_reason", "usage", "uuid"})
+"""Keys of other vendors' responses, which message events do not have."""
 
 
-def _is_said(record: Record) -> bool:
+def _is_message_event(record: Record) -> bool:
     return (
         record.get("content").__class__ is str
         and "timestamp" in record
-        and record.keys().isdisjoint(_ANSWER_KEYS)
+        and record.keys().isdisjoint(_RESPONSE_KEYS)
         and is_one_of(record.get("role"), ("user", "assistant"))
     )
 
@@ -275,7 +275,7 @@ def _is_content(content: Any) -> bool:
     return parts.__class__ is list and all(map(is_part, parts))
 
 
-def _is_head(record: Record) -> bool:
+def _is_header(record: Record) -> bool:
     return bool(text_at(record, "sessionId") and text_at(record, "projectHash"))
 
 
@@ -284,140 +284,146 @@ def _is_output(record: Record) -> bool:
     return models.__class__ is dict and not record.keys().isdisjoint(("response", "error"))
 
 
-_Form = tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
+_RecordKind = tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
 
-_TYPES: Mapping[str, _Form] = {
-    **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_record)),
-    "init": (_is_event("session_id", "model", "timestamp"), control_reading),
-    "message": (_is_said, _read_said),
-    "result": (_is_end, control_reading),
-    "tool_result": (_is_event("tool_id", "status"), _read_item("message", "tool", _outcome)),
-    "tool_use": (_is_event("tool_id", "tool_name", "parameters"), _read_item("message", "assistant", _use)),
+_KINDS_BY_TYPE: Mapping[str, _RecordKind] = {
+    **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_message_record)),
+    "init": (_event_check("session_id", "model", "timestamp"), control_reading),
+    "message": (_is_message_event, _read_message_event),
+    "result": (_is_result_event, control_reading),
+    "tool_result": (
+        _event_check("tool_id", "status"),
+        _block_reader("message", "tool", _translate_tool_result),
+    ),
+    "tool_use": (
+        _event_check("tool_id", "tool_name", "parameters"),
+        _block_reader("message", "assistant", _translate_tool_use),
+    ),
 }
-"""By `type`: whether a record is the CLI's, and what reads it."""
+"""By `type`: the check and the reader of a record."""
 
-_KEYS: Mapping[str, _Form] = {
+_KINDS_BY_KEY: Mapping[str, _RecordKind] = {
     "$set": (lambda record: record["$set"].__class__ is dict, control_reading),
     "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, control_reading),
     "messages": (_is_document, _read_document),
     "history": (_is_history, _read_document),
-    "projectHash": (_is_head, control_reading),
+    "projectHash": (_is_header, control_reading),
     "stats": (_is_output, _read_output),
 }
-"""The same for records without a type, by the key that tells them from others."""
+"""The same for records without a `type`, by the key that identifies them."""
 
 
-def _form(record: Record) -> Callable[[Record], RecordReading] | None:
-    """What reads a record, if it is of a form that is known."""
+def _find_reader(record: Record) -> Callable[[Record], RecordReading] | None:
+    """Return the reader of a record of a known kind."""
     wire = record.get("type")
     if wire == "error":
-        return _read_notice if "severity" in record else _read_record if _is_message(record) else None
+        return _read_notice if "severity" in record else _read_message_record if _is_message(record) else None
     if wire.__class__ is str:
-        is_ours, reader = _TYPES.get(wire, _NO_FORM)
-        return reader if is_ours(record) else None
-    for key, (is_ours, reader) in _KEYS.items():
-        if key in record and is_ours(record):
+        matches, reader = _KINDS_BY_TYPE.get(wire, _NO_KIND)
+        return reader if matches(record) else None
+    for key, (matches, reader) in _KINDS_BY_KEY.items():
+        if key in record and matches(record):
             return reader
     return None
 
 
-_NO_FORM: _Form = (lambda record: False, control_reading)
+_NO_KIND: _RecordKind = (lambda record: False, control_reading)
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is Gemini CLI's."""
-    if _form(record) is None:
+    """Return True for a record of Gemini CLI."""
+    if _find_reader(record) is None:
         return False
     if record.get("type").__class__ is str:
         return record.keys().isdisjoint(ENVELOPE_KEYS)
-    bodies = body_keys(record) - GEMINI_CLI_SESSION_KEYS
-    return bodies <= _UNTYPED_BODIES and (len(record) == 1 or bodies.isdisjoint(_CHANGES))
+    present_keys = body_keys(record) - GEMINI_CLI_SESSION_KEYS
+    return present_keys <= _UNTYPED_KEYS and (len(record) == 1 or present_keys.isdisjoint(_CHANGE_KEYS))
 
 
-_UNTYPED_BODIES = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
-_CHANGES = frozenset({"$rewindTo", "$set"})
-"""Keys of lines that have no other."""
+_UNTYPED_KEYS = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
+_CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
+"""Keys of lines that have no other key."""
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of a session file or of a stream."""
-    reader = _form(record)
+    """Read any record of a session file or a stream."""
+    reader = _find_reader(record)
     if reader is not None:
         return reader(record)
     if is_one_of(record.get("type"), _ROLES) and ("content" in record or "parts" in record):
-        return _read_record(record)
+        return _read_message_record(record)
     return unknown_reading(record)
 
 
 def facts(record: Record) -> Facts:
-    """What a record says beside its content. Its id is not its own: it comes again when the message has grown."""
-    told = record["$set"] if record.get("$set").__class__ is dict else record
+    """Return the metadata of a record. Message ids are not unique, because grown messages are rewritten."""
+    fields = record["$set"] if record.get("$set").__class__ is dict else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
     return Facts(
-        timestamp=to_milliseconds(first_text(told, times)),
-        session_id=first_text(told, ("sessionId", "session_id")),
-        model=text_at(told, "model") or text_at(told, "meta", "model"),
-        title=text_at(told, "summary"),
+        timestamp=to_milliseconds(first_text(fields, times)),
+        session_id=first_text(fields, ("sessionId", "session_id")),
+        model=text_at(fields, "model") or text_at(fields, "meta", "model"),
+        title=text_at(fields, "summary"),
     )
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a record adds to the standard messages."""
-    reader = _form(record)
+    """Return the parts that a record adds to the standard messages."""
+    reader = _find_reader(record)
     if reader is _read_document:
         return [
             replace(part, original=message)
             for message in _messages(record)
             for part in _message_parts(message, _read_message(message))
         ]
-    if reader is _read_record:
+    if reader is _read_message_record:
         return _message_parts(record, reading.blocks)
     return _event_parts(record, reading)
 
 
-_COUNTS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
+_USAGE_KEYS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
 
 
 def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
-    """What was said, and what the tools answered that were called in it: the client ran them."""
+    """Return the part of a message, and one for the results of its calls, which ran at the client."""
     id = text_at(message, "id")
-    said = [block for block in blocks if not is_client_result(block)]
-    answers = [block for block in blocks if is_client_result(block)]
+    response = [block for block in blocks if not is_client_result(block)]
+    results = [block for block in blocks if is_client_result(block)]
     role = speaker_of_role(_role(message))
     time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     first = Part(
         role=role,
-        blocks=_without_blanks(said),
+        blocks=_without_blanks(response),
         key=id,
         keeps_key=id is not None,
         replaces=id is not None,
         id=id,
         timestamp=time,
-        usage=gemini_usage(value_at(message, "tokens"), _COUNTS),
+        usage=gemini_usage(value_at(message, "tokens"), _USAGE_KEYS),
         metadata={"model": text_at(message, "model"), "messageId": id if role == "assistant" else None},
         error=_message_error(message),
     )
-    if not answers:
+    if not results:
         return [first]
     second = Part(
         role="user",
-        blocks=answers,
+        blocks=results,
         key=id and f"{id}/results",
         keeps_key=id is not None,
         replaces=id is not None,
         timestamp=time,
     )
-    return [first, second] if said or role != "user" else [second]
+    return [first, second] if response or role != "user" else [second]
 
 
 def _without_blanks(blocks: list[Block]) -> list[Block]:
-    """The blocks without the empty texts of answers that only think or call."""
-    said = [block for block in blocks if block["type"] != "text" or block["text"]]
-    return said or blocks
+    """Drop empty texts from responses that only think or call."""
+    response = [block for block in blocks if block["type"] != "text" or block["text"]]
+    return response or blocks
 
 
 def _message_error(message: Any) -> Block | None:
-    if _side(message) != "error":
+    if _message_type(message) != "error":
         return None
     content = value_at(message, "content")
     text = content if content.__class__ is str else text_at(next(iter(as_list(content)), None), "text")
@@ -428,109 +434,113 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
     wire = record.get("type")
     if wire in _EVENT_PARTS:
         return _EVENT_PARTS[wire](record, reading)
-    if (place := text_at(record, "$rewindTo")) is not None:
-        return [Part(role=None, rewinds_to=place)]
+    if (message_id := text_at(record, "$rewindTo")) is not None:
+        return [Part(role=None, rewinds_to=message_id)]
     return _output_parts(record, reading) if "stats" in record else []
 
 
-def _said_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """An item of an answer, or of what the tools answered: events name no answer that they are of."""
+def _message_event_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a response item or a tool result; events do not name their response."""
     role: Speaker = "assistant" if reading.role == "assistant" else "user"
-    answers = role == "assistant" or reading.role == "tool"
-    return [Part(role=role, blocks=reading.blocks, adjoins=answers)]
+    adjoins = role == "assistant" or reading.role == "tool"
+    return [Part(role=role, blocks=reading.blocks, adjoins=adjoins)]
 
 
 def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
-    told = message_error("error", text_at(record, "message"))
-    bad = record["severity"] == "error"
-    return [Part(role="system", blocks=reading.blocks, error=told if bad else None)]
+    error = message_error("error", text_at(record, "message"))
+    is_error = record["severity"] == "error"
+    return [Part(role="system", blocks=reading.blocks, error=error if is_error else None)]
 
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """The end of a run, with what it cost in all."""
+    """End a run, with its total usage."""
     return [
         Part(
             role=None,
             usage=_stats_usage(record.get("stats")),
             usage_of_turn=True,
-            error=_error(record),
+            error=_run_error(record),
         )
     ]
 
 
-def _error(record: Record) -> Block | None:
-    told = record.get("error")
-    if told is None and record.get("status", "success") == "success":
+def _run_error(record: Record) -> Block | None:
+    error = record.get("error")
+    if error is None and record.get("status", "success") == "success":
         return None
-    code = first_text(told, ("type", "code")) or text_at(record, "status") or "error"
-    return message_error(code, text_at(told, "message"), told or None)
+    code = first_text(error, ("type", "code")) or text_at(record, "status") or "error"
+    return message_error(code, text_at(error, "message"), error or None)
 
 
 def _stats_usage(stats: Any) -> Block | None:
-    """Counts of a run. Reasoning is in the total alone, which is what was put in and what came out."""
-    given, answered = count_at(stats, "input_tokens"), count_at(stats, "output_tokens")
-    told = subtract_counts(count_at(stats, "total_tokens"), given)
+    """Return the usage of a run. Reasoning is only in the total of input and output."""
+    input, output = count_at(stats, "input_tokens"), count_at(stats, "output_tokens")
+    non_input = subtract_counts(count_at(stats, "total_tokens"), input)
     cached = count_at(stats, "cached")
-    output = answered if told is None or answered is None else max(told, answered)
-    return token_usage(stats, input=subtract_counts(given, cached), output=output, cache_read=cached)
+    full_output = output if non_input is None or output is None else max(non_input, output)
+    return token_usage(stats, input=subtract_counts(input, cached), output=full_output, cache_read=cached)
 
 
-_RUN_COUNTS = UsageKeys(
+_RUN_USAGE_KEYS = UsageKeys(
     prompt="prompt", tool="tool", cached="cached", answer="candidates", thoughts="thoughts"
 )
 
 
 def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """The document of a run; where one model answered, its counts are those of the run."""
+    """Return the part of the output document; usage is reported if only one model was used."""
     models = value_at(record, "stats", "models")
-    name, told = next(iter(models.items())) if models.__class__ is dict and len(models) == 1 else (None, None)
+    name, metrics = (
+        next(iter(models.items())) if models.__class__ is dict and len(models) == 1 else (None, None)
+    )
     blocks = [block for block in reading.blocks if block["type"] == "text"]
-    usage = gemini_usage(value_at(told, "tokens"), _RUN_COUNTS)
+    usage = gemini_usage(value_at(metrics, "tokens"), _RUN_USAGE_KEYS)
     return [
-        Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=_error(record))
+        Part(role="assistant", blocks=blocks, usage=usage, metadata={"model": name}, error=_run_error(record))
     ]
 
 
 _EVENT_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
     "error": _notice_parts,
-    "message": _said_parts,
+    "message": _message_event_parts,
     "result": _result_parts,
-    "tool_result": _said_parts,
-    "tool_use": _said_parts,
+    "tool_result": _message_event_parts,
+    "tool_use": _message_event_parts,
 }
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """What a record adds to the log of events, where that is not what it adds to the standard messages."""
-    reader = _form(record)
+    """Return the steps of a record if they do not follow from its parts."""
+    reader = _find_reader(record)
     if reader is _read_document:
         messages = _messages(record)
         return [step for message in messages for step in _message_steps(message, _read_message(message))]
-    if reader is _read_record:
+    if reader is _read_message_record:
         return _message_steps(record, reading.blocks)
     if "$rewindTo" in record:
-        return [TurnEnds(), *_wholes(record, parts(record, reading))]
+        return [TurnEnds(), *_whole_steps(record, parts(record, reading))]
     if reader is _read_output:
-        return [*_wholes(record, parts(record, reading)), TurnEnds()]
+        return [*_whole_steps(record, parts(record, reading)), TurnEnds()]
     return _event_steps(record, reading)
 
 
 def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
-    """A message record, which may have been told before in an earlier form."""
-    told: list[Step] = list(map(Whole, _message_parts(message, blocks)))
-    return [*told, Interrupts("user_cancel", if_open=True)] if _is_cancelled(message) else told
+    """Return the steps of a message record, which may repeat an earlier version of the message."""
+    message_steps: list[Step] = list(map(Whole, _message_parts(message, blocks)))
+    return (
+        [*message_steps, Interrupts("user_cancel", if_open=True)] if _is_cancelled(message) else message_steps
+    )
 
 
 def _is_cancelled(message: Any) -> bool:
-    """Whether the person stopped the answer here. Where one call of several ran, the model goes on."""
-    if _side(message) == "info":
+    """Return True if the user cancelled the response here. If one of several calls ran, the model continues."""
+    if _message_type(message) == "info":
         return text_at(message, "content") == "Request cancelled."
     calls = as_list(value_at(message, "toolCalls"))
     return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
 
 
 def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """An event of a stream: whatever is no piece of a text ends the text before it."""
+    """Return the steps of a stream event; everything but a text delta completes the open text."""
     wire = record.get("type")
     if wire == "init":
         return [Settled(), TurnStarts()]
@@ -538,25 +548,25 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return None
     if wire == "message" and reading.role == "assistant" and record.get("delta") is True:
         return [Fragment("text", record["content"], "text", reopens=True)]
-    return [Settled(), *_EVENT_STEPS.get(wire, _wholes)(record, parts(record, reading))]
+    return [Settled(), *_EVENT_STEPS.get(wire, _whole_steps)(record, parts(record, reading))]
 
 
-def _wholes(record: Record, told: list[Part]) -> list[Step]:
-    return list(map(Whole, told))
+def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:
+    return list(map(Whole, event_parts))
 
 
-def _notice_steps(record: Record, told: list[Part]) -> list[Step]:
-    """Warnings count as errors that end nothing."""
+def _notice_steps(record: Record, event_parts: list[Part]) -> list[Step]:
+    """Emit a notice as an error event; notices do not end the turn."""
     return [Says("error", message_error(record["severity"], text_at(record, "message")))]
 
 
-def _result_steps(record: Record, told: list[Part]) -> list[Step]:
-    """The end of a run, unless the person ended it."""
+def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
+    """End a run, as an interruption if the user cancelled it."""
     if text_at(record, "error", "type") != "FatalCancellationError":
-        return _wholes(record, told)
-    (part,) = told
-    stopped = Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage))
-    return [Whole(Part(role=None, error=part.error)), stopped]
+        return _whole_steps(record, event_parts)
+    (part,) = event_parts
+    interruption = Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage))
+    return [Whole(Part(role=None, error=part.error)), interruption]
 
 
 _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {
@@ -568,7 +578,7 @@ _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
-    marks={*_TYPES, *_KEYS, "error"},
+    marks={*_KINDS_BY_TYPE, *_KINDS_BY_KEY, "error"},
     read=read,
     read_block=read_part,
     facts=facts,

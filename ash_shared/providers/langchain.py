@@ -1,10 +1,10 @@
-"""LangChain messages, and what LangGraph streams of them.
+"""LangChain messages, and the streams of LangGraph.
 
-Source: the message classes of `langchain-core` and `@langchain/core`, versions 0.3 and 1. A message is written in three
-forms: as a constructor (`{"lc": 1, "type": "constructor", "id": [..., "AIMessage"], "kwargs": {...}}`), as
-`{"type": "ai", "data": {...}}`, and flat (`{"type": "ai", "content": ...}`). A graph streams lists such as
-`["values", {"messages": [...]}]` and `["messages", [message, metadata]]`: a state repeats all messages so far, whole;
-a message of class `...Chunk` that is streamed alone is a fragment.
+Source: the message classes of `langchain-core` and `@langchain/core`, versions 0.3 and 1. A message has three
+forms: a constructor (`{"lc": 1, "type": "constructor", "id": [..., "AIMessage"], "kwargs": {...}}`), `{"type":
+"ai", "data": {...}}`, and flat (`{"type": "ai", "content": ...}`). A graph streams lists such as `["values",
+{"messages": [...]}]` and `["messages", [message, metadata]]`. A state repeats all earlier messages completely;
+a message of a `...Chunk` class streamed without a state is a fragment.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,121 +76,121 @@ _ROLES: Mapping[str, Role] = {
 
 class _Message(NamedTuple):
     wire: str
-    """Its type: human, ai, system, tool, function, chat, remove."""
+    """The type: human, ai, system, tool, function, chat, remove."""
     name: str
-    """The type or class as it is written, such as AIMessageChunk."""
+    """The type or class as written, e.g. AIMessageChunk."""
     is_chunk: bool
     fields: Record
 
 
-def _message(record: Any) -> _Message | None:
-    """The message in any of its three forms; None for anything else."""
+def _parse_message(record: Any) -> _Message | None:
+    """Return the message in any of its three forms; None for anything else."""
     if record.__class__ is not dict:
         return None
-    name, fields = _constructed(record) if "lc" in record else _typed(record)
+    name, fields = _constructor_fields(record) if "lc" in record else _typed_fields(record)
     if name.__class__ is not str or fields.__class__ is not dict or "content" not in fields:
         return None
     wire = name.removesuffix("Chunk").removesuffix("Message").lower()
-    return _Message(wire, name, name.endswith("Chunk"), fields) if wire in _TYPES else None
+    return _Message(wire, name, name.endswith("Chunk"), fields) if wire in _MESSAGE_TYPES else None
 
 
-def _constructed(record: Record) -> tuple[Any, Any]:
+def _constructor_fields(record: Record) -> tuple[Any, Any]:
     path = record.get("id")
     return path[-1] if path.__class__ is list and path else None, record.get("kwargs")
 
 
-def _typed(record: Record) -> tuple[Any, Any]:
+def _typed_fields(record: Record) -> tuple[Any, Any]:
     return record.get("type"), record["data"] if record.keys() == {"type", "data"} else record
 
 
-_TYPES = frozenset(_ROLES) | {"chat", "remove"}
+_MESSAGE_TYPES = frozenset(_ROLES) | {"chat", "remove"}
 
 
-def _image(block: Block) -> Block:
+def _translate_image(block: Block) -> Block:
     return translated(block, {"type": "image", "source": _source(block)}, _SOURCE_KEYS, block["type"])
 
 
-def _file(wire: str) -> Callable[[Block], Block]:
+def _file_translation(wire: str) -> Callable[[Block], Block]:
     def read(block: Block) -> Block:
-        name = _name(block)
+        name = _filename_key(block)
         declared = block.get("mime_type")
         typed = {
             "type": "file",
             **({"mimeType": declared} if declared is not None else {}),
             **({} if name is None else {"filename": block[name]}),
             "source": _source(block),
-            "mediaClass": _CLASSES.get(wire) or media_class(declared or ""),
+            "mediaClass": _MEDIA_CLASSES.get(wire) or media_class(declared or ""),
         }
         return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire)
 
     return read
 
 
-def _name(block: Block) -> str | None:
+def _filename_key(block: Block) -> str | None:
     return next((name for name in ("filename", "name") if block.get(name).__class__ is str), None)
 
 
-_CLASSES = {"audio": "audio", "text-plain": "document", "video": "video"}
+_MEDIA_CLASSES = {"audio": "audio", "text-plain": "document", "video": "video"}
 _SOURCE_KEYS = ("source_type", "mime_type", "data", "base64", "url", "file_id", "text")
 
 
 def _source(block: Block) -> Block:
-    """Where the bytes are: version 0 says so in `source_type`, version 1 by the key alone."""
+    """Return the source of the bytes: version 0 names its kind in `source_type`, version 1 only by the key."""
     declared = {"media_type": block["mime_type"]} if "mime_type" in block else {}
-    old = pick(block, "source_type")
-    if old.get("source_type") == "id":
+    version_0 = pick(block, "source_type")
+    if version_0.get("source_type") == "id":
         return {"type": "file", **declared, "file_id": block["id"]}
     if "url" in block:
         return {**declared, **url_source(block["url"])}
     if "file_id" in block:
         return {"type": "file", **declared, "file_id": block["file_id"]}
-    if "text" in block or old.get("source_type") == "text":
+    if "text" in block or version_0.get("source_type") == "text":
         return {"type": "text", **declared, "data": block["text" if "text" in block else "data"]}
     return {"type": "base64", **declared, "data": block["base64" if "base64" in block else "data"]}
 
 
-def _image_url(block: Block) -> Block:
-    """A picture as OpenAI writes it."""
-    picture = block["image_url"]
-    url, more = (picture, {}) if picture.__class__ is str else (picture["url"], picture)
+def _translate_image_url(block: Block) -> Block:
+    """Translate an image in OpenAI's form."""
+    image = block["image_url"]
+    url, more = (image, {}) if image.__class__ is str else (image["url"], image)
     typed = {"type": "image", "source": url_source(url), **pick(more, "detail")}
     rest = without(more, "url", "detail")
     return translated({**block, "image_url": rest}, typed, () if rest else ("image_url",), "image_url")
 
 
-def _reasoning(block: Block) -> Block | list[Block]:
+def _translate_reasoning(block: Block) -> Block | list[Block]:
     if "summary" in block:
-        return _summaries(block)
+        return _translate_summaries(block)
     typed = {"type": "thinking", "thinking": block["reasoning"], **_signature(block)}
     return translated(block, typed, ("reasoning", "signature"), "reasoning")
 
 
 def _signature(block: Block) -> Block:
-    """Version 1 moves what it has no name for into `extras`."""
+    """Return the signature; version 1 moves vendor fields into `extras`."""
     signature = block.get("signature", value_at(block, "extras", "signature"))
     return {} if signature is None else {"signature": signature}
 
 
-def _summaries(block: Block) -> list[Block]:
-    """Reasoning as OpenAI's Responses write it: one block for each part of the summary."""
+def _translate_summaries(block: Block) -> list[Block]:
+    """Translate reasoning in the form of OpenAI's Responses API: one block per summary part."""
     if not block["summary"]:
         return [translated(block, {"type": "thinking", "thinking": ""}, ("summary",), "reasoning")]
-    made = [_summary(part) for part in block["summary"]]
-    return [with_extra(made[0], without(block, "type", "summary")), *made[1:]]
+    blocks = [_translate_summary(part) for part in block["summary"]]
+    return [with_extra(blocks[0], without(block, "type", "summary")), *blocks[1:]]
 
 
-def _summary(part: Block) -> Block:
+def _translate_summary(part: Block) -> Block:
     typed = {"type": "thinking", "thinking": part["text"], "is_summary": True}
     return translated(part, typed, ("text",), "reasoning")
 
 
-def _call(wire: str, *, executor: str | None = None) -> Callable[[Block], Block]:
+def _call_translation(wire: str, *, executor: str | None = None) -> Callable[[Block], Block]:
     def read(call: Block) -> Block:
-        given, consumed = input_at(call, "args")
+        arguments, consumed = input_at(call, "args")
         typed = {
             "type": "tool_use",
             **pick(call, "id", "name"),
-            "input": given,
+            "input": arguments,
             **({} if executor is None else {"executor": executor}),
         }
         return translated(call, typed, ("id", "name", *consumed), wire)
@@ -198,7 +198,7 @@ def _call(wire: str, *, executor: str | None = None) -> Callable[[Block], Block]
     return read
 
 
-def _server_result(block: Block) -> Block:
+def _translate_server_result(block: Block) -> Block:
     typed = {
         "type": "tool_result",
         "tool_use_id": block["tool_call_id"],
@@ -208,46 +208,46 @@ def _server_result(block: Block) -> Block:
     return translated(block, typed, ("tool_call_id", "output"), "server_tool_result")
 
 
-def _control(block: Block) -> Block:
+def _read_control(block: Block) -> Block:
     return raw_block("control", block, block["type"])
 
 
-def _text(block: Block) -> Block:
+def _translate_text(block: Block) -> Block:
     return translated(block, text_block(block["text"]), ("text",), block["type"])
 
 
-def _refusal(block: Block) -> Block:
+def _translate_refusal(block: Block) -> Block:
     return translated(block, text_block(block["refusal"], "refusal"), ("refusal",), "refusal")
 
 
-def _redacted(block: Block) -> Block:
+def _translate_redacted(block: Block) -> Block:
     typed = {"type": "thinking", "thinking": "", "redacted": True, "data": block["data"]}
     return translated(block, typed, ("data",), "redacted_thinking")
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
-    "audio": _file("audio"),
-    "file": _file("file"),
-    "image": _image,
-    "image_url": _image_url,
-    "input_text": _text,
-    "invalid_tool_call": _call("invalid_tool_call"),
-    "media": _file("media"),
-    "non_standard": _control,
-    "output_text": _text,
-    "reasoning": _reasoning,
-    "redacted_thinking": _redacted,
-    "refusal": _refusal,
-    "server_tool_call": _call("server_tool_call", executor="server"),
-    "server_tool_result": _server_result,
-    "text-plain": _file("text-plain"),
-    "tool_call": _call("tool_call"),
-    "video": _file("video"),
+    "audio": _file_translation("audio"),
+    "file": _file_translation("file"),
+    "image": _translate_image,
+    "image_url": _translate_image_url,
+    "input_text": _translate_text,
+    "invalid_tool_call": _call_translation("invalid_tool_call"),
+    "media": _file_translation("media"),
+    "non_standard": _read_control,
+    "output_text": _translate_text,
+    "reasoning": _translate_reasoning,
+    "redacted_thinking": _translate_redacted,
+    "refusal": _translate_refusal,
+    "server_tool_call": _call_translation("server_tool_call", executor="server"),
+    "server_tool_result": _translate_server_result,
+    "text-plain": _file_translation("text-plain"),
+    "tool_call": _call_translation("tool_call"),
+    "video": _file_translation("video"),
 }
-"""The standard content blocks, and what the makers of models write in their place."""
+"""The standard content blocks, and vendor blocks used in their place."""
 
 
-def _blocks(block: Any) -> list[Block]:
+def _read_blocks(block: Any) -> list[Block]:
     if block.__class__ is str:
         return [text_block(block)]
     wire = block.get("type") if block.__class__ is dict else None
@@ -257,53 +257,60 @@ def _blocks(block: Any) -> list[Block]:
         return [block]
     if wire in _TRANSLATIONS:
         return translate(wire, block, _TRANSLATIONS[wire])
-    return _nested(block) if wire == "tool_result" else [raw_block("unknown_type", block, wire_name(block))]
+    return (
+        _read_tool_result(block)
+        if wire == "tool_result"
+        else [raw_block("unknown_type", block, wire_name(block))]
+    )
 
 
 def _is_standard_file(block: Block) -> bool:
-    """Whether this is LangChain's `file`: every key of ours is optional."""
+    """Return True for LangChain's `file` block; all keys of Ash's own file block are optional."""
     return block["type"] == "file" and not block.keys() & {"mimeType", "storagePath", "source"}
 
 
-def _nested(result: Block) -> list[Block]:
-    """A result as Anthropic writes it, whose list is read like any."""
+def _read_tool_result(result: Block) -> list[Block]:
+    """Read a result in Anthropic's form, with its nested content list."""
     if not is_valid(result):
         return [raw_block("malformed", result, "tool_result")]
-    return [{**result, "content": _content(result["content"])}]
+    return [{**result, "content": _read_content(result["content"])}]
 
 
 def read_block(block: Any) -> Block:
-    """One bare content block; the whole of it as `raw` where it is several."""
-    blocks = _blocks(block)
+    """Read one bare content block; a block that gives several becomes one `raw` block."""
+    blocks = _read_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
 
 
-def _content(content: Any) -> list[Block]:
+def _read_content(content: Any) -> list[Block]:
     if content.__class__ is str:
         return [text_block(content)]
     if content.__class__ is not list:
         raise TypeError
-    return bounded([made for block in content for made in _blocks(block)])
+    return bounded([parsed for block in content for parsed in _read_blocks(block)])
 
 
-def _said(fields: Record) -> list[Block]:
-    """What any message but a tool's says: reasoning, content, then the calls that the content does not hold itself."""
-    content = _content(fields["content"])
-    held = {block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")}
+def _message_blocks(fields: Record) -> list[Block]:
+    """Return the blocks of any message but a tool's: reasoning, content, then calls that are not in the
+    content."""
+    content = _read_content(fields["content"])
+    calls_in_content = {
+        block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")
+    }
     calls = [
-        made
+        parsed
         for name, wire in (("tool_calls", "tool_call"), ("invalid_tool_calls", "invalid_tool_call"))
         for call in list_or_empty(fields.get(name))
-        if not _holds(held.get(call.get("id")), call)
-        for made in translate(wire, call, _TRANSLATIONS[wire])
+        if not _is_same_call(calls_in_content.get(call.get("id")), call)
+        for parsed in translate(wire, call, _TRANSLATIONS[wire])
     ]
-    thought = [] if any(block["type"] == "thinking" for block in content) else _thought(fields)
-    beside = thought + calls
-    return bounded(thought + ([] if beside and fields["content"] == "" else content) + calls)
+    reasoning = [] if any(block["type"] == "thinking" for block in content) else _reasoning_blocks(fields)
+    others = reasoning + calls
+    return bounded(reasoning + ([] if others and fields["content"] == "" else content) + calls)
 
 
-def _holds(block: Block | None, call: Record) -> bool:
-    """Whether a block of the content says all that this call says."""
+def _is_same_call(block: Block | None, call: Record) -> bool:
+    """Return True if a block of the content has the same name and arguments as this call."""
     if block is None:
         return False
     return block.get("name") == call.get("name") and decode_arguments(block.get("input")) == decode_arguments(
@@ -311,23 +318,23 @@ def _holds(block: Block | None, call: Record) -> bool:
     )
 
 
-def _thought(fields: Record) -> list[Block]:
-    """Reasoning that a model's maker has no place for in the content."""
+def _reasoning_blocks(fields: Record) -> list[Block]:
+    """Return reasoning that the vendor keeps outside the content."""
     more = fields.get("additional_kwargs")
-    told = text_at(more, "reasoning_content")
-    if told is not None:
-        return [{"type": "thinking", "thinking": told, "source_type": "reasoning_content"}]
+    text = text_at(more, "reasoning_content")
+    if text is not None:
+        return [{"type": "thinking", "thinking": text, "source_type": "reasoning_content"}]
     reasoning = value_at(more, "reasoning")
-    return translate("reasoning", reasoning, _summaries) if reasoning.__class__ is dict else []
+    return translate("reasoning", reasoning, _translate_summaries) if reasoning.__class__ is dict else []
 
 
-def _result(fields: Record) -> Block:
-    """The answer of a tool, with what it keeps for the program as `artifact`."""
+def _translate_result(fields: Record) -> Block:
+    """Translate a tool result; its `artifact` is for the program only."""
     content = fields["content"]
     typed = {
         "type": "tool_result",
         **renamed(fields, tool_use_id="tool_call_id"),
-        "content": content if content.__class__ is str else _content(content),
+        "content": content if content.__class__ is str else _read_content(content),
         **({"is_error": fields["status"] == "error"} if "status" in fields else {}),
         **({"structured": fields["artifact"]} if fields.get("artifact") is not None else {}),
     }
@@ -337,35 +344,35 @@ def _result(fields: Record) -> Block:
 def _read_message(message: _Message) -> tuple[Role, list[Block]]:
     wire, fields = message.wire, message.fields
     role = _ROLES.get(wire) or _ROLES.get(fields.get("role", ""), "user")
-    return role, translate(wire, fields, _result) if role == "tool" else _said(fields)
+    return role, translate(wire, fields, _translate_result) if role == "tool" else _message_blocks(fields)
 
 
-class _Told(NamedTuple):
-    """What a record tells."""
+class _RecordMessages(NamedTuple):
+    """The messages of a record."""
 
     messages: list[Any]
-    """Those of a state, or the one that the record is."""
+    """The messages of a state, or the single message of the record."""
     is_state: bool
     metadata: Record
-    """What a graph says beside a message it streams."""
+    """The metadata that a graph adds to a streamed message."""
 
 
-def _told(record: Record) -> _Told | None:
-    """The messages of a record; None for one that tells of none."""
-    mode, data = _streamed(record)
+def _record_messages(record: Record) -> _RecordMessages | None:
+    """Return the messages of a record, or None if it has none."""
+    mode, data = _stream_mode_and_data(record)
     if mode == "messages" and data.__class__ is list and len(data) == 2:
-        return _Told(data[:1], False, data[1] if data[1].__class__ is dict else {})
+        return _RecordMessages(data[:1], False, data[1] if data[1].__class__ is dict else {})
     if data.__class__ is not dict:
         return None
-    if _message(data) is not None:
-        return _Told([data], False, {})
+    if _parse_message(data) is not None:
+        return _RecordMessages([data], False, {})
     if mode == "updates":
         data = next((update for update in data.values() if _is_state(update)), data)
-    return _Told(data["messages"], True, {}) if _is_state(data) else None
+    return _RecordMessages(data["messages"], True, {}) if _is_state(data) else None
 
 
-def _streamed(record: Record) -> tuple[str | None, Any]:
-    """The mode and the payload of a record that is a streamed list; a subgraph puts its namespace before them."""
+def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
+    """Return the mode and data of a streamed list; a subgraph adds its namespace in front."""
     values = record.get("list")
     if values.__class__ is not list:
         return None, record
@@ -374,27 +381,29 @@ def _streamed(record: Record) -> tuple[str | None, Any]:
 
 def _is_state(data: Any) -> bool:
     messages = data.get("messages") if data.__class__ is dict else None
-    return messages.__class__ is list and bool(messages) and all(map(_message, messages))
+    return messages.__class__ is list and bool(messages) and all(map(_parse_message, messages))
 
 
 def read(record: Record) -> RecordReading:
-    """A message, a state, or a list that a graph streamed, as `{"list": [...]}`."""
-    told = _told(record)
-    if told is None:
-        known = recognizes_list(record.get("list"))
-        return (control_reading if known else unknown_reading)(_whole(record), wire_name(record))
-    messages = [message for each in told.messages if (message := _message(each))]
-    if not told.is_state and (not messages or messages[0].is_chunk):
+    """Read a message, a state, or a list streamed by a graph, given as `{"list": [...]}`."""
+    contents = _record_messages(record)
+    if contents is None:
+        is_known = recognizes_list(record.get("list"))
+        return (control_reading if is_known else unknown_reading)(_original_value(record), wire_name(record))
+    messages = [message for each in contents.messages if (message := _parse_message(each))]
+    if not contents.is_state and (not messages or messages[0].is_chunk):
         wire = messages[0].name if messages else None
-        return chunk_reading(_whole(record), wire)
+        return chunk_reading(_original_value(record), wire)
     if messages[0].wire == "remove":
-        return control_reading(_whole(record), "remove")
-    read = [_read_message(message) for message in messages]
-    return RecordReading("message", read[0][0], bounded([block for _, blocks in read for block in blocks]))
+        return control_reading(_original_value(record), "remove")
+    readings = [_read_message(message) for message in messages]
+    return RecordReading(
+        "message", readings[0][0], bounded([block for _, blocks in readings for block in blocks])
+    )
 
 
-def _whole(record: Record) -> Any:
-    """The record as it was written."""
+def _original_value(record: Record) -> Any:
+    """Return the record as it was written."""
     return record["list"] if record.keys() == {"list"} else record
 
 
@@ -402,7 +411,7 @@ _MODES = frozenset({"checkpoints", "custom", "debug", "messages", "tasks", "upda
 
 
 def recognizes_list(values: Any) -> bool:
-    """Whether a list is a mode of streaming and its payload, with the namespace of a subgraph before them or not."""
+    """Return True for a stream mode and its data, optionally after the namespace of a subgraph."""
     if values.__class__ is not list or len(values) not in (2, 3):
         return False
     mode, payload = values[-2:]
@@ -411,36 +420,41 @@ def recognizes_list(values: Any) -> bool:
     return len(values) == 2 or values[0].__class__ is list
 
 
-_ALONE = frozenset({"ai", "human"})
-"""Types that no other format writes."""
-_MARKS = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
+_DISTINCTIVE_TYPES = frozenset({"ai", "human"})
+"""Types that no other format uses."""
+_DISTINCTIVE_KEYS = frozenset({"additional_kwargs", "response_metadata", "tool_call_id"})
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is a message, in any of the three forms, or a state of a graph."""
+    """Return True for a message in any of its three forms, or a state of a graph."""
     if record.get("type") is None and "messages" in record:
         return (
             body_keys(record) == {"messages"}
             and _is_state(record)
             and all(map(recognizes, record["messages"]))
         )
-    message = _message(record)
+    message = _parse_message(record)
     if message is None or not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    named = record.get("type")
+    type_name = record.get("type")
     if "lc" in record:
-        return named == "constructor"
-    return message.is_chunk or named in _ALONE or not _MARKS.isdisjoint(message.fields)
+        return type_name == "constructor"
+    return (
+        message.is_chunk
+        or type_name in _DISTINCTIVE_TYPES
+        or not _DISTINCTIVE_KEYS.isdisjoint(message.fields)
+    )
 
 
 def facts(record: Record) -> Facts:
-    """A message's id is the same in its chunks and in every state after it: it tells no record apart."""
-    told = _told(record)
-    if told is None:
+    """Return the metadata of a record. Message ids are not unique, because chunks and later states repeat
+    them."""
+    contents = _record_messages(record)
+    if contents is None:
         return Facts()
-    message = None if told.is_state or not told.messages else _message(told.messages[0])
+    message = None if contents.is_state or not contents.messages else _parse_message(contents.messages[0])
     return Facts(
-        session_id=text_at(told.metadata, "thread_id"),
+        session_id=text_at(contents.metadata, "thread_id"),
         model=_model(message.fields) if message else None,
     )
 
@@ -450,16 +464,16 @@ def _model(fields: Record) -> str | None:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """A part for each message; a state repeats those that came before, under their ids."""
-    told = _told(record)
-    if told is None or reading.kind != "message":
+    """Return one part per message; a state repeats earlier messages under their ids."""
+    contents = _record_messages(record)
+    if contents is None or reading.kind != "message":
         return []
-    return [_part(message) for each in told.messages if (message := _message(each))]
+    return [_message_part(message) for each in contents.messages if (message := _parse_message(each))]
 
 
-def _part(message: _Message) -> Part:
+def _message_part(message: _Message) -> Part:
     role, blocks = _read_message(message)
-    name, told = text_at(message.fields, "id"), message.fields.get("response_metadata")
+    name, response_metadata = text_at(message.fields, "id"), message.fields.get("response_metadata")
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,
@@ -467,22 +481,22 @@ def _part(message: _Message) -> Part:
         keeps_key=True,
         replaces=name is not None,
         id=name,
-        usage=_usage(message.fields.get("usage_metadata"), told),
+        usage=_usage(message.fields.get("usage_metadata"), response_metadata),
         metadata={
             "messageId": name if role == "assistant" else None,
             "model": _model(message.fields),
-            "stop_reason": first_text(told, _REASONS),
+            "stop_reason": first_text(response_metadata, _FINISH_REASON_KEYS),
         },
-        error=_error(value_at(told, "error")),
+        error=_error(value_at(response_metadata, "error")),
         original=message.fields,
     )
 
 
-_REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_FINISH_REASON_KEYS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 
 
-def _usage(usage: Any, told: Any) -> Block | None:
-    """LangChain's input includes what a cache held."""
+def _usage(usage: Any, response_metadata: Any) -> Block | None:
+    """Return the usage. LangChain's input count includes cached tokens."""
     read = count_at(usage, "input_token_details", "cache_read")
     written = count_at(usage, "input_token_details", "cache_creation")
     return token_usage(
@@ -492,90 +506,98 @@ def _usage(usage: Any, told: Any) -> Block | None:
         cache_read=read,
         cache_creation=written,
         reasoning=count_at(usage, "output_token_details", "reasoning"),
-        service_tier=text_at(told, "service_tier"),
+        service_tier=text_at(response_metadata, "service_tier"),
     )
 
 
-def _error(told: Any) -> Block | None:
-    message = text_at(told, "message")
-    return None if message is None else message_error(text_at(told, "code") or "error", message, told)
+def _error(error: Any) -> Block | None:
+    message = text_at(error, "message")
+    return None if message is None else message_error(text_at(error, "code") or "error", message, error)
 
 
-# The log of events: the chunks of a message write in places, `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state
-# repeats what they said, and may come before the last of them. A graph does not say when it is done: its turn is open
-# until the user speaks again.
+# Event log steps. Chunks use the slots `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state repeats their
+# content and may arrive before the last chunk. A graph does not report its end, so a turn stays open until the
+# next user message.
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Chunks, messages and states."""
-    told = _told(record)
-    if told is None or reading.kind == "record":
+    """Return the steps of chunks, messages and states."""
+    contents = _record_messages(record)
+    if contents is None or reading.kind == "record":
         return None
     if reading.kind == "message":
-        whole: list[Step] = [Whole(part, repeats=True) for part in parts(record, reading)]
-        return whole if told.is_state or reading.role == "assistant" else [Settled(), *whole]
-    message = _message(told.messages[0])
+        complete: list[Step] = [Whole(part, repeats=True) for part in parts(record, reading)]
+        return complete if contents.is_state or reading.role == "assistant" else [Settled(), *complete]
+    message = _parse_message(contents.messages[0])
     if message is None:
         return []
-    return _of_chunk(message.fields) if _ROLES.get(message.wire) == "assistant" else [Whole(_part(message))]
-
-
-def _of_chunk(fields: Record) -> list[Step]:
-    name, usage = text_at(fields, "id"), _usage(fields.get("usage_metadata"), fields.get("response_metadata"))
-    written = [*_reasons(fields), *_says(fields["content"]), *_calls(fields)]
-    ends: list[Step] = [ResponseEnds()] if _is_last(fields) else []
-    spent: list[Step] = [] if usage is None else [Counted(usage, f"assistant {name}" if name else "")]
-    begins: list[Step] = [ResponseStarts(name, is_explicit=False, is_stable=True)] if written or ends else []
-    return [*begins, *written, *ends, *spent]
-
-
-def _is_last(fields: Record) -> bool:
-    """What follows is at most the usage."""
-    told = fields.get("response_metadata")
     return (
-        fields.get("chunk_position") == "last"
-        or first_text(told, _REASONS) is not None
-        or is_one_of(value_at(told, "status"), _ENDS)
+        _chunk_steps(message.fields)
+        if _ROLES.get(message.wire) == "assistant"
+        else [Whole(_message_part(message))]
     )
 
 
-_ENDS = frozenset({"completed", "failed", "incomplete"})
+def _chunk_steps(fields: Record) -> list[Step]:
+    name, usage = text_at(fields, "id"), _usage(fields.get("usage_metadata"), fields.get("response_metadata"))
+    content = [*_reasoning_steps(fields), *_content_steps(fields["content"]), *_call_steps(fields)]
+    end: list[Step] = [ResponseEnds()] if _is_last(fields) else []
+    counted: list[Step] = [] if usage is None else [Counted(usage, f"assistant {name}" if name else "")]
+    begin: list[Step] = [ResponseStarts(name, is_explicit=False, is_stable=True)] if content or end else []
+    return [*begin, *content, *end, *counted]
 
 
-def _index(piece: Record) -> Any:
-    """Where it stands in its message; some pieces do not say."""
-    index = piece.get("index")
+def _is_last(fields: Record) -> bool:
+    """Return True if at most usage follows."""
+    response_metadata = fields.get("response_metadata")
+    return (
+        fields.get("chunk_position") == "last"
+        or first_text(response_metadata, _FINISH_REASON_KEYS) is not None
+        or is_one_of(value_at(response_metadata, "status"), _END_STATUSES)
+    )
+
+
+_END_STATUSES = frozenset({"completed", "failed", "incomplete"})
+
+
+def _index(fragment: Record) -> Any:
+    """Return the index of a fragment in its message; 0 if it has none."""
+    index = fragment.get("index")
     return 0 if index is None else index
 
 
-def _reasons(fields: Record) -> list[Step]:
-    """What stands beside the content, where the model's maker has no place for it there."""
-    return [step for block in _thought(fields) for step in _piece(block, _index(block.get("extra") or {}))]
-
-
-def _says(content: Any) -> list[Step]:
-    if content.__class__ is str:
-        return _piece(text_block(content), 0) if content else []
+def _reasoning_steps(fields: Record) -> list[Step]:
+    """Return reasoning that the vendor keeps outside the content."""
     return [
         step
-        for piece in list_or_empty(content)
-        if not is_one_of(value_at(piece, "type"), _WRITTEN_BESIDE)
-        for step in _part_of_content(piece)
+        for block in _reasoning_blocks(fields)
+        for step in _block_steps(block, _index(block.get("extra") or {}))
     ]
 
 
-def _part_of_content(piece: Any) -> list[Step]:
-    if value_at(piece, "type") == "server_tool_call_chunk":
-        return [_call_piece(piece, executor="server")]
-    index = _index(piece) if piece.__class__ is dict else 0
-    return [step for block in _blocks(piece) for step in _piece(block, index)]
+def _content_steps(content: Any) -> list[Step]:
+    if content.__class__ is str:
+        return _block_steps(text_block(content), 0) if content else []
+    return [
+        step
+        for fragment in list_or_empty(content)
+        if not is_one_of(value_at(fragment, "type"), _CALL_PART_TYPES)
+        for step in _content_part_steps(fragment)
+    ]
 
 
-_WRITTEN_BESIDE = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
-"""Parts of the content that stand in the chunks of calls, too."""
+def _content_part_steps(fragment: Any) -> list[Step]:
+    if value_at(fragment, "type") == "server_tool_call_chunk":
+        return [_call_fragment(fragment, executor="server")]
+    index = _index(fragment) if fragment.__class__ is dict else 0
+    return [step for block in _read_blocks(fragment) for step in _block_steps(block, index)]
 
 
-def _piece(block: Block, index: Any) -> list[Step]:
+_CALL_PART_TYPES = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
+"""Content parts that the call chunks repeat."""
+
+
+def _block_steps(block: Block, index: Any) -> list[Step]:
     wire = block["type"]
     if wire == "thinking":
         more = pick(block, "signature", "redacted")
@@ -586,15 +608,15 @@ def _piece(block: Block, index: Any) -> list[Step]:
     return [Settled(), Whole(Part(role="assistant", blocks=[block]))]
 
 
-def _calls(fields: Record) -> list[Step]:
-    """Pieces of calls, by their index; one without is whole."""
-    made = [_call_piece(piece) for piece in list_or_empty(fields.get("tool_call_chunks"))]
-    return [Settled(("thinking",)), *made] if made else []
+def _call_steps(fields: Record) -> list[Step]:
+    """Return call fragments by index; a call without an index is complete."""
+    calls = [_call_fragment(fragment) for fragment in list_or_empty(fields.get("tool_call_chunks"))]
+    return [Settled(("thinking",)), *calls] if calls else []
 
 
-def _call_piece(piece: Record, **more: str) -> Step:
-    id, name, index = (piece.get(key) for key in ("id", "name", "index"))
-    slot, text = f"call/{id if index is None else index}", piece.get("args") or ""
+def _call_fragment(fragment: Record, **more: str) -> Step:
+    id, name, index = (fragment.get(key) for key in ("id", "name", "index"))
+    slot, text = f"call/{id if index is None else index}", fragment.get("args") or ""
     return Fragment("input", text, slot, call=id, name=name, given={}, more=more, reopens=bool(name))
 
 

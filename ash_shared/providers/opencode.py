@@ -1,10 +1,10 @@
-"""OpenCode: the events of `opencode run --format json`, the documents of its storage, and what it exports.
+"""OpenCode: the events of `opencode run --format json`, the documents of its storage, and its exports.
 
-Sources: its message types (`MessageV2`), which are the same in all of these, and captured files. A session, each of
-its messages and each part of a message are documents of their own (`session/…`, `message/…`, `part/…`); parts name
-their message by `messageID`, and only the message knows its role. An event of a run carries one part. An export, and
-a message as the server answers it, holds `info` with `parts` or `messages`. Documents gathered from a disk may come
-as `{"path": …, "json": …}`.
+Sources: its message types (`MessageV2`), which all of these share, and captured files. A session, each message
+and each part of a message are separate documents (`session/…`, `message/…`, `part/…`); a part names its message
+by `messageID`, and only the message has a role. A run event contains one part. An export, and a message from
+the server API, has `info` with `parts` or `messages`. Documents collected from disk may be wrapped as `{"path":
+…, "json": …}`.
 """
 
 import re
@@ -52,20 +52,20 @@ from ash_shared.providers._kit.json_fields import (
 )
 from ash_shared.providers._kit.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
 
-_WRAPPED = frozenset({"path", "json"})
+_WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
 _PART_PATH = re.compile(r"(?:.*/)?part/([^/]+)/[^/]+")
 
 
-def _document(record: Record) -> Record:
-    """The document itself, where it comes with its path."""
-    if record.keys() == _WRAPPED and record["json"].__class__ is dict:
+def _unwrap(record: Record) -> Record:
+    """Return the document without the wrapper that holds its path."""
+    if record.keys() == _WRAPPER_KEYS and record["json"].__class__ is dict:
         record = record["json"]
     return record
 
 
 def read_block(block: Any) -> Block:
-    """One part of a message that makes one block; a tool's result is told apart from its call by `read` alone."""
+    """Read a part as one block; only `read` separates a tool's result from its call."""
     return _read_part(block)[0]
 
 
@@ -77,19 +77,19 @@ def _read_part(part: Any) -> list[Block]:
         return translate(wire or "", part, _TRANSLATIONS[wire])
     if is_native(part):
         return [part]
-    return [raw_block("control" if wire in _CONTROL else "unknown_type", part, wire)]
+    return [raw_block("control" if wire in _CONTROL_PARTS else "unknown_type", part, wire)]
 
 
-def _text(part: Record) -> Block:
+def _keep_text(part: Record) -> Block:
     return part
 
 
-def _reasoning(part: Record) -> Block:
+def _translate_reasoning(part: Record) -> Block:
     return translated(part, {"type": "thinking", "thinking": part["text"]}, {"text"}, "reasoning")
 
 
-def _file(part: Record) -> Block:
-    """A file that was put in; bytes come as a `data:` address."""
+def _translate_file(part: Record) -> Block:
+    """Translate an attached file; inline bytes are a `data:` URL."""
     mime, source = part["mime"], url_source(part["url"])
     if mime.startswith("image/"):
         image = {"type": "image", "source": {**source, "media_type": mime}}
@@ -98,11 +98,11 @@ def _file(part: Record) -> Block:
     return translated(part, typed, ("filename", "mime", "url"), "file")
 
 
-def _tool(part: Record) -> list[Block]:
-    """A call with its state, and its result once the state holds one."""
+def _translate_tool(part: Record) -> list[Block]:
+    """Translate a tool part to a call, and its result if the state has one."""
     state = part["state"]
-    answer = next((name for name in ("output", "error") if state.get(name) is not None), None)
-    consumed = {"input", "status"} | ({answer, "metadata", "attachments"} if answer else set())
+    result_key = next((name for name in ("output", "error") if state.get(name) is not None), None)
+    consumed = {"input", "status"} | ({result_key, "metadata", "attachments"} if result_key else set())
     rest = without(state, *consumed)
     typed: Block = {
         "type": "tool_use",
@@ -113,57 +113,58 @@ def _tool(part: Record) -> list[Block]:
     }
     call = translated(part, typed, ("callID", "tool", "state"), "tool")
     call = with_extra(call, {"state": rest} if rest else {})
-    return [call, _result(part, state, answer)] if answer else [call]
+    return [call, _result_block(part, state, result_key)] if result_key else [call]
 
 
-def _result(part: Record, state: Record, answer: str) -> Block:
+def _result_block(part: Record, state: Record, result_key: str) -> Block:
     metadata = state.get("metadata")
     codes = [count_at(metadata, name) for name in ("exit", "exitCode")]
     code = next((code for code in codes if code is not None), None)
     return {
         "type": "tool_result",
         **renamed(part, tool_use_id="callID"),
-        "content": _with_files(state[answer], state.get("attachments")),
-        "is_error": answer == "error",
+        "content": _add_files(state[result_key], state.get("attachments")),
+        "is_error": result_key == "error",
         **({} if metadata is None else {"structured": metadata}),
         **({} if code is None else {"exit_code": code}),
         "source_type": "tool",
     }
 
 
-def _with_files(said: Any, files: Any) -> Any:
-    return [text_block(said), *map(read_block, list_or_empty(files))] if files else said
+def _add_files(text: Any, files: Any) -> Any:
+    return [text_block(text), *map(read_block, list_or_empty(files))] if files else text
 
 
 _TRANSLATIONS: Mapping[Any, Translation] = {
-    "file": _file,
-    "reasoning": _reasoning,
-    "text": _text,
-    "tool": _tool,
+    "file": _translate_file,
+    "reasoning": _translate_reasoning,
+    "text": _keep_text,
+    "tool": _translate_tool,
 }
 
-_CONTROL = frozenset(
+_CONTROL_PARTS = frozenset(
     {"agent", "compaction", "patch", "retry", "snapshot", "step-finish", "step-start", "subtask"}
 )
 
 
-def _read_one(part: Any, role: Speaker | None = None) -> RecordReading:
-    """A part that stands alone."""
+def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
+    """Read a part outside its message."""
     blocks = _read_part(part)
     if all(block["type"] == "raw" and block["reason"] == "control" for block in blocks):
         return RecordReading("record", "system", blocks)
-    return RecordReading("message", role or _likely_role(part), blocks)
+    return RecordReading("message", role or _guess_role(part), blocks)
 
 
-def _likely_role(part: Any) -> Speaker:
-    """The role of a message known by one part alone: what a model writes has a time, what a person wrote has none."""
+def _guess_role(part: Any) -> Speaker:
+    """Guess the role of a message from one part: parts written by a model have a time, those of the user do
+    not."""
     wire = text_at(part, "type")
     return "user" if wire == "file" or (wire == "text" and "time" not in part) else "assistant"
 
 
 def _read_event(record: Record) -> RecordReading:
-    """An event of a run: what the assistant does."""
-    read = _read_one(record["part"], "assistant")
+    """Read a run event, which belongs to the assistant."""
+    read = _read_single_part(record["part"], "assistant")
     return read if read.kind == "message" else _control(record)
 
 
@@ -180,24 +181,24 @@ def _control(record: Record) -> RecordReading:
 
 
 def _read_message(record: Record) -> RecordReading:
-    """A message with its parts."""
-    role = _role_of(record["info"])
-    return RecordReading("message", role, bounded(_blocks_of(record)))
+    """Read a message with its parts."""
+    role = _message_role(record["info"])
+    return RecordReading("message", role, bounded(_message_blocks(record)))
 
 
 def _read_session(record: Record) -> RecordReading:
-    """A whole session, as it is exported."""
+    """Read an exported session."""
     messages = list_or_empty(record["messages"])
-    blocks = [block for message in messages for block in _blocks_of(message)]
-    role: Speaker = _role_of(messages[0]["info"]) if messages else "user"
+    blocks = [block for message in messages for block in _message_blocks(message)]
+    role: Speaker = _message_role(messages[0]["info"]) if messages else "user"
     return RecordReading("message", role, bounded(blocks))
 
 
-def _blocks_of(message: Record) -> list[Block]:
+def _message_blocks(message: Record) -> list[Block]:
     return [block for part in list_or_empty(message["parts"]) for block in _read_part(part)]
 
 
-def _role_of(info: Record) -> Speaker:
+def _message_role(info: Record) -> Speaker:
     return "user" if info["role"] == "user" else "assistant"
 
 
@@ -205,23 +206,23 @@ def _is_part(record: Record) -> bool:
     return record.get("type").__class__ is str and ("messageID" in record or "id" in record)
 
 
-_SHAPES: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
+_DOCUMENT_KINDS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
     (lambda record: record.get("part").__class__ is dict, _read_event),
     (lambda record: record.get("type") == "error", _read_error),
     (lambda record: "info" in record and "messages" in record, _read_session),
     (lambda record: "info" in record and "parts" in record, _read_message),
     (lambda record: "role" in record or "projectID" in record or "directory" in record, _control),
-    (_is_part, _read_one),
+    (_is_part, _read_single_part),
 )
-"""How a document is read, by the first of these that it fulfils: most have no discriminator."""
+"""Checks and readers of documents, most of which have no discriminator. The first match is used."""
 
 
 def read(record: Record) -> RecordReading:
-    """Any event or document."""
-    document = _document(record)
-    for is_so, reads in _SHAPES:
-        if is_so(document):
-            return reads(document)
+    """Read any event or document."""
+    document = _unwrap(record)
+    for matches, reader in _DOCUMENT_KINDS:
+        if matches(document):
+            return reader(document)
     return unknown_reading(record, text_at(record, "type"))
 
 
@@ -233,7 +234,7 @@ def _is_event(record: Record) -> bool:
 
 
 def _is_stored(record: Record) -> bool:
-    """A message or a part, which name their session, or a part of an early version, which names its message."""
+    """Return True for a message or part with a session id, or an early part with only a message id."""
     return record.get("id").__class__ is str and (
         record.get("role") in ("user", "assistant") or record.get("type").__class__ is str
     )
@@ -243,8 +244,8 @@ def _is_session(record: Record) -> bool:
     return record.get("directory").__class__ is str and record.get("time").__class__ is dict
 
 
-def _is_whole(record: Record) -> bool:
-    """A message with its parts, or a session with its messages."""
+def _is_complete(record: Record) -> bool:
+    """Return True for a message with its parts, or a session with its messages."""
     info = record["info"]
     if info.__class__ is not dict:
         return False
@@ -257,46 +258,46 @@ def _is_whole(record: Record) -> bool:
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is an event of a run, or a document of OpenCode's storage."""
-    if record.keys() == _WRAPPED:
+    """Return True for a run event or a document of OpenCode's storage."""
+    if record.keys() == _WRAPPER_KEYS:
         path = record["path"]
         return path.__class__ is str and record["json"].__class__ is dict and bool(_PATH.fullmatch(path))
-    bodies = body_keys(record)
-    if not bodies <= _BODIES:
+    present_keys = body_keys(record)
+    if not present_keys <= _ALLOWED_BODY_KEYS:
         return False
-    if "sessionID" in bodies:
+    if "sessionID" in present_keys:
         return _is_event(record) or _is_stored(record)
-    if "messageID" in bodies:
+    if "messageID" in present_keys:
         return _is_stored(record)
-    if "projectID" in bodies:
+    if "projectID" in present_keys:
         return _is_session(record)
-    return "info" in bodies and _is_whole(record)
+    return "info" in present_keys and _is_complete(record)
 
 
-_BODIES = frozenset(
+_ALLOWED_BODY_KEYS = frozenset(
     {"error", "info", "input", "messageID", "messages", "output", "parts", "projectID", "sessionID", "type"}
 )
 
 
 def facts(record: Record) -> Facts:
-    """What a document says beside its content."""
-    document = _document(record)
+    """Return the metadata of a document."""
+    document = _unwrap(record)
     info = document.get("info")
-    told: Record = info if info.__class__ is dict else document
-    part = told.get("part")
-    is_session = "projectID" in told
+    fields: Record = info if info.__class__ is dict else document
+    part = fields.get("part")
+    is_session = "projectID" in fields
     return Facts(
-        uuid=text_at(part, "id") or text_at(told, "id"),
-        timestamp=to_milliseconds(told.get("timestamp")) or _time_of(told),
-        session_id=text_at(told, "id" if is_session else "sessionID"),
-        client_version=text_at(told, "version") if is_session else None,
-        model=_model(told),
-        title=text_at(told, "title") if is_session else None,
-        parent=text_at(told, "parentID") if is_session else None,
+        uuid=text_at(part, "id") or text_at(fields, "id"),
+        timestamp=to_milliseconds(fields.get("timestamp")) or _created_at(fields),
+        session_id=text_at(fields, "id" if is_session else "sessionID"),
+        client_version=text_at(fields, "version") if is_session else None,
+        model=_model(fields),
+        title=text_at(fields, "title") if is_session else None,
+        parent=text_at(fields, "parentID") if is_session else None,
     )
 
 
-def _time_of(document: Any) -> int | None:
+def _created_at(document: Any) -> int | None:
     return to_milliseconds(value_at(document, "time", "created")) or to_milliseconds(
         value_at(document, "time", "start")
     )
@@ -307,52 +308,56 @@ def _model(info: Record) -> str | None:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a document adds to the standard messages of its session."""
-    document = _document(record)
+    """Return the parts that a document adds to the standard messages of its session."""
+    document = _unwrap(record)
     if "messages" in document:
         messages = list_or_empty(document["messages"])
-        return [replace(part, original=each) for each in messages for part in _whole_parts(each)]
+        return [replace(part, original=each) for each in messages for part in _message_parts(each)]
     if "info" in document:
-        return _whole_parts(document)
+        return _message_parts(document)
     if document.get("type") == "error":
         return [Part(role="system", blocks=reading.blocks, error=_error(document["error"]))]
     if document.get("role") in ("user", "assistant"):
         return [_info_part(document)]
     if "part" in document:
         return _part_parts(document["part"], "assistant")
-    owner = {"messageID": _owner(record)}
-    return _part_parts({**owner, **document}, _likely_role(document)) if _is_part(document) else []
+    owner = {"messageID": _message_id_in_path(record)}
+    return _part_parts({**owner, **document}, _guess_role(document)) if _is_part(document) else []
 
 
-def _owner(record: Record) -> str | None:
-    """The message of a part, as the path says: early versions do not say it in the part."""
-    named = _PART_PATH.fullmatch(text_at(record, "path") or "")
-    return named[1] if named else None
+def _message_id_in_path(record: Record) -> str | None:
+    """Return the message id of a part from its path, because early versions omit it in the part."""
+    match = _PART_PATH.fullmatch(text_at(record, "path") or "")
+    return match[1] if match else None
 
 
-def _whole_parts(message: Record) -> list[Part]:
+def _message_parts(message: Record) -> list[Part]:
     info = message["info"]
     key = text_at(info, "id")
-    role = _role_of(info)
-    rest = [made for part in message["parts"] for made in _part_parts({"messageID": key, **part}, role)]
+    role = _message_role(info)
+    rest = [
+        message_part
+        for part in message["parts"]
+        for message_part in _part_parts({"messageID": key, **part}, role)
+    ]
     synthetic = [part.get("synthetic") is True for part in message["parts"] if part.get("type") == "text"]
-    told = {"synthetic": True} if role == "user" and synthetic and all(synthetic) else {}
-    return [_info_part(info, told), *rest]
+    metadata = {"synthetic": True} if role == "user" and synthetic and all(synthetic) else {}
+    return [_info_part(info, metadata), *rest]
 
 
-def _info_part(info: Record, told: Record | None = None) -> Part:
-    """The message itself, without its parts."""
+def _info_part(info: Record, metadata: Record | None = None) -> Part:
+    """Return the part of a message without its message parts."""
     return Part(
-        role=_role_of(info),
+        role=_message_role(info),
         key=text_at(info, "id"),
         keeps_key=True,
         id=text_at(info, "id"),
-        timestamp=_time_of(info),
+        timestamp=_created_at(info),
         usage=_usage(info.get("tokens")),
         metadata={
             "messageId": text_at(info, "id"),
             "model": _model(info) if info["role"] != "user" else None,
-            **(told or {}),
+            **(metadata or {}),
             "stop_reason": text_at(info, "finish"),
             "costUsd": cost_at(info, "cost"),
         },
@@ -365,15 +370,17 @@ def _part_parts(part: Record, role: Speaker) -> list[Part]:
     if part.get("type") == "step-finish":
         return [_step_part(part, key)]
     blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
-    said = [block for block in blocks if block["type"] != "tool_result"]
+    content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    made = [Part(role=role, blocks=said, key=key, keeps_key=True, id=key, metadata={"messageId": key})]
-    answer = [Part(role="user", blocks=results, key=text_at(part, "callID"), id=text_at(part, "id"))]
-    return (made if said else []) + (answer if results else [])
+    content_parts = [
+        Part(role=role, blocks=content, key=key, keeps_key=True, id=key, metadata={"messageId": key})
+    ]
+    result_parts = [Part(role="user", blocks=results, key=text_at(part, "callID"), id=text_at(part, "id"))]
+    return (content_parts if content else []) + (result_parts if results else [])
 
 
 def _step_part(part: Record, key: str | None) -> Part:
-    """The end of an answer: its counts, and what it cost."""
+    """Return the part of a response's end, with its usage and cost."""
     return Part(
         role="assistant",
         key=key,
@@ -389,7 +396,8 @@ def _step_part(part: Record, key: str | None) -> Part:
 
 
 def _usage(tokens: Any) -> Block | None:
-    """Input is without the cache. Whether output is without the reasoning depends on the version: the total tells."""
+    """Return the usage. Input excludes cached tokens; the total tells whether output includes reasoning, which
+    depends on the version."""
     input, output, reasoning, total = (
         count_at(tokens, name) for name in ("input", "output", "reasoning", "total")
     )
@@ -406,54 +414,54 @@ def _usage(tokens: Any) -> Block | None:
     )
 
 
-def _error(told: Record) -> Block:
-    message = text_at(told, "data", "message") or text_at(told, "message")
-    return message_error(text_at(told, "name") or "error", message, told)
+def _error(error: Record) -> Block:
+    message = text_at(error, "data", "message") or text_at(error, "message")
+    return message_error(text_at(error, "name") or "error", message, error)
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """What an event or a document adds to the log of events.
+    """Return the steps that an event or a document adds to the event log.
 
-    A turn is over with the first answer that calls no tool; nothing says that it begins.
+    A turn ends with the first response without tool calls; its begin is not reported.
     """
-    document = _document(record)
+    document = _unwrap(record)
     if "messages" in document:
-        return [step for each in list_or_empty(document["messages"]) for step in _whole_steps(each)]
+        return [step for each in list_or_empty(document["messages"]) for step in _message_steps(each)]
     if "info" in document:
-        return _whole_steps(document)
+        return _message_steps(document)
     if document.get("type") == "error":
-        was_stopped = text_at(document, "error", "name") == _STOPPED
-        return [Interrupts("user_cancel")] if was_stopped else None
+        is_aborted = text_at(document, "error", "name") == _ABORTED_ERROR
+        return [Interrupts("user_cancel")] if is_aborted else None
     if document.get("role") in ("user", "assistant"):
         return _info_steps(document)
     if "part" in document:
         return _part_steps(document["part"], "assistant")
-    owner = {"messageID": _owner(record)}
-    return _part_steps({**owner, **document}, _likely_role(document)) if _is_part(document) else None
+    owner = {"messageID": _message_id_in_path(record)}
+    return _part_steps({**owner, **document}, _guess_role(document)) if _is_part(document) else None
 
 
-_STOPPED = "MessageAbortedError"
+_ABORTED_ERROR = "MessageAbortedError"
 
 
-def _whole_steps(message: Record) -> list[Step]:
-    """A message with its parts; what it cost, and why it failed, is told after them."""
+def _message_steps(message: Record) -> list[Step]:
+    """Return the steps of a message with its parts, then its usage and error."""
     info = message["info"]
-    key, role = text_at(info, "id"), _role_of(info)
-    told = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
-    made = _info_part(info)
-    if text_at(info, "error", "name") == _STOPPED:
-        return [*told, Whole(replace(made, error=None)), Interrupts("user_cancel")]
-    return [*told, Whole(made)]
+    key, role = text_at(info, "id"), _message_role(info)
+    part_steps = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
+    info_part = _info_part(info)
+    if text_at(info, "error", "name") == _ABORTED_ERROR:
+        return [*part_steps, Whole(replace(info_part, error=None)), Interrupts("user_cancel")]
+    return [*part_steps, Whole(info_part)]
 
 
 def _info_steps(info: Record) -> list[Step]:
-    """A message whose parts follow, in documents of their own."""
+    """Return the steps of a message whose parts follow in separate documents."""
     part = _info_part(info)
-    if text_at(info, "error", "name") == _STOPPED:
-        begun = Fragment(
+    if text_at(info, "error", "name") == _ABORTED_ERROR:
+        open_text = Fragment(
             "text", "", text_at(info, "id") or ""
-        )  # in a turn, also where its prompt is not known
-        return [Whole(replace(part, error=None)), begun, Says("interrupt", {"reason": "user_cancel"})]
+        )  # opens a turn even if the prompt is missing
+        return [Whole(replace(part, error=None)), open_text, Says("interrupt", {"reason": "user_cancel"})]
     return [Whole(part)]
 
 
@@ -461,22 +469,23 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
     wire = text_at(part, "type")
     if wire in _PART_STEPS:
         return _PART_STEPS[wire](part)
-    told = {"synthetic": True} if part.get("synthetic") is True else {}
-    return [Whole(replace(each, metadata={**each.metadata, **told})) for each in _part_parts(part, role)]
+    metadata = {"synthetic": True} if part.get("synthetic") is True else {}
+    return [Whole(replace(each, metadata={**each.metadata, **metadata})) for each in _part_parts(part, role)]
 
 
 def _finish_steps(part: Record) -> list[Step]:
-    """The end of an answer. Another one follows where it calls tools, or where nothing tells why it ended."""
+    """End a response. Another one follows if it calls tools or reports no reason."""
     reason = text_at(part, "reason")
-    ends: list[Step] = [TurnEnds()] if reason not in _GOES_ON else []
+    ends: list[Step] = [TurnEnds()] if reason not in _CONTINUING_REASONS else []
     return [Whole(_step_part(part, text_at(part, "messageID"))), ResponseEnds(), *ends]
 
 
-_GOES_ON = frozenset({None, "tool-calls", "unknown"})
+_CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})
 
 
 def _tool_steps(part: Record) -> list[Step]:
-    """A call, which is written once more in each of its states: it and its result are told once."""
+    """Return the steps of a call, which is rewritten in each state; the call and its result are emitted
+    once."""
     state, id = part["state"], text_at(part, "callID")
     status = text_at(state, "status")
     if status == "pending":
@@ -485,15 +494,15 @@ def _tool_steps(part: Record) -> list[Step]:
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    told = {"messageId": text_at(part, "messageID")}
-    call: Step = Whole(Part(role="assistant", blocks=calls, replaces=True, metadata=told))
+    metadata = {"messageId": text_at(part, "messageID")}
+    call: Step = Whole(Part(role="assistant", blocks=calls, replaces=True, metadata=metadata))
     if status == "running":
-        return [call, *_written_steps(part, state)]
+        return [call, *_output_steps(part, state)]
     return [call, *(Whole(Part(role="user", blocks=[result], replaces=True)) for result in results)]
 
 
-def _written_steps(part: Record, state: Record) -> list[Step]:
-    """All that a tool has written so far."""
+def _output_steps(part: Record, state: Record) -> list[Step]:
+    """Return the complete tool output so far."""
     text = text_at(state, "output") or text_at(state, "metadata", "output")
     id = text_at(part, "callID")
     return [Fragment("output", text, call=id, name=text_at(part, "tool"), is_whole=True)] if text else []
@@ -508,7 +517,7 @@ _PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
 PROVIDER = Provider(
     source="opencode",
     recognizes=recognizes,
-    marks=_WRAPPED | {"info", "messageID", "projectID", "sessionID"},
+    marks=_WRAPPER_KEYS | {"info", "messageID", "projectID", "sessionID"},
     read=read,
     read_block=read_block,
     facts=facts,

@@ -1,11 +1,11 @@
 """pi: the events of `pi --mode json`, and the entries of its session files.
 
-Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and captured
-events. An answer is written when it starts, with every piece that comes, when it ends, with the end of its turn and
-with the end of the run: it is read where it ends, and the repetitions are control records.
+Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and
+captured events. A response is written when it starts, with every delta, when it ends, and at the end of its
+turn and of the run. It is read from the event that ends it; the repetitions are control records.
 
-What pi calls a turn is one answer with the tools it calls; ours is a run of the agent. A run that fails is tried anew
-as another one, in which nobody asks.
+What pi calls a turn is one response with its tool calls; a turn in Ash is a run of the agent. A failed run is
+retried as another run without a user message.
 """
 
 import re
@@ -64,46 +64,50 @@ from ash_shared.providers._kit.steps import (
 
 
 def read_block(block: Any) -> Block:
-    """One element of a content list."""
+    """Read one element of a content list."""
     if block.__class__ is str:
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
         return block
     wire = text_at(block, "type")
     if wire is None or wire not in _TRANSLATIONS:
-        return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
+        return raw_block("malformed" if wire in _NATIVE_TYPES else "unknown_type", block, wire)
     return translate(wire, block, _TRANSLATIONS[wire])[0]
 
 
-def _thinking(block: Record) -> Block:
-    """Thinking with its signature, which pi names after the block."""
+def _translate_thinking(block: Record) -> Block:
+    """Translate thinking with its signature, which is `thinkingSignature` in pi."""
     typed = {"type": "thinking", "thinking": block["thinking"], "signature": block["thinkingSignature"]}
     names = ("thinking", "thinkingSignature", "redacted")
     return translated(block, {**typed, **pick(block, "redacted")}, names, "thinking")
 
 
-def _call(block: Record) -> Block:
-    given, consumed = input_at(block, "arguments")
-    typed = {"type": "tool_use", **pick(block, "id"), "name": block["name"], "input": given}
+def _translate_call(block: Record) -> Block:
+    arguments, consumed = input_at(block, "arguments")
+    typed = {"type": "tool_use", **pick(block, "id"), "name": block["name"], "input": arguments}
     return translated(block, typed, ("id", "name", *consumed), "toolCall")
 
 
-def _image(block: Record) -> Block:
+def _translate_image(block: Record) -> Block:
     source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
     return translated(block, {"type": "image", "source": source}, ("mimeType", "data"), "image")
 
 
-_NATIVE = frozenset({"text", "tool_use", "tool_result", "file", "raw"})
+_NATIVE_TYPES = frozenset({"text", "tool_use", "tool_result", "file", "raw"})
 
-_TRANSLATIONS: Mapping[str, Translation] = {"image": _image, "thinking": _thinking, "toolCall": _call}
+_TRANSLATIONS: Mapping[str, Translation] = {
+    "image": _translate_image,
+    "thinking": _translate_thinking,
+    "toolCall": _translate_call,
+}
 
 
-def _said(message: Record) -> list[Block]:
+def _read_content(message: Record) -> list[Block]:
     return read_content(message["content"], read_block)
 
 
-def _result(message: Record) -> list[Block]:
-    """What a tool answered; `details` are for those who show it."""
+def _read_tool_result(message: Record) -> list[Block]:
+    """Read a tool result; `details` are meant for display."""
     typed = {
         "type": "tool_result",
         "content": read_content(message["content"], read_block),
@@ -113,8 +117,8 @@ def _result(message: Record) -> list[Block]:
     return [translated(message, typed, consumed, text_at(message, "role") or "tool_execution_end")]
 
 
-def _shell(message: Record) -> list[Block]:
-    """A command that the person ran, with what it wrote."""
+def _read_shell(message: Record) -> list[Block]:
+    """Read a command run by the user, with its output."""
     call = {"type": "tool_use", "name": "bash", "input": {"command": message["command"]}}
     code = message.get("exitCode")
     result = {
@@ -126,8 +130,8 @@ def _shell(message: Record) -> list[Block]:
     return [{**call, "source_type": "bashExecution"}, translated(message, result, consumed, "bashExecution")]
 
 
-def _custom(message: Record) -> list[Block]:
-    """What an extension put in; what it says of it stays with the first block."""
+def _read_custom(message: Record) -> list[Block]:
+    """Read the content added by an extension; its other keys go to the first block."""
     blocks = read_content(message["content"], read_block)
     consumed = {"content", "role", "timestamp", *_ENVELOPE}
     rest = without(message, *consumed)
@@ -137,63 +141,66 @@ def _custom(message: Record) -> list[Block]:
 _ENVELOPE = frozenset({"type", "id", "parentId", "timestamp"})
 
 
-def _summary(message: Record) -> list[Block]:
+def _translate_summary(message: Record) -> list[Block]:
     consumed = {"summary", "role", *_ENVELOPE}
     wire = text_at(message, "role") or text_at(message, "type") or "summary"
     return [translated(message, text_block(message["summary"], "summary"), consumed, wire)]
 
 
-_MESSAGES: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
-    "assistant": ("assistant", _said),
-    "bashExecution": ("user", _shell),
-    "branchSummary": ("user", _summary),
-    "compactionSummary": ("user", _summary),
-    "custom": ("user", _custom),
-    "hookMessage": ("user", _custom),
-    "system": ("system", _said),
-    "toolResult": ("tool", _result),
-    "user": ("user", _said),
+_MESSAGE_READERS: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
+    "assistant": ("assistant", _read_content),
+    "bashExecution": ("user", _read_shell),
+    "branchSummary": ("user", _translate_summary),
+    "compactionSummary": ("user", _translate_summary),
+    "custom": ("user", _read_custom),
+    "hookMessage": ("user", _read_custom),
+    "system": ("system", _read_content),
+    "toolResult": ("tool", _read_tool_result),
+    "user": ("user", _read_content),
 }
-"""By the `role` of a message: whose it is, and how its content is read."""
+"""Role and content reader of a message, by its `role`."""
 
 
 def _read_message(record: Record) -> RecordReading:
-    """A message that is complete: the end of its events, or an entry of a session."""
+    """Read a complete message: the end of its events, or a session entry."""
     message = record["message"]
     name = text_at(message, "role")
-    if name is None or name not in _MESSAGES:
+    if name is None or name not in _MESSAGE_READERS:
         return unknown_reading(record, name)
-    role, reads = _MESSAGES[name]
-    return RecordReading("message", role, translate(name, message, reads))
+    role, translation = _MESSAGE_READERS[name]
+    return RecordReading("message", role, translate(name, message, translation))
 
 
 def _read_execution(record: Record) -> RecordReading:
-    """The result of a tool as soon as it has run; the message that carries it to the model repeats it."""
-    message = {**record["result"], **{name: value for name, value in record.items() if name in _RESULT}}
-    return RecordReading("message", "tool", translate("tool_execution_end", message, _result))
+    """Read a tool result as soon as the tool has run; the message that passes it to the model repeats it."""
+    message = {
+        **record["result"],
+        **{name: value for name, value in record.items() if name in _EXECUTION_KEYS},
+    }
+    return RecordReading("message", "tool", translate("tool_execution_end", message, _read_tool_result))
 
 
-_RESULT = frozenset({"toolCallId", "toolName", "isError"})
+_EXECUTION_KEYS = frozenset({"toolCallId", "toolName", "isError"})
 
 
 def _read_summary(record: Record) -> RecordReading:
-    """An older part of the session, told in short."""
-    return RecordReading("record", "system", translate(record["type"], record, _summary))
+    """Read the summary of an earlier part of the session."""
+    return RecordReading("record", "system", translate(record["type"], record, _translate_summary))
 
 
-def _read_compacted(record: Record) -> RecordReading:
+def _read_compaction_end(record: Record) -> RecordReading:
     if text_at(record, "result", "summary") is None:
-        return _control(record)
-    told = {"type": record["type"], **record["result"]}
-    return RecordReading("record", "system", translate(record["type"], told, _summary))
+        return _read_control(record)
+    summary = {"type": record["type"], **record["result"]}
+    return RecordReading("record", "system", translate(record["type"], summary, _translate_summary))
 
 
-def _read_custom(record: Record) -> RecordReading:
-    """A message that an extension put in, as an entry of a session."""
-    return RecordReading("message", "user", translate(record["type"], record, _custom))
+def _read_custom_entry(record: Record) -> RecordReading:
+    """Read a session entry with a message added by an extension."""
+    return RecordReading("message", "user", translate(record["type"], record, _read_custom))
 
 
-def _control(record: Record) -> RecordReading:
+def _read_control(record: Record) -> RecordReading:
     return control_reading(record, text_at(record, "type"))
 
 
@@ -219,14 +226,14 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
             "turn_end",
             "turn_start",
         ),
-        _control,
+        _read_control,
     ),
     **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), chunk_reading),
-    "auto_compaction_end": _read_compacted,
+    "auto_compaction_end": _read_compaction_end,
     "branch_summary": _read_summary,
     "compaction": _read_summary,
-    "compaction_end": _read_compacted,
-    "custom_message": _read_custom,
+    "compaction_end": _read_compaction_end,
+    "custom_message": _read_custom_entry,
     "message": _read_message,
     "message_end": _read_message,
     "tool_execution_end": _read_execution,
@@ -234,22 +241,23 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
 
 
 def read(record: Record) -> RecordReading:
-    """Any event or session entry, or a message alone."""
+    """Read any event or session entry, or a bare message."""
     wire = text_at(record, "type")
     if wire in _READERS:
         return _READERS[wire](record)
-    if wire is None and text_at(record, "role") in _MESSAGES:
+    if wire is None and text_at(record, "role") in _MESSAGE_READERS:
         return _read_message({"message": record})
     return unknown_reading(record, wire)
 
 
 def _is_message(message: Any) -> bool:
-    """Whether this is a message of pi's; one of Claude's, whose stream has an event of the same name, has a type."""
+    """Return True for a message of pi. Claude's stream has an event of the same name, but its messages have a
+    type."""
     return (
         message.__class__ is dict
         and message.get("type") != "message"
         and message.get("role").__class__ is str
-        and message["role"] in _MESSAGES
+        and message["role"] in _MESSAGE_READERS
         and not PI_MESSAGE_KEYS.isdisjoint(message)
     )
 
@@ -259,20 +267,20 @@ def _has_message(record: Record) -> bool:
 
 
 def _is_entry(record: Record) -> bool:
-    """An entry of a session file: each names the one it follows."""
+    """Return True for a session entry, which refers to the entry before it."""
     return "parentId" in record and record.get("id").__class__ is str
 
 
 def _is_message_entry(record: Record) -> bool:
     message = record.get("message")
-    return _is_entry(record) and message.__class__ is dict and text_at(message, "role") in _MESSAGES
+    return _is_entry(record) and message.__class__ is dict and text_at(message, "role") in _MESSAGE_READERS
 
 
 def _is_bare(record: Record) -> bool:
     return record.keys() <= {"type", "timestamp"}
 
 
-_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(("agent_settled", "agent_start", "turn_start"), _is_bare),
     **dict.fromkeys(("message_end", "message_start", "turn_end"), _has_message),
     "message_update": lambda record: "assistantMessageEvent" in record or _has_message(record),
@@ -307,16 +315,15 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is an event of pi, an entry of its sessions, or one of those of its messages that nobody else
-    writes."""
+    """Return True for an event of pi, a session entry, or a bare message that no other format writes."""
     wire = record.get("type")
     if wire.__class__ is str:
-        return wire in _RECOGNIZED and _RECOGNIZED[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+        return wire in _RECOGNIZERS and _RECOGNIZERS[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
     return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
 
 
 def facts(record: Record) -> Facts:
-    """What a record says beside its content."""
+    """Return the metadata of a record."""
     wire = text_at(record, "type")
     message = record if wire is None else record.get("message")
     is_session = wire == "session"
@@ -326,24 +333,24 @@ def facts(record: Record) -> Facts:
         session_id=text_at(record, "id") if is_session else None,
         model=text_at(message, "model") or (text_at(record, "modelId") if wire == "model_change" else None),
         title=text_at(record, "name") if wire == "session_info" else None,
-        parent=_session_in(text_at(record, "parentSession")) if is_session else None,
+        parent=_session_id_in(text_at(record, "parentSession")) if is_session else None,
     )
 
 
-def _session_in(path: str | None) -> str | None:
-    """The id in the name of a session file, `<time>_<id>.jsonl`."""
-    named = _SESSION_FILE.search(path or "")
-    return named[1] if named else None
+def _session_id_in(path: str | None) -> str | None:
+    """Return the id in the name of a session file, `<time>_<id>.jsonl`."""
+    match = _SESSION_FILE.search(path or "")
+    return match[1] if match else None
 
 
 _SESSION_FILE = re.compile(r"_([0-9a-f-]{36})\.jsonl$")
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a record adds to the standard messages of its session."""
+    """Return the parts that a record adds to the standard messages of its session."""
     if reading.kind != "message":
-        said = [block for block in reading.blocks if block["type"] == "text"]
-        return [Part(role="system", blocks=said)] if said else []
+        texts = [block for block in reading.blocks if block["type"] == "text"]
+        return [Part(role="system", blocks=texts)] if texts else []
     wire = text_at(record, "type")
     message = record if wire is None else record.get("message") or record
     if reading.role == "tool":
@@ -353,16 +360,17 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
         return [Part(role="user", blocks=reading.blocks, metadata={"synthetic": synthetic or None})]
     if reading.role == "system":
         return [Part(role="system", blocks=reading.blocks)]
-    return [_answer_part(message, reading)]
+    return [_response_part(message, reading)]
 
 
 def _result_part(message: Record, reading: RecordReading) -> Part:
-    """The result of a call: told when the tool has run, and once more in the message that takes its place."""
+    """Return the part of a tool result, which is written after the run and again in a message that replaces
+    it."""
     id = text_at(message, "toolCallId")
     return Part(role="user", blocks=reading.blocks, key=id, replaces=id is not None)
 
 
-def _answer_part(message: Record, reading: RecordReading) -> Part:
+def _response_part(message: Record, reading: RecordReading) -> Part:
     return Part(
         role="assistant",
         blocks=reading.blocks,
@@ -378,7 +386,7 @@ def _answer_part(message: Record, reading: RecordReading) -> Part:
 
 
 def _usage(usage: Any) -> Block | None:
-    """Input is without the cache, output with the reasoning."""
+    """Return the usage. Input excludes cached tokens, output includes reasoning."""
     return token_usage(
         usage,
         input=count_at(usage, "input"),
@@ -390,7 +398,7 @@ def _usage(usage: Any) -> Block | None:
 
 
 def _error(message: Record) -> Block | None:
-    """An answer that failed says why beside its content."""
+    """Return the error of a failed response."""
     reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
     if text is None and reason not in ("error", "aborted"):
         return None
@@ -398,21 +406,21 @@ def _error(message: Record) -> Block | None:
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """What a record adds to the log of events."""
-    tell = _STEPS.get(text_at(record, "type"), _entry_steps)
-    return tell(record, reading)
+    """Return the steps that a record adds to the event log."""
+    make_steps = _STEPS.get(text_at(record, "type"), _entry_steps)
+    return make_steps(record, reading)
 
 
 def _entry_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """A message, in whatever record it comes; those of a session are nobody's answer."""
+    """Return the steps of a message in any record; session entries have no response events."""
     if reading.kind != "message":
         return None
     message = record.get("message") or record
-    tell = _MESSAGE_STEPS.get(text_at(message, "role"))
-    return tell(record, reading) if tell else None
+    make_steps = _MESSAGE_STEPS.get(text_at(message, "role"))
+    return make_steps(record, reading) if make_steps else None
 
 
-def _answer_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
@@ -421,25 +429,25 @@ def _answer_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """What the person ran is a call with its result, too."""
+    """Represent a command of the user as a call with its result."""
     call, result = reading.blocks
     return [Whole(Part(role="assistant", blocks=[call])), Whole(Part(role="user", blocks=[result]))]
 
 
 _MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
-    "assistant": _answer_steps,
+    "assistant": _response_steps,
     "bashExecution": _shell_steps,
 }
 
 
 def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
     message = record["message"]
-    is_answer = text_at(message, "role") == "assistant"
-    return [ResponseStarts(text_at(message, "responseId"))] if is_answer else []
+    is_response = text_at(message, "role") == "assistant"
+    return [ResponseStarts(text_at(message, "responseId"))] if is_response else []
 
 
 def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """A piece of the answer; a block that is whole waits for the message, which alone holds all of it."""
+    """Return the steps of a delta. A complete block waits for the message, which holds all of it."""
     event = record["assistantMessageEvent"]
     wire, slot = event["type"], str(event.get("contentIndex"))
     kind, _, state = wire.rpartition("_")
@@ -450,7 +458,7 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         return [Closed(slot, text, waits=True)]
     message = record.get("message") or event.get("partial")
     block = _block_at(message, event.get("contentIndex"))
-    piece = Fragment(
+    fragment = Fragment(
         _KINDS[kind],
         text_at(event, "delta") or "",
         slot,
@@ -458,7 +466,7 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         name=text_at(block, "name"),
         given=value_at(block, "arguments"),
     )
-    return [ResponseStarts(text_at(message, "responseId"), is_explicit=False), piece]
+    return [ResponseStarts(text_at(message, "responseId"), is_explicit=False), fragment]
 
 
 _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
@@ -474,35 +482,36 @@ def _block_at(message: Any, index: Any) -> Any:
 
 
 def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """A call that runs; the answer mostly told of it."""
+    """Return the steps of a running call, usually already emitted with its response."""
     id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
     return [Whole(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """All that a tool has written so far; of much, pi shows the end alone, and then it is not known what is new."""
-    written = record["partialResult"]
-    if value_at(written, "details", "truncation") is not None:
+    """Return the complete tool output so far. Long output is truncated at its start, so new text cannot be
+    determined."""
+    output = record["partialResult"]
+    if value_at(output, "details", "truncation") is not None:
         return []
-    texts = [text_at(block, "text") for block in list_or_empty(written["content"])]
+    texts = [text_at(block, "text") for block in list_or_empty(output["content"])]
     text = "".join(text for text in texts if text is not None)
     id = text_at(record, "toolCallId")
     return [Fragment("output", text, call=id, name=text_at(record, "toolName"), is_whole=True)]
 
 
-def _compacted_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    told: list[Step] = [Whole(part) for part in parts(record, reading)]
-    return told + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else []) or None
+def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    part_steps: list[Step] = [Whole(part) for part in parts(record, reading)]
+    return part_steps + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else []) or None
 
 
 _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
     "agent_end": lambda record, reading: [TurnEnds()],
     "agent_start": lambda record, reading: [TurnStarts()],
-    "auto_compaction_end": _compacted_steps,
+    "auto_compaction_end": _compaction_steps,
     "auto_retry_end": lambda record, reading: [TurnEnds()],
     "auto_retry_start": lambda record, reading: [TurnStarts(trigger="system")],
-    "compaction_end": _compacted_steps,
+    "compaction_end": _compaction_steps,
     "message_start": _start_steps,
     "message_update": _update_steps,
     "tool_execution_start": _execution_steps,
@@ -513,7 +522,7 @@ _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
 PROVIDER = Provider(
     source="pi",
     recognizes=recognizes,
-    marks={*_RECOGNIZED, "stopReason"},
+    marks={*_RECOGNIZERS, "stopReason"},
     read=read,
     read_block=read_block,
     facts=facts,

@@ -1,7 +1,7 @@
 """The AI SDK's `UIMessage`, and the chunks of a UI message stream.
 
-Source: the types of the `ai` package, major versions 4 to 7. A tool part is one object that grows, from the call to its
-output: it is read as a `tool_use` and, once there is an output, a `tool_result` right behind it.
+Source: the types of the `ai` package, major versions 4 to 7. A tool part is one object that grows from the call
+to its output. It is read as a `tool_use` and, once it has an output, a `tool_result` directly after it.
 """
 
 from collections import defaultdict
@@ -57,44 +57,51 @@ from ash_shared.providers._kit.steps import (
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
 
-def _control(part: Block) -> Block:
+def _read_control(part: Block) -> Block:
     return raw_block("control", part, part["type"])
 
 
-def _text(part: Block) -> Block:
+def _read_text(part: Block) -> Block:
     return part if is_native(part) else raw_block("malformed", part, "text")
 
 
-def _reasoning(part: Block) -> Block:
-    """Each vendor spells its proof in its own way, and it stays there, too. Version 4 wrote `reasoning` for `text`."""
-    written = "text" if "text" in part else "reasoning"
-    proofs = [proof for proof in (part.get("providerMetadata") or {}).values() if proof.__class__ is dict]
-    signature = next((text for proof in proofs if (text := first_text(proof, _SIGNATURES))), None)
-    redacted = next((text for proof in proofs if (text := text_at(proof, "redactedData"))), None)
+def _translate_reasoning(part: Block) -> Block:
+    """Translate reasoning. Vendors spell the signature differently and it also stays in their metadata. Version
+    4 used the key `reasoning` for `text`."""
+    text_key = "text" if "text" in part else "reasoning"
+    vendor_metadata = [
+        metadata for metadata in (part.get("providerMetadata") or {}).values() if metadata.__class__ is dict
+    ]
+    signature = next(
+        (text for metadata in vendor_metadata if (text := first_text(metadata, _SIGNATURE_KEYS))), None
+    )
+    redacted = next(
+        (text for metadata in vendor_metadata if (text := text_at(metadata, "redactedData"))), None
+    )
     typed = {
         "type": "thinking",
-        "thinking": part[written],
+        "thinking": part[text_key],
         **({} if signature is None else {"signature": signature}),
         **({} if redacted is None else {"redacted": True, "data": redacted}),
     }
-    return translated(part, typed, {written}, "reasoning")
+    return translated(part, typed, {text_key}, "reasoning")
 
 
-_SIGNATURES = ("signature", "thoughtSignature")
+_SIGNATURE_KEYS = ("signature", "thoughtSignature")
 
 
-def _file(part: Block) -> Block:
-    return _picture(part) if part["mediaType"].startswith("image/") else _document(part)
+def _translate_file(part: Block) -> Block:
+    return _translate_image(part) if part["mediaType"].startswith("image/") else _translate_document(part)
 
 
-def _picture(part: Block) -> Block:
+def _translate_image(part: Block) -> Block:
     source = {"media_type": part["mediaType"], **url_source(part["url"])}
     typed = {"type": "image", "source": source}
     consumed = {"url"} | ({"mediaType"} if source["media_type"] == part["mediaType"] else set())
     return translated(part, typed, consumed, part["type"])
 
 
-def _document(part: Block) -> Block:
+def _translate_document(part: Block) -> Block:
     names = ("url", "mediaType", "filename")
     typed = {
         "type": "file",
@@ -105,60 +112,60 @@ def _document(part: Block) -> Block:
     return translated(part, typed, names, part["type"])
 
 
-def _tool(part: Block) -> list[Block]:
-    """The call and, where the state is one of an output, its result."""
+def _translate_tool(part: Block) -> list[Block]:
+    """Translate a tool part to a call and, in an output state, its result."""
     wire = part["type"]
     name = part["toolName"] if wire == "dynamic-tool" else wire.removeprefix("tool-")
-    result = _RESULTS[part["state"]](part) if part["state"] in _RESULTS else None
-    written = "input" if "input" in part else "rawInput"
+    result = _RESULT_FIELDS[part["state"]](part) if part["state"] in _RESULT_FIELDS else None
+    input_key = "input" if "input" in part else "rawInput"
     typed = {
         "type": "tool_use",
         **renamed(part, id="toolCallId"),
         "name": name,
-        "input": part.get(written),
+        "input": part.get(input_key),
         **({"executor": "server"} if part.get("providerExecuted") is True else {}),
         "status": part["state"],
     }
-    consumed = {"toolCallId", "toolName", "state", "providerExecuted", written}
-    call = translated(part, typed, consumed | (_ANSWER if result else set()), wire)
-    return [call] if result is None else [call, _answer(part, result)]
+    consumed = {"toolCallId", "toolName", "state", "providerExecuted", input_key}
+    call = translated(part, typed, consumed | (_RESULT_KEYS if result else set()), wire)
+    return [call] if result is None else [call, _result_block(part, result)]
 
 
-def _answer(part: Block, result: Block) -> Block:
+def _result_block(part: Block, result: Block) -> Block:
     typed = {"type": "tool_result", **renamed(part, tool_use_id="toolCallId"), **result}
-    answer = {key: value for key, value in part.items() if key in _ANSWER}
-    return translated(answer, typed, _ANSWERED, part["type"])
+    result_part = {key: value for key, value in part.items() if key in _RESULT_KEYS}
+    return translated(result_part, typed, _OUTPUT_KEYS, part["type"])
 
 
-_ANSWERED = frozenset({"output", "errorText"})
-_ANSWER = _ANSWERED | {"preliminary", "resultProviderMetadata"}
-"""What a tool part says of the result alone."""
+_OUTPUT_KEYS = frozenset({"output", "errorText"})
+_RESULT_KEYS = _OUTPUT_KEYS | {"preliminary", "resultProviderMetadata"}
+"""Keys of a tool part that describe only its result."""
 
 
-def _output(part: Block) -> Block:
-    """Any JSON. A list is no list of blocks, and stands where the machine-readable form does."""
+def _output_fields(part: Block) -> Block:
+    """Return the output fields. A list is data, not content blocks, so it goes to `structured`."""
     output = part["output"]
     return {"structured" if output.__class__ is list else "content": output, "is_error": False}
 
 
-def _denied(part: Block) -> Block:
+def _denied_fields(part: Block) -> Block:
     reason = text_at(part, "approval", "reason")
     return {**({} if reason is None else {"content": reason}), "is_error": True}
 
 
-_RESULTS: Mapping[str, Callable[[Block], Block]] = {
-    "output-available": _output,
-    "output-denied": _denied,
+_RESULT_FIELDS: Mapping[str, Callable[[Block], Block]] = {
+    "output-available": _output_fields,
+    "output-denied": _denied_fields,
     "output-error": lambda part: {"content": part["errorText"], "is_error": True},
 }
 
 
-def _invocation(part: Block) -> list[Block]:
-    """A tool part of version 4."""
+def _translate_invocation(part: Block) -> list[Block]:
+    """Translate a tool part of version 4."""
     call = part["toolInvocation"]
     names = {"id": "toolCallId", "name": "toolName", "input": "args", "status": "state"}
     use = {"type": "tool_use", **renamed(call, **names)}
-    made = [
+    blocks = [
         with_extra(
             translated(call, use, {*names.values(), "result"}, part["type"]),
             without(part, "type", "toolInvocation"),
@@ -168,47 +175,52 @@ def _invocation(part: Block) -> list[Block]:
         typed = {
             "type": "tool_result",
             "tool_use_id": call["toolCallId"],
-            **_output({"output": call["result"]}),
+            **_output_fields({"output": call["result"]}),
         }
-        made.append({**typed, "source_type": part["type"]})
-    return made
+        blocks.append({**typed, "source_type": part["type"]})
+    return blocks
 
 
-def _steering(part: Block) -> list[Block]:
-    """What the person said while the answer was being written."""
-    said = [block for inner in list_or_empty(part["parts"]) for block in _blocks(inner)]
-    marked = [block | {"source_type": "steering-message"} for block in said]
+def _translate_steering(part: Block) -> list[Block]:
+    """Translate a user message sent while the response was being written."""
+    inner_blocks = [block for inner in list_or_empty(part["parts"]) for block in _read_blocks(inner)]
+    blocks = [block | {"source_type": "steering-message"} for block in inner_blocks]
     return (
-        [with_extra(marked[0], without(part, "type", "parts")), *marked[1:]] if marked else [_control(part)]
+        [with_extra(blocks[0], without(part, "type", "parts")), *blocks[1:]]
+        if blocks
+        else [_read_control(part)]
     )
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
-    "custom": _control,
-    "dynamic-tool": _tool,
-    "file": _file,
-    "reasoning": _reasoning,
-    "reasoning-file": _file,
-    "source": _control,
-    "source-document": _control,
-    "source-url": _control,
-    "steering-message": _steering,
-    "step-start": _control,
-    "text": _text,
-    "tool-invocation": _invocation,
+    "custom": _read_control,
+    "dynamic-tool": _translate_tool,
+    "file": _translate_file,
+    "reasoning": _translate_reasoning,
+    "reasoning-file": _translate_file,
+    "source": _read_control,
+    "source-document": _read_control,
+    "source-url": _read_control,
+    "steering-message": _translate_steering,
+    "step-start": _read_control,
+    "text": _read_text,
+    "tool-invocation": _translate_invocation,
 }
-_PREFIXED: Mapping[str, Callable[[Block], Block | list[Block]]] = {"data": _control, "tool": _tool}
-"""By what comes before the dash of `data-NAME` and `tool-NAME`."""
+_PREFIX_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
+    "data": _read_control,
+    "tool": _translate_tool,
+}
+"""By the prefix of `data-NAME` and `tool-NAME`."""
 
 
-def _translation(wire: str) -> Callable[[Block], Block | list[Block]] | None:
+def _find_translation(wire: str) -> Callable[[Block], Block | list[Block]] | None:
     prefix, dash, _ = wire.partition("-")
-    return _TRANSLATIONS.get(wire) or (_PREFIXED.get(prefix) if dash else None)
+    return _TRANSLATIONS.get(wire) or (_PREFIX_TRANSLATIONS.get(prefix) if dash else None)
 
 
-def _blocks(part: Any) -> list[Block]:
+def _read_blocks(part: Any) -> list[Block]:
     wire: Any = part.get("type") if part.__class__ is dict else None
-    translation = _translation(wire) if wire.__class__ is str else None
+    translation = _find_translation(wire) if wire.__class__ is str else None
     if translation is not None:
         return translate(wire, part, translation)
     if part.__class__ is str:
@@ -217,13 +229,13 @@ def _blocks(part: Any) -> list[Block]:
 
 
 def read_block(part: Any) -> Block:
-    """One bare part; the whole of it as `raw` where it is a call and its result."""
-    blocks = _blocks(part)
+    """Read one bare part; a call with its result becomes one `raw` block."""
+    blocks = _read_blocks(part)
     return blocks[0] if len(blocks) == 1 else raw_block("control", part, part["type"])
 
 
 def _read_parts(parts: list[Block]) -> list[Block]:
-    """The blocks of all parts. A source is a citation of the text before it."""
+    """Return the blocks of all parts. A source becomes a citation of the text before it."""
     if parts.__class__ is not list:
         raise TypeError
     blocks: list[Block] = []
@@ -233,32 +245,32 @@ def _read_parts(parts: list[Block]) -> list[Block]:
         if text is not None and _is_source(part):
             sources[text].append(part)
             continue
-        made = _blocks(part)
-        text = _last_text(made, len(blocks), text)
-        blocks += made
+        part_blocks = _read_blocks(part)
+        text = _last_text_index(part_blocks, len(blocks), text)
+        blocks += part_blocks
     return [
-        _cited(block, sources[place]) if place in sources else block
-        for place, block in enumerate(bounded(blocks))
+        _with_citations(block, sources[index]) if index in sources else block
+        for index, block in enumerate(bounded(blocks))
     ]
 
 
-def _last_text(made: list[Block], start: int, before: int | None) -> int | None:
-    """Where the last text stands that a source can be given to, once these blocks are there, too."""
-    places = [place for place, block in enumerate(made, start) if block["type"] == "text"]
-    if not places:
-        return before
-    return places[-1] if made[places[-1] - start].get("citations", []).__class__ is list else None
+def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) -> int | None:
+    """Return the index of the last text that can be cited, after these blocks are appended."""
+    indexes = [index for index, block in enumerate(new_blocks, start) if block["type"] == "text"]
+    if not indexes:
+        return previous
+    return indexes[-1] if new_blocks[indexes[-1] - start].get("citations", []).__class__ is list else None
 
 
-def _cited(block: Block, sources: list[Block]) -> Block:
+def _with_citations(block: Block, sources: list[Block]) -> Block:
     return {**block, "citations": [*block.get("citations", ()), *sources]}
 
 
 def _is_source(part: Any) -> bool:
-    return part.__class__ is dict and is_one_of(part.get("type"), _SOURCES)
+    return part.__class__ is dict and is_one_of(part.get("type"), _SOURCE_TYPES)
 
 
-_SOURCES = ("source-url", "source-document")
+_SOURCE_TYPES = ("source-url", "source-document")
 
 
 def _read_message(record: Record) -> RecordReading:
@@ -266,12 +278,12 @@ def _read_message(record: Record) -> RecordReading:
 
 
 def read(record: Record) -> RecordReading:
-    """A message, a chunk, or one bare part."""
+    """Read a message, a chunk or a bare part."""
     if "parts" in record and "role" in record:
         return _read_message(record)
     if _is_chunk(record):
         return chunk_reading(record)
-    return RecordReading("record", "system", _blocks(record))
+    return RecordReading("record", "system", _read_blocks(record))
 
 
 _CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -304,10 +316,10 @@ _CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
     "tool-output-denied": ("toolCallId",),
     "tool-output-error": ("toolCallId", "errorText"),
 }
-"""The keys that a chunk of each type always has."""
-_CHUNKS = {wire: frozenset(keys) for wire, keys in _CHUNK_KEYS.items()}
-_BARE_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
-"""All that the chunks may carry that need carry nothing."""
+"""Required keys by chunk type."""
+_REQUIRED_KEYS = {wire: frozenset(keys) for wire, keys in _CHUNK_KEYS.items()}
+_OPTIONAL_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
+"""All keys of chunk types without required keys."""
 
 
 def _is_chunk(record: Record) -> bool:
@@ -316,12 +328,14 @@ def _is_chunk(record: Record) -> bool:
         return False
     if wire.startswith("data-"):
         return "data" in record
-    needed = _CHUNKS.get(wire)
-    return needed is not None and (record.keys() >= needed if needed else record.keys() <= _BARE_KEYS)
+    required = _REQUIRED_KEYS.get(wire)
+    return required is not None and (
+        record.keys() >= required if required else record.keys() <= _OPTIONAL_KEYS
+    )
 
 
 def _is_message(record: Record) -> bool:
-    """Whether this is a role with parts that all have a type, as the parts of no other such message do."""
+    """Return True for a role with parts that all have a type; no other format has such messages."""
     role, parts = record.get("role"), record.get("parts")
     if role.__class__ is not str or role not in _ROLES or parts.__class__ is not list:
         return False
@@ -330,68 +344,71 @@ def _is_message(record: Record) -> bool:
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is a message or a chunk of a UI message stream."""
+    """Return True for a message or a chunk of a UI message stream."""
     if "parts" in record:
         return body_keys(record) == {"parts"} and _is_message(record)
-    return _is_chunk(record) and record.keys().isdisjoint(_OTHERS)
+    return _is_chunk(record) and record.keys().isdisjoint(_FOREIGN_KEYS)
 
 
-_OTHERS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
-"""Keys of what others write under the types of chunks."""
+_FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
+"""Keys of other formats' records with the types of chunks."""
 
 
 def facts(record: Record) -> Facts:
-    """A message is stored anew, under its id, each time it has grown: the id tells no record apart."""
+    """Return the metadata of a message. Its id is not unique, because a message is stored again each time it
+    grows."""
     metadata = record.get("metadata")
-    made = record.get("createdAt") or (metadata.get("createdAt") if metadata.__class__ is dict else None)
-    return Facts(timestamp=to_milliseconds(made), model=first_text(metadata, ("model", "modelId")))
+    created_at = record.get("createdAt") or (
+        metadata.get("createdAt") if metadata.__class__ is dict else None
+    )
+    return Facts(timestamp=to_milliseconds(created_at), model=first_text(metadata, ("model", "modelId")))
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Each step of a message: what the assistant said and called, then the results of what ran at the client."""
+    """Return the parts of each step: the assistant's texts and calls, then the results of client tools."""
     if reading.kind != "message":
         return []
-    steps = _cut(reading.blocks, "rawType")
-    pieces = [record, *_cut(record["parts"], "type")[1:]]
-    made = [
-        replace(part, original=piece)
-        for number, (piece, blocks) in enumerate(zip(pieces, steps, strict=True))
-        for part in _step(record, reading, number, blocks)
+    steps = _split_steps(reading.blocks, "rawType")
+    sources = [record, *_split_steps(record["parts"], "type")[1:]]
+    step_parts = [
+        replace(part, original=source)
+        for number, (source, blocks) in enumerate(zip(sources, steps, strict=True))
+        for part in _step_parts(record, reading, number, blocks)
     ]
-    last = max((place for place, part in enumerate(made) if part.role == "assistant"), default=None)
+    last = max((index for index, part in enumerate(step_parts) if part.role == "assistant"), default=None)
     if last is not None:
-        made[last] = _with_usage(made[last], record)
-    return made
+        step_parts[last] = _with_usage(step_parts[last], record)
+    return step_parts
 
 
-def _cut(values: list[Block], key: str) -> list[list[Block]]:
-    """Parts, or the blocks of them, step by step."""
-    starts = [place for place, value in enumerate(values) if value.get(key) == "step-start"]
-    cuts = [0, *(place for place in starts if place), len(values)]
+def _split_steps(values: list[Block], key: str) -> list[list[Block]]:
+    """Split parts, or their blocks, at the start of each step."""
+    starts = [index for index, value in enumerate(values) if value.get(key) == "step-start"]
+    cuts = [0, *(index for index in starts if index), len(values)]
     return [values[start:end] for start, end in pairwise(cuts)]
 
 
-def _step(record: Record, reading: RecordReading, number: int, blocks: list[Block]) -> list[Part]:
-    said: list[Block] = []
-    asked: list[Block] = []
+def _step_parts(record: Record, reading: RecordReading, number: int, blocks: list[Block]) -> list[Part]:
+    own_blocks: list[Block] = []
+    user_blocks: list[Block] = []
     hosted = {block.get("id") for block in blocks if block.get("executor") == "server"}
     for block in blocks:
-        (asked if _is_user(block, hosted) else said).append(block)
+        (user_blocks if _belongs_to_user(block, hosted) else own_blocks).append(block)
     role: Any = reading.role
-    made = [Part(role=role, blocks=said)] if said or not asked else []
-    made += [Part(role="user", blocks=asked)] if asked else []
+    step_parts = [Part(role=role, blocks=own_blocks)] if own_blocks or not user_blocks else []
+    step_parts += [Part(role="user", blocks=user_blocks)] if user_blocks else []
     name = text_at(record, "id")
-    return [_named(part, name, number) for part in made]
+    return [_with_key(part, name, number) for part in step_parts]
 
 
-def _is_user(block: Block, hosted: set[Any]) -> bool:
+def _belongs_to_user(block: Block, hosted: set[Any]) -> bool:
     if block["type"] == "tool_result":
         return block.get("tool_use_id") not in hosted
     return block.get("source_type") == "steering-message"
 
 
-def _named(part: Part, name: str | None, number: int) -> Part:
-    """A message that is stored again under its id takes the place of what it was, step by step."""
+def _with_key(part: Part, name: str | None, number: int) -> Part:
+    """Set keys by which a message stored again under its id replaces its earlier version, step by step."""
     if name is None:
         return part
     id = f"{name}/{number}" if number else name
@@ -407,14 +424,15 @@ def _named(part: Part, name: str | None, number: int) -> Part:
 
 def _with_usage(part: Part, record: Record) -> Part:
     metadata = record.get("metadata")
-    told = metadata if metadata.__class__ is dict else {}
-    usage = told.get("totalUsage", told.get("usage"))
-    more = {"model": first_text(told, ("model", "modelId")), "stop_reason": text_at(told, "finishReason")}
+    fields = metadata if metadata.__class__ is dict else {}
+    usage = fields.get("totalUsage", fields.get("usage"))
+    more = {"model": first_text(fields, ("model", "modelId")), "stop_reason": text_at(fields, "finishReason")}
     return replace(part, usage=_usage(usage), metadata={**part.metadata, **more})
 
 
 def _usage(usage: Any) -> Block | None:
-    """The SDK's input includes what a cache held; applications put its usage into the metadata of a message."""
+    """Return the usage, which applications store in a message's metadata. The SDK's input count includes cached
+    tokens."""
     read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
     cached = count_at(usage, "cachedInputTokens") if read is None else read
     written = count_at(usage, "inputTokenDetails", "cacheWriteTokens")
@@ -429,129 +447,135 @@ def _usage(usage: Any) -> Block | None:
     )
 
 
-# The log of events: an answer is what stands between `start` and `finish`, with all its steps. It has a place for each
-# thing: `text/ID`, `reasoning/ID`, `tool/CALL`. A message at rest may repeat what came in chunks.
+# Event log steps. A response is everything between `start` and `finish`, with all its steps. Slots are
+# `text/ID`, `reasoning/ID` and `tool/CALL`. A complete message may repeat what was streamed in chunks.
 
 
 _Kind = Literal["text", "thinking"]
-_Write = Callable[[Record], list[Step]]
+_ChunkReader = Callable[[Record], list[Step]]
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Chunks, and messages; a bare part says nothing."""
+    """Return the steps of chunks and messages; a bare part has none."""
     if reading.kind == "message":
         return [Whole(part, repeats=True) for part in parts(record, reading)]
-    write = _WRITTEN.get(record["type"]) if reading.kind == "chunk" else None
-    return write(record) if write else []
+    read_chunk = _CHUNK_READERS.get(record["type"]) if reading.kind == "chunk" else None
+    return read_chunk(record) if read_chunk else []
 
 
-def _starts(chunk: Record) -> list[Step]:
-    return [ResponseStarts(text_at(chunk, "messageId")), *_spent(chunk)]
+def _begin_response(chunk: Record) -> list[Step]:
+    return [ResponseStarts(text_at(chunk, "messageId")), *_usage_steps(chunk)]
 
 
-def _finishes(chunk: Record) -> list[Step]:
-    """The turn is over, unless the client has to answer a call; it then goes on in another stream."""
-    return [ResponseEnds(is_final=True, unless_called=True), *_spent(chunk), Counted(None)]
+def _end_response(chunk: Record) -> list[Step]:
+    """End the turn, unless a call waits for the client; the turn then continues in another stream."""
+    return [ResponseEnds(is_final=True, unless_called=True), *_usage_steps(chunk), Counted(None)]
 
 
-def _spent(chunk: Record) -> list[Step]:
-    """Applications put the usage of the message so far into its metadata."""
-    told = chunk.get("messageMetadata")
-    usage = _usage(told.get("totalUsage", told.get("usage"))) if told.__class__ is dict else None
+def _usage_steps(chunk: Record) -> list[Step]:
+    """Return the usage so far, which applications store in the metadata of a message."""
+    metadata = chunk.get("messageMetadata")
+    usage = _usage(metadata.get("totalUsage", metadata.get("usage"))) if metadata.__class__ is dict else None
     return [] if usage is None else [Counted(usage, "message")]
 
 
-def _says_begin(kind: _Kind, wire: str) -> _Write:
-    return lambda chunk: [Fragment(kind, "", f"{wire}/{chunk['id']}", more=_proof(chunk), reopens=True)]
+def _start_reader(kind: _Kind, wire: str) -> _ChunkReader:
+    return lambda chunk: [
+        Fragment(kind, "", f"{wire}/{chunk['id']}", more=_signature_fields(chunk), reopens=True)
+    ]
 
 
-def _says_more(kind: _Kind, wire: str) -> _Write:
-    return lambda chunk: [Fragment(kind, chunk["delta"], f"{wire}/{chunk['id']}", more=_proof(chunk))]
+def _delta_reader(kind: _Kind, wire: str) -> _ChunkReader:
+    return lambda chunk: [
+        Fragment(kind, chunk["delta"], f"{wire}/{chunk['id']}", more=_signature_fields(chunk))
+    ]
 
 
-def _says_end(kind: _Kind, wire: str) -> _Write:
-    def write(chunk: Record) -> list[Step]:
+def _end_reader(kind: _Kind, wire: str) -> _ChunkReader:
+    def read_end(chunk: Record) -> list[Step]:
         slot = f"{wire}/{chunk['id']}"
-        return [Fragment(kind, "", slot, more=_proof(chunk)), Closed(slot)]
+        return [Fragment(kind, "", slot, more=_signature_fields(chunk)), Closed(slot)]
 
-    return write
+    return read_end
 
 
-def _proof(chunk: Record) -> Block:
+def _signature_fields(chunk: Record) -> Block:
     if not chunk["type"].startswith("reasoning"):
         return {}
-    return pick(_reasoning({"text": "", **pick(chunk, "providerMetadata")}), "signature", "redacted")
+    return pick(
+        _translate_reasoning({"text": "", **pick(chunk, "providerMetadata")}), "signature", "redacted"
+    )
 
 
-def _tool_slot(chunk: Record) -> str:
+def _call_slot(chunk: Record) -> str:
     return f"tool/{chunk['toolCallId']}"
 
 
-def _call_starts(chunk: Record) -> list[Step]:
-    hosted = {"executor": "server"} if chunk.get("providerExecuted") is True else {}
+def _begin_call(chunk: Record) -> list[Step]:
+    executor = {"executor": "server"} if chunk.get("providerExecuted") is True else {}
     id, name = chunk["toolCallId"], chunk["toolName"]
-    return [Fragment("input", "", _tool_slot(chunk), call=id, name=name, more=hosted)]
+    return [Fragment("input", "", _call_slot(chunk), call=id, name=name, more=executor)]
 
 
-def _call_goes_on(chunk: Record) -> list[Step]:
-    return [Fragment("input", chunk["inputTextDelta"], _tool_slot(chunk), call=chunk["toolCallId"])]
+def _continue_call(chunk: Record) -> list[Step]:
+    return [Fragment("input", chunk["inputTextDelta"], _call_slot(chunk), call=chunk["toolCallId"])]
 
 
-def _called(chunk: Record, state: str = "input-available") -> list[Step]:
-    """The call, whole, and, where it could not be made, its result, which may be told once more."""
-    made = _tool({**chunk, "type": "dynamic-tool", "state": state})
-    call = Whole(Part(role="assistant", blocks=made[:1]), slot=_tool_slot(chunk))
-    return [call, *(_told_result(result) for result in made[1:])]
+def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
+    """Return the complete call and, if the call failed, its result, which may be repeated."""
+    blocks = _translate_tool({**chunk, "type": "dynamic-tool", "state": state})
+    call = Whole(Part(role="assistant", blocks=blocks[:1]), slot=_call_slot(chunk))
+    return [call, *(_result_step(result) for result in blocks[1:])]
 
 
-def _answered(state: str) -> _Write:
-    def write(chunk: Record) -> list[Step]:
+def _result_reader(state: str) -> _ChunkReader:
+    def read_result(chunk: Record) -> list[Step]:
         if chunk.get("preliminary") is True:
             return []
-        return [_told_result(_answer(chunk, _RESULTS[state](chunk)))]
+        return [_result_step(_result_block(chunk, _RESULT_FIELDS[state](chunk)))]
 
-    return write
+    return read_result
 
 
-def _told_result(result: Block) -> Step:
+def _result_step(result: Block) -> Step:
     return Whole(Part(role="user", blocks=[result], replaces=True))
 
 
-def _shows(chunk: Record) -> list[Step]:
-    return [Whole(Part(role="assistant", blocks=[_file(chunk)]))]
+def _file_steps(chunk: Record) -> list[Step]:
+    return [Whole(Part(role="assistant", blocks=[_translate_file(chunk)]))]
 
 
-_WRITTEN: Mapping[str, _Write] = {
+_CHUNK_READERS: Mapping[str, _ChunkReader] = {
     "abort": lambda chunk: [Interrupts("user_cancel")],
     "error": lambda chunk: [Says("error", message_error("error", chunk["errorText"]))],
-    "file": _shows,
-    "finish": _finishes,
+    "file": _file_steps,
+    "finish": _end_response,
     "finish-step": lambda chunk: [Settled()],
-    "message-metadata": _spent,
-    "reasoning-delta": _says_more("thinking", "reasoning"),
-    "reasoning-end": _says_end("thinking", "reasoning"),
-    "reasoning-file": _shows,
-    "reasoning-start": _says_begin("thinking", "reasoning"),
+    "message-metadata": _usage_steps,
+    "reasoning-delta": _delta_reader("thinking", "reasoning"),
+    "reasoning-end": _end_reader("thinking", "reasoning"),
+    "reasoning-file": _file_steps,
+    "reasoning-start": _start_reader("thinking", "reasoning"),
     "reset-step": lambda chunk: [ResponseEnds(is_partial=True)],
-    "start": _starts,
-    "text-delta": _says_more("text", "text"),
-    "text-end": _says_end("text", "text"),
-    "text-start": _says_begin("text", "text"),
-    "tool-input-available": _called,
-    "tool-input-delta": _call_goes_on,
-    "tool-input-error": lambda chunk: _called(chunk, "output-error"),
-    "tool-input-start": _call_starts,
-    "tool-output-available": _answered("output-available"),
-    "tool-output-denied": _answered("output-denied"),
-    "tool-output-error": _answered("output-error"),
+    "start": _begin_response,
+    "text-delta": _delta_reader("text", "text"),
+    "text-end": _end_reader("text", "text"),
+    "text-start": _start_reader("text", "text"),
+    "tool-input-available": _complete_call,
+    "tool-input-delta": _continue_call,
+    "tool-input-error": lambda chunk: _complete_call(chunk, "output-error"),
+    "tool-input-start": _begin_call,
+    "tool-output-available": _result_reader("output-available"),
+    "tool-output-denied": _result_reader("output-denied"),
+    "tool-output-error": _result_reader("output-error"),
 }
-"""Chunks that are not here add nothing: marks of steps, sources, data of the application, approvals."""
+"""Other chunks have no steps: step marks, sources, application data and approvals."""
 
 
 PROVIDER = Provider(
     source="vercel",
     recognizes=recognizes,
-    marks={*_CHUNKS, "data", "parts"},
+    marks={*_REQUIRED_KEYS, "data", "parts"},
     read=read,
     read_block=read_block,
     facts=facts,

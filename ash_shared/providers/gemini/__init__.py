@@ -1,7 +1,8 @@
-"""Google's Gemini API: `generateContent` with its requests, answers and stream, and the Interactions API.
+"""Google's Gemini API: requests, responses and streams of `generateContent`, and the Interactions API.
 
-Source: `Content`, `Candidate` and `GenerateContentResponse` of the `google-genai` package. A chunk of a stream is an
-answer itself, and is read as one. Keys are in camel case over HTTP and in snake case where an SDK wrote them.
+Source: `Content`, `Candidate` and `GenerateContentResponse` of the `google-genai` package. A stream chunk has
+the form of a response and is read as one. Keys are in camel case over HTTP and in snake case if an SDK wrote
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,7 +59,7 @@ from ash_shared.providers.gemini.interactions import (
     read_step,
     request_parts,
 )
-from ash_shared.providers.gemini.steps import answer_steps
+from ash_shared.providers.gemini.steps import response_steps
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -69,20 +70,21 @@ _ROLES: Mapping[Any, Role] = {
 }
 
 
-def _role(content: Any, otherwise: Role) -> Role:
-    """The role of a content; of a tool where functions answer in it, and nothing else."""
-    role = _ROLES.get(text_at(content, "role"), otherwise)
+def _role(content: Any, default: Role) -> Role:
+    """Return the role of a content; "tool" if it contains only function responses."""
+    role = _ROLES.get(text_at(content, "role"), default)
     parts = value_at(content, "parts")
-    answers = parts.__class__ is list and parts and all(map(_is_answer, parts))
-    return "tool" if answers and role == "user" else role
+    is_tool_content = parts.__class__ is list and parts and all(map(_is_function_response, parts))
+    return "tool" if is_tool_content and role == "user" else role
 
 
-def _is_answer(part: Any) -> bool:
+def _is_function_response(part: Any) -> bool:
     return part.__class__ is dict and not part.keys().isdisjoint(("functionResponse", "function_response"))
 
 
 def _read_content(content: Any) -> list[Block]:
-    """The parts of a content; where only parts are asked for, a list of them or one of them is a content, too."""
+    """Return the blocks of a content. Where only parts are expected, a part or a list of parts is accepted
+    too."""
     if content.__class__ is not dict or is_part(content):
         return read_parts(content)
     if content.get("parts") is not None:
@@ -91,14 +93,14 @@ def _read_content(content: Any) -> list[Block]:
 
 
 def _contents(record: Record) -> list[tuple[Role, Any]]:
-    """The contents of a request with their roles, the system's first."""
+    """Return the contents of a request with their roles, starting with the system instruction."""
     system, contents = (
         value_in_either_case(record, "systemInstruction", "system_instruction"),
         record["contents"],
     )
-    said: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
-    listed = contents if contents.__class__ is list else [contents]
-    return said + [(_role(content, "user"), content) for content in listed]
+    system_contents: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
+    content_list = contents if contents.__class__ is list else [contents]
+    return system_contents + [(_role(content, "user"), content) for content in content_list]
 
 
 def _read_request(record: Record) -> RecordReading:
@@ -114,8 +116,8 @@ def _read_candidate(candidate: Any) -> list[Block]:
     return [with_extra(block, {"choice_index": index}) for block in blocks] if index else blocks
 
 
-def _read_answer(record: Record) -> RecordReading:
-    """An answer, or a chunk of one; where it says nothing, a block that holds it whole."""
+def _read_response(record: Record) -> RecordReading:
+    """Read a response or a chunk; one without content becomes one control block."""
     blocks = [block for candidate in record.get("candidates") or [] for block in _read_candidate(candidate)]
     return RecordReading("message", "assistant", bounded(blocks) or [raw_block("control", record)])
 
@@ -125,24 +127,24 @@ def _read_lone_content(record: Record) -> RecordReading:
 
 
 def _read_error(record: Record) -> RecordReading:
-    return RecordReading("record", "system", translate("error", record["error"], _failure))
+    return RecordReading("record", "system", translate("error", record["error"], _translate_error))
 
 
-def _failure(told: Record) -> Block:
-    return translated(told, text_block(told["message"], "error"), ("message",), "error")
+def _translate_error(error: Record) -> Block:
+    return translated(error, text_block(error["message"], "error"), ("message",), "error")
 
 
-def _is_answer_body(record: Record) -> bool:
+def _is_response_body(record: Record) -> bool:
     candidates = record.get("candidates")
     if candidates is not None:
         return candidates.__class__ is list and all(map(_is_candidate, candidates))
-    return record.keys() <= _ANSWER_KEYS | _BESIDE
+    return record.keys() <= _NO_CANDIDATE_KEYS | _RESPONSE_KEYS
 
 
-_ANSWER_KEYS = frozenset({"promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"})
-"""What an answer carries that has no candidates."""
+_NO_CANDIDATE_KEYS = frozenset({"promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata"})
+"""Keys of a response that has no candidates."""
 
-_BESIDE = frozenset(
+_RESPONSE_KEYS = frozenset(
     {
         "createTime",
         "create_time",
@@ -161,11 +163,11 @@ def _is_candidate(candidate: Any) -> bool:
 def _is_request(record: Record) -> bool:
     contents = record.get("contents")
     if contents.__class__ is list:
-        return all(map(_is_asked, contents))
-    return contents.__class__ is str or _is_asked(contents)
+        return all(map(_is_request_content, contents))
+    return contents.__class__ is str or _is_request_content(contents)
 
 
-def _is_asked(content: Any) -> bool:
+def _is_request_content(content: Any) -> bool:
     return content.__class__ is str or is_part(content) or (content.__class__ is dict and "parts" in content)
 
 
@@ -179,31 +181,32 @@ def _is_lone_content(record: Record) -> bool:
 
 
 def _is_error_body(record: Record) -> bool:
-    """An error of a Google API: the HTTP status and its name. Other vendors have no such pair."""
-    told = record["error"]
-    return told.__class__ is dict and told.get("code").__class__ is int and "status" in told
+    """Return True for an error of a Google API: an HTTP status code with its name, which no other vendor
+    combines."""
+    error = record["error"]
+    return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
 
 
-_FORMS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]] = {
-    "candidates": (_is_answer_body, _read_answer),
+_RECORD_KINDS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]] = {
+    "candidates": (_is_response_body, _read_response),
     "contents": (_is_request, _read_request),
     "parts": (_is_lone_content, _read_lone_content),
     "event_type": (is_event, read_event),
     "object": (is_interaction, read_interaction),
     "error": (_is_error_body, _read_error),
-    **dict.fromkeys(_ANSWER_KEYS, (_is_answer_body, _read_answer)),
+    **dict.fromkeys(_NO_CANDIDATE_KEYS, (_is_response_body, _read_response)),
 }
-"""By the key that tells a form from others: whether a record is of it, and what reads it."""
+"""By the key that identifies a kind of record: its check and its reader."""
 
 
-def _form(record: Record) -> str | None:
-    for key, (is_of_form, _) in _FORMS.items():
-        if key in record and is_of_form(record):
+def _record_kind(record: Record) -> str | None:
+    for key, (matches, _) in _RECORD_KINDS.items():
+        if key in record and matches(record):
             return key
     return None
 
 
-_BESIDE_FORMS: Mapping[str, frozenset[str]] = {
+_ALLOWED_BODY_KEYS: Mapping[str, frozenset[str]] = {
     "candidates": frozenset({"candidates"}),
     "contents": frozenset({"contents", "toolConfig"}),
     "event_type": frozenset({"error", "event_type", "object"}),
@@ -214,17 +217,17 @@ _BESIDE_FORMS: Mapping[str, frozenset[str]] = {
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is of the Gemini API."""
-    if _FORMS.keys().isdisjoint(record) or (form := _form(record)) is None:
+    """Return True if a record is of the Gemini API."""
+    if _RECORD_KINDS.keys().isdisjoint(record) or (kind := _record_kind(record)) is None:
         return False
-    return body_keys(record) <= _BESIDE_FORMS.get(form, frozenset())
+    return body_keys(record) <= _ALLOWED_BODY_KEYS.get(kind, frozenset())
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of the API; a request for an interaction, too, which looks like another vendor's."""
-    form = _form(record)
-    if form is not None:
-        return _FORMS[form][1](record)
+    """Read any record of the API, including interaction requests, which resemble another vendor's requests."""
+    kind = _record_kind(record)
+    if kind is not None:
+        return _RECORD_KINDS[kind][1](record)
     if "input" in record or "steps" in record or "outputs" in record:
         return read_interaction(record)
     if "parts" in record:
@@ -235,7 +238,7 @@ def read(record: Record) -> RecordReading:
 
 
 def read_block(block: Any) -> Block:
-    """One part, or one item of an interaction."""
+    """Read one part, or one item of an interaction."""
     if is_item(block) and not is_native(block):
         blocks = read_step(block)
         return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
@@ -243,7 +246,7 @@ def read_block(block: Any) -> Block:
 
 
 def facts(record: Record) -> Facts:
-    """What a record says of itself. An id of an answer is not the record's own: all chunks of it carry it."""
+    """Return the metadata of a record. A response id is not unique, because all chunks share it."""
     body = record["interaction"] if record.get("interaction").__class__ is dict else record
     return Facts(
         timestamp=to_milliseconds(first_text(body, ("createTime", "create_time", "created"))),
@@ -252,11 +255,11 @@ def facts(record: Record) -> Facts:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """What a record adds to the standard messages."""
-    form = _form(record)
-    if form is None and "input" in record:
+    """Return the parts that a record adds to the standard messages."""
+    kind = _record_kind(record)
+    if kind is None and "input" in record:
         return request_parts(record, reading)
-    return _PARTS.get(form, single_message_part)(record, reading)
+    return _PART_READERS.get(kind, single_message_part)(record, reading)
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -266,7 +269,7 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-_COUNTS = (
+_USAGE_KEYS = (
     UsageKeys(
         prompt="promptTokenCount",
         tool="toolUsePromptTokenCount",
@@ -284,14 +287,15 @@ _COUNTS = (
 )
 
 
-def _answer_usage(record: Record) -> Block | None:
+def _response_usage(record: Record) -> Block | None:
     usage = value_in_either_case(record, "usageMetadata", "usage_metadata")
     tier = first_text(usage, ("serviceTier", "service_tier"))
-    return gemini_usage(usage, _COUNTS[0], tier) or gemini_usage(usage, _COUNTS[1], tier)
+    return gemini_usage(usage, _USAGE_KEYS[0], tier) or gemini_usage(usage, _USAGE_KEYS[1], tier)
 
 
-def _answer_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """An answer. Chunks of older models name no answer that they are of, and go on the chunk before."""
+def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a response. Chunks of older models name no response and continue the previous
+    chunk."""
     id = first_text(record, ("responseId", "response_id"))
     candidate = next(iter(record.get("candidates") or []), None)
     return [
@@ -300,18 +304,18 @@ def _answer_parts(record: Record, reading: RecordReading) -> list[Part]:
             blocks=[] if reading.blocks[0].get("raw") is record else reading.blocks,
             key=id,
             adjoins=id is None,
-            usage=_answer_usage(record),
+            usage=_response_usage(record),
             metadata={
                 "messageId": id,
                 "model": first_text(record, ("modelVersion", "model_version")),
                 "stop_reason": first_text(candidate, ("finishReason", "finish_reason")),
             },
-            error=_blocked(record) or _failed(candidate),
+            error=_block_error(record) or _finish_error(candidate),
         )
     ]
 
 
-def _blocked(record: Record) -> Block | None:
+def _block_error(record: Record) -> Block | None:
     feedback = value_in_either_case(record, "promptFeedback", "prompt_feedback")
     reason = first_text(feedback, ("blockReason", "block_reason"))
     message = first_text(feedback, ("blockReasonMessage", "block_reason_message"))
@@ -320,68 +324,70 @@ def _blocked(record: Record) -> Block | None:
     return message_error(reason or "promptFeedback", message, feedback)
 
 
-_GOOD_ENDS = frozenset({"FINISH_REASON_UNSPECIFIED", "MAX_TOKENS", "STOP"})
-"""Reasons to finish that are no errors; all others say that something kept the model from answering."""
+_SUCCESS_REASONS = frozenset({"FINISH_REASON_UNSPECIFIED", "MAX_TOKENS", "STOP"})
+"""Finish reasons that are not errors; every other reason means that the model was kept from answering."""
 
 
-def _failed(candidate: Any) -> Block | None:
+def _finish_error(candidate: Any) -> Block | None:
     reason = first_text(candidate, ("finishReason", "finish_reason"))
-    if reason is None or reason in _GOOD_ENDS:
+    if reason is None or reason in _SUCCESS_REASONS:
         return None
     message = first_text(candidate, ("finishMessage", "finish_message"))
     return message_error(reason, message, without(candidate, "content"))
 
 
 def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
-    told = record["error"]
-    code = text_at(told, "status") or str(told["code"])
+    error = record["error"]
+    code = text_at(error, "status") or str(error["code"])
     return [
-        Part(role="system", blocks=reading.blocks, error=message_error(code, text_at(told, "message"), told))
+        Part(
+            role="system", blocks=reading.blocks, error=message_error(code, text_at(error, "message"), error)
+        )
     ]
 
 
-_PARTS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {
-    "candidates": _answer_parts,
+_PART_READERS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {
+    "candidates": _response_parts,
     "contents": _request_parts,
     "error": _error_parts,
     "event_type": event_parts,
     "object": interaction_parts,
-    **dict.fromkeys(_ANSWER_KEYS, _answer_parts),
+    **dict.fromkeys(_NO_CANDIDATE_KEYS, _response_parts),
 }
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """What a record adds to the log of events."""
-    form = _form(record)
-    return _STEPS[form](record, reading) if form in _STEPS else None
+    """Return the steps that a record adds to the event log."""
+    kind = _record_kind(record)
+    return _STEPS[kind](record, reading) if kind in _STEPS else None
 
 
-def _asked_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """What the user's side says: the answer before it is whole."""
-    told = parts(record, reading)
-    is_answer = any(block["type"] == "tool_result" for part in told for block in part.blocks)
-    return [*([Settled()] if is_answer else []), *map(Whole, told)]
+def _request_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of user contents. Function responses complete the open items of the response before."""
+    content_parts = parts(record, reading)
+    has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
+    return [*([Settled()] if has_results else []), *map(Whole, content_parts)]
 
 
-def _answered_steps(record: Record, reading: RecordReading) -> list[Step]:
-    (part,) = _answer_parts(record, reading)
-    return answer_steps(record, part)
+def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
+    (part,) = _response_parts(record, reading)
+    return response_steps(record, part)
 
 
 _STEPS: Mapping[str | None, Callable[[Record, RecordReading], list[Step] | None]] = {
-    "candidates": _answered_steps,
-    "contents": _asked_steps,
+    "candidates": _response_steps,
+    "contents": _request_steps,
     "event_type": interaction_steps,
     "object": interaction_steps,
-    "parts": _asked_steps,
-    **dict.fromkeys(_ANSWER_KEYS, _answered_steps),
+    "parts": _request_steps,
+    **dict.fromkeys(_NO_CANDIDATE_KEYS, _response_steps),
 }
 
 
 PROVIDER = Provider(
     source="gemini",
     recognizes=recognizes,
-    marks=_FORMS.keys(),
+    marks=_RECORD_KINDS.keys(),
     read=read,
     read_block=read_block,
     facts=facts,

@@ -1,8 +1,8 @@
-"""What the Interactions API of Gemini adds to the log of events: answers at rest, and the events of a stream.
+"""Steps that complete interactions and their stream events add to the event log.
 
-A step of an answer is one thing that is said, thought, called or answered; its place in the answer names it in all
-events. An event of a step that goes on says what the piece is, and no more: of which call a result is, only the event
-that begins it tells. The last event has no steps, as a rule.
+A step of a response is one text, thought, call or result; its index in the response identifies it in all
+events. A delta contains only its fragment: the call that a result belongs to is named only in the event that
+begins the result. The final event usually has no steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,55 +24,55 @@ from ash_shared.providers._kit.steps import (
     Whole,
 )
 from ash_shared.providers.gemini.interactions import (
-    asked_of,
-    error_of,
+    input_blocks,
+    interaction_error,
+    interaction_usage,
     is_event,
     is_interaction,
     read_step,
-    side_of,
-    steps_of,
-    usage_of_interaction,
+    response_steps,
+    step_speaker,
 )
 
 _Reader = Callable[[Record], list[Step]]
-_Pieces = Callable[[Record, str], list[Step]]
+_DeltaReader = Callable[[Record, str], list[Step]]
 
-# Pieces, each with the place of its step.
-
-
-def _text(delta: Record, place: str) -> list[Step]:
-    return [Fragment("text", text_at(delta, "text") or "", place, reopens=True)]
+# Deltas. `slot` names the step they belong to.
 
 
-def _thought(delta: Record, place: str) -> list[Step]:
-    return [Fragment("thinking", text_at(delta, "content", "text") or "", place)]
+def _text_delta(delta: Record, slot: str) -> list[Step]:
+    return [Fragment("text", text_at(delta, "text") or "", slot, reopens=True)]
 
 
-def _signature(delta: Record, place: str) -> list[Step]:
-    return [Fragment("thinking", "", place, more=pick(delta, "signature"))]
+def _thought_delta(delta: Record, slot: str) -> list[Step]:
+    return [Fragment("thinking", text_at(delta, "content", "text") or "", slot)]
 
 
-def _arguments(delta: Record, place: str) -> list[Step]:
-    return [Fragment("input", text_at(delta, "arguments") or "", place)]
+def _signature_delta(delta: Record, slot: str) -> list[Step]:
+    return [Fragment("thinking", "", slot, more=pick(delta, "signature"))]
 
 
-def _call(delta: Record, place: str) -> list[Step]:
-    """Arguments that come in one piece."""
-    given = delta.get("arguments")
-    text = given if given.__class__ is str else _encode(given).decode() if given else ""
-    return [Fragment("input", text, place, text_at(delta, "id"), text_at(delta, "name"))]
+def _arguments_delta(delta: Record, slot: str) -> list[Step]:
+    return [Fragment("input", text_at(delta, "arguments") or "", slot)]
 
 
-def _result(delta: Record, place: str) -> list[Step]:
-    return [Whole(_answer(read_step(delta)), slot=place)]
+def _call_delta(delta: Record, slot: str) -> list[Step]:
+    """Return arguments that arrive in one piece."""
+    arguments = delta.get("arguments")
+    text = arguments if arguments.__class__ is str else _encode(arguments).decode() if arguments else ""
+    return [Fragment("input", text, slot, text_at(delta, "id"), text_at(delta, "name"))]
 
 
-def _media(delta: Record, place: str) -> list[Step]:
-    """A picture or a recording, whole; text may come before it and after it."""
-    return [Closed(place), Whole(_answer(read_step(delta)))]
+def _result_delta(delta: Record, slot: str) -> list[Step]:
+    return [Whole(_assistant_part(read_step(delta)), slot=slot)]
 
 
-def _silent(delta: Record, place: str) -> list[Step]:
+def _media_delta(delta: Record, slot: str) -> list[Step]:
+    """Return complete media; text may precede and follow it."""
+    return [Closed(slot), Whole(_assistant_part(read_step(delta)))]
+
+
+def _ignore_delta(delta: Record, slot: str) -> list[Step]:
     return []
 
 
@@ -90,178 +90,180 @@ _TOOLS = (
     "url_context",
 )
 
-_DELTAS: Mapping[str, _Pieces] = {
-    **dict.fromkeys((f"{tool}_call" for tool in _TOOLS), _call),
-    **dict.fromkeys((f"{tool}_result" for tool in _TOOLS), _result),
-    **dict.fromkeys(("audio", "document", "image", "video"), _media),
-    "arguments_delta": _arguments,
-    "text": _text,
-    "text_annotation": _silent,
-    "text_annotation_delta": _silent,
-    "thought_signature": _signature,
-    "thought_summary": _thought,
+_DELTA_READERS: Mapping[str, _DeltaReader] = {
+    **dict.fromkeys((f"{tool}_call" for tool in _TOOLS), _call_delta),
+    **dict.fromkeys((f"{tool}_result" for tool in _TOOLS), _result_delta),
+    **dict.fromkeys(("audio", "document", "image", "video"), _media_delta),
+    "arguments_delta": _arguments_delta,
+    "text": _text_delta,
+    "text_annotation": _ignore_delta,
+    "text_annotation_delta": _ignore_delta,
+    "thought_signature": _signature_delta,
+    "thought_summary": _thought_delta,
 }
 
 
-def _delta(event: Record) -> list[Step]:
+def _delta_steps(event: Record) -> list[Step]:
     delta = event["delta"]
-    return _DELTAS[delta["type"]](delta, _place(event))
+    return _DELTA_READERS[delta["type"]](delta, _slot(event))
 
 
-def _place(event: Record) -> str:
+def _slot(event: Record) -> str:
     return str(event["index"])
 
 
-def _step_begins(event: Record) -> list[Step]:
-    """A call is named here, and what it is answered with; what is said may begin here, too."""
+def _begin_step(event: Record) -> list[Step]:
+    """Begin a step: this event names a call, or the call of a result, and may contain the first content."""
     step = event["step"] if "step" in event else event["content"]
-    wire, place = step["type"], _place(event)
+    wire, slot = step["type"], _slot(event)
     if wire.endswith("_call"):
         use = read_step(step)[0]
-        given, more = use["input"], pick(use, "executor")
-        return [Fragment("input", "", place, use.get("id"), use["name"], given=given, more=more)]
+        input, more = use["input"], pick(use, "executor")
+        return [Fragment("input", "", slot, use.get("id"), use["name"], given=input, more=more)]
     if wire.endswith("_result"):
-        result = _result(step, place) if step.get("result") else []
-        return [Fragment("output", "", place, text_at(step, "call_id")), *result]
-    return _said_at_once(step, place)
+        result = _result_delta(step, slot) if step.get("result") else []
+        return [Fragment("output", "", slot, text_at(step, "call_id")), *result]
+    return _initial_content(step, slot)
 
 
-def _said_at_once(step: Record, place: str) -> list[Step]:
-    """What a step holds when it begins: as a rule, nothing."""
-    begun = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
-    pieces = [piece for item in begun for piece in _DELTAS[item["type"]](item, place)]
-    thought = [
-        Fragment("thinking", text_at(part, "text") or "", place)
-        for part in list_or_empty(step.get("summary"))
+def _initial_content(step: Record, slot: str) -> list[Step]:
+    """Return the content that a step has when it begins, usually none."""
+    items = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
+    deltas = [delta for item in items for delta in _DELTA_READERS[item["type"]](item, slot)]
+    thoughts = [
+        Fragment("thinking", text_at(part, "text") or "", slot) for part in list_or_empty(step.get("summary"))
     ]
-    return [*pieces, *thought, *(_signature(step, place) if step.get("signature") else [])]
+    return [*deltas, *thoughts, *(_signature_delta(step, slot) if step.get("signature") else [])]
 
 
-def _step_ends(event: Record) -> list[Step]:
-    return [Closed(_place(event))]
+def _end_step(event: Record) -> list[Step]:
+    return [Closed(_slot(event))]
 
 
-# Answers.
+# Responses
 
 
-def _answer(blocks: list[Block]) -> Part:
+def _assistant_part(blocks: list[Block]) -> Part:
     return Part(role="assistant", blocks=blocks)
 
 
-def _is_heard(block: Block) -> bool:
+def _is_visible(block: Block) -> bool:
     return block["type"] != "thinking" or bool(block["thinking"] or block.get("signature"))
 
 
-def _told(interaction: Record) -> list[Step]:
-    """The steps of an answer. What the user put in has no place among them, and may have been told before."""
-    told: list[Step] = []
-    place = 0
-    for step in steps_of(interaction):
-        blocks = [block for block in read_step(step) if _is_heard(block)]
+def _output_steps(interaction: Record) -> list[Step]:
+    """Return the steps of a response. User input has no index in it and may already have been emitted."""
+    emitted: list[Step] = []
+    slot = 0
+    for step in response_steps(interaction):
+        blocks = [block for block in read_step(step) if _is_visible(block)]
         if value_at(step, "type") == "user_input":
-            told.append(Whole(Part(role="user", blocks=blocks, echo=True)))
+            emitted.append(Whole(Part(role="user", blocks=blocks, echo=True)))
         else:
-            told.append(Whole(Part(role=side_of(step), blocks=blocks), slot=str(place)))
-            place += 1
-    return told
+            emitted.append(Whole(Part(role=step_speaker(step), blocks=blocks), slot=str(slot)))
+            slot += 1
+    return emitted
 
 
-def _counted(interaction: Record) -> Counted:
-    return Counted(usage_of_interaction(interaction), text_at(interaction, "id") or "")
+def _usage_step(interaction: Record) -> Counted:
+    return Counted(interaction_usage(interaction), text_at(interaction, "id") or "")
 
 
-def _completes(interaction: Record) -> list[Step]:
-    return [ResponseEnds(is_final=True), _counted(interaction)]
+def _complete(interaction: Record) -> list[Step]:
+    return [ResponseEnds(is_final=True), _usage_step(interaction)]
 
 
-def _waits(interaction: Record) -> list[Step]:
-    return [ResponseEnds(), _counted(interaction)]
+def _end_waiting(interaction: Record) -> list[Step]:
+    return [ResponseEnds(), _usage_step(interaction)]
 
 
-def _breaks_off(interaction: Record) -> list[Step]:
-    failure = error_of(interaction) or {}
+def _end_incomplete(interaction: Record) -> list[Step]:
+    error = interaction_error(interaction) or {}
     return [
         ResponseEnds(text_at(interaction, "status"), is_final=True, is_partial=True),
-        Says("error", failure),
-        _counted(interaction),
+        Says("error", error),
+        _usage_step(interaction),
     ]
 
 
-def _fails(interaction: Record) -> list[Step]:
-    return [_counted(interaction), Interrupts("error", error_of(interaction))]
+def _fail(interaction: Record) -> list[Step]:
+    return [_usage_step(interaction), Interrupts("error", interaction_error(interaction))]
 
 
-def _is_cancelled(interaction: Record) -> list[Step]:
-    return [_counted(interaction), Interrupts("user_cancel")]
+def _cancel(interaction: Record) -> list[Step]:
+    return [_usage_step(interaction), Interrupts("user_cancel")]
 
 
-_ENDS: Mapping[str | None, _Reader] = {
-    "budget_exceeded": _breaks_off,
-    "cancelled": _is_cancelled,
-    "completed": _completes,
-    "failed": _fails,
-    "incomplete": _breaks_off,
-    "requires_action": _waits,
+_END_STEPS: Mapping[str | None, _Reader] = {
+    "budget_exceeded": _end_incomplete,
+    "cancelled": _cancel,
+    "completed": _complete,
+    "failed": _fail,
+    "incomplete": _end_incomplete,
+    "requires_action": _end_waiting,
 }
-"""By status; of one that has another, the end is not told."""
+"""By final status; responses with another status do not end here."""
 
 
-def _interaction(record: Record) -> list[Step]:
-    ends = _ENDS.get(text_at(record, "status"))
-    asked = [Whole(Part(role=role, blocks=blocks, echo=role == "user")) for role, blocks in asked_of(record)]
-    said = _told(record) if ends is not None else []
+def _interaction_record_steps(record: Record) -> list[Step]:
+    ends = _END_STEPS.get(text_at(record, "status"))
+    input_steps = [
+        Whole(Part(role=role, blocks=blocks, echo=role == "user")) for role, blocks in input_blocks(record)
+    ]
+    output = _output_steps(record) if ends is not None else []
     return [
-        *asked,
+        *input_steps,
         ResponseStarts(text_at(record, "id"), resumes=True),
-        *said,
+        *output,
         *(ends(record) if ends is not None else []),
     ]
 
 
-def _begins(event: Record) -> list[Step]:
+def _begin_response(event: Record) -> list[Step]:
     return [ResponseStarts(text_at(event, "interaction", "id"), resumes=True)]
 
 
-def _ends(event: Record) -> list[Step]:
-    """Of an answer that failed, steps are not told anew: it may be over already."""
+def _end_response(event: Record) -> list[Step]:
+    """End a response. A failed response does not repeat its steps, because it may already have ended."""
     interaction = event["interaction"]
-    ends = _ENDS.get(text_at(interaction, "status"))
-    if ends is _fails:
-        return _fails(interaction)
-    starts = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
-    return [starts, *_told(interaction), *(ends(interaction) if ends is not None else [])]
+    ends = _END_STEPS.get(text_at(interaction, "status"))
+    if ends is _fail:
+        return _fail(interaction)
+    start = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
+    return [start, *_output_steps(interaction), *(ends(interaction) if ends is not None else [])]
 
 
-def _failed(event: Record) -> list[Step]:
-    told = event.get("error")
+def _error_steps(event: Record) -> list[Step]:
+    error = event.get("error")
     return [
         Interrupts(
-            "error", message_error(text_at(told, "code") or "error", text_at(told, "message"), told or None)
+            "error",
+            message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
         )
     ]
 
 
-_EVENTS: Mapping[str, _Reader] = {
-    **dict.fromkeys(("interaction.complete", "interaction.completed"), _ends),
-    **dict.fromkeys(("interaction.created", "interaction.start"), _begins),
-    **dict.fromkeys(("content.start", "step.start"), _step_begins),
-    **dict.fromkeys(("content.delta", "step.delta"), _delta),
-    **dict.fromkeys(("content.stop", "step.stop"), _step_ends),
-    "error": _failed,
+_EVENT_READERS: Mapping[str, _Reader] = {
+    **dict.fromkeys(("interaction.complete", "interaction.completed"), _end_response),
+    **dict.fromkeys(("interaction.created", "interaction.start"), _begin_response),
+    **dict.fromkeys(("content.start", "step.start"), _begin_step),
+    **dict.fromkeys(("content.delta", "step.delta"), _delta_steps),
+    **dict.fromkeys(("content.stop", "step.stop"), _end_step),
+    "error": _error_steps,
     "interaction.status_update": lambda event: [],
 }
-"""Events of this API, and of its first version."""
+"""Events of the current and of the first version of this API."""
 
 
-def _event(event: Record) -> list[Step]:
-    """An event, or a piece of one, that no table knows is shown as it is."""
+def _event_steps(event: Record) -> list[Step]:
+    """Return the steps of an event; unknown events and deltas are emitted as raw."""
     wire, delta = event["event_type"], event.get("delta")
-    is_known = wire in _EVENTS and (delta is None or value_at(delta, "type") in _DELTAS)
-    return _EVENTS[wire](event) if is_known else [Says("raw", {"source": "gemini", "raw": event})]
+    is_known = wire in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)
+    return _EVENT_READERS[wire](event) if is_known else [Says("raw", {"source": "gemini", "raw": event})]
 
 
 def interaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """The steps of an interaction, or of an event of its stream; None for any other record."""
+    """Return the steps of an interaction or of a stream event; None for any other record."""
     if is_event(record):
-        return _event(record)
-    return _interaction(record) if is_interaction(record) else None
+        return _event_steps(record)
+    return _interaction_record_steps(record) if is_interaction(record) else None

@@ -1,7 +1,7 @@
-"""OpenAI Chat Completions, and what gateways and other vendors write in its form.
+"""OpenAI Chat Completions, and the same form written by gateways and other vendors.
 
 Sources: the message, part and tool call unions of the `openai` package, and captured bodies of OpenAI, Azure,
-OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini behind this form.
+OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini's compatible endpoint.
 """
 
 from ash_shared.providers._kit.contract import Provider

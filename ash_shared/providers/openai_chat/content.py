@@ -1,8 +1,8 @@
-"""The blocks of messages of this form.
+"""The blocks of Chat Completions messages.
 
-The content of a message lies in several keys beside each other: blocks come in the order reasoning, content, images,
-refusal, audio, calls. An object that a part or a call holds under its own name (`image_url`, `function`) is read as if
-its keys were the part's own.
+A message keeps its content under several keys; blocks are returned in the order reasoning, content, images,
+refusal, audio, calls. An object that a part or call holds under its own type name (`image_url`, `function`) is
+flattened into it.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,58 +44,59 @@ ROLES: Mapping[Any, Role] = {
 
 
 def read_block(block: Any) -> Block:
-    """One part of a content list. A `file` of OpenAI holds its file under that name; Ash's own has no such key."""
+    """Read one part of a content list. An OpenAI `file` part has a `file` key; Ash's own file block does
+    not."""
     if block.__class__ is str:
         return text_block(block)
     wire = block.get("type") if block.__class__ is dict else None
     if wire == "file" and "file" in block:
-        return translate(wire, block, _file)[0]
+        return translate(wire, block, _translate_file)[0]
     if is_native(block):
         return block
     if wire.__class__ is not str:
         return raw_block("unknown_type", block)
     if wire == "reference":
         return raw_block("control", block, wire)
-    return translate(wire, block, PARTS[wire])[0] if wire in PARTS else _untranslated(wire, block)
+    return translate(wire, block, PARTS[wire])[0] if wire in PARTS else _read_untranslated(wire, block)
 
 
-def _untranslated(wire: str, block: Block) -> Block:
+def _read_untranslated(wire: str, block: Block) -> Block:
     if wire == "tool_result" and is_valid(block):
         return read_nested(block, read_block)
-    return raw_block("malformed" if wire in _NATIVE else "unknown_type", block, wire)
+    return raw_block("malformed" if wire in _NATIVE_TYPES else "unknown_type", block, wire)
 
 
-def _opened(record: Record, name: str) -> Record:
-    """The record with the keys of the object that it holds under `name` in that object's place; a key that both have
-    stays inside."""
+def _flatten(record: Record, name: str) -> Record:
+    """Return the record with the object under `name` flattened into it; keys that both have stay in the
+    object."""
     inner = record[name]
     if inner.__class__ is not dict:
         raise TypeError
     rest = without(record, name)
-    own, both = without(inner, *rest), pick(inner, *rest)
-    return {**own, **rest, **({name: both} if both else {})}
+    inner_only, shared = without(inner, *rest), pick(inner, *rest)
+    return {**inner_only, **rest, **({name: shared} if shared else {})}
 
 
-def _link(part: Record, wire: str) -> tuple[Record, Any]:
-    """A part that points somewhere, opened, with its address: some vendors write the address alone."""
+def _flatten_link(part: Record, wire: str) -> tuple[Record, Any]:
+    """Return a flattened part that has a URL, and the URL. Some vendors write the bare URL."""
     if part[wire].__class__ is str:
         return part, part[wire]
-    return (opened := _opened(part, wire)), opened["url"]
+    return (flat := _flatten(part, wire)), flat["url"]
 
 
-def _image(part: Record) -> Block:
-    opened, url = _link(part, "image_url")
-    typed = {"type": "image", "source": url_source(url), **pick(opened, "detail")}
+def _translate_image(part: Record) -> Block:
+    flat, url = _flatten_link(part, "image_url")
+    typed = {"type": "image", "source": url_source(url), **pick(flat, "detail")}
     return translated(
-        opened, typed, ("image_url", "url", "detail") if opened is part else ("url", "detail"), "image_url"
+        flat, typed, ("image_url", "url", "detail") if flat is part else ("url", "detail"), "image_url"
     )
 
 
-def _linked(wire: str, kind: str) -> Callable[[Record], Block]:
-    """A file at an address."""
+def _file_link_translation(wire: str, kind: str) -> Callable[[Record], Block]:
+    """Return the translation of a file given by URL."""
 
     def translation(part: Record) -> Block:
-        opened, url = _link(part, wire)
+        flat, url = _flatten_link(part, wire)
         source = url_source(url)
         typed = {
             "type": "file",
@@ -103,39 +104,39 @@ def _linked(wire: str, kind: str) -> Callable[[Record], Block]:
             "source": source,
             "mediaClass": kind,
         }
-        return translated(opened, typed, {wire} if opened is part else {"url"}, wire)
+        return translated(flat, typed, {wire} if flat is part else {"url"}, wire)
 
     return translation
 
 
-def _audio(part: Record) -> Block:
-    """A recording in base64; some vendors write it alone, without its format."""
-    opened = {**part, "data": part["input_audio"]}
+def _translate_audio(part: Record) -> Block:
+    """Translate a recording in base64. Some vendors write it as a bare string without its format."""
+    flat = {**part, "data": part["input_audio"]}
     if part["input_audio"].__class__ is str:
-        del opened["input_audio"]
+        del flat["input_audio"]
     else:
-        opened = _opened(part, "input_audio")
-    source = {"type": "base64", "data": opened["data"]}
+        flat = _flatten(part, "input_audio")
+    source = {"type": "base64", "data": flat["data"]}
     return translated(
-        opened, {"type": "file", "source": source, "mediaClass": "audio"}, {"data"}, "input_audio"
+        flat, {"type": "file", "source": source, "mediaClass": "audio"}, {"data"}, "input_audio"
     )
 
 
-def _file(part: Record) -> Block:
-    opened = _opened(part, "file")
-    where = next((name for name in ("file_data", "file_id") if opened.get(name) is not None), None)
-    source = _FILE_SOURCES[where](opened[where]) if where else {}
+def _translate_file(part: Record) -> Block:
+    flat = _flatten(part, "file")
+    source_key = next((name for name in ("file_data", "file_id") if flat.get(name) is not None), None)
+    source = _FILE_SOURCES[source_key](flat[source_key]) if source_key else {}
     typed = {
         "type": "file",
-        **pick(opened, "filename"),
+        **pick(flat, "filename"),
         **mime_fields(source.get("media_type")),
         **({"source": source} if source else {}),
     }
-    return translated(opened, typed, {"filename", where or "filename"}, "file")
+    return translated(flat, typed, {"filename", source_key or "filename"}, "file")
 
 
 def inline_source(data: str) -> Block:
-    """Where the bytes of a file are: at an address, or here, with or without a `data:` before them."""
+    """Return the source of a file: a URL, or inline base64 with or without a `data:` prefix."""
     return (
         url_source(data)
         if data.startswith(("data:", "http:", "https:"))
@@ -149,52 +150,54 @@ _FILE_SOURCES: Mapping[str, Callable[[Any], Block]] = {
 }
 
 
-def _refusal(part: Record) -> Block:
+def _translate_refusal(part: Record) -> Block:
     return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
 
 
-def thinking(part: Record) -> Block:
-    """Mistral's reasoning: a list of parts; kept whole where joining their texts would lose something."""
+def translate_thinking(part: Record) -> Block:
+    """Translate Mistral's reasoning, a list of parts; the list is kept if joining its texts loses data."""
     parts = part["thinking"]
     text = "".join(each["text"] for each in parts if each["type"] == "text")
-    alone = parts == [{"type": "text", "text": text}] or not parts
-    return translated(part, {"type": "thinking", "thinking": text}, {"thinking"} if alone else (), "thinking")
+    is_text_only = parts == [{"type": "text", "text": text}] or not parts
+    return translated(
+        part, {"type": "thinking", "thinking": text}, {"thinking"} if is_text_only else (), "thinking"
+    )
 
 
 PARTS: Mapping[str, Callable[[Record], Block]] = {
-    "audio_url": _linked("audio_url", "audio"),
-    "document_url": _linked("document_url", "document"),
-    "image_url": _image,
-    "input_audio": _audio,
-    "refusal": _refusal,
-    "thinking": thinking,
-    "video_url": _linked("video_url", "video"),
+    "audio_url": _file_link_translation("audio_url", "audio"),
+    "document_url": _file_link_translation("document_url", "document"),
+    "image_url": _translate_image,
+    "input_audio": _translate_audio,
+    "refusal": _translate_refusal,
+    "thinking": translate_thinking,
+    "video_url": _file_link_translation("video_url", "video"),
 }
-_NATIVE = frozenset({"text", "image", "tool_use", "tool_result", "file", "raw"})
+_NATIVE_TYPES = frozenset({"text", "image", "tool_use", "tool_result", "file", "raw"})
 
 
 def read_parts(content: Any) -> list[Block]:
-    """The `content` of a message: a string, a list of parts, or null where what it says is in other keys."""
+    """Read the `content` of a message: a string, a list of parts, or null if the message uses other keys."""
     return [] if content is None else read_content(content, read_block)
 
 
 def read_message(message: Record) -> list[Block]:
-    """The blocks of one message. Raises KeyError, TypeError or AttributeError where it is none."""
+    """Return the blocks of one message. Raises KeyError, TypeError or AttributeError if it is not a message."""
     role = message.get("role")
     if role in ("tool", "function"):
-        return [_tool_result(message, role)]
+        return [_translate_tool_result(message, role)]
     if role != "assistant":
         return read_parts(message["content"])
     annotations = message.get("annotations")
-    said, cites = _cited(read_parts(message.get("content")), annotations)
-    blocks = _reasoning(message) + said
-    for name, translation in _BESIDE.items():
+    content, has_citations = _with_citations(read_parts(message.get("content")), annotations)
+    blocks = _read_reasoning(message) + content
+    for name, translation in _ASSISTANT_KEYS.items():
         if message.get(name) is not None:
             blocks += translation(message)
-    return blocks if cites or not annotations else _annotated(blocks, annotations)
+    return blocks if has_citations or not annotations else _with_annotations(blocks, annotations)
 
 
-def _tool_result(message: Record, role: str) -> Block:
+def _translate_tool_result(message: Record, role: str) -> Block:
     content = message["content"]
     typed: Block = {"type": "tool_result"}
     if role == "function" or "tool_call_id" in message:
@@ -205,50 +208,54 @@ def _tool_result(message: Record, role: str) -> Block:
     )
 
 
-def _cited(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
-    """The sources of an answer belong to its text, and whether it has one to which they could be given."""
-    place = next((n for n, block in enumerate(blocks) if block["type"] == "text"), None)
-    if place is None or annotations.__class__ is not list:
+def _with_citations(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
+    """Add the citations of a response to its first text, and return whether there is one."""
+    index = next((n for n, block in enumerate(blocks) if block["type"] == "text"), None)
+    if index is None or annotations.__class__ is not list:
         return blocks, False
-    return [*blocks[:place], {**blocks[place], "citations": annotations}, *blocks[place + 1 :]], True
+    return [*blocks[:index], {**blocks[index], "citations": annotations}, *blocks[index + 1 :]], True
 
 
-def _annotated(blocks: list[Block], annotations: Any) -> list[Block]:
-    """Sources that belong to no text stay beside the first block there is."""
-    told = {"annotations": annotations}
+def _with_annotations(blocks: list[Block], annotations: Any) -> list[Block]:
+    """Add annotations without a text to the first block."""
+    extra = {"annotations": annotations}
     if not blocks:
-        return [raw_block("control", told, "annotations")]
-    return [with_extra(blocks[0], told), *blocks[1:]]
+        return [raw_block("control", extra, "annotations")]
+    return [with_extra(blocks[0], extra), *blocks[1:]]
 
 
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
-def _reasoning(message: Record) -> list[Block]:
-    """What gateways tell of reasoning: the same text under up to three names, of which one is read and the others
-    stay beside it."""
-    told = {name: message[name] for name in REASONING if message.get(name) is not None}
-    texts = {name: text for name, text in told.items() if text.__class__ is str}
+def _read_reasoning(message: Record) -> list[Block]:
+    """Read the reasoning of a message. Gateways repeat it under up to three names; the first text is used, the
+    others go to `extra`."""
+    present = {name: message[name] for name in REASONING if message.get(name) is not None}
+    texts = {name: text for name, text in present.items() if text.__class__ is str}
     name = next((name for name in texts if texts[name]), None)
-    if name is None and told.get("reasoning_details"):
-        return [translated(told, detailed(told["reasoning_details"]), (), "reasoning_details")]
+    if name is None and present.get("reasoning_details"):
+        return [
+            translated(
+                present, reasoning_details_block(present["reasoning_details"]), (), "reasoning_details"
+            )
+        ]
     if name is None and not texts:
-        other = {name: value for name, value in told.items() if value not in ([], {})}
-        return [raw_block("malformed", other, next(iter(other)))] if other else []
+        non_empty = {name: value for name, value in present.items() if value not in ([], {})}
+        return [raw_block("malformed", non_empty, next(iter(non_empty)))] if non_empty else []
     name = name or next(iter(texts))
-    return [translated(told, {"type": "thinking", "thinking": texts[name]}, {name}, name)]
+    return [translated(present, {"type": "thinking", "thinking": texts[name]}, {name}, name)]
 
 
-def detailed(details: Any) -> Block:
-    """Reasoning that is told in details alone, some or all of which may be encrypted."""
+def reasoning_details_block(details: Any) -> Block:
+    """Return reasoning that consists only of details, which may be encrypted."""
     texts = [text for detail in list_or_empty(details) if (text := first_text(detail, ("text", "summary")))]
     data = next((data for detail in details if (data := text_at(detail, "data"))), None)
     withheld = {"redacted": True, "data": data} if data and not texts else {}
     return {"type": "thinking", "thinking": "\n\n".join(texts), **withheld}
 
 
-def _spoken(message: Record) -> list[Block]:
-    """An answer in speech: the recording, and what it says. A later request names it by its id alone."""
+def _read_audio(message: Record) -> list[Block]:
+    """Read an audio response: the recording and its transcript. Later requests refer to it by id."""
     audio = message["audio"]
     source = {"source": {"type": "base64", "data": audio["data"]}} if "data" in audio else {}
     typed = {"type": "file", **source, "mediaClass": "audio"}
@@ -261,47 +268,52 @@ def _spoken(message: Record) -> list[Block]:
 def read_call(call: Any) -> list[Block]:
     wire = call.get("type") if call.__class__ is dict else None
     if wire is None:
-        wire = next((name for name in _CALLS if call.__class__ is dict and name in call), None)
-    if wire.__class__ is not str or wire not in _CALLS:
+        wire = next((name for name in _CALL_TRANSLATIONS if call.__class__ is dict and name in call), None)
+    if wire.__class__ is not str or wire not in _CALL_TRANSLATIONS:
         return [raw_block("unknown_type", call, wire if wire.__class__ is str else None)]
-    return translate(wire, call, _CALLS[wire])
+    return translate(wire, call, _CALL_TRANSLATIONS[wire])
 
 
-def _function(call: Record) -> Block:
-    opened = _opened(call, "function")
-    return _called(opened, pick(opened, "id"), "function")
+def _translate_function_call(call: Record) -> Block:
+    flat = _flatten(call, "function")
+    return _tool_use_block(flat, pick(flat, "id"), "function")
 
 
-def _called(call: Record, link: Block, wire: str) -> Block:
-    """A call whose arguments are JSON text."""
-    given, consumed = input_at(call, "arguments")
-    typed = {"type": "tool_use", **link, "name": call["name"], "input": given}
+def _tool_use_block(call: Record, link: Block, wire: str) -> Block:
+    """Return a call whose arguments are JSON text."""
+    arguments, consumed = input_at(call, "arguments")
+    typed = {"type": "tool_use", **link, "name": call["name"], "input": arguments}
     return translated(call, typed, ("id", "name", *consumed), wire)
 
 
-def _custom(call: Record) -> Block:
-    opened = _opened(call, "custom")
-    typed = {"type": "tool_use", **pick(opened, "id"), "name": opened["name"], "input": opened["input"]}
-    return translated(opened, typed, {"id", "name", "input"}, "custom")
+def _translate_custom_call(call: Record) -> Block:
+    flat = _flatten(call, "custom")
+    typed = {"type": "tool_use", **pick(flat, "id"), "name": flat["name"], "input": flat["input"]}
+    return translated(flat, typed, {"id", "name", "input"}, "custom")
 
 
-_CALLS: Mapping[str, Callable[[Record], Block]] = {"function": _function, "custom": _custom}
+_CALL_TRANSLATIONS: Mapping[str, Callable[[Record], Block]] = {
+    "function": _translate_function_call,
+    "custom": _translate_custom_call,
+}
 
-_BESIDE: Mapping[str, Callable[[Record], list[Block]]] = {
+_ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
     "images": lambda message: read_parts(message["images"]),
-    "refusal": lambda message: [_refusal({"refusal": message["refusal"]})],
-    "audio": _spoken,
+    "refusal": lambda message: [_translate_refusal({"refusal": message["refusal"]})],
+    "audio": _read_audio,
     "tool_calls": lambda message: [
         block for call in list_or_empty(message["tool_calls"]) for block in read_call(call)
     ],
     "function_call": lambda message: translate(
-        "function_call", message["function_call"], lambda call: _called(call, {"id": None}, "function_call")
+        "function_call",
+        message["function_call"],
+        lambda call: _tool_use_block(call, {"id": None}, "function_call"),
     ),
 }
-"""What an assistant's message holds beside its content, in the order in which it is read."""
+"""Readers of an assistant message's keys other than `content`, in reading order."""
 
 
 def message_blocks(message: Any) -> list[Block]:
-    """The blocks of a message among others: one that cannot be read costs only itself."""
+    """Return the blocks of a message in a list; an unreadable message becomes one raw block."""
     role = message.get("role") if message.__class__ is dict else None
     return translate(role if role.__class__ is str else "message", message, read_message)

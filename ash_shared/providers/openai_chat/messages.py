@@ -1,4 +1,4 @@
-"""What records of this form add to the standard messages of their session."""
+"""Parts that Chat Completions records add to the standard messages of their session."""
 
 from typing import Any
 
@@ -25,23 +25,23 @@ from ash_shared.providers.openai_chat.records import choice_blocks
 
 
 def facts(record: Record) -> Facts:
-    """An answer tells when it was made, and by which model; its pieces share one id."""
+    """Return the time and model of a response. Its id is not unique, because all chunks share it."""
     return Facts(timestamp=to_milliseconds(record.get("created")), model=text_at(record, "model"))
 
 
 def usage_of(record: Record) -> Block | None:
-    """Prompt tokens hold those of the cache. Some vendors count reasoning in the total alone."""
+    """Return the usage. Prompt tokens include cached ones. Some vendors count reasoning only in the total."""
     usage = record.get("usage") or value_at(record, "x_groq", "usage")
     prompt, completion = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
     hit = count_at(usage, "prompt_cache_hit_tokens")
     read = count_at(usage, "prompt_tokens_details", "cached_tokens")
     written = count_at(usage, "prompt_tokens_details", "cache_write_tokens")
     read = hit if read is None else read
-    beside = subtract_counts(count_at(usage, "total_tokens"), prompt)
+    non_prompt = subtract_counts(count_at(usage, "total_tokens"), prompt)
     return token_usage(
         usage,
         input=subtract_counts(prompt, read, written),
-        output=completion if completion is None or beside is None else max(completion, beside),
+        output=completion if completion is None or non_prompt is None else max(completion, non_prompt),
         cache_read=read,
         cache_creation=written,
         reasoning=count_at(usage, "completion_tokens_details", "reasoning_tokens"),
@@ -50,34 +50,34 @@ def usage_of(record: Record) -> Block | None:
 
 
 def cost_of(record: Record) -> float | None:
-    """What a gateway took for an answer, in US dollars."""
+    """Return the cost that a gateway reports for a response, in US dollars."""
     return cost_at(record, "usage", "cost")
 
 
-def error_of(told: Any) -> Block | None:
-    """The keys of a `MessageError`: a gateway's code may be the number of an HTTP status."""
-    if told.__class__ is str and told:
-        return message_error("error", told)
-    if told.__class__ is not dict:
+def error_of(error: Any) -> Block | None:
+    """Return the keys of a `MessageError`. A gateway's code may be an HTTP status number."""
+    if error.__class__ is str and error:
+        return message_error("error", error)
+    if error.__class__ is not dict:
         return None
-    number = told.get("code")
-    code = first_text(told, ("code", "type")) or (str(number) if number.__class__ is int else "error")
-    return message_error(code, text_at(told, "message"), told)
+    number = error.get("code")
+    code = first_text(error, ("code", "type")) or (str(number) if number.__class__ is int else "error")
+    return message_error(code, text_at(error, "message"), error)
 
 
-def _is_refused(blocks: list[Block]) -> bool:
+def _has_refusal(blocks: list[Block]) -> bool:
     return any(block.get("variant") == "refusal" for block in blocks)
 
 
 def _message_part(message: Any, blocks: list[Block]) -> Part:
-    named = value_at(message, "role")
-    role = ROLES.get(named, "user") if named.__class__ is str else "user"
-    refused = "refusal" if _is_refused(blocks) else None
+    role_name = value_at(message, "role")
+    role = ROLES.get(role_name, "user") if role_name.__class__ is str else "user"
+    refused = "refusal" if _has_refusal(blocks) else None
     return Part(role=speaker_of_role(role), blocks=blocks, metadata={"stop_reason": refused})
 
 
 def completion_part(record: Record) -> Part:
-    """The first answer; others stay in the record."""
+    """Return the part of the first choice; other choices stay in the record."""
     choice = next(iter(record["choices"]), None)
     blocks = choice_blocks(choice) if choice else []
     first = [block for block in blocks if "choice_index" not in (block.get("extra") or {})]
@@ -89,7 +89,7 @@ def completion_part(record: Record) -> Part:
         metadata={
             "messageId": text_at(record, "id"),
             "model": text_at(record, "model"),
-            "stop_reason": "refusal" if _is_refused(blocks) else text_at(choice, "finish_reason"),
+            "stop_reason": "refusal" if _has_refusal(blocks) else text_at(choice, "finish_reason"),
             "costUsd": cost_of(record),
         },
         error=error_of(record.get("error") or value_at(choice, "error")),
@@ -97,13 +97,13 @@ def completion_part(record: Record) -> Part:
 
 
 def _chunk_parts(record: Record) -> list[Part]:
-    """A piece of an answer adds nothing to the messages, unless it tells that the answer failed."""
-    failure = error_of(record.get("error"))
-    return [Part(role="assistant", key=text_at(record, "id"), error=failure)] if failure else []
+    """Return a part only if the chunk reports an error."""
+    error = error_of(record.get("error"))
+    return [Part(role="assistant", key=text_at(record, "id"), error=error)] if error else []
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """One part for each message of a request, and one for an answer."""
+    """Return one part per message of a request, and one for a response."""
     if reading.kind == "chunk":
         return _chunk_parts(record)
     if "choices" in record:
@@ -114,5 +114,5 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.kind == "message":
         message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
-    failure = error_of(record.get("error"))
-    return [Part(role="assistant", error=failure)] if failure else []
+    error = error_of(record.get("error"))
+    return [Part(role="assistant", error=error)] if error else []

@@ -1,7 +1,7 @@
-"""Whether a record is of this form.
+"""Recognition of Chat Completions records.
 
-A message that has nothing but a role and a text could be of several formats; it is claimed here only with a role, a key
-or a part that others do not write.
+A message with only a role and a text fits several formats; it is claimed here only if it has a role, key or
+part that no other format uses.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -68,8 +68,8 @@ _RESPONSES_PARTS = frozenset(
 PART_TYPES = frozenset(PARTS) | _ANTHROPIC_PARTS | {"file", "reference", "text"}
 
 
-def _types_of(content: Any) -> Iterable[Any]:
-    """The types of the parts in a content."""
+def _part_types(content: Any) -> Iterable[Any]:
+    """Return the types of the parts of a content list."""
     if content.__class__ is not list:
         return ()
     return (
@@ -78,7 +78,7 @@ def _types_of(content: Any) -> Iterable[Any]:
 
 
 def _is_own_part(part: Any) -> bool:
-    """Whether nobody else writes such a part."""
+    """Return True if no other format writes such a part."""
     if part.__class__ is not dict or not is_one_of(wire := part.get("type"), PART_TYPES):
         return False
     return wire in part and (wire != "thinking" or part[wire].__class__ is list) and wire != "text"
@@ -95,17 +95,17 @@ def _could_be_message(message: Any) -> bool:
 
 
 def _has_known_parts(message: Record) -> bool:
-    return all(is_one_of(wire, PART_TYPES) for wire in _types_of(message.get("content")))
+    return all(is_one_of(wire, PART_TYPES) for wire in _part_types(message.get("content")))
 
 
-def _is_marked(message: Record) -> bool:
+def _is_distinctive(message: Record) -> bool:
     return (
         (message["role"] in _OWN_ROLES and _has_known_parts(message))
         or not _OWN_KEYS.isdisjoint(message)
         or (
             message.get("content").__class__ is list
             and any(map(_is_own_part, message["content"]))
-            and not any(is_one_of(wire, _RESPONSES_PARTS) for wire in _types_of(message["content"]))
+            and not any(is_one_of(wire, _RESPONSES_PARTS) for wire in _part_types(message["content"]))
         )
     )
 
@@ -114,18 +114,19 @@ def _is_anthropic(record: Record) -> bool:
     return not _ANTHROPIC_KEYS.isdisjoint(record) or any(
         is_one_of(wire, _ANTHROPIC_PARTS)
         for message in record["messages"]
-        for wire in _types_of(message.get("content"))
+        for wire in _part_types(message.get("content"))
     )
 
 
 def _is_request(record: Record) -> bool:
-    """A body whose messages have marks, or the keys or tools of this API, or else a model that is not Anthropic's."""
+    """Return True for a body with messages, keys or tools of this API, or else with a model that is not
+    Anthropic's."""
     messages = record["messages"]
     if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
         return False
     if not all(map(_could_be_message, messages)):
         return False
-    if any(map(_is_marked, messages)):
+    if any(map(_is_distinctive, messages)):
         return True
     if _is_anthropic(record) or not all(map(_has_known_parts, messages)):
         return False
@@ -140,7 +141,8 @@ def _has_request_marks(record: Record) -> bool:
 
 
 def _is_own_model(model: Any) -> bool:
-    """Gateways of this form name a model with its vendor: `anthropic/claude-…`."""
+    """Return True unless this is a bare Claude model. Gateways of this form prefix the vendor:
+    `anthropic/claude-…`."""
     return model.__class__ is str and ("claude" not in model or "/" in model)
 
 
@@ -156,25 +158,26 @@ def _is_completion(record: Record) -> bool:
     )
 
 
-def _is_error(told: Any) -> bool:
-    """An error body of this API or of a gateway; Gemini's has a `status`, Anthropic's has a `type` around it."""
+def _is_error(error: Any) -> bool:
+    """Return True for an error body of this API or a gateway. Gemini's has a `status`, Anthropic's is wrapped
+    in a record with a `type`."""
     return (
-        told.__class__ is dict
-        and told.get("message").__class__ is str
-        and "status" not in told
-        and ("code" in told or "param" in told)
+        error.__class__ is dict
+        and error.get("message").__class__ is str
+        and "status" not in error
+        and ("code" in error or "param" in error)
     )
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is of this format."""
-    bodies = body_keys(record)
-    if "choices" in bodies:
-        return bodies <= _COMPLETION_BODIES and _is_completion(record)
-    return bodies in _RECOGNIZED and _RECOGNIZED[bodies](record)
+    """Return True if a record is of this format."""
+    present_keys = body_keys(record)
+    if "choices" in present_keys:
+        return present_keys <= _COMPLETION_KEYS and _is_completion(record)
+    return present_keys in _RECOGNIZERS and _RECOGNIZERS[present_keys](record)
 
 
-_COMPLETION_BODIES = frozenset({"choices", "error", "object", "stats"})
+_COMPLETION_KEYS = frozenset({"choices", "error", "object", "stats"})
 
 
 def _is_bare_part(record: Record) -> bool:
@@ -185,19 +188,19 @@ def _is_bare_part(record: Record) -> bool:
     )
 
 
-def _is_lone(record: Record) -> bool:
-    """A message, or what a recording says."""
+def _is_message_or_transcription(record: Record) -> bool:
+    """Return True for a message or a transcription."""
     if "role" in record:
-        return _could_be_message(record) and _is_marked(record)
+        return _could_be_message(record) and _is_distinctive(record)
     return "segments" in record and is_transcription(record)
 
 
-_RECOGNIZED: Mapping[frozenset[str], Callable[[Record], bool]] = {
-    frozenset(): _is_lone,
+_RECOGNIZERS: Mapping[frozenset[str], Callable[[Record], bool]] = {
+    frozenset(): _is_message_or_transcription,
     frozenset({"error"}): lambda record: (
         "id" not in record and "jsonrpc" not in record and _is_error(record["error"])
     ),
     frozenset({"messages"}): _is_request,
     frozenset({"type"}): _is_bare_part,
 }
-"""By the keys that say what a record is."""
+"""By the non-null keys that identify a record."""

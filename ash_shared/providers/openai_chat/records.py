@@ -1,4 +1,4 @@
-"""Every record of this form: a message, a request, an answer whole or piece by piece, a recording's transcription."""
+"""Chat Completions records: messages, requests, responses, chunks and transcriptions."""
 
 from ash_shared.model.blocks import Block, bounded, text_block, translate, translated, with_extra
 from ash_shared.providers._kit.contract import (
@@ -29,7 +29,7 @@ def _object(record: Record) -> str | None:
 
 
 def is_chunk(record: Record) -> bool:
-    """Whether these choices are a piece of an answer. Azure's first piece has neither choices nor an `object`."""
+    """Return True if these choices are a chunk. Azure's first chunk has neither choices nor an `object`."""
     choices = record["choices"]
     if not choices:
         return _object(record) not in ("chat.completion", "text_completion")
@@ -37,7 +37,7 @@ def is_chunk(record: Record) -> bool:
 
 
 def choice_blocks(choice: Record) -> list[Block]:
-    """An answer; of several, all but the first say which they are."""
+    """Return the blocks of a choice; all choices but the first are marked with their index."""
     blocks = translate("choice", choice, _read_choice)
     index = choice.get("index") if choice.__class__ is dict else None
     if index.__class__ is not int or index == 0:
@@ -46,7 +46,7 @@ def choice_blocks(choice: Record) -> list[Block]:
 
 
 def _read_choice(choice: Record) -> list[Block]:
-    """A message, or the bare text that the text completions of old answered with."""
+    """Read a message, or the bare text of the legacy completions API."""
     if "message" not in choice:
         return [text_block(choice["text"])]
     return read_message({**choice["message"], "role": "assistant"})
@@ -63,13 +63,13 @@ def _read_bare_part(record: Record) -> RecordReading:
 
 
 def _read_transcription(record: Record) -> RecordReading:
-    """What a recording says, with its parts and times beside the whole text."""
-    said = translated(record, text_block(record["text"], "transcript"), {"text"}, "transcription")
-    return RecordReading("message", "assistant", [said])
+    """Read a verbose transcription; its segments and times go to `extra`."""
+    transcript = translated(record, text_block(record["text"], "transcript"), {"text"}, "transcription")
+    return RecordReading("message", "assistant", [transcript])
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of the format."""
+    """Read any record of the format."""
     if "choices" in record:
         return _read_completion(record)
     if "messages" in record:
@@ -80,18 +80,18 @@ def read(record: Record) -> RecordReading:
         return _read_bare_part(record)
     if is_transcription(record):
         return _read_transcription(record)
-    return _read_beside(record)
+    return _read_other(record)
 
 
-def _read_beside(record: Record) -> RecordReading:
-    """An error, or a record of another format."""
+def _read_other(record: Record) -> RecordReading:
+    """Read an error, or a record of another format."""
     if record.get("error") is not None:
         return control_reading(record, "error")
     return unknown_reading(record, text_at(record, "type"))
 
 
 def is_transcription(record: Record) -> bool:
-    """An answer of the transcription API, in its verbose form."""
+    """Return True for a response of the transcription API in its verbose form."""
     return (
         record.get("text").__class__ is str
         and record.get("segments").__class__ is list

@@ -1,8 +1,8 @@
-"""What the pieces of an answer, or all of it, add to the log of events.
+"""Steps that Chat Completions chunks and responses add to the event log.
 
-An answer has a place for each thing that it writes: `0/thinking`, `0/text`, `0/refusal`, `0/transcript`, `0/call/2`,
-by the index of the choice and that of the call. Reasoning is over when something else begins, all else when the choice
-is finished. Choices after the first say which they are.
+Each item being streamed has a slot: `0/thinking`, `0/text`, `0/refusal`, `0/transcript`, `0/call/2`, by the
+index of the choice and of the call. Thinking ends when another item begins; everything else ends with the
+choice. Choices other than the first carry their index.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,42 +25,52 @@ from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import cost_of, error_of, usage_of
 from ash_shared.providers.openai_chat.records import choice_blocks
 
-_ASKS = frozenset({"function_call", "tool_calls"})
-"""Reasons to stop after which the caller has to answer."""
+_CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
+"""Finish reasons after which the caller has to respond."""
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Pieces and whole answers; what else there is says all in its parts."""
+    """Return the steps of chunks and complete responses; other records need none."""
     if "choices" not in record:
         return None
-    is_piece = reading.kind == "chunk" or any(_is_text(choice) for choice in list_or_empty(record["choices"]))
-    return _of_chunk(record) if is_piece else _of_completion(record)
+    is_chunk = reading.kind == "chunk" or any(
+        _is_legacy_text(choice) for choice in list_or_empty(record["choices"])
+    )
+    return _chunk_steps(record) if is_chunk else _completion_steps(record)
 
 
-def _is_text(choice: Any) -> bool:
-    """Whether it is one of the text completions of old, whose pieces look like an answer at rest."""
+def _is_legacy_text(choice: Any) -> bool:
+    """Return True for a choice of the legacy completions API, whose chunks look like complete responses."""
     return "text" in choice and "message" not in choice
 
 
-def _of_chunk(record: Record) -> list[Step]:
+def _chunk_steps(record: Record) -> list[Step]:
     name, choices = text_at(record, "id"), list_or_empty(record["choices"])
-    told = [step for choice in choices for step in _of_piece(choice, name)]
+    choice_steps = [step for choice in choices for step in _choice_delta_steps(choice, name)]
     is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
-    return [*told, *_failed(record), *(_spent(record, name) if name or is_last else ())]
+    return [*choice_steps, *_error_steps(record), *(_usage_steps(record, name) if name or is_last else ())]
 
 
-def _of_piece(choice: Record, name: str | None) -> list[Step]:
+def _choice_delta_steps(choice: Record, name: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
-    if _is_text(choice):
+    if _is_legacy_text(choice):
         text = Fragment(
-            "text", choice["text"], f"{_place(choice)}text", more=_beside(choice), is_last=bool(reason)
+            "text",
+            choice["text"],
+            f"{_slot_prefix(choice)}text",
+            more=_choice_fields(choice),
+            is_last=bool(reason),
         )
-        return [ResponseStarts(name, is_explicit=False), text, *(_finished(choice, reason) if reason else ())]
-    written = _written(delta, _place(choice), _beside(choice))
-    if not (written or reason or "role" in delta):
+        return [
+            ResponseStarts(name, is_explicit=False),
+            text,
+            *(_finish_steps(choice, reason) if reason else ()),
+        ]
+    delta_steps = _delta_steps(delta, _slot_prefix(choice), _choice_fields(choice))
+    if not (delta_steps or reason or "role" in delta):
         return []
     begins = ResponseStarts(name, is_explicit=False, is_stable="role" in delta)
-    return [begins, *written, *(_finished(choice, reason) if reason else ())]
+    return [begins, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
 
 
 def _index(choice: Any) -> int:
@@ -68,177 +78,201 @@ def _index(choice: Any) -> int:
     return index if index.__class__ is int else 0
 
 
-def _place(choice: Any) -> str:
+def _slot_prefix(choice: Any) -> str:
     return f"{_index(choice)}/"
 
 
-def _beside(choice: Any) -> Block:
+def _choice_fields(choice: Any) -> Block:
     return {"choiceIndex": index} if (index := _index(choice)) else {}
 
 
-def _finished(choice: Record, reason: str) -> list[Step]:
-    """The end of a choice; that of the turn, unless the caller has to answer a call, whatever the reason says."""
-    ends = ResponseEnds(reason, is_final=reason not in _ASKS, prefix=_place(choice), unless_called=True)
-    return [ends, *_failed(choice, reason)]
+def _finish_steps(choice: Record, reason: str) -> list[Step]:
+    """End a choice, and the turn unless a call waits for the caller, regardless of the finish reason."""
+    ends = ResponseEnds(
+        reason,
+        is_final=reason not in _CALLING_FINISH_REASONS,
+        prefix=_slot_prefix(choice),
+        unless_called=True,
+    )
+    return [ends, *_error_steps(choice, reason)]
 
 
-def _failed(told: Record, reason: str | None = None) -> list[Step]:
-    failure = error_of(told.get("error"))
-    if failure is None and reason == "content_filter":
-        failure = message_error(reason, None)
-    return [Says("error", failure)] if failure else []
+def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
+    error = error_of(fields.get("error"))
+    if error is None and reason == "content_filter":
+        error = message_error(reason, None)
+    return [Says("error", error)] if error else []
 
 
-def _spent(record: Record, name: str | None) -> list[Step]:
-    """Some vendors repeat with each piece what was spent so far: the last one counts, which without an id is that of
-    the end."""
+def _usage_steps(record: Record, name: str | None) -> list[Step]:
+    """Return the usage so far. Some vendors repeat it in each chunk; the last one counts, or without an id the
+    final one."""
     usage = usage_of(record)
     if usage is None:
         return []
-    spent = Part(role=None, usage=usage, key=name, metadata={"costUsd": cost_of(record)})
-    return [Whole(spent), Counted(None)]
+    usage_part = Part(role=None, usage=usage, key=name, metadata={"costUsd": cost_of(record)})
+    return [Whole(usage_part), Counted(None)]
 
 
-# What a piece writes.
+# Chunks
 
 
-def _written(delta: Record, place: str, more: Block) -> list[Step]:
-    thought = _thought(delta, place, more)
-    return thought + [
+def _delta_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
+    thinking = _thinking_steps(delta, prefix, more)
+    return thinking + [
         step
-        for name, write in _WRITTEN.items()
+        for name, write in _DELTA_WRITERS.items()
         if delta.get(name)
-        for step in write(delta[name], place, more)
+        for step in write(delta[name], prefix, more)
     ]
 
 
-def _thought(delta: Record, place: str, more: Block) -> list[Step]:
-    """Reasoning is told under up to three names; details are read where no other has a text."""
+def _thinking_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
+    """Return the reasoning, which has up to three names; details are used only if no other has a text."""
     text = first_text(delta, ("reasoning_content", "reasoning"))
     if text is not None:
-        return [_thinking(text, place, more)]
+        return [_thinking_delta(text, prefix, more)]
     details = delta.get("reasoning_details")
-    return [_detail(detail, place, more) for detail in details] if details.__class__ is list else []
+    return (
+        [_reasoning_detail_delta(detail, prefix, more) for detail in details]
+        if details.__class__ is list
+        else []
+    )
 
 
-def _thinking(text: str, place: str, more: Block) -> Fragment:
-    return Fragment("thinking", text, f"{place}thinking", more=more, reopens=True)
+def _thinking_delta(text: str, prefix: str, more: Block) -> Fragment:
+    return Fragment("thinking", text, f"{prefix}thinking", more=more, reopens=True)
 
 
-def _detail(detail: Any, place: str, more: Block) -> Fragment:
+def _reasoning_detail_delta(detail: Any, prefix: str, more: Block) -> Fragment:
     text = first_text(detail, ("text", "summary"))
     if text is None and text_at(detail, "data"):
-        return Fragment("thinking", "", f"{place}thinking", more={**more, "redacted": True})
-    return _thinking(text or "", place, more)
+        return Fragment("thinking", "", f"{prefix}thinking", more={**more, "redacted": True})
+    return _thinking_delta(text or "", prefix, more)
 
 
-def _text(text: str, place: str, more: Block, name: str = "text") -> list[Step]:
-    return [_thought_ends(place), Fragment("text", text, f"{place}{name}", more=more, reopens=True)]
+def _text_steps(text: str, prefix: str, more: Block, name: str = "text") -> list[Step]:
+    return [_end_thinking(prefix), Fragment("text", text, f"{prefix}{name}", more=more, reopens=True)]
 
 
-def _thought_ends(place: str) -> Settled:
-    return Settled(("thinking",), prefix=place)
+def _end_thinking(prefix: str) -> Settled:
+    return Settled(("thinking",), prefix=prefix)
 
 
-def _variant(variant: str) -> "_Write":
-    return lambda text, place, more: _text(text, place, {**more, "variant": variant}, variant)
+def _variant_writer(variant: str) -> "_DeltaWriter":
+    return lambda text, prefix, more: _text_steps(text, prefix, {**more, "variant": variant}, variant)
 
 
-def _content(content: Any, place: str, more: Block) -> list[Step]:
-    """A text, or a list of parts, as one vendor writes what it thinks."""
+def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
+    """Return the steps of a text, or of a list of parts, in which one vendor writes its reasoning."""
     if content.__class__ is str:
-        return _text(content, place, more)
-    return [step for part in list_or_empty(content) for step in _part(part, place, more)]
+        return _text_steps(content, prefix, more)
+    return [step for part in list_or_empty(content) for step in _part_steps(part, prefix, more)]
 
 
-def _part(part: Any, place: str, more: Block) -> list[Step]:
+def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
     block = read_block(part)
     if block["type"] == "thinking":
-        return [Settled(("text",), prefix=place), _thinking(block["thinking"], place, more)]
+        return [Settled(("text",), prefix=prefix), _thinking_delta(block["thinking"], prefix, more)]
     if block["type"] != "text":
-        return _at_once([block], place, more)
-    write = _variant("refusal") if block.get("variant") == "refusal" else _text
-    return write(block["text"], place, more)
+        return _complete_block_steps([block], prefix, more)
+    write = _variant_writer("refusal") if block.get("variant") == "refusal" else _text_steps
+    return write(block["text"], prefix, more)
 
 
-def _at_once(blocks: list[Block], place: str, more: Block) -> list[Step]:
-    """What comes in one piece."""
-    ends = Settled(("text", "thinking"), prefix=place)
+def _complete_block_steps(blocks: list[Block], prefix: str, more: Block) -> list[Step]:
+    """Return the steps of blocks that arrive in one chunk."""
+    ends = Settled(("text", "thinking"), prefix=prefix)
     return [ends, Whole(Part(role="assistant", blocks=blocks), more=more)]
 
 
-def _images(images: Any, place: str, more: Block) -> list[Step]:
-    return _at_once([read_block(image) for image in list_or_empty(images)], place, more)
+def _image_steps(images: Any, prefix: str, more: Block) -> list[Step]:
+    return _complete_block_steps([read_block(image) for image in list_or_empty(images)], prefix, more)
 
 
-def _cited(annotations: Any, place: str, more: Block) -> list[Step]:
-    return _text("", place, {**more, "citations": list_or_empty(annotations)})
+def _citation_steps(annotations: Any, prefix: str, more: Block) -> list[Step]:
+    return _text_steps("", prefix, {**more, "citations": list_or_empty(annotations)})
 
 
-def _spoken(audio: Any, place: str, more: Block) -> list[Step]:
-    """What it says in speech; the recording stays in the records."""
-    return _variant("transcript")(text_at(audio, "transcript") or "", place, more)
+def _transcript_steps(audio: Any, prefix: str, more: Block) -> list[Step]:
+    """Return the transcript of audio; the recording stays in the records."""
+    return _variant_writer("transcript")(text_at(audio, "transcript") or "", prefix, more)
 
 
-def _calls(calls: Any, place: str, more: Block) -> list[Step]:
+def _call_steps(calls: Any, prefix: str, more: Block) -> list[Step]:
     return [
-        step for number, call in enumerate(list_or_empty(calls)) for step in _call(call, number, place, more)
+        step
+        for number, call in enumerate(list_or_empty(calls))
+        for step in _call_delta_steps(call, number, prefix, more)
     ]
 
 
-def _call(call: Record, number: int, place: str, more: Block) -> list[Step]:
-    """A call whose pieces are told by its index. One without is whole, and has its place by its id, if it has one."""
+def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> list[Step]:
+    """Return the steps of a call whose deltas carry its index. A call without an index is complete, and its
+    slot is named by its id, if any."""
     inner = call.get("function") or call.get("custom") or {}
     id, index = text_at(call, "id"), call.get("index")
     name = index if index.__class__ is int else id
     if name is not None:
-        return [_thought_ends(place), _input(inner, f"{place}call/{name}", id, more)]
-    slot = f"{place}call/-{number}"
-    return [_thought_ends(place), _input(inner, slot, None, more), Settled(("input",), prefix=slot)]
+        return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{name}", id, more)]
+    slot = f"{prefix}call/-{number}"
+    return [_end_thinking(prefix), _input_delta(inner, slot, None, more), Settled(("input",), prefix=slot)]
 
 
-def _input(function: Record, slot: str, id: str | None, more: Block) -> Fragment:
-    """A piece that names no function goes on; some vendors write the arguments as an object."""
-    name, given = text_at(function, "name"), function.get("arguments", function.get("input"))
-    text, given = (given, "") if given.__class__ is str else ("", "" if given is None else given)
-    return Fragment("input", text, slot, call=id, name=name, given=given, more=more, reopens=name is not None)
+def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Fragment:
+    """Return an input delta. Deltas without a function name continue a call; some vendors write the arguments
+    as an object."""
+    name, arguments = text_at(function, "name"), function.get("arguments", function.get("input"))
+    text, arguments = (
+        (arguments, "") if arguments.__class__ is str else ("", "" if arguments is None else arguments)
+    )
+    return Fragment(
+        "input", text, slot, call=id, name=name, given=arguments, more=more, reopens=name is not None
+    )
 
 
-_Write = Callable[[Any, str, Block], list[Step]]
+_DeltaWriter = Callable[[Any, str, Block], list[Step]]
 
-_WRITTEN: Mapping[str, _Write] = {
-    "content": _content,
-    "annotations": _cited,
-    "images": _images,
-    "refusal": _variant("refusal"),
-    "audio": _spoken,
-    "tool_calls": _calls,
-    "function_call": lambda call, place, more: [_input(call, f"{place}function_call", None, more)],
+_DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
+    "content": _content_steps,
+    "annotations": _citation_steps,
+    "images": _image_steps,
+    "refusal": _variant_writer("refusal"),
+    "audio": _transcript_steps,
+    "tool_calls": _call_steps,
+    "function_call": lambda call, prefix, more: [_input_delta(call, f"{prefix}function_call", None, more)],
 }
-"""By the keys of a delta, in the order in which a message at rest is read."""
+"""By the keys of a delta, in the order in which a complete message is read."""
 
 
-# An answer at rest.
+# Complete responses
 
 
-def _of_completion(record: Record) -> list[Step]:
-    """The same as its pieces would give."""
+def _completion_steps(record: Record) -> list[Step]:
+    """Return the same steps as the chunks of the response would give."""
     name, choices = text_at(record, "id"), list_or_empty(record["choices"])
-    told = [step for choice in choices for step in _at_rest(choice, name)]
-    asks = any(text_at(choice, "finish_reason") in _ASKS for choice in choices[:1])
-    ends = ResponseEnds(is_final=not asks, unless_called=True)
-    return [ResponseStarts(name), *told, ends, *_failed(record), *_spent(record, name), Counted(None)]
+    choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, name)]
+    is_calling = any(text_at(choice, "finish_reason") in _CALLING_FINISH_REASONS for choice in choices[:1])
+    ends = ResponseEnds(is_final=not is_calling, unless_called=True)
+    return [
+        ResponseStarts(name),
+        *choice_steps,
+        ends,
+        *_error_steps(record),
+        *_usage_steps(record, name),
+        Counted(None),
+    ]
 
 
-def _at_rest(choice: Any, name: str | None) -> list[Step]:
+def _complete_choice_steps(choice: Any, name: str | None) -> list[Step]:
     reason = text_at(choice, "finish_reason")
-    part = Part(role="assistant", blocks=_ended(choice_blocks(choice), reason), key=name)
-    return [Whole(part, more=_beside(choice)), *_failed(choice, reason)]
+    part = Part(role="assistant", blocks=_with_stop_reason(choice_blocks(choice), reason), key=name)
+    return [Whole(part, more=_choice_fields(choice)), *_error_steps(choice, reason)]
 
 
-def _ended(blocks: list[Block], reason: str | None) -> list[Block]:
-    """The texts with which it ended say why."""
-    said = [block for block in blocks if block["type"] != "tool_use"]
-    last = max((place for place, block in enumerate(said) if block["type"] != "text"), default=-1)
-    ended = [id(block) for block in said[last + 1 :]] if reason else []
-    return [{**block, "stopReason": reason} if id(block) in ended else block for block in blocks]
+def _with_stop_reason(blocks: list[Block], reason: str | None) -> list[Block]:
+    """Add the finish reason to the texts at the end."""
+    non_calls = [block for block in blocks if block["type"] != "tool_use"]
+    last = max((index for index, block in enumerate(non_calls) if block["type"] != "text"), default=-1)
+    final_texts = [id(block) for block in non_calls[last + 1 :]] if reason else []
+    return [{**block, "stopReason": reason} if id(block) in final_texts else block for block in blocks]

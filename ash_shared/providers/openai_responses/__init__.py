@@ -1,7 +1,7 @@
-"""OpenAI Responses: whole responses, requests, items by themselves, and stream events.
+"""OpenAI Responses: complete responses, requests, bare items and stream events.
 
-Sources: the stream event union of the `openai` package, and captured bodies of OpenAI, Azure, xAI, LM Studio and GitHub
-Copilot. What an item says is in `_responses_items`.
+Sources: the stream event union of the `openai` package, and captured bodies of OpenAI, Azure, xAI, LM Studio
+and GitHub Copilot. Items are read by `_kit.responses_items`.
 """
 
 from ash_shared.providers._kit.contract import Provider

@@ -1,4 +1,4 @@
-"""What a record adds to the standard messages of its session."""
+"""Parts that Responses API records add to the standard messages of their session."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,13 +30,13 @@ from ash_shared.reading.system_text import is_system_message
 
 
 def _envelope(record: Record) -> Record:
-    """The response that a record tells of: itself, or that of an event."""
+    """Return the response that a record contains, or the record itself."""
     response = record.get("response")
     return response if response.__class__ is dict else record
 
 
 def facts(record: Record) -> Facts:
-    """A response says when it was made and by which model; items say neither."""
+    """Return the time and model of a response; items have neither."""
     response = _envelope(record)
     return Facts(
         timestamp=to_milliseconds(response.get("created_at")),
@@ -46,7 +46,7 @@ def facts(record: Record) -> Facts:
 
 
 def usage_of(response: Record) -> Block | None:
-    """Input tokens hold those of the cache, and output tokens those of reasoning."""
+    """Return the usage. Input tokens include cached ones, output tokens include reasoning."""
     usage = response.get("usage")
     read = count_at(usage, "input_tokens_details", "cached_tokens")
     written = count_at(usage, "input_tokens_details", "cache_write_tokens")
@@ -61,10 +61,10 @@ def usage_of(response: Record) -> Block | None:
     )
 
 
-def error_of(told: Any) -> Block | None:
-    if told.__class__ is not dict:
+def error_of(error: Any) -> Block | None:
+    if error.__class__ is not dict:
         return None
-    return message_error(first_text(told, ("code", "type")) or "error", text_at(told, "message"), told)
+    return message_error(first_text(error, ("code", "type")) or "error", text_at(error, "message"), error)
 
 
 def _stop_reason(response: Record) -> str | None:
@@ -94,33 +94,34 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
 
 def _request_parts(record: Record) -> list[Part]:
     return [
-        replace(_item_part(role, blocks), adjoins=False, original=given)
-        for role, given, blocks in turns_of(record)
+        replace(_item_part(role, blocks), adjoins=False, original=source)
+        for role, source, blocks in turns_of(record)
     ]
 
 
 def _event_parts(record: Record) -> list[Part]:
-    """A response that begins is a message, to which the items that follow belong; one that ends tells its usage."""
+    """Return the parts of an event: the begin of a response opens a message for the following items, its end
+    reports usage."""
     wire, response = record["type"], record.get("response")
     if wire == "error":
         nested = record.get("error")
         return [Part(role=None, error=error_of(nested if nested.__class__ is dict else record))]
-    if response.__class__ is not dict or wire not in _PARTS_OF_EVENTS:
+    if response.__class__ is not dict or wire not in _EVENT_PART_FIELDS:
         return []
-    return [replace(_response_part(response, []), **_PARTS_OF_EVENTS[wire])]
+    return [replace(_response_part(response, []), **_EVENT_PART_FIELDS[wire])]
 
 
-_ENDED: Mapping[str, Any] = {"role": None, "key": None}
-_PARTS_OF_EVENTS: Mapping[str, Mapping[str, Any]] = {
+_END_FIELDS: Mapping[str, Any] = {"role": None, "key": None}
+_EVENT_PART_FIELDS: Mapping[str, Mapping[str, Any]] = {
     "response.created": {"adjoins": True, "usage": None, "error": None},
-    "response.completed": _ENDED,
-    "response.failed": _ENDED,
-    "response.incomplete": _ENDED,
+    "response.completed": _END_FIELDS,
+    "response.failed": _END_FIELDS,
+    "response.incomplete": _END_FIELDS,
 }
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """One part for a response, for an item, and for each message of a request."""
+    """Return one part for a response or an item, and one per message of a request."""
     if reading.kind == "chunk":
         return _event_parts(record)
     if record.get("type").__class__ is not str:
@@ -128,14 +129,15 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
             return [_response_part(record, reading.blocks)]
         if "input" in record:
             return _request_parts(record)
-    failure = error_of(record.get("error")) if reading.kind == "record" else None
-    if failure is not None:
-        return [Part(role="assistant", error=failure)]
-    return [_item_part(_author_of(record, reading), reading.blocks)] if reading.kind == "message" else []
+    error = error_of(record.get("error")) if reading.kind == "record" else None
+    if error is not None:
+        return [Part(role="assistant", error=error)]
+    return [_item_part(_item_author(record, reading), reading.blocks)] if reading.kind == "message" else []
 
 
-def _author_of(record: Record, reading: RecordReading) -> Role:
-    """In whose message a bare item or part stands; what a stream brings is the answer, whatever it is."""
+def _item_author(record: Record, reading: RecordReading) -> Role:
+    """Return the role of the message that contains a bare item or part. Items of a stream belong to the
+    response."""
     if record.get("type") == "response.output_item.done":
         return "assistant" if reading.role == "tool" else reading.role
     return item_speaker(record) if item_type(record) in ITEMS else reading.role

@@ -1,4 +1,4 @@
-"""By what a record of this format is told from those of others."""
+"""Recognition of Responses API records."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,18 +10,18 @@ from ash_shared.providers._kit.responses_items import FILE_SOURCES, ITEMS, PARTS
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
-"""Parts that Chat Completions do not have."""
+"""Content parts that Chat Completions does not have."""
 _MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 
 def _is_message(record: Record) -> bool:
-    """A message with parts, a phase or a status that only this format has, or one that names its type."""
+    """Return True for a message with parts, a phase or a status that only this format has, or with a `type`."""
     if not is_one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
         return False
     content = record.get("content")
     if content.__class__ is list and content:
-        own = PARTS if "type" in record else _OWN_PARTS
-        return any(part.__class__ is dict and is_one_of(part.get("type"), own) for part in content)
+        part_types = PARTS if "type" in record else _OWN_PARTS
+        return any(part.__class__ is dict and is_one_of(part.get("type"), part_types) for part in content)
     return (
         content.__class__ in (str, list)
         and "type" in record
@@ -30,7 +30,7 @@ def _is_message(record: Record) -> bool:
     )
 
 
-_RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
+_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
     **dict.fromkeys(
         (*ITEMS, *UNTYPED),
         lambda record: bool(record.keys() & {"id", "call_id", "status", "tools", "approval_request_id"}),
@@ -60,28 +60,29 @@ _RECOGNIZED: Mapping[str, Callable[[Record], bool]] = {
 }
 
 
-_RESPONSES = frozenset({"response", "response.compaction"})
+_RESPONSE_OBJECTS = frozenset({"response", "response.compaction"})
 
 
 def is_response(record: Record) -> bool:
-    return is_one_of(record.get("object"), _RESPONSES) and record.get("output").__class__ in (
+    return is_one_of(record.get("object"), _RESPONSE_OBJECTS) and record.get("output").__class__ in (
         list,
         type(None),
     )
 
 
 def _is_request(record: Record) -> bool:
-    """A body with input for a model, or for an agent that Gemini's interactions name in the same place."""
-    given = record["input"]
+    """Return True for a body with input for a model. Gemini's interactions use the same key for an agent's
+    input."""
+    input = record["input"]
     if record.get("model").__class__ is not str and not record.keys() & {
         "instructions",
         "previous_response_id",
         "prompt",
     }:
         return False
-    if given.__class__ is list:
-        return all(_is_item(item) for item in given)
-    return given.__class__ is str and not record.keys() & {"dimensions", "encoding_format", "voice"}
+    if input.__class__ is list:
+        return all(_is_item(item) for item in input)
+    return input.__class__ is str and not record.keys() & {"dimensions", "encoding_format", "voice"}
 
 
 def _is_item(item: Any) -> bool:
@@ -90,18 +91,18 @@ def _is_item(item: Any) -> bool:
 
 
 def recognizes(record: Record) -> bool:
-    """Whether a record is of this format."""
+    """Return True if a record is of this format."""
     wire = record.get("type")
     if wire.__class__ is str:
         if not record.keys().isdisjoint(ENVELOPE_KEYS):
             return False
-        return wire.startswith("response.") or (wire in _RECOGNIZED and _RECOGNIZED[wire](record))
-    bodies = body_keys(record)
+        return wire.startswith("response.") or (wire in _RECOGNIZERS and _RECOGNIZERS[wire](record))
+    present_keys = body_keys(record)
     if "object" in record:
-        return bodies <= _RESPONSE_BODIES and is_response(record)
-    if bodies == {"input"}:
+        return present_keys <= _RESPONSE_KEYS and is_response(record)
+    if present_keys == {"input"}:
         return _is_request(record)
-    if bodies or "role" not in record or "content" not in record:
+    if present_keys or "role" not in record or "content" not in record:
         return False
     return record.keys().isdisjoint(_CHAT_KEYS) and _is_message(record)
 
@@ -119,9 +120,9 @@ _CHAT_KEYS = frozenset(
         "tool_calls",
     }
 )
-"""What messages of Chat Completions hold beside their content."""
+"""Keys of Chat Completions messages other than `content`."""
 
 
-_RESPONSE_BODIES = frozenset({"error", "input", "object", "output", "stats"})
+_RESPONSE_KEYS = frozenset({"error", "input", "object", "output", "stats"})
 
-MARKS = {*_RECOGNIZED, "input", "object", "output", "response", "role"}
+MARKS = {*_RECOGNIZERS, "input", "object", "output", "response", "role"}

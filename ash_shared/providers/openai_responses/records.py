@@ -1,4 +1,4 @@
-"""What stands in a record: a response, a request, an item, or an event of a stream."""
+"""Content of Responses API records: responses, requests, items and stream events."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -33,28 +33,28 @@ def _read_response(record: Record) -> RecordReading:
 
 
 def turns_of(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
-    """The instructions, and then each message and each run of an answer's items, or of results: who wrote it, the piece
-    of the request, and its blocks."""
-    given, instructions = record["input"], record.get("instructions")
+    """Yield the messages of a request as role, source and blocks: the instructions, then each message, and each
+    run of response items or results as one message."""
+    input, instructions = record["input"], record.get("instructions")
     if instructions is not None:
         yield "system", instructions, _read_input(instructions)
-    if given.__class__ is not list:
-        yield "user", given, _read_input(given)
+    if input.__class__ is not list:
+        yield "user", input, _read_input(input)
         return
-    for (role, _), run in groupby(enumerate(given), key=lambda place: _run_of(*place)):
+    for (role, _), run in groupby(enumerate(input), key=lambda position: _grouping_key(*position)):
         items = [item for _, item in run]
         yield role, items, read_items(items)
 
 
-def _read_input(given: Any) -> list[Block]:
-    """Instructions, or an input, are a text, or a list of items."""
-    return read_items(given) if given.__class__ is list else read_content(given, read_block)
+def _read_input(input: Any) -> list[Block]:
+    """Read instructions or input: a text or a list of items."""
+    return read_items(input) if input.__class__ is list else read_content(input, read_block)
 
 
-def _run_of(place: int, item: Any) -> tuple[Role, int]:
-    """What neighbouring items of one message have in common: a message of a person is one by itself."""
+def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
+    """Return the key by which adjacent items are grouped into a message; user messages are never grouped."""
     role = item_speaker(item)
-    return role, 0 if role in ("assistant", "tool") else place
+    return role, 0 if role in ("assistant", "tool") else position
 
 
 def _read_request(record: Record) -> RecordReading:
@@ -64,11 +64,11 @@ def _read_request(record: Record) -> RecordReading:
 
 
 def _read_event(record: Record) -> RecordReading:
-    """A stream event: an item that is done is read as the item, all others are fragments."""
+    """Read a stream event: a completed item is read as the item, all other events are fragments."""
     wire = record["type"]
     if wire == "response.output_item.done" and record.get("item").__class__ is dict:
         return _read_bare(record["item"])
-    reason: RawReason = "stream_fragment" if wire in _EVENTS else "unknown_type"
+    reason: RawReason = "stream_fragment" if wire in _EVENT_TYPES else "unknown_type"
     return RecordReading("chunk", "assistant", [raw_block(reason, record, wire)])
 
 
@@ -78,7 +78,7 @@ def _read_part(record: Record) -> RecordReading:
 
 
 def read(record: Record) -> RecordReading:
-    """Any record of the format."""
+    """Read any record of the format."""
     wire = record.get("type")
     if wire.__class__ is str:
         return _read_typed(wire, record)
@@ -97,36 +97,36 @@ def _read_typed(wire: str, record: Record) -> RecordReading:
     return _read_part(record) if wire in PARTS else _read_bare(record)
 
 
-def _events(group: str, *names: str) -> Iterator[str]:
+def _event_names(group: str, *names: str) -> Iterator[str]:
     return (f"response.{group}{name}" for name in names)
 
 
-_EVENTS = frozenset(
+_EVENT_TYPES = frozenset(
     {
         "error",
-        *_events("", "completed", "created", "failed", "in_progress", "incomplete", "queued"),
-        *_events("apply_patch_call.", "completed", "in_progress"),
-        *_events("apply_patch_call_operation_diff.", "delta", "done"),
-        *_events("audio.", "delta", "done", "transcript.delta", "transcript.done"),
-        *_events("code_interpreter_call.", "completed", "in_progress", "interpreting"),
-        *_events("code_interpreter_call_code.", "delta", "done"),
-        *_events("compaction.", "compacting"),
-        *_events("content_part.", "added", "done"),
-        *_events("custom_tool_call_input.", "delta", "done"),
-        *_events("file_search_call.", "completed", "in_progress", "searching"),
-        *_events("function_call_arguments.", "delta", "done"),
-        *_events("image_generation_call.", "completed", "generating", "in_progress", "partial_image"),
-        *_events("mcp_call.", "completed", "failed", "in_progress"),
-        *_events("mcp_call_arguments.", "delta", "done"),
-        *_events("mcp_list_tools.", "completed", "failed", "in_progress"),
-        *_events("output_item.", "added", "done"),
-        *_events("output_text.", "annotation.added", "delta", "done"),
-        *_events("reasoning_summary_part.", "added", "done"),
-        *_events("reasoning_summary_text.", "delta", "done"),
-        *_events("reasoning_text.", "delta", "done"),
-        *_events("refusal.", "delta", "done"),
-        *_events("shell_call_command.", "added", "delta", "done"),
-        *_events("shell_call_output_content.", "delta", "done"),
-        *_events("web_search_call.", "completed", "in_progress", "searching"),
+        *_event_names("", "completed", "created", "failed", "in_progress", "incomplete", "queued"),
+        *_event_names("apply_patch_call.", "completed", "in_progress"),
+        *_event_names("apply_patch_call_operation_diff.", "delta", "done"),
+        *_event_names("audio.", "delta", "done", "transcript.delta", "transcript.done"),
+        *_event_names("code_interpreter_call.", "completed", "in_progress", "interpreting"),
+        *_event_names("code_interpreter_call_code.", "delta", "done"),
+        *_event_names("compaction.", "compacting"),
+        *_event_names("content_part.", "added", "done"),
+        *_event_names("custom_tool_call_input.", "delta", "done"),
+        *_event_names("file_search_call.", "completed", "in_progress", "searching"),
+        *_event_names("function_call_arguments.", "delta", "done"),
+        *_event_names("image_generation_call.", "completed", "generating", "in_progress", "partial_image"),
+        *_event_names("mcp_call.", "completed", "failed", "in_progress"),
+        *_event_names("mcp_call_arguments.", "delta", "done"),
+        *_event_names("mcp_list_tools.", "completed", "failed", "in_progress"),
+        *_event_names("output_item.", "added", "done"),
+        *_event_names("output_text.", "annotation.added", "delta", "done"),
+        *_event_names("reasoning_summary_part.", "added", "done"),
+        *_event_names("reasoning_summary_text.", "delta", "done"),
+        *_event_names("reasoning_text.", "delta", "done"),
+        *_event_names("refusal.", "delta", "done"),
+        *_event_names("shell_call_command.", "added", "delta", "done"),
+        *_event_names("shell_call_output_content.", "delta", "done"),
+        *_event_names("web_search_call.", "completed", "in_progress", "searching"),
     }
 )

@@ -1,9 +1,9 @@
-"""What a record adds to the log of events: the pieces of a stream, and where an answer begins and ends.
+"""Steps that Responses API records add to the event log: stream fragments, and the begin and end of responses.
 
-Things that are being written are named by their place: the number of the item in the output, and below it that of its
-part. Ids are no names for them: one vendor gives an item and an answer another id with each event. An item that is done
-counts whatever its pieces were, and is told in the same way as in an answer at rest; what the end of an answer holds is
-told where the stream left it out.
+Slots are named by position: the index of the item in the output, then that of its part. Ids are not used,
+because one vendor changes the ids of items and responses with each event. A completed item overrides its
+fragments and is emitted as in a complete response; items in the final event are emitted only if the stream left
+them out.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,153 +37,157 @@ from ash_shared.providers.openai_responses.messages import error_of, parts, usag
 from ash_shared.providers.openai_responses.recognition import is_response
 
 
-def _place(event: Record) -> str:
-    """Of the item that an event is of."""
+def _item_slot(event: Record) -> str:
+    """Return the slot of the item that an event belongs to."""
     return str(event["output_index"] if "output_index" in event else event["item_id"])
 
 
-# Pieces.
+# Fragments
 
 
-class _Piece(NamedTuple):
-    """What a pair of events, `.delta` and `.done`, tells piece by piece, and at last once more as a whole."""
+class _DeltaType(NamedTuple):
+    """A pair of events, `.delta` with a fragment and `.done` with the complete text."""
 
     kind: Literal["text", "thinking", "input"]
     whole: str
-    """The key of the whole text."""
+    """The key of the complete text."""
     part: str | None = None
-    """The key of the part's number, where an item has several."""
+    """The key of the part index, for items with several parts."""
     more: Mapping[str, Any] = {}
 
 
-_PIECES: Mapping[str, _Piece] = {
-    "apply_patch_call_operation_diff": _Piece("input", "diff"),
-    "code_interpreter_call_code": _Piece("input", "code"),
-    "custom_tool_call_input": _Piece("input", "input"),
-    "function_call_arguments": _Piece("input", "arguments"),
-    "mcp_call_arguments": _Piece("input", "arguments"),
-    "output_text": _Piece("text", "text", "content_index"),
-    "reasoning_summary_text": _Piece("thinking", "text", "summary_index"),
-    "reasoning_text": _Piece("thinking", "text", "content_index"),
-    "refusal": _Piece("text", "refusal", "content_index", {"variant": "refusal"}),
+_DELTA_TYPES: Mapping[str, _DeltaType] = {
+    "apply_patch_call_operation_diff": _DeltaType("input", "diff"),
+    "code_interpreter_call_code": _DeltaType("input", "code"),
+    "custom_tool_call_input": _DeltaType("input", "input"),
+    "function_call_arguments": _DeltaType("input", "arguments"),
+    "mcp_call_arguments": _DeltaType("input", "arguments"),
+    "output_text": _DeltaType("text", "text", "content_index"),
+    "reasoning_summary_text": _DeltaType("thinking", "text", "summary_index"),
+    "reasoning_text": _DeltaType("thinking", "text", "content_index"),
+    "refusal": _DeltaType("text", "refusal", "content_index", {"variant": "refusal"}),
 }
 
 _Reader = Callable[[Record], list[Step]]
 
 
-def _slot(piece: _Piece, event: Record) -> str:
-    place = _place(event)
-    return place if piece.part is None else f"{place}/{piece.part}/{event[piece.part]}"
+def _slot(delta_type: _DeltaType, event: Record) -> str:
+    item_slot = _item_slot(event)
+    return item_slot if delta_type.part is None else f"{item_slot}/{delta_type.part}/{event[delta_type.part]}"
 
 
-def _fragment(piece: _Piece, event: Record, text: str) -> Fragment:
-    """Of a call, its id is here that of the item: the right one came before, when the item began."""
-    call = text_at(event, "item_id") if piece.kind == "input" else None
-    return Fragment(piece.kind, text, _slot(piece, event), call, more=piece.more)
+def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Fragment:
+    """Return a fragment. The id here is that of the item; the id of a call was in the event that began the
+    item."""
+    call = text_at(event, "item_id") if delta_type.kind == "input" else None
+    return Fragment(delta_type.kind, text, _slot(delta_type, event), call, more=delta_type.more)
 
 
-def _delta(piece: _Piece) -> _Reader:
-    return lambda event: [_fragment(piece, event, text_at(event, "delta") or "")]
+def _delta_reader(delta_type: _DeltaType) -> _Reader:
+    return lambda event: [_make_fragment(delta_type, event, text_at(event, "delta") or "")]
 
 
-def _done(piece: _Piece) -> _Reader:
-    """The text that counts; it is told with its item."""
+def _done_reader(delta_type: _DeltaType) -> _Reader:
+    """Return a reader of the authoritative text, which is emitted with its item."""
 
     def read(event: Record) -> list[Step]:
-        closed = Closed(_slot(piece, event), text_at(event, piece.whole), waits=True)
-        return [closed] if piece.kind == "input" else [_fragment(piece, event, ""), closed]
+        closed = Closed(_slot(delta_type, event), text_at(event, delta_type.whole), waits=True)
+        return [closed] if delta_type.kind == "input" else [_make_fragment(delta_type, event, ""), closed]
 
     return read
 
 
-def _command_begins(event: Record) -> list[Step]:
-    """Commands of one call are written below each other."""
-    return [Fragment("input", "\n", _place(event))] if event.get("command_index") else []
+def _begin_command(event: Record) -> list[Step]:
+    """Commands of one call are separated by newlines."""
+    return [Fragment("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
-def _command(event: Record) -> list[Step]:
-    return [Fragment("input", text_at(event, "delta") or "", _place(event))]
+def _command_delta(event: Record) -> list[Step]:
+    return [Fragment("input", text_at(event, "delta") or "", _item_slot(event))]
 
 
-def _output(event: Record) -> list[Step]:
-    """What a command writes: its call was named when the item of the output began."""
+def _command_output(event: Record) -> list[Step]:
+    """Return what a command wrote; its call was named when the output item began."""
     return [
-        Fragment("output", text, _place(event), more={"stream": stream})
+        Fragment("output", text, _item_slot(event), more={"stream": stream})
         for stream in ("stdout", "stderr")
         if (text := text_at(event, "delta", stream)) is not None
     ]
 
 
 def _partial_image(event: Record) -> list[Step]:
-    """Each is a whole picture, in base64."""
+    """Return a partial image; each one is a complete image in base64."""
     number = pick(event, "partial_image_index").get("partial_image_index", 0)
-    picture = text_at(event, "partial_image_b64") or ""
-    return [Fragment("output", picture, call=event["item_id"], more={"partialImageIndex": number})]
+    image = text_at(event, "partial_image_b64") or ""
+    return [Fragment("output", image, call=event["item_id"], more={"partialImageIndex": number})]
 
 
-def _audio(event: Record) -> list[Step]:
+def _audio_chunk(event: Record) -> list[Step]:
     return [Says("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
 
 
-# Items.
+# Items
 
 
-def _heard(blocks: list[Block]) -> list[Block]:
-    """All but reasoning that nobody can read; that the person is asked for a permission, and the answer."""
-    return [_asked(block) for block in blocks if block["type"] != "thinking" or block["thinking"]]
+def _visible_blocks(blocks: list[Block]) -> list[Block]:
+    """Drop empty reasoning, and turn permission requests and replies into calls and results."""
+    return [_approval_as_call(block) for block in blocks if block["type"] != "thinking" or block["thinking"]]
 
 
-def _asked(block: Block) -> Block:
-    """A permission is a call that waits for the person: the call that is asked for follows, if they agree."""
+def _approval_as_call(block: Block) -> Block:
+    """Represent a permission request as a call that waits for the user; the requested call follows if it is
+    granted."""
     wire = block.get("rawType") if block["type"] == "raw" else None
-    return _PERMISSIONS[wire](block["raw"]) if is_one_of(wire, _PERMISSIONS) else block
+    return _APPROVAL_BLOCKS[wire](block["raw"]) if is_one_of(wire, _APPROVAL_BLOCKS) else block
 
 
-def _permission(item: Record) -> Block:
-    given = {**pick(item, "server_label", "name"), "arguments": decode_arguments(item.get("arguments"))}
-    return {"type": "tool_use", **pick(item, "id"), "name": item["type"], "input": given}
+def _approval_request(item: Record) -> Block:
+    arguments = {**pick(item, "server_label", "name"), "arguments": decode_arguments(item.get("arguments"))}
+    return {"type": "tool_use", **pick(item, "id"), "name": item["type"], "input": arguments}
 
 
-def _permitted(item: Record) -> Block:
-    told = pick(item, "approve", "reason")
-    return {"type": "tool_result", "tool_use_id": item["approval_request_id"], "structured": told}
+def _approval_response(item: Record) -> Block:
+    decision = pick(item, "approve", "reason")
+    return {"type": "tool_result", "tool_use_id": item["approval_request_id"], "structured": decision}
 
 
-_PERMISSIONS: Mapping[Any, Callable[[Record], Block]] = {
-    "mcp_approval_request": _permission,
-    "mcp_approval_response": _permitted,
+_APPROVAL_BLOCKS: Mapping[Any, Callable[[Record], Block]] = {
+    "mcp_approval_request": _approval_request,
+    "mcp_approval_response": _approval_response,
 }
 
 
-def _item(item: Any, place: str) -> list[Step]:
-    """An item that is whole. What the user said before is no news in an answer."""
+def _item_steps(item: Any, item_slot: str) -> list[Step]:
+    """Return the steps of a complete item. Earlier messages of the user are not part of a response."""
     if item_role(item) in ("user", "system"):
         return []
-    cut = {"partial": True} if value_at(item, "status") == "incomplete" else {}
-    return [Whole(Part(role="assistant", blocks=_heard(read_item(item))), slot=place, more=cut)]
+    partial = {"partial": True} if value_at(item, "status") == "incomplete" else {}
+    return [
+        Whole(Part(role="assistant", blocks=_visible_blocks(read_item(item))), slot=item_slot, more=partial)
+    ]
 
 
-_UNWRITTEN = {"arguments": "", "code": "", "input": "", "queries": []}
-"""What a call need not have when it begins."""
+_CALL_DEFAULTS = {"arguments": "", "code": "", "input": "", "queries": []}
+"""Keys that a call may lack when it begins."""
 
 
-def _item_begins(event: Record) -> list[Step]:
-    """A call, or what one writes, whose pieces do not name it."""
-    item, place = event["item"], _place(event)
-    for block in read_item({**_UNWRITTEN, **item}):
+def _begin_item(event: Record) -> list[Step]:
+    """Begin a call or its output, whose fragments do not name it."""
+    item, item_slot = event["item"], _item_slot(event)
+    for block in read_item({**_CALL_DEFAULTS, **item}):
         if block["type"] == "tool_use":
-            given, more = block["input"], pick(block, "executor")
-            return [Fragment("input", "", place, block.get("id"), block["name"], given=given, more=more)]
+            input, more = block["input"], pick(block, "executor")
+            return [Fragment("input", "", item_slot, block.get("id"), block["name"], given=input, more=more)]
         if block["type"] == "tool_result":
-            return [Fragment("output", "", place, block.get("tool_use_id"))]
+            return [Fragment("output", "", item_slot, block.get("tool_use_id"))]
     return []
 
 
-def _item_ends(event: Record) -> list[Step]:
-    return _item(event["item"], _place(event))
+def _end_item(event: Record) -> list[Step]:
+    return _item_steps(event["item"], _item_slot(event))
 
 
-# Answers.
+# Responses
 
 
 _CLIENT_CALLS = frozenset(
@@ -198,144 +202,145 @@ _CLIENT_CALLS = frozenset(
         "tool_search_call",
     }
 )
-"""Calls that wait for the client, unless the answer holds their output."""
+"""Calls that wait for the client, unless the response contains their output."""
 
 
-def _waits(items: list[Any]) -> bool:
-    """Whether the turn goes on with what the client answers."""
-    answered = {value_at(item, "call_id") for item in items if item_role(item) == "tool"} - {None}
+def _is_waiting(items: list[Any]) -> bool:
+    """Return True if the turn continues with a result from the client."""
+    answered_calls = {value_at(item, "call_id") for item in items if item_role(item) == "tool"} - {None}
     return any(
         is_one_of(item_type(item), _CLIENT_CALLS)
         and value_at(item, "execution") != "server"
-        and value_at(item, "call_id") not in answered
+        and value_at(item, "call_id") not in answered_calls
         for item in items
     )
 
 
-def _counted(response: Record) -> Counted:
+def _usage_step(response: Record) -> Counted:
     return Counted(usage_of(response), text_at(response, "id") or "")
 
 
-def _completes(response: Record) -> list[Step]:
-    """An answer that does not repeat its items does not say which calls wait, either."""
+def _complete(response: Record) -> list[Step]:
+    """Complete a response. If it does not repeat its items, pending calls are determined from the log."""
     items = list_or_empty(response.get("output"))
-    return [ResponseEnds(is_final=not _waits(items), unless_called=not items), _counted(response)]
+    return [ResponseEnds(is_final=not _is_waiting(items), unless_called=not items), _usage_step(response)]
 
 
-def _breaks_off(response: Record) -> list[Step]:
+def _end_incomplete(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
         ResponseEnds(reason, is_final=True, is_partial=True),
         Says("error", message_error(reason, None, response.get("incomplete_details"))),
-        _counted(response),
+        _usage_step(response),
     ]
 
 
-def _fails(response: Record) -> list[Step]:
-    failure = error_of(response.get("error")) or message_error("failed", None)
-    return [_counted(response), Interrupts("error", failure)]
+def _fail(response: Record) -> list[Step]:
+    error = error_of(response.get("error")) or message_error("failed", None)
+    return [_usage_step(response), Interrupts("error", error)]
 
 
-def _is_cancelled(response: Record) -> list[Step]:
-    return [_counted(response), Interrupts("user_cancel")]
+def _cancel(response: Record) -> list[Step]:
+    return [_usage_step(response), Interrupts("user_cancel")]
 
 
-_ENDS: Mapping[str, _Reader] = {
-    "cancelled": _is_cancelled,
-    "completed": _completes,
-    "failed": _fails,
-    "incomplete": _breaks_off,
+_END_STEPS: Mapping[str, _Reader] = {
+    "cancelled": _cancel,
+    "completed": _complete,
+    "failed": _fail,
+    "incomplete": _end_incomplete,
 }
-"""By the status of an answer. What waits in the background, or is in progress, has none of these."""
+"""By the final status of a response; queued responses and those in progress have other statuses."""
 
 
-def _starts(response: Record, *, is_explicit: bool) -> ResponseStarts:
+def _response_start(response: Record, *, is_explicit: bool) -> ResponseStarts:
     return ResponseStarts(text_at(response, "id"), is_explicit=is_explicit, resumes=True)
 
 
-def _response(response: Record) -> list[Step]:
-    """An answer at rest; of one that is in progress, the items that are done."""
+def _response_steps(response: Record) -> list[Step]:
+    """Return the steps of a complete response, or the completed items of one in progress."""
     status = text_at(response, "status") or "completed"
-    is_over = status in _ENDS
+    is_over = status in _END_STEPS
     items = [
         step
-        for place, item in enumerate(list_or_empty(response.get("output")))
+        for index, item in enumerate(list_or_empty(response.get("output")))
         if is_over or value_at(item, "status") == "completed"
-        for step in _item(item, str(place))
+        for step in _item_steps(item, str(index))
     ]
-    ends = _ENDS[status](response) if is_over else []
-    return [_starts(response, is_explicit=True), *items, *ends]
+    ends = _END_STEPS[status](response) if is_over else []
+    return [_response_start(response, is_explicit=True), *items, *ends]
 
 
-def _compacted(record: Record) -> list[Step]:
-    """A history that was made shorter: what stands for it now is sealed. It is a request beside the turns."""
-    return [Says("summary", {"text": ""}), _counted(record)]
+def _compaction_steps(record: Record) -> list[Step]:
+    """Return a summary event. The compacted history is encrypted, and the request is not part of a turn."""
+    return [Says("summary", {"text": ""}), _usage_step(record)]
 
 
-def _begins(event: Record) -> list[Step]:
-    return [_starts(event["response"], is_explicit=True)]
+def _begin_response(event: Record) -> list[Step]:
+    return [_response_start(event["response"], is_explicit=True)]
 
 
-def _goes_on(event: Record) -> list[Step]:
-    return [_starts(event["response"], is_explicit=False)]
+def _continue_response(event: Record) -> list[Step]:
+    return [_response_start(event["response"], is_explicit=False)]
 
 
-def _ends(status: str) -> _Reader:
-    """The last event of an answer. Of one that failed, items are not told anew: it may be over already."""
+def _end_reader(status: str) -> _Reader:
+    """Return a reader of a response's last event. A failed response does not repeat items, because it may
+    already have ended."""
 
     def read(event: Record) -> list[Step]:
         response = event["response"]
         if status == "failed":
-            return _fails(response)
+            return _fail(response)
         items = enumerate(list_or_empty(response.get("output")))
-        told = [step for place, item in items for step in _item(item, str(place))]
-        return [_starts(response, is_explicit=False), *told, *_ENDS[status](response)]
+        item_steps = [step for index, item in items for step in _item_steps(item, str(index))]
+        return [_response_start(response, is_explicit=False), *item_steps, *_END_STEPS[status](response)]
 
     return read
 
 
-def _error(record: Record) -> list[Step]:
+def _error_steps(record: Record) -> list[Step]:
     nested = record.get("error")
     return [Interrupts("error", error_of(nested if nested.__class__ is dict else record))]
 
 
-_EVENTS: Mapping[str, _Reader] = {
-    **{f"response.{name}.delta": _delta(piece) for name, piece in _PIECES.items()},
-    **{f"response.{name}.done": _done(piece) for name, piece in _PIECES.items()},
-    "error": _error,
-    "response.audio.delta": _audio,
-    "response.completed": _ends("completed"),
-    "response.created": _begins,
-    "response.failed": _ends("failed"),
+_EVENT_READERS: Mapping[str, _Reader] = {
+    **{f"response.{name}.delta": _delta_reader(delta_type) for name, delta_type in _DELTA_TYPES.items()},
+    **{f"response.{name}.done": _done_reader(delta_type) for name, delta_type in _DELTA_TYPES.items()},
+    "error": _error_steps,
+    "response.audio.delta": _audio_chunk,
+    "response.completed": _end_reader("completed"),
+    "response.created": _begin_response,
+    "response.failed": _end_reader("failed"),
     "response.image_generation_call.partial_image": _partial_image,
-    "response.in_progress": _goes_on,
-    "response.incomplete": _ends("incomplete"),
-    "response.output_item.added": _item_begins,
-    "response.output_item.done": _item_ends,
-    "response.queued": _goes_on,
-    "response.shell_call_command.added": _command_begins,
-    "response.shell_call_command.delta": _command,
-    "response.shell_call_output_content.delta": _output,
+    "response.in_progress": _continue_response,
+    "response.incomplete": _end_reader("incomplete"),
+    "response.output_item.added": _begin_item,
+    "response.output_item.done": _end_item,
+    "response.queued": _continue_response,
+    "response.shell_call_command.added": _begin_command,
+    "response.shell_call_command.delta": _command_delta,
+    "response.shell_call_output_content.delta": _command_output,
 }
-"""The events that say something; the others that are known tell of what these tell."""
+"""Events with steps; all other known events repeat their content."""
 
 
-def _event(wire: str, record: Record, reading: RecordReading) -> list[Step]:
-    if wire in _EVENTS:
-        return _EVENTS[wire](record)
+def _event_steps(wire: str, record: Record, reading: RecordReading) -> list[Step]:
+    if wire in _EVENT_READERS:
+        return _EVENT_READERS[wire](record)
     return [Whole(Part(role="system", blocks=reading.blocks))]
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """The steps of any record; of items and requests, those of their parts."""
+    """Return the steps of any record; those of items and requests follow from their parts."""
     wire = record.get("type")
     if wire.__class__ is str and (wire == "error" or wire.startswith("response.")):
-        return _event(wire, record, reading)
+        return _event_steps(wire, record, reading)
     if wire.__class__ is not str and is_response(record):
-        return _response(record) if record["object"] == "response" else _compacted(record)
-    if is_one_of(wire, _PERMISSIONS):
-        return [Whole(Part(role="assistant", blocks=_heard(read_item(record))))]
+        return _response_steps(record) if record["object"] == "response" else _compaction_steps(record)
+    if is_one_of(wire, _APPROVAL_BLOCKS):
+        return [Whole(Part(role="assistant", blocks=_visible_blocks(read_item(record))))]
     if reading.kind == "message":
-        told = parts(record, reading)
-        return [Whole(replace(part, blocks=_heard(part.blocks))) for part in told]
-    return _error(record) if record.get("error") is not None and wire.__class__ is not str else None
+        record_parts = parts(record, reading)
+        return [Whole(replace(part, blocks=_visible_blocks(part.blocks))) for part in record_parts]
+    return _error_steps(record) if record.get("error") is not None and wire.__class__ is not str else None
