@@ -1,4 +1,4 @@
-"""The server: the one place where its parts are put together."""
+"""Assembles the server application."""
 
 import json
 from collections.abc import AsyncGenerator, Callable
@@ -9,53 +9,59 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.plugins.pydantic import PydanticPlugin
 
-from ash_server.api.docs import DocumentController
+from ash_server.api.chunks import ChunkController
+from ash_server.api.docs import DocsController
 from ash_server.api.drift import DriftController
-from ash_server.api.event_stream import Frame, Refusals, StreamController
-from ash_server.api.events import Ended, EventController, EventPage, NewEvent, PostedEvents
+from ash_server.api.end import EndController, Ended
+from ash_server.api.events import EventController, EventPage, NewEvent, PostedEvents
+from ash_server.api.events_stream import EventStreamController
+from ash_server.api.events_websocket import EventWebSocketController, Frame
 from ash_server.api.export import ExportController
 from ash_server.api.health import Health, HealthController
-from ash_server.api.http.connections import provide_pool, provide_store
-from ash_server.api.http.headers import add_headers
-from ash_server.api.http.openapi import DocumentConfig, ModelNames
-from ash_server.api.http.origin_guard import admission
+from ash_server.api.http.dependencies import provide_store
+from ash_server.api.http.headers import add_default_headers
+from ash_server.api.http.openapi import ModelReferences, OpenApiDocumentConfig
+from ash_server.api.http.origin_guard import origin_guard
 from ash_server.api.http.problems import HANDLERS, Problem
-from ash_server.api.http.query_guard import check_address
-from ash_server.api.http.write_connections import SessionWriters, provide_writers
+from ash_server.api.http.query_guard import check_path_and_query
+from ash_server.api.http.websocket_errors import WebSocketErrors
 from ash_server.api.messages import AppendedMessages, MessageController, MessagePage
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
-from ash_server.api.sessions_stream import WatchController
+from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
 from ash_server.db.search.query import SearchPage, SearchResult
 from ash_server.db.sessions import Session, SessionPage
 from ash_server.ingest import NewMessage
-from ash_server.live.search_indexer import Indexer
-from ash_server.live.session_feed import Board
+from ash_server.live.search_indexer import SearchIndexer
+from ash_server.live.session_feed import SessionFeed
 from ash_server.settings import Settings
 from ash_server.store import Store
 from ash_shared.conversation.cli_result import ExecutionResponse
 from ash_shared.model.message import Message, Reading
 from ash_shared.projections import SessionSummary
 
-_ROUTES = (
+_CONTROLLERS = (
     SessionController,
-    WatchController,
+    SessionStreamController,
     MessageController,
     StandardMessageController,
     EventController,
-    StreamController,
+    EventStreamController,
+    EventWebSocketController,
+    ChunkController,
+    EndController,
     ProjectionController,
     ExportController,
     SearchController,
     DriftController,
     ParseController,
     HealthController,
-    DocumentController,
+    DocsController,
     PageController,
     AssetController,
 )
@@ -87,55 +93,45 @@ _MODELS = (
     StandardMessagePage,
 )
 
-Beside = Callable[[Litestar], AbstractAsyncContextManager[None]]
-"""What runs beside the server, from when its database is open until it ends."""
+Background = Callable[[Litestar], AbstractAsyncContextManager[None]]
+"""Context of the running server, entered after its database was opened."""
 
 
-def create_app(settings: Settings, *, database_url: str, beside: Beside | None = None) -> Litestar:
-    """It begins to serve whether the database answers or not, and is ready (`/health/ready`) once it does."""
+def create_app(settings: Settings, *, database_url: str, background: Background | None = None) -> Litestar:
+    """Return the application. It serves without a database, and is ready (`/health/ready`) once the database is."""
     app = Litestar(
-        route_handlers=_ROUTES,
-        guards=[admission(settings), check_address],
-        dependencies={
-            "store": Provide(provide_store, sync_to_thread=False),
-            "pool": Provide(provide_pool, sync_to_thread=False),
-            "writers": Provide(provide_writers, sync_to_thread=False),
-        },
+        route_handlers=_CONTROLLERS,
+        guards=[origin_guard(settings), check_path_and_query],
+        dependencies={"store": Provide(provide_store, sync_to_thread=False)},
         exception_handlers=HANDLERS,
-        before_send=[add_headers],
-        lifespan=[lambda app: _database(app, database_url), *([beside] if beside else ())],
+        before_send=[add_default_headers],
+        lifespan=[lambda app: _open_store(app, database_url), *([background] if background else ())],
         state=State({"settings": settings}),
-        openapi_config=DocumentConfig(_MODELS),
-        plugins=[ModelNames(), PydanticPlugin(prefer_alias=True)],
+        openapi_config=OpenApiDocumentConfig(_MODELS),
+        plugins=[ModelReferences(), PydanticPlugin(prefer_alias=True)],
         request_max_body_size=settings.max_body_bytes,
         logging_config=None,
         debug=False,
     )
-    app.asgi_handler = Refusals()(app.asgi_handler)
+    app.asgi_handler = WebSocketErrors()(app.asgi_handler)
     return app
 
 
 def openapi_json() -> str:
-    """The document as it is kept in the repository. It needs no database."""
+    """Return the OpenAPI document as stored in the repository. Needs no database."""
     document = create_app(Settings(), database_url="postgresql://").openapi_schema.to_schema()
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _database(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
+def _open_store(app: Litestar, url: str) -> AbstractAsyncContextManager[None]:
     @asynccontextmanager
-    async def opened() -> AsyncGenerator[None, None]:
+    async def open_store() -> AsyncGenerator[None, None]:
         async with (
             Store.connect(url) as store,
-            Indexer(store.hub, store.connections.pool) as indexer,
-            Board(store.hub) as board,
+            SearchIndexer(store.hub, store.search),
+            SessionFeed(store.hub, store.sessions) as session_feed,
         ):
-            pool = store.connections.pool
-            lent = {
-                "pool": pool,
-                "export_pool": store.connections.stream_pool,
-                "writers": SessionWriters(pool),
-            }
-            app.state.update({**lent, "store": store, "hub": store.hub, "indexer": indexer, "board": board})
+            app.state.update({"store": store, "session_feed": session_feed})
             yield
 
-    return opened()
+    return open_store()

@@ -1,30 +1,29 @@
-"""Everything Ash refuses, one class per stable `code`.
+"""All errors of the server, one class per stable `code`.
 
-A class says what is wrong; an instance says where. Neither ever carries the content of a message: errors are
-logged, sent back and shown, and what agents write is nobody else's business.
+Errors never contain message contents, because they are logged and returned to clients.
 """
 
 from typing import Any
 
 
 class AshError(Exception):
-    """A refusal that a caller can understand and act on."""
+    """An error that the caller can handle."""
 
     status: int = 500
     code: str = "internal_error"
-    title: str = "Something went wrong inside Ash."
+    title: str = "Internal error."
 
     def __init__(self, detail: str | None = None, *, index: int | None = None, **extra: Any) -> None:
         super().__init__(detail or self.title)
         self.detail = detail or self.title
         self.index = index
-        """Which message of a batch is meant, counted from 0."""
+        """Index in the batch, counted from 0."""
         self.extra = extra
-        """Further members of the problem document, named as on the wire."""
+        """Further fields of the problem document, named as in JSON."""
 
 
 class InvalidId(AshError):
-    status, code, title = 400, "invalid_id", "An id is a text of 1 to 255 characters."
+    status, code, title = 400, "invalid_id", "An id has 1 to 255 characters."
 
 
 class InvalidJson(AshError):
@@ -36,13 +35,13 @@ class InvalidUtf8(AshError):
 
 
 class InvalidParameter(AshError):
-    status, code, title = 400, "invalid_parameter", "A parameter has a value it cannot have."
+    status, code, title = 400, "invalid_parameter", "A parameter is invalid."
 
 
 class InvalidBody(AshError):
     """Carries `errors`."""
 
-    status, code, title = 400, "invalid_body", "The body does not have the shape that the route reads."
+    status, code, title = 400, "invalid_body", "The body does not match the schema of the route."
 
 
 class EmptyBatch(AshError):
@@ -57,12 +56,12 @@ class OriginNotAllowed(AshError):
     status, code, title = (
         403,
         "origin_not_allowed",
-        "A page of another origin may not change or follow anything here.",
+        "Pages of other origins may neither change nor subscribe to anything.",
     )
 
 
 class NotFound(AshError):
-    status, code, title = 404, "not_found", "There is nothing at this address."
+    status, code, title = 404, "not_found", "No resource has this path."
 
 
 class SessionNotFound(AshError):
@@ -74,72 +73,72 @@ class MessageNotFound(AshError):
 
 
 class MethodNotAllowed(AshError):
-    status, code, title = 405, "method_not_allowed", "This address does not answer to this method."
+    status, code, title = 405, "method_not_allowed", "The route does not support this method."
 
 
 class BodyTimeout(AshError):
-    status, code, title = 408, "body_timeout", "The body did not arrive in time."
+    status, code, title = 408, "body_timeout", "The body was not received completely."
 
 
 class IdConflict(AshError):
-    status, code, title = 409, "id_conflict", "Another message or event of the session has this id."
+    status, code, title = 409, "id_conflict", "A different message or event of the session has this id."
 
 
 class SequenceMismatch(AshError):
     """Carries `currentSequence`."""
 
-    status, code, title = 409, "sequence_mismatch", "The session has gone on since the expected sequence."
+    status, code, title = 409, "sequence_mismatch", "The session has messages after the expected sequence."
 
 
 class CursorAhead(AshError):
     """Carries `currentSequence`."""
 
-    status, code, title = 409, "cursor_ahead", "The cursor is past the last entry of the session."
+    status, code, title = 409, "cursor_ahead", "The cursor is after the last event of the session."
 
 
 class BodyTooLarge(AshError):
-    status, code, title = 413, "body_too_large", "The body is larger than the server accepts."
+    status, code, title = 413, "body_too_large", "The body exceeds the size limit."
 
 
 class MessageTooLarge(AshError):
-    status, code, title = 413, "message_too_large", "The message is larger than the server accepts."
+    status, code, title = 413, "message_too_large", "The message exceeds the size limit."
 
 
 class BatchTooLarge(AshError):
-    status, code, title = 413, "batch_too_large", "The batch holds more than the server accepts."
+    status, code, title = 413, "batch_too_large", "The batch exceeds the size limit."
 
 
 class UnsupportedMediaType(AshError):
-    status, code, title = 415, "unsupported_media_type", "The body has a media type the route does not read."
+    status, code, title = 415, "unsupported_media_type", "The route does not accept this media type."
 
 
 class HostNotAllowed(AshError):
-    status, code, title = 421, "host_not_allowed", "The server does not go by the name in the Host header."
+    status, code, title = 421, "host_not_allowed", "The Host header is not a name of this server."
 
 
 class DuplicateInBatch(AshError):
-    status, code, title = 422, "duplicate_in_batch", "The batch names the same id twice."
+    status, code, title = 422, "duplicate_in_batch", "The batch contains an id more than once."
 
 
 class SessionTooLarge(AshError):
     status, code, title = (
         422,
         "session_too_large",
-        "The session is too large to be put together as one answer.",
+        "The session is too large for one response.",
     )
 
 
 class NulByte(AshError):
-    status, code, title = 422, "nul_byte", "PostgreSQL cannot keep a text that holds a NUL character."
+    status, code, title = 422, "nul_byte", "Text cannot contain NUL characters."
 
 
 class UpgradeRequired(AshError):
-    status, code, title = 426, "upgrade_required", "This address speaks WebSocket alone."
+    status, code, title = 426, "upgrade_required", "This route requires a WebSocket upgrade."
 
 
 class DatabaseUnavailable(AshError):
-    status, code, title = 503, "database_unavailable", "The database does not answer."
+    status, code, title = 503, "database_unavailable", "The database is unavailable."
 
 
 class SchemaMismatch(AshError):
-    status, code, title = 503, "schema_mismatch", "The database is not of this version of Ash."
+    status, code, title = 503, "schema_mismatch", "The database schema belongs to another version of Ash."

@@ -25,7 +25,7 @@ Source = Annotated[
     str,
     Meta(
         max_length=100,
-        description="The format the text is written in, where the writer knows it. Left out, Ash recognises it.",
+        description="The format of the content, if known. Default: detected.",
         examples=["claude"],
         pattern=r"^(?![\s\S]*[\x00\r\n])[\s\S]",
     ),
@@ -33,19 +33,17 @@ Source = Annotated[
 
 
 class NewMessage(Struct, forbid_unknown_fields=True):
-    """A message to append. What the writer says of it wins over what Ash reads in it."""
+    """A message to append. Its fields take precedence over what Ash detects in the content."""
 
-    content: Annotated[
-        str, Meta(description="The text, kept byte for byte. Nothing about it needs to be JSON.")
-    ]
+    content: Annotated[str, Meta(description="The text, stored byte for byte. It need not be JSON.")]
     id: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=255,
-                description="Makes the append repeatable: the same id with the same text is stored once. Left out, "
-                "the id follows from the provider's own `uuid` in the text; without one the text is always appended.",
+                description="Makes the append idempotent: the same id with the same text is stored once. Default: "
+                "derived from the provider's own `uuid` in the text; without one the text is always appended.",
                 examples=["run-7/line-12"],
                 extra_json_schema={"pattern": r"^[^\x00]*$"},
             ),
@@ -91,7 +89,7 @@ def prepare_event(event: ChatEvent | Mapping[str, Any], index: int = 0, path: st
     if not isinstance(fields, Mapping):
         raise _invalid("Expected an object", index, path)
     if nests_deeper(fields, MAX_EVENT_DEPTH):
-        raise TooDeep(f"At most {MAX_EVENT_DEPTH} levels are read.", index=index)
+        raise TooDeep(f"The maximum depth is {MAX_EVENT_DEPTH} levels.", index=index)
     prepared = {"id": str(uuid7()), **{name: fields[name] for name in fields if name not in _ASSIGNED_BY_LOG}}
     _validate(prepared, index, path)
     return prepared
@@ -137,7 +135,7 @@ _ERROR_MESSAGES: Mapping[str, str] = {
     "model_type": "Input should be an object",
     "dict_type": "Input should be an object",
     "union_tag_invalid": "Input should be a block of a known type",
-    "union_tag_not_found": "Input should be a block, which has a type",
+    "union_tag_not_found": "Input should be a block with a type",
 }
 
 

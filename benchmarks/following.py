@@ -116,10 +116,10 @@ def _poster(pool: Pool, hub: Hub, session_id: UUID) -> Post:
 
 async def _hear(hub: Hub, session_id: UUID) -> AsyncIterator[Received]:
     yield Received(0, 0)
-    async with aclosing(hub.follow(session_id, 0)) as following:
-        async for news in following:
+    async with aclosing(hub.subscribe(session_id, 0)) as batches:
+        async for batch in batches:
             now = time.perf_counter()
-            for event in news.events:
+            for event in batch.events:
                 yield Received(event.sequence, now)
 
 

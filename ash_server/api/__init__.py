@@ -1,1 +1,1 @@
-"""The REST API: one controller per resource, and what every request and answer has in common."""
+"""The REST API: one controller per resource, in a file named like its path."""

@@ -1,4 +1,4 @@
-"""The page that shows the OpenAPI document and tries its routes. It loads nothing from elsewhere."""
+"""The API reference page (`/docs`). It works offline."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ _PAGE_POLICY = (
 )
 
 
-class DocumentController(Controller):
+class DocsController(Controller):
     include_in_schema = False
 
     @get("/docs", sync_to_thread=True)
@@ -29,7 +29,7 @@ class DocumentController(Controller):
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
 
     @get("/docs/{name:str}", sync_to_thread=True)
-    def part(self, name: FromPath[str]) -> Response[bytes]:
+    def asset(self, name: FromPath[str]) -> Response[bytes]:
         if name not in _MEDIA_TYPES:
             raise NotFound
         return Response(

@@ -1,4 +1,4 @@
-"""What Ash did not understand, over all sessions."""
+"""Format drift: unknown and malformed blocks of all sessions."""
 
 from datetime import datetime
 from typing import Annotated
@@ -7,10 +7,10 @@ from litestar import Controller, get
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import ONE_LINE, json_of, operation
-from ash_server.api.http.problems import READS, refusals
-from ash_server.db.drift import DriftReport, Reason, report_drift
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.db.drift import DriftReport, Reason
 from ash_server.errors import NulByte
 
 _EXAMPLE = {
@@ -35,26 +35,27 @@ class DriftController(Controller):
 
     @get(
         operation_id="listDrift",
-        summary="List what no table of Ash covers",
-        description="Blocks of types that Ash does not know, and blocks that are not what their type promises, by "
-        "format, version of the tool, and type; last seen first. They are kept whole, as `raw` blocks: nothing is "
-        "lost, and a newer Ash may read them. Each group names up to five messages that hold such a block.",
+        summary="List unknown and malformed blocks",
+        description="Blocks of unknown types and blocks that do not match their type, grouped by source, client "
+        "version and type; most recently seen first. They are stored completely, as `raw` blocks, so a newer version "
+        "of Ash may parse them. Each group has up to five sample messages.",
         response_description="The groups.",
-        responses=refusals(*READS, NulByte),
-        operation_class=operation(answers={200: {JSON: json_of(DriftReport, one=_EXAMPLE)}}),
+        responses=error_responses(*READ_ERRORS, NulByte),
+        operation_class=operation(responses={200: {JSON: json_of(DriftReport, one=_EXAMPLE)}}),
     )
     async def list(
         self,
-        pool: Pool,
+        store: InjectedStore,
         source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only those of this format.")
+            str | None, QueryParameter(pattern=ONE_LINE, description="Only this source.")
         ] = None,
-        reason: Annotated[Reason | None, QueryParameter(description="Only those of this reason.")] = None,
+        reason: Annotated[Reason | None, QueryParameter(description="Only this reason.")] = None,
         since: Annotated[
             datetime | None,
-            QueryParameter(description="Count only what was seen then or later. Without a zone it is UTC."),
+            QueryParameter(
+                description="Count only blocks seen at or after this time. Without a time zone: UTC."
+            ),
         ] = None,
-        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="The most groups to answer.")] = 100,
+        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of groups.")] = 100,
     ) -> DriftReport:
-        async with pool.connection() as conn:
-            return await report_drift(conn, source=source, reason=reason, since=since, limit=limit)
+        return await store.drift.report(source=source, reason=reason, since=since, limit=limit)

@@ -1,4 +1,4 @@
-"""A session as the file it came from."""
+"""Export of a session as a file."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -6,17 +6,16 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from litestar import Controller, get
-from litestar.datastructures import State
 from litestar.params import FromPath, QueryParameter
 from litestar.response import Stream
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
 
 from ash_server.api.http.bodies import NDJSON
-from ash_server.api.http.operations import operation, text
-from ash_server.api.http.problems import READS, refusals
-from ash_server.api.http.streaming import begun, in_pieces
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import operation, text
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import SessionNotFound
+from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import FORMATS, Export
 
 
@@ -28,38 +27,34 @@ class ExportController(Controller):
         media_type=NDJSON,
         operation_id="exportSession",
         summary="Export a session, byte for byte",
-        description="Every stored text followed by a newline, in order: the very bytes of the file that was "
-        "imported, and so without the last newline where the file had none. With `events` the session's events "
-        "instead, one on a line, without their sequences: a file that can be imported as it is.",
+        description="Every stored message followed by a newline, in order. For an imported session these are the "
+        "bytes of the imported file, with or without a newline at the end. `events` exports the session's events "
+        "instead, one per line and without sequences; the file can be imported again.",
         response_description="The file.",
-        responses=refusals(*READS, SessionNotFound),
-        operation_class=operation(
-            answers={200: {NDJSON: text("The stored texts, or the events, one after the other.")}}
-        ),
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        operation_class=operation(responses={200: {NDJSON: text("The stored messages, or the events.")}}),
     )
     async def export(
         self,
-        state: State,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         format: Annotated[
             Literal["jsonl", "events"],
-            QueryParameter(description="What the file holds: the texts as they came in, or the events."),
+            QueryParameter(description="Export the stored messages or the events."),
         ] = "jsonl",
     ) -> Stream:
-        chosen = FORMATS[format]
-        name = f'attachment; filename="{session_id}{chosen.suffix}"'
-        pieces = exported(state.export_pool, session_id, chosen.export)
-        return await begun(pieces, headers={"Content-Disposition": name})
+        suffix, export = FORMATS[format]
+        name = f'attachment; filename="{session_id}{suffix}"'
+        chunks = export_session(store, session_id, export)
+        return await start_stream(chunks, headers={"Content-Disposition": name})
 
 
-async def exported(
-    pool: AsyncConnectionPool[AsyncConnection], session_id: UUID, export: Export
-) -> AsyncGenerator[bytes, None]:
-    """On one connection: the session as it was at one moment."""
+async def export_session(store: Store, session_id: UUID, export: Export) -> AsyncGenerator[bytes, None]:
+    """Yield a consistent snapshot of the session, read on one connection."""
     async with (
-        pool.connection() as conn,
+        store.connections.stream() as conn,
         aclosing(export(conn, session_id)) as texts,
-        aclosing(in_pieces(texts)) as pieces,
+        aclosing(buffered(texts)) as chunks,
     ):
-        async for piece in pieces:
-            yield piece
+        async for chunk in chunks:
+            yield chunk

@@ -1,18 +1,16 @@
-"""Whether the process lives, and whether it can work."""
+"""Liveness and readiness checks."""
 
 from typing import Literal
 
 from litestar import Controller, get
 from pydantic import BaseModel
 
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.problems import ALWAYS, READS, refusals
-from ash_server.db import connection
-from ash_server.errors import SchemaMismatch
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.problems import COMMON_ERRORS, READ_ERRORS, error_responses
 
 
 class Health(BaseModel):
-    """That something is well; what is not well is a problem."""
+    """The result of a successful health check; a failed one is a problem response."""
 
     status: Literal["ok"]
 
@@ -24,10 +22,10 @@ class HealthController(Controller):
     @get(
         "/live",
         operation_id="live",
-        summary="Does the process answer?",
-        description="Asks nothing of the database. A server that does not answer here is to be restarted.",
-        response_description="It does.",
-        responses=refusals(*ALWAYS),
+        summary="Check liveness",
+        description="Does not use the database. Restart a server that does not respond here.",
+        response_description="The process responds.",
+        responses=error_responses(*COMMON_ERRORS),
     )
     async def live(self) -> Health:
         return Health(status="ok")
@@ -35,17 +33,12 @@ class HealthController(Controller):
     @get(
         "/ready",
         operation_id="ready",
-        summary="Can it do its work?",
-        description="Whether the database answers and has the schema of this version. "
-        "A server that is not ready gets well again by itself once the database does.",
-        response_description="It can.",
-        responses=refusals(*READS),
+        summary="Check readiness",
+        description="Checks that the database is available and has the schema of this version. "
+        "A server that is not ready recovers once the database does.",
+        response_description="The server is ready.",
+        responses=error_responses(*READ_ERRORS),
     )
-    async def ready(self, pool: Pool) -> Health:
-        async with pool.connection() as conn:
-            revision = await connection.current_revision(conn)
-        if revision != connection.REVISION:
-            raise SchemaMismatch(
-                f"It has schema {revision}, not {connection.REVISION}: run `ash db upgrade`."
-            )
+    async def ready(self, store: InjectedStore) -> Health:
+        await store.check_schema()
         return Health(status="ok")

@@ -1,4 +1,4 @@
-"""The messages of a session: appended as they are, read by their place, each with its typed blocks where asked for."""
+"""Appending and listing the messages of a session, optionally with their typed blocks."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,20 @@ from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Raw, Struct, UnsetType
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
-from ash_server.api.http.bodies import BODY_REFUSALS, JSON, NDJSON, Body, check_size, decode_body, read_body
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import MOST_IN_BATCH, json_list_of, json_of, operation, text
-from ash_server.api.http.problems import READS, WRITES, refusals
-from ash_server.api.http.write_connections import Writers
-from ash_server.db import messages
+from ash_server.api.http.bodies import (
+    BODY_ERRORS,
+    JSON,
+    MAX_BATCH_SIZE,
+    NDJSON,
+    Body,
+    check_count,
+    check_size,
+    decode_body,
+    read_body,
+)
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import json_batch_of, json_of, operation, text
+from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
 from ash_server.db.pagination import may_go_on
@@ -37,32 +45,32 @@ from ash_server.errors import (
     SequenceMismatch,
     SessionNotFound,
 )
-from ash_server.ingest import NewMessage, prepare_message
+from ash_server.ingest import NewMessage
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.reading.parse import parse_message_content_json
 
 _BLANKS = " \t\r"
-_LINE_OF_TEXT = re.compile(r"[^\n]+")
+_NON_EMPTY_LINE = re.compile(r"[^\n]+")
 _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
 
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
 
 
 class AppendedMessage(BaseModel):
-    """Where a message is now."""
+    """The stored position of a message."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     sequence: int
     created: bool
-    """False where the same message was stored before."""
+    """False if the same message was already stored."""
 
 
 class AppendedMessages(BaseModel):
-    """One for each message that was sent, in that order."""
+    """One entry per message of the request, in the same order."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -74,19 +82,19 @@ class AppendedMessages(BaseModel):
 
 
 class MessagePage(BaseModel):
-    """Messages in ascending order of their sequence."""
+    """Messages in ascending order of sequence."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     messages: list[Message]
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
-    """The `after` of the next page; absent where nothing more can be there."""
+    """The `after` of the next page; absent on the last page."""
     prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
-    """On a page that was asked for with `before`: the `before` of the page ahead of it, where there may be one."""
+    """On a page requested with `before`: the `before` of the previous page; absent on the first page."""
 
 
-class _Message(Struct, rename="camel"):
-    """`Message` as the wire has it, with the blocks as bytes that were never objects."""
+class _EncodableMessage(Struct, rename="camel"):
+    """`Message` for encoding, with the blocks as JSON that is inserted without decoding."""
 
     id: str
     session_id: str
@@ -99,8 +107,8 @@ class _Message(Struct, rename="camel"):
     parsed: Raw | UnsetType
 
 
-class _Page(Struct, rename="camel"):
-    messages: list[_Message]
+class _EncodablePage(Struct, rename="camel"):
+    messages: list[_EncodableMessage]
     next_after: int | UnsetType
     prev_before: int | UnsetType
 
@@ -111,9 +119,9 @@ ExpectedSequence = Annotated[
         name="expectedSequence",
         ge=0,
         le=LAST_SEQUENCE,
-        schema_extra={"minimum": 0},  # which the framework drops of a parameter that may be left out
-        description="The last sequence the writer knows of (0: none). Where the session has gone on since, "
-        "nothing is stored.",
+        schema_extra={"minimum": 0},  # omitted by the framework for optional parameters
+        description="The last sequence known to the client (0: none). If the session has later messages, nothing is "
+        "stored.",
     ),
 ]
 
@@ -134,20 +142,20 @@ _MESSAGE = {
 }
 
 _APPEND_BODY = {
-    JSON: json_list_of(
+    JSON: json_batch_of(
         NewMessage,
         one={"content": _LINE, "id": "run-7/line-12"},
         several=[{"content": _LINE}, {"content": "plain words", "role": "user"}],
     ),
     NDJSON: text(
-        "One message per line, each kept as it stands; blank lines are passed over.",
+        "One message per line, stored verbatim; blank lines are skipped.",
         pattern=r"^[^\x00]*[^\x00 \t\r\n][^\x00]*$",
         lines=f'{{"type":"user","message":{{"role":"user","content":"Go on."}}}}\n{_LINE}\n',
     ),
 }
-_APPEND_REFUSALS = refusals(
-    *WRITES,
-    *BODY_REFUSALS,
+_APPEND_ERRORS = error_responses(
+    *WRITE_ERRORS,
+    *BODY_ERRORS,
     SessionNotFound,
     MessageTooLarge,
     BatchTooLarge,
@@ -166,17 +174,17 @@ class MessageController(Controller):
 
     @post(
         operation_id="appendMessages",
-        summary="Append messages, verbatim",
-        description="One message, a list of them, or NDJSON. All are stored or none. A message that is stored "
-        "already is answered with the sequence it has, so a request whose answer was lost may simply be repeated.",
-        response_description="They are stored; those that were stored before have `created: false`.",
+        summary="Append messages verbatim",
+        description="One message, a list of messages, or NDJSON. Either all are stored or none. For a message that is "
+        "already stored the existing sequence is returned, so a request can be retried if its response was lost.",
+        response_description="Stored; messages that were already stored have `created: false`.",
         responses={
             200: ResponseSpec(
                 AppendedMessages,
-                description="All of them were stored before, each with this same text.",
+                description="All messages were already stored with the same text.",
                 generate_examples=False,
             ),
-            **_APPEND_REFUSALS,
+            **_APPEND_ERRORS,
         },
         operation_class=operation(body=_APPEND_BODY),
     )
@@ -184,69 +192,65 @@ class MessageController(Controller):
         self,
         request: Request[Any, Any, Any],
         state: State,
-        writers: Writers,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         expected_sequence: ExpectedSequence = None,
     ) -> Response[AppendedMessages]:
-        sent = _READERS[(body := await read_body(request, *_READERS)).media_type](body)
-        check_count(sent, "message")
-        new = await described(state.settings, session_id, sent)
-        async with writers.connection(session_id) as conn:
-            stored = await messages.append(conn, session_id, new, expected_sequence=expected_sequence)
-        state.hub.wake(session_id)
-        return report(stored)
+        body = await read_body(request, *_BODY_PARSERS)
+        batch = _BODY_PARSERS[body.media_type](body)
+        check_count(batch, "message")
+        check_sizes(state.settings, batch)
+        stored = await store.messages.append(session_id, batch, expected_sequence=expected_sequence)
+        return appended_response(stored)
 
     @get(
         operation_id="listMessages",
         summary="List messages",
-        description="In ascending order. Go forwards with `after` (begin at 0, go on with `nextAfter`, or with the "
-        "last sequence you saw to ask for what is new), backwards with `before` (begin with the largest number, "
-        "go on with `prevBefore`). The sequences of a session have no gap, but a filter shows only some of them.",
+        description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`, or poll "
+        "for new messages with the last sequence received), backwards with `before` (start with the largest number, "
+        "continue with `prevBefore`). The sequences of a session have no gaps, except where filters omit messages.",
         response_description="A page of messages.",
-        responses=refusals(*READS, SessionNotFound),
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
         operation_class=operation(
-            answers={200: {JSON: json_of(MessagePage, parsed={"messages": [_MESSAGE], "nextAfter": 12})}}
+            responses={200: {JSON: json_of(MessagePage, parsed={"messages": [_MESSAGE], "nextAfter": 12})}}
         ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter of the query
         self,
-        pool: Pool,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         *,
         after: Annotated[
-            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only those after this sequence.")
+            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only messages after this sequence.")
         ] = 0,
         before: Annotated[
             int | None,
             QueryParameter(
-                ge=1, le=LAST_SEQUENCE, description="Only those before this sequence, and of them the last."
+                ge=1, le=LAST_SEQUENCE, description="Only the last messages before this sequence."
             ),
         ] = None,
-        limit: Annotated[
-            int, QueryParameter(ge=1, le=1000, description="The most messages to answer.")
-        ] = 100,
-        parsed: Annotated[bool, QueryParameter(description="Whether to add the typed blocks.")] = False,
-        content: Annotated[bool, QueryParameter(description="Whether to send the stored text.")] = True,
+        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of messages.")] = 100,
+        parsed: Annotated[bool, QueryParameter(description="Include the typed blocks.")] = False,
+        content: Annotated[bool, QueryParameter(description="Include the stored text.")] = True,
         kind: Annotated[
             str, QueryParameter(pattern=f"^{_KINDS}$", description="Only these kinds, separated by commas.")
         ] = "message,record",
-        role: Annotated[Role | None, QueryParameter(description="Only those of this role.")] = None,
+        role: Annotated[Role | None, QueryParameter(description="Only this role.")] = None,
         type: Annotated[
-            BlockType | None, QueryParameter(description="Only those that have a block of this type.")
+            BlockType | None, QueryParameter(description="Only messages with a block of this type.")
         ] = None,
     ) -> Response[MessagePage]:
         kinds: Any = kind.split(",")
-        async with pool.connection() as conn:
-            found = await messages.list_messages(
-                conn, session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
-            )
-        goes_on = may_go_on(found, limit)
+        rows = await store.messages.list_messages(
+            session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
+        )
+        has_more = may_go_on(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
-        return _json(
-            _Page(
-                messages=await offload_each(to_wire, found),
-                next_after=found[-1].sequence if goes_on and before is None else UNSET,
-                prev_before=found[0].sequence if goes_on and before is not None else UNSET,
+        return _json_response(
+            _EncodablePage(
+                messages=await offload_each(to_wire, rows),
+                next_after=rows[-1].sequence if has_more and before is None else UNSET,
+                prev_before=rows[0].sequence if has_more and before is not None else UNSET,
             )
         )
 
@@ -254,11 +258,11 @@ class MessageController(Controller):
         "/{sequence:int}",
         operation_id="getMessage",
         summary="Get one message",
-        description="With its typed blocks; or, for `Accept: text/plain`, the stored text alone, byte for byte.",
+        description="With its typed blocks; for `Accept: text/plain` only the stored text, byte for byte.",
         response_description="The message.",
-        responses=refusals(*READS, SessionNotFound, MessageNotFound),
+        responses=error_responses(*READ_ERRORS, SessionNotFound, MessageNotFound),
         operation_class=operation(
-            answers={
+            responses={
                 200: {
                     JSON: json_of(Message, message=_MESSAGE),
                     "text/plain": text("The stored text.", text=_LINE),
@@ -269,30 +273,29 @@ class MessageController(Controller):
     async def get(
         self,
         request: Request[Any, Any, Any],
-        pool: Pool,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         sequence: Annotated[
-            int, PathParameter(ge=1, le=LAST_SEQUENCE, description="Its place in the session.")
+            int, PathParameter(ge=1, le=LAST_SEQUENCE, description="The sequence of the message.")
         ],
     ) -> Response[Message]:
-        async with pool.connection() as conn:
-            stored = await messages.get_message(conn, session_id, sequence)
+        stored = await store.messages.get_message(session_id, sequence)
         if request.accept.best_match([JSON, "text/plain"]) == "text/plain":
             return Response[Any](stored.content.encode(), media_type="text/plain")
         to_wire = partial(_to_wire, str(session_id), parsed=True, content=True)
-        return _json(await offload(to_wire, stored))
+        return _json_response(await offload(to_wire, stored))
 
 
-def _read_json(body: Body) -> list[NewMessage]:
-    sent = decode_body(body.text, _decoder)
-    return sent if isinstance(sent, list) else [sent]
+def _parse_json(body: Body) -> list[NewMessage]:
+    decoded = decode_body(body.text, _decoder)
+    return decoded if isinstance(decoded, list) else [decoded]
 
 
-def read_lines(body: Body, source: str | None = None) -> list[NewMessage]:
-    """Of this source, if it is said. No more of them than show that they are too many."""
-    lines = (match[0] for match in _LINE_OF_TEXT.finditer(body.text))
+def parse_lines(body: Body, source: str | None = None) -> list[NewMessage]:
+    """Return a message per non-blank line, at most one more than a batch may contain."""
+    lines = (match[0] for match in _NON_EMPTY_LINE.finditer(body.text))
     return [
-        NewMessage(line, source=source) for line in islice(filter(_is_not_blank, lines), MOST_IN_BATCH + 1)
+        NewMessage(line, source=source) for line in islice(filter(_is_not_blank, lines), MAX_BATCH_SIZE + 1)
     ]
 
 
@@ -300,41 +303,27 @@ def _is_not_blank(line: str) -> bool:
     return bool(line.strip(_BLANKS))
 
 
-async def described(
-    settings: Settings, session_id: UUID, sent: Sequence[NewMessage]
-) -> list[messages.PreparedMessage]:
-    """The messages to append. Raises MessageTooLarge."""
-    for index, message in enumerate(sent):
+def check_sizes(settings: Settings, batch: Sequence[NewMessage]) -> None:
+    """Raises MessageTooLarge."""
+    for index, message in enumerate(batch):
         check_size(message.content, settings, index)
-    return await offload_each(partial(_describe, session_id), sent)
 
 
-def _describe(session_id: UUID, sent: NewMessage) -> messages.PreparedMessage:
-    return prepare_message(session_id, sent.content, id=sent.id, role=sent.role, source=sent.source)
+_BODY_PARSERS = {JSON: _parse_json, NDJSON: parse_lines}
 
 
-_READERS = {JSON: _read_json, NDJSON: read_lines}
+def appended_response(stored: Sequence[Appended]) -> Response[AppendedMessages]:
+    appended = [AppendedMessage(**each._asdict()) for each in stored]
+    return Response(AppendedMessages(messages=appended), status_code=append_status(stored))
 
 
-def check_count(sent: Sequence[object], what: str) -> None:
-    if not sent:
-        raise EmptyBatch(f"It holds no {what}.")
-    if len(sent) > MOST_IN_BATCH:
-        raise BatchTooLarge(f"At most {MOST_IN_BATCH} {what}s are taken at once.")
-
-
-def report(stored: Sequence[Appended]) -> Response[AppendedMessages]:
-    reports = [AppendedMessage(**each._asdict()) for each in stored]
-    return Response(AppendedMessages(messages=reports), status_code=status_of(stored))
-
-
-def status_of(stored: Iterable[Appended]) -> int:
-    """Of every append: whether it has made anything."""
+def append_status(stored: Iterable[Appended]) -> int:
+    """Return 201 if anything was created, otherwise 200."""
     return 201 if any(each.created for each in stored) else 200
 
 
-def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: bool) -> _Message:
-    return _Message(
+def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: bool) -> _EncodableMessage:
+    return _EncodableMessage(
         id=stored.id,
         session_id=session_id,
         role=stored.role,
@@ -347,5 +336,5 @@ def _to_wire(session_id: str, stored: StoredMessage, *, parsed: bool, content: b
     )
 
 
-def _json(value: _Page | _Message) -> Response[Any]:
+def _json_response(value: _EncodablePage | _EncodableMessage) -> Response[Any]:
     return Response(_encode(value), media_type=JSON)

@@ -1,4 +1,4 @@
-"""Reading a text without storing it."""
+"""Parsing a message without storing it."""
 
 from typing import Annotated, Any
 
@@ -7,9 +7,9 @@ from litestar import Controller, Request, post
 from litestar.datastructures import State
 from msgspec import Meta, Struct
 
-from ash_server.api.http.bodies import BODY_REFUSALS, JSON, check_size, decode_body, read_body
-from ash_server.api.http.operations import json_of, operation
-from ash_server.api.http.problems import ALWAYS, refusals
+from ash_server.api.http.bodies import BODY_ERRORS, JSON, check_size, decode_body, read_body
+from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.problems import COMMON_ERRORS, error_responses
 from ash_server.errors import MessageTooLarge, OriginNotAllowed
 from ash_server.ingest import Source
 from ash_server.offload import offload
@@ -25,11 +25,9 @@ _CLAUDE_LINE = (
 
 
 class ParseRequest(Struct, forbid_unknown_fields=True):
-    """A text to read."""
+    """A message to parse."""
 
-    content: Annotated[
-        str, Meta(description="Any text: a line of a transcript, an API message, plain words.")
-    ]
+    content: Annotated[str, Meta(description="Any text: a line of a transcript, an API message, plain text.")]
     source: Source | None = None
 
 
@@ -43,11 +41,11 @@ class ParseController(Controller):
     @post(
         status_code=200,
         operation_id="parse",
-        summary="Read a text as typed blocks",
-        description="The playground: what would Ash make of this text? Nothing is stored, and no text is refused: "
-        "what is not JSON comes back as a `text` block, what is unknown as a `raw` block.",
-        response_description="How the text reads.",
-        responses=refusals(*ALWAYS, *BODY_REFUSALS, MessageTooLarge, OriginNotAllowed),
+        summary="Parse a message into typed blocks",
+        description="Playground: shows how Ash parses a text. Nothing is stored, and every text is accepted: text "
+        "that is not JSON becomes a `text` block, unknown content a `raw` block.",
+        response_description="The parsed message.",
+        responses=error_responses(*COMMON_ERRORS, *BODY_ERRORS, MessageTooLarge, OriginNotAllowed),
         operation_class=operation(
             body={
                 JSON: json_of(
@@ -62,6 +60,6 @@ class ParseController(Controller):
     )
     async def parse(self, request: Request[Any, Any, Any], state: State) -> Reading:
         body = await read_body(request, JSON)
-        asked = decode_body(body.text, _decoder)
-        check_size(asked.content, state.settings)
-        return await offload(lambda text: read_message(text.content, text.source), asked)
+        message = decode_body(body.text, _decoder)
+        check_size(message.content, state.settings)
+        return await offload(lambda text: read_message(text.content, text.source), message)

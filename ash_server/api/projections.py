@@ -1,4 +1,4 @@
-"""A session as the next step needs it: the messages of a request, a prompt for a CLI, a summary."""
+"""Projections of a session: the messages of an API request, a prompt for a CLI, a summary."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,11 +11,11 @@ from litestar.params import FromPath, PathParameter
 from pydantic import BaseModel, ConfigDict
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import json_of_any, operation, text
-from ash_server.api.http.problems import READS, refusals
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import json_of_any, operation, text
+from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import NotFound, SessionNotFound, SessionTooLarge
-from ash_server.queries.projection_inputs import read_conversation, read_summary
+from ash_server.repositories.conversation import ConversationReader
 from ash_shared.eventlog import Event
 from ash_shared.projections import (
     SessionSummary,
@@ -27,49 +27,49 @@ from ash_shared.projections import (
 
 
 class ProjectedMessages(BaseModel):
-    """Messages as an API takes them."""
+    """Messages in the format of a provider's API."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     messages: list[dict[str, Any]]
-    """The `messages` of a request that goes on with the conversation: of Chat Completions (`openai-messages`) or of
+    """The `messages` of a request that continues the conversation, for Chat Completions (`openai-messages`) or
     Anthropic's Messages API (`anthropic-messages`)."""
 
 
 class _Projection(NamedTuple):
-    make: Callable[[Pool, UUID], Awaitable[bytes]]
+    render: Callable[[ConversationReader, UUID], Awaitable[bytes]]
     media_type: str
 
 
-def _of_conversation(write: Callable[[list[Event]], bytes], media_type: str) -> _Projection:
-    async def make(pool: Pool, session_id: UUID) -> bytes:
-        events = await read_conversation(pool.connection, session_id)
+def _conversation_projection(write: Callable[[list[Event]], bytes], media_type: str) -> _Projection:
+    async def render(conversation: ConversationReader, session_id: UUID) -> bytes:
+        events = await conversation.read_events(session_id)
         return await asyncio.to_thread(write, events)
 
-    return _Projection(make, media_type)
+    return _Projection(render, media_type)
 
 
-def _messages(project: Callable[[list[Event]], list[dict[str, Any]]]) -> _Projection:
-    return _of_conversation(lambda events: msgspec.json.encode({"messages": project(events)}), JSON)
+def _messages_projection(project: Callable[[list[Event]], list[dict[str, Any]]]) -> _Projection:
+    return _conversation_projection(lambda events: msgspec.json.encode({"messages": project(events)}), JSON)
 
 
-def _prompt(project: Callable[[list[Event]], str]) -> _Projection:
-    return _of_conversation(lambda events: project(events).encode(), "text/plain")
+def _prompt_projection(project: Callable[[list[Event]], str]) -> _Projection:
+    return _conversation_projection(lambda events: project(events).encode(), "text/plain")
 
 
-async def _summary(pool: Pool, session_id: UUID) -> bytes:
-    return (await read_summary(pool.connection, session_id)).model_dump_json().encode()
+async def _render_summary(conversation: ConversationReader, session_id: UUID) -> bytes:
+    return (await conversation.read_summary(session_id)).model_dump_json().encode()
 
 
 _PROJECTIONS: Mapping[str, _Projection] = {
-    "anthropic-messages": _messages(to_anthropic_messages),
-    "claude-prompt": _prompt(to_claude_prompt),
-    "codex-prompt": _prompt(to_codex_prompt),
-    "openai-messages": _messages(to_openai_messages),
-    "session-summary": _Projection(_summary, JSON),
+    "anthropic-messages": _messages_projection(to_anthropic_messages),
+    "claude-prompt": _prompt_projection(to_claude_prompt),
+    "codex-prompt": _prompt_projection(to_codex_prompt),
+    "openai-messages": _messages_projection(to_openai_messages),
+    "session-summary": _Projection(_render_summary, JSON),
 }
 
-_ARGUMENTS = {"command": "pytest -q"}
+_TOOL_INPUT = {"command": "pytest -q"}
 _EXAMPLES: Mapping[str, Any] = {
     "openai-messages": {
         "messages": [
@@ -94,7 +94,7 @@ _EXAMPLES: Mapping[str, Any] = {
             {"role": "user", "content": [{"type": "text", "text": "Which tests fail?"}]},
             {
                 "role": "assistant",
-                "content": [{"type": "tool_use", "id": "call_1", "name": "shell", "input": _ARGUMENTS}],
+                "content": [{"type": "tool_use", "id": "call_1", "name": "shell", "input": _TOOL_INPUT}],
             },
             {
                 "role": "user",
@@ -150,34 +150,37 @@ class ProjectionController(Controller):
     @get(
         "/{name:str}",
         operation_id="projectSession",
-        summary="Project a session for the next step",
-        description="Made of the session's events. `openai-messages` and `anthropic-messages` are the messages of a "
-        "request that goes on with the conversation; what the API would refuse (calls without a result, results "
-        "without a call, empty messages) does not come out. `claude-prompt` and `codex-prompt` are the conversation "
-        "as one text for that CLI. `session-summary` is the session at a glance, also while it runs.\n\n"
-        "Thinking, pieces of streams and what was retracted are left out; a summary takes the place of what it sums "
-        "up.",
-        response_description="The projection: JSON, or for the prompts text.",
-        responses=refusals(*READS, NotFound, SessionNotFound, SessionTooLarge),
+        summary="Project a session",
+        description="Derived from the session's events. `openai-messages` and `anthropic-messages` are the messages of "
+        "a request that continues the conversation, without anything the API would reject (calls without results, "
+        "results without calls, empty messages). `claude-prompt` and `codex-prompt` are the conversation as one text "
+        "for that CLI. `session-summary` is an overview of the session, also while it runs.\n\n"
+        "Thinking, stream chunks and retracted content are omitted; a compaction summary replaces the content it "
+        "summarizes.",
+        response_description="The projection: JSON, or text for the prompts.",
+        responses=error_responses(*READ_ERRORS, NotFound, SessionNotFound, SessionTooLarge),
         operation_class=operation(
-            answers={
+            responses={
                 200: {
                     JSON: json_of_any(ProjectedMessages, SessionSummary, **_EXAMPLES),
-                    "text/plain": text("The prompt; empty where nothing was said.", prompt=_PROMPT),
+                    "text/plain": text("The prompt; empty for an empty conversation.", prompt=_PROMPT),
                 }
             }
         ),
     )
     async def get(
         self,
-        pool: Pool,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         name: Annotated[
-            str, PathParameter(description="Which one.", schema_extra={"enum": sorted(_PROJECTIONS)})
+            str,
+            PathParameter(
+                description="The name of the projection.", schema_extra={"enum": sorted(_PROJECTIONS)}
+            ),
         ],
     ) -> Response[bytes]:
         projection = _PROJECTIONS.get(name)
         if projection is None:
             raise NotFound(f"The projections are {', '.join(_PROJECTIONS)}.")
-        written = await projection.make(pool, session_id)
-        return Response(written, media_type=projection.media_type)
+        content = await projection.render(store.conversation, session_id)
+        return Response(content, media_type=projection.media_type)

@@ -1,18 +1,17 @@
-"""Searching what was said and done, over all sessions."""
+"""Full-text search over all sessions."""
 
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from litestar import Controller, get
-from litestar.datastructures import State
 from litestar.params import QueryParameter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import ONE_LINE, json_of, operation
-from ash_server.api.http.problems import READS, refusals
-from ash_server.db.search.query import MOST_RESULTS, Place, SearchPage, find
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.db.search.query import MOST_RESULTS, Place, SearchPage
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
 
@@ -42,22 +41,20 @@ class SearchController(Controller):
 
     @get(
         operation_id="search",
-        summary="Search what was said and done",
-        description="Every word of `q` is looked for as the beginning of a word, whatever its case; those that are "
-        'typed without blanks between them, such as a path, follow each other. `"these words"` is a phrase, word for '
-        "word; `-word` excludes; `or` stands between two wishes. Other signs only separate words. All words stand in "
-        "one event (in one piece of some thousand words, where it is longer).\n\n"
-        "The newest is first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter. "
-        "What was just stored is found; where there is more than can be read at once, `pending` says how much of it "
-        "is not found yet.",
-        response_description="A page of what was found.",
-        responses=refusals(*READS, SessionNotFound, NulByte),
-        operation_class=operation(answers={200: {JSON: json_of(SearchPage, page=_EXAMPLE)}}),
+        summary="Search all sessions",
+        description="Every word of `q` matches words that start with it, ignoring case; words typed without spaces "
+        'between them, such as a path, match consecutive words. `"these words"` matches an exact phrase; `-word` '
+        "excludes a word; `or` separates alternatives. Other punctuation only separates words. All words must occur in "
+        "one event (in one section of some thousand words if it is longer).\n\n"
+        "Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter. Messages "
+        "that were just stored are found; if too many are not indexed yet, `pending` is their number.",
+        response_description="A page of results.",
+        responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
+        operation_class=operation(responses={200: {JSON: json_of(SearchPage, page=_EXAMPLE)}}),
     )
     async def search(  # noqa: PLR0913  # one argument per parameter
         self,
-        state: State,
-        pool: Pool,
+        store: InjectedStore,
         *,
         q: Annotated[
             str,
@@ -65,58 +62,54 @@ class SearchController(Controller):
                 min_length=1,
                 max_length=1000,
                 pattern=ONE_LINE,
-                description="What to look for: at most 32 words, and at least one that is not excluded.",
+                description="The query: at most 32 words, at least one of them not excluded.",
             ),
         ],
         place: Annotated[
             Place,
             QueryParameter(
                 name="in",
-                description="`said`: what the user and the assistant said. `conversation`: also what was thought, and "
-                "the calls of tools. `results`: what tools gave, and every other text. `everything`: all of that.",
+                description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
+                "calls. `results`: tool results and all other texts. `everything`: all of these.",
             ),
         ] = "conversation",
         source: Annotated[
-            str | None, QueryParameter(pattern=ONE_LINE, description="Only in sessions of this format.")
+            str | None, QueryParameter(pattern=ONE_LINE, description="Only sessions of this source.")
         ] = None,
-        role: Annotated[Role | None, QueryParameter(description="Only what is theirs.")] = None,
+        role: Annotated[Role | None, QueryParameter(description="Only this role.")] = None,
         session_id: Annotated[
-            UUID | None, QueryParameter(name="sessionId", description="Only in this session.")
+            UUID | None, QueryParameter(name="sessionId", description="Only this session.")
         ] = None,
         since: Annotated[
             datetime | None,
-            QueryParameter(description="Only what was said then or later. Without a zone it is UTC."),
+            QueryParameter(description="Only at or after this time. Without a time zone: UTC."),
         ] = None,
-        until: Annotated[datetime | None, QueryParameter(description="Only what was said before.")] = None,
+        until: Annotated[datetime | None, QueryParameter(description="Only before this time.")] = None,
         per_session: Annotated[
             int | None,
             QueryParameter(
                 name="perSession",
                 ge=1,
                 le=MOST_RESULTS,
-                description="Only so many of each session, its newest; `matches` says how many there are.",
+                description="Maximum number of results per session, newest first; `matches` is the total.",
             ),
         ] = None,
         after: Annotated[
-            str | None, QueryParameter(min_length=1, description="The `nextAfter` of a page.")
+            str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
         ] = None,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=MOST_RESULTS, description="The most results to answer.")
+            int, QueryParameter(ge=1, le=MOST_RESULTS, description="Maximum number of results.")
         ] = 20,
     ) -> SearchPage:
-        pending = await state.indexer.catch_up()
-        async with pool.connection() as conn:
-            page = await find(
-                conn,
-                q,
-                place=place,
-                source=source,
-                role=role,
-                session_id=session_id,
-                since=since,
-                until=until,
-                per_session=per_session,
-                after=after,
-                limit=limit,
-            )
-        return page.model_copy(update={"pending": pending}) if pending else page
+        return await store.search.search(
+            q,
+            place=place,
+            source=source,
+            role=role,
+            session_id=session_id,
+            since=since,
+            until=until,
+            per_session=per_session,
+            after=after,
+            limit=limit,
+        )

@@ -1,4 +1,4 @@
-"""Sessions: making, finding, naming and deleting them."""
+"""Creating, listing, updating and deleting sessions."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -6,16 +6,14 @@ from uuid import UUID
 
 import msgspec
 from litestar import Controller, Request, Response, delete, get, patch, post
-from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ash_server.api.http.bodies import BODY_REFUSALS, JSON, decode_body, read_body
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import ONE_LINE, WITHOUT_NUL, json_of, operation
-from ash_server.api.http.problems import READS, WRITES, refusals
-from ash_server.db import sessions
+from ash_server.api.http.bodies import BODY_ERRORS, JSON, decode_body, read_body
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import ONE_LINE, WITHOUT_NUL, json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.sessions import Session, SessionChanges, SessionPage
 from ash_server.errors import NulByte, SessionNotFound, TooDeep
 from ash_server.ingest import Source
@@ -29,14 +27,14 @@ Title = Annotated[
 Metadata = Annotated[
     dict[str, Any],
     Meta(
-        description="Anything the writer wants to find here again, up to 64 KiB.",
+        description="Arbitrary metadata, up to 64 KiB.",
         examples=[{"team": "platform"}],
     ),
 ]
 
 
 class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
-    """What a writer may say of a new session; nothing is needed."""
+    """A session to create. All fields are optional."""
 
     source: Source | UnsetType = UNSET
     external_id: (
@@ -45,8 +43,8 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
             Meta(
                 min_length=1,
                 max_length=1000,
-                description="What the session is called where it comes from. Its id follows from `source` and this, "
-                "so asking again gives the same session.",
+                description="The id of the session in its original system. The session's id is derived from `source` "
+                "and this, so that repeated requests return the same session.",
                 examples=["projects/-home-ada-site/3f0c.jsonl"],
                 extra_json_schema=WITHOUT_NUL,
             ),
@@ -61,12 +59,10 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class SessionPatch(Struct, forbid_unknown_fields=True):
-    """What is to change; a key that is left out stays as it is."""
+    """Changes to a session; omitted fields stay unchanged."""
 
     title: Title | None | UnsetType = UNSET
-    metadata: Annotated[dict[str, Any], Meta(description="Replaces the metadata as a whole.")] | UnsetType = (
-        UNSET
-    )
+    metadata: Annotated[dict[str, Any], Meta(description="Replaces all metadata.")] | UnsetType = UNSET
 
 
 _SESSION_EXAMPLE = {
@@ -85,7 +81,7 @@ _SESSION_EXAMPLE = {
     "unrecognisedCount": 0,
     "metadata": {"team": "platform"},
 }
-_SHOWN = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
+_SESSION_CONTENT = {JSON: json_of(Session, session=_SESSION_EXAMPLE)}
 
 _decode_new = msgspec.json.Decoder(NewSession)
 _decode_patch = msgspec.json.Decoder(SessionPatch)
@@ -99,12 +95,13 @@ class SessionController(Controller):
     @post(
         operation_id="createSession",
         summary="Get or create a session",
-        description="With an `externalId` the session's id is computed from `source` and `externalId`: the first "
-        "request creates it (201), every later one gets it as it is (200). Without one each request creates another.",
-        response_description="It was created.",
+        description="With an `externalId` the session's id is derived from `source` and `externalId`: the first "
+        "request creates the session (201), later ones return it unchanged (200). Without one every request creates "
+        "a new session.",
+        response_description="Created.",
         responses={
-            200: ResponseSpec(Session, description="It was there already.", generate_examples=False),
-            **refusals(*WRITES, *BODY_REFUSALS, NulByte),
+            200: ResponseSpec(Session, description="The session already exists.", generate_examples=False),
+            **error_responses(*WRITE_ERRORS, *BODY_ERRORS, NulByte),
         },
         operation_class=operation(
             body={
@@ -114,61 +111,56 @@ class SessionController(Controller):
                     new={"title": "Fix the path test on Windows", "metadata": {"team": "platform"}},
                 )
             },
-            answers={201: _SHOWN, 200: _SHOWN},
+            responses={201: _SESSION_CONTENT, 200: _SESSION_CONTENT},
         ),
     )
-    async def create(self, request: Request[Any, Any, Any], state: State, pool: Pool) -> Response[Session]:
+    async def create(self, request: Request[Any, Any, Any], store: InjectedStore) -> Response[Session]:
         new = decode_body((await read_body(request, JSON)).text, _decode_new)
         _check_depth(new.metadata)
-        async with pool.connection() as conn:
-            session, created = await sessions.create_session(
-                conn,
-                source="unknown" if new.source is UNSET else new.source,
-                external_id=new.external_id,
-                parent_id=new.parent_id,
-                title=new.title,
-                metadata=new.metadata,
-            )
-        if created:
-            state.hub.wake(session.id)
+        session, created = await store.sessions.get_or_create(
+            source="unknown" if new.source is UNSET else new.source,
+            external_id=new.external_id,
+            parent_id=new.parent_id,
+            title=new.title,
+            metadata=new.metadata,
+        )
         return Response(session, status_code=201 if created else 200)
 
     @get(
         operation_id="listSessions",
         summary="List sessions",
-        description="Newest activity first: by the time of the last message, as it tells it, or else by when something "
-        "was last stored. `nextAfter` of one page is the `after` of the next; it is opaque, and "
-        "absent on the last page.",
+        description="Most recent activity first: the timestamp of the last message, otherwise the time it was stored. "
+        "`nextAfter` of one page is the `after` of the next; it is opaque, and absent on the last page.",
         response_description="A page of sessions.",
-        responses=refusals(*READS, NulByte),
+        responses=error_responses(*READ_ERRORS, NulByte),
         operation_class=operation(
-            answers={200: {JSON: json_of(SessionPage, page={"sessions": [_SESSION_EXAMPLE]})}}
+            responses={200: {JSON: json_of(SessionPage, page={"sessions": [_SESSION_EXAMPLE]})}}
         ),
     )
     async def list(  # noqa: PLR0913  # one argument per parameter
         self,
-        pool: Pool,
+        store: InjectedStore,
         *,
         after: Annotated[
-            str | None, QueryParameter(min_length=1, description="The `nextAfter` of a page.")
+            str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
         ] = None,
-        limit: Annotated[
-            int, QueryParameter(ge=1, le=1000, description="The most sessions to answer.")
-        ] = 100,
+        limit: Annotated[int, QueryParameter(ge=1, le=1000, description="Maximum number of sessions.")] = 100,
         source: Annotated[
             str | None,
-            QueryParameter(pattern=ONE_LINE, description="Only those of this format."),
+            QueryParameter(pattern=ONE_LINE, description="Only this source."),
         ] = None,
         q: Annotated[
             str | None,
             QueryParameter(
-                min_length=1, pattern=ONE_LINE, description="Only those with this in title or external id."
+                min_length=1,
+                pattern=ONE_LINE,
+                description="Only sessions whose title or external id contains this.",
             ),
         ] = None,
         parent_id: Annotated[
             UUID | None,
             QueryParameter(
-                name="parentId", description="Only those that were started by this session, or forked."
+                name="parentId", description="Only sessions started by or forked from this session."
             ),
         ] = None,
         provider_session_id: Annotated[
@@ -177,80 +169,74 @@ class SessionController(Controller):
                 name="providerSessionId",
                 min_length=1,
                 pattern=ONE_LINE,
-                description="Only those whose messages name this as the provider's own id of the session.",
+                description="Only sessions with this id of the provider in their messages.",
             ),
         ] = None,
         since: Annotated[
             datetime | None,
             QueryParameter(
-                description="Only those that were active then or later. Without a zone it is UTC."
+                description="Only sessions active at or after this time. Without a time zone: UTC."
             ),
         ] = None,
         until: Annotated[
-            datetime | None, QueryParameter(description="Only those whose last activity was before.")
+            datetime | None,
+            QueryParameter(description="Only sessions whose last activity was before this time."),
         ] = None,
         errors: Annotated[
             bool | None,
-            QueryParameter(description="Only those that tell of errors (true), or only the others (false)."),
+            QueryParameter(description="Only sessions with errors (true) or without (false)."),
         ] = None,
     ) -> SessionPage:
-        async with pool.connection() as conn:
-            return await sessions.list_sessions(
-                conn,
-                after=after,
-                limit=limit,
-                source=source,
-                q=q,
-                parent_id=parent_id,
-                provider_session_id=provider_session_id,
-                since=since,
-                until=until,
-                errors=errors,
-            )
+        return await store.sessions.list_sessions(
+            after=after,
+            limit=limit,
+            source=source,
+            q=q,
+            parent_id=parent_id,
+            provider_session_id=provider_session_id,
+            since=since,
+            until=until,
+            errors=errors,
+        )
 
     @get(
         "/{session_id:uuid}",
         operation_id="getSession",
         summary="Get a session",
         response_description="The session.",
-        responses=refusals(*READS, SessionNotFound),
-        operation_class=operation(answers={200: _SHOWN}),
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        operation_class=operation(responses={200: _SESSION_CONTENT}),
     )
-    async def get(self, pool: Pool, session_id: FromPath[UUID]) -> Session:
-        async with pool.connection() as conn:
-            return await sessions.get_session(conn, session_id)
+    async def get(self, store: InjectedStore, session_id: FromPath[UUID]) -> Session:
+        return await store.sessions.get(session_id)
 
     @patch(
         "/{session_id:uuid}",
         operation_id="updateSession",
-        summary="Name a session, or replace its metadata",
-        response_description="The session as it is now.",
-        responses=refusals(*WRITES, *BODY_REFUSALS, SessionNotFound, NulByte),
+        summary="Rename a session or replace its metadata",
+        response_description="The updated session.",
+        responses=error_responses(*WRITE_ERRORS, *BODY_ERRORS, SessionNotFound, NulByte),
         operation_class=operation(
-            body={JSON: json_of(SessionPatch, rename={"title": "Path test, Windows"})}, answers={200: _SHOWN}
+            body={JSON: json_of(SessionPatch, rename={"title": "Path test, Windows"})},
+            responses={200: _SESSION_CONTENT},
         ),
     )
     async def update(
-        self, request: Request[Any, Any, Any], state: State, pool: Pool, session_id: FromPath[UUID]
+        self, request: Request[Any, Any, Any], store: InjectedStore, session_id: FromPath[UUID]
     ) -> Session:
         patch = decode_body((await read_body(request, JSON)).text, _decode_patch)
         _check_depth(patch.metadata)
-        async with pool.connection() as conn:
-            changed = await sessions.update_session(conn, session_id, **_changes(patch))
-        state.hub.wake(session_id)
-        return changed
+        return await store.sessions.update(session_id, **_changes(patch))
 
     @delete(
         "/{session_id:uuid}",
         operation_id="deleteSession",
         summary="Delete a session with all its messages",
-        response_description="It is gone.",
-        responses=refusals(*WRITES, SessionNotFound),
+        response_description="Deleted.",
+        responses=error_responses(*WRITE_ERRORS, SessionNotFound),
     )
-    async def delete(self, state: State, pool: Pool, session_id: FromPath[UUID]) -> None:
-        async with pool.connection() as conn:
-            await sessions.delete_session(conn, session_id)
-        state.hub.wake(session_id)
+    async def delete(self, store: InjectedStore, session_id: FromPath[UUID]) -> None:
+        await store.sessions.delete(session_id)
 
 
 def _changes(patch: SessionPatch) -> SessionChanges:
@@ -264,4 +250,4 @@ def _changes(patch: SessionPatch) -> SessionChanges:
 
 def _check_depth(metadata: object) -> None:
     if nests_deeper(metadata, MAX_DEPTH - 1):
-        raise TooDeep(f"At most {MAX_DEPTH} levels are read.")
+        raise TooDeep(f"The maximum depth is {MAX_DEPTH} levels.")

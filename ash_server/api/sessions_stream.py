@@ -1,4 +1,4 @@
-"""Following the list of sessions."""
+"""Subscription to changes of all sessions."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -8,16 +8,12 @@ from litestar import Controller, Request, get
 from litestar.datastructures import State
 from litestar.response import Stream
 
-from ash_server.api.event_stream import EVENT_STREAM
-from ash_server.api.http.operations import operation, text
-from ash_server.api.http.origin_guard import admit_own_origin
-from ash_server.api.http.problems import READS, refusals
+from ash_server.api.http.openapi_operations import operation, text
+from ash_server.api.http.origin_guard import check_origin
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.streaming import EVENT_STREAM, SSE_HEADERS, SSE_RETRY, mark_as_subscription
 from ash_server.errors import OriginNotAllowed
-from ash_server.live.hub import FOLLOWS
-from ash_server.live.session_feed import Board
-
-_RETRY = 1000
-"""Milliseconds after which a browser comes back."""
+from ash_server.live.session_feed import SessionFeed
 
 _EXAMPLE = (
     "event: caught_up\ndata: {}\n\n"
@@ -26,35 +22,35 @@ _EXAMPLE = (
 )
 
 
-class WatchController(Controller):
+class SessionStreamController(Controller):
     path = "/api/sessions/stream"
     tags = ("sessions",)
 
     @get(
         media_type=EVENT_STREAM,
-        guards=[admit_own_origin],
+        guards=[check_origin],
         operation_id="followSessions",
-        summary="Follow the list of sessions (server-sent events)",
-        description="`session` comes whenever a session was made, has grown or was changed, and holds it as it is now, "
-        "as the list has it; of one session at most once in a second. `deleted` holds the `{id}` of one that is gone. "
-        "`caught_up` says that from then on all is told: whoever shows a list reads it then. It comes first, and again "
-        "whenever something may have been missed, since the database was away.\n\n"
-        "There is no cursor: who comes back reads the list again. `closed` comes ahead of the end, when the server "
-        "stops. A comment comes where nothing else does for 15 seconds.",
-        response_description="A stream without an end.",
-        responses=refusals(*READS, OriginNotAllowed),
+        summary="Subscribe to all sessions (server-sent events)",
+        description="`session` is sent when a session was created, changed or has new messages, with its current "
+        "state as in the list; at most once per second for each session. `deleted` has the `{id}` of a deleted "
+        "session. `caught_up` means that all later changes will be sent, so read the list then. It is sent first, and "
+        "again whenever changes may have been missed because the database was unavailable.\n\n"
+        "There is no cursor: after reconnecting, read the list again. `closed` is sent before the stream ends because "
+        "the server stops. A comment is sent after 15 seconds without events.",
+        response_description="An endless stream.",
+        responses=error_responses(*READ_ERRORS, OriginNotAllowed),
         operation_class=operation(
-            answers={200: {EVENT_STREAM: text("Events, each ended by a blank line.", example=_EXAMPLE)}}
+            responses={200: {EVENT_STREAM: text("Events, each followed by a blank line.", example=_EXAMPLE)}}
         ),
     )
     async def stream(self, request: Request[Any, Any, Any], state: State) -> Stream:
-        request.scope[FOLLOWS] = True  # type: ignore[literal-required]
-        return Stream(_written(state.board), headers={"X-Accel-Buffering": "no"})
+        mark_as_subscription(request.scope)
+        return Stream(_server_sent_events(state.session_feed), headers=SSE_HEADERS)
 
 
-async def _written(board: Board) -> AsyncGenerator[bytes, None]:
-    yield f"retry: {_RETRY}\n\n".encode()
-    async with aclosing(board.watch()) as watching:
-        async for told in watching:
-            yield told
+async def _server_sent_events(feed: SessionFeed) -> AsyncGenerator[bytes, None]:
+    yield SSE_RETRY
+    async with aclosing(feed.subscribe()) as changes:
+        async for events in changes:
+            yield events
     yield b"event: closed\ndata: {}\n\n"

@@ -1,4 +1,4 @@
-"""The conversation of a session as standard messages: alike for every provider."""
+"""The conversation of a session as standard messages, the same for every provider."""
 
 import asyncio
 from typing import Annotated, Any
@@ -9,24 +9,23 @@ from litestar.params import FromPath, QueryParameter
 from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.operations import json_of, operation
-from ash_server.api.http.problems import READS, refusals
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
-from ash_server.queries.standard_pages import Conversation, get_conversation
+from ash_server.queries.standard_pages import Conversation
 from ash_shared.model.message import LAST_SEQUENCE, StandardMessage
 from ash_shared.reading.system_text import filter_system_messages
 
 
 class StandardMessagePage(BaseModel):
-    """Standard messages in the order in which each begins."""
+    """Standard messages, ordered by where each begins."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True)
 
     data: list[StandardMessage]
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
-    """The `after` of the next page: the sequence of the last stored message that this one was made of; absent where
-    nothing more is stored."""
+    """The `after` of the next page: the sequence of the last stored message of this page; absent on the last page."""
 
 
 _PAGE = TypeAdapter(StandardMessagePage)
@@ -54,42 +53,40 @@ class StandardMessageController(Controller):
     @get(
         operation_id="listStandardMessages",
         summary="List the conversation as standard messages",
-        description="One message for each message of the conversation, whatever number of lines it was written in "
-        "and whichever tool wrote it, with usage, metadata and errors. Records beside the conversation add to them "
-        "and are none themselves; fragments of streams are left out.\n\n"
-        "A page is made of about `limit` stored messages, fewer where they are large: it ends before a prompt, so that "
-        "no turn is cut, and goes on as far as that takes, up to 10,000 of them or 16 MiB. It may be empty and have a "
-        "`nextAfter`.",
+        description="One standard message per message of the conversation, with usage, metadata and errors, for any "
+        "number of stored lines and any provider. Other records only contribute metadata; stream chunks are "
+        "omitted.\n\n"
+        "A page is derived from about `limit` stored messages, fewer if they are large. It ends before a user prompt, "
+        "so that no turn is split, and is extended as far as necessary, up to 10,000 stored messages or 16 MiB. A page "
+        "may be empty and still have a `nextAfter`.",
         response_description="A page of standard messages.",
-        responses=refusals(*READS, SessionNotFound),
-        operation_class=operation(answers={200: {JSON: json_of(StandardMessagePage, page=_EXAMPLE)}}),
+        responses=error_responses(*READ_ERRORS, SessionNotFound),
+        operation_class=operation(responses={200: {JSON: json_of(StandardMessagePage, page=_EXAMPLE)}}),
     )
     async def list(
         self,
-        pool: Pool,
+        store: InjectedStore,
         session_id: FromPath[UUID],
         *,
         after: Annotated[
             int,
-            QueryParameter(
-                ge=0, le=LAST_SEQUENCE, description="Read only what is stored after this sequence."
-            ),
+            QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only messages stored after this sequence."),
         ] = 0,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=1000, description="About so many stored messages.")
+            int, QueryParameter(ge=1, le=1000, description="Approximate number of stored messages to read.")
         ] = 1000,
         visible: Annotated[
             bool,
-            QueryParameter(description="Leave out messages that consist of what a tool wrapped alone."),
+            QueryParameter(description="Omit messages that contain only text inserted by the tool."),
         ] = False,
     ) -> Response[StandardMessagePage]:
-        read = await get_conversation(pool.connection, session_id, after=after, limit=limit)
-        page = await asyncio.to_thread(_page, read, visible=visible)
+        conversation = await store.conversation.get_page(session_id, after=after, limit=limit)
+        page = await asyncio.to_thread(_render_page, conversation, visible=visible)
         return Response[Any](page, media_type=JSON)
 
 
-def _page(read: Conversation, *, visible: bool) -> bytes:
-    messages, next_after = read
+def _render_page(conversation: Conversation, *, visible: bool) -> bytes:
+    messages, next_after = conversation
     data = filter_system_messages(messages) if visible else messages
     page = StandardMessagePage(data=data, next_after=MISSING if next_after is None else next_after)
     return _PAGE.dump_json(page)

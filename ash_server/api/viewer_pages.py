@@ -1,8 +1,7 @@
-"""What a person opens: pages that the viewer fills, the other forms of the same sessions, and the viewer's own files.
+"""The viewer's pages and assets, and sessions as Markdown, JSON, JSONL and HTML documents.
 
-`/sessions/ID` is the address of a session. The form is told by an ending (`.md`), else by the Accept header; and who
-names a session otherwise (by the beginning of its id, by what it is called where it comes from, by the provider's own
-id) is led to its address.
+`/sessions/ID` is the address of a session. The format is selected by a suffix (`.md`), otherwise by the Accept header.
+Other references to a session (prefix of its id, external id, the provider's id) are redirected to its address.
 """
 
 import asyncio
@@ -14,21 +13,21 @@ from uuid import UUID
 
 import msgspec
 from litestar import Controller, HttpMethod, Request, Response, route
-from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
-from psycopg import AsyncConnection
 
-from ash_server.api.export import exported
+from ash_server.api.export import export_session
 from ash_server.api.http.bodies import JSON, NDJSON
-from ash_server.api.http.connections import Pool
-from ash_server.api.http.headers import header
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS
 from ash_server.api.http.query_guard import ANY_QUERY
-from ash_server.api.http.streaming import begun, in_pieces
-from ash_server.db.sessions import AmbiguousSession, Session, find_sessions, get_session
+from ash_server.api.http.streaming import buffered, start_stream
+from ash_server.db.sessions import AmbiguousSession, Session
 from ash_server.errors import NotFound, SessionNotFound
+from ash_server.repositories.sessions import SessionRepository
+from ash_server.store import Store
 from ash_server.transfer.exporting.html import frame, write_html
 from ash_server.transfer.exporting.json_document import write_json
 from ash_server.transfer.exporting.jsonl import export_messages
@@ -43,128 +42,134 @@ PAGE_POLICY = (
 
 HTML, MARKDOWN = "text/html", "text/markdown"
 
-_READ = [HttpMethod.GET, HttpMethod.HEAD]
-_FOR_EVER = "private, max-age=31536000, immutable"
-_NEWEST = "before=9007199254740991&limit=500&collapse=true"
-"""The first request of session/event-pages.js when the address names no place; preloaded with the page."""
-_PLACES = ("message", "at")
+_READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
+_CACHE_FOREVER = "private, max-age=31536000, immutable"
+_NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
+"""Query of the first request of session/event-pages.js without a place in the URL; preloaded with the page."""
+_PLACE_PARAMETERS = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 AnyRequest = Request[Any, Any, Any]
-Pieces = AsyncGenerator[bytes, None]
+Chunks = AsyncGenerator[bytes, None]
 
 
-class _Form(NamedTuple):
+class _Format(NamedTuple):
     media_type: str
     title: str
-    write: Callable[[State, Session], Pieces]
+    write: Callable[[Store, Session], Chunks]
 
 
-_FORMS: Mapping[str, _Form] = {
-    ".md": _Form(MARKDOWN, "Markdown", lambda state, session: write_markdown(state.pool.connection, session)),
-    ".json": _Form(
-        JSON, "Standard messages", lambda state, session: write_json(state.pool.connection, session)
+_FORMATS: Mapping[str, _Format] = {
+    ".md": _Format(
+        MARKDOWN, "Markdown", lambda store, session: write_markdown(store.connections.connection, session)
     ),
-    ".jsonl": _Form(
+    ".json": _Format(
+        JSON, "Standard messages", lambda store, session: write_json(store.connections.connection, session)
+    ),
+    ".jsonl": _Format(
         NDJSON,
-        "As it was stored",
-        lambda state, session: exported(state.export_pool, session.id, export_messages),
+        "Stored messages",
+        lambda store, session: export_session(store, session.id, export_messages),
     ),
-    ".html": _Form(
-        HTML, "One page, for a file", lambda state, session: write_html(state.pool.connection, session)
+    ".html": _Format(
+        HTML, "Standalone page", lambda store, session: write_html(store.connections.connection, session)
     ),
 }
-_NEGOTIATED = {HTML: "", **{form.media_type: suffix for suffix, form in _FORMS.items() if suffix != ".html"}}
-"""The ending of what an Accept header may name; a browser gets the page that goes on."""
+_NEGOTIATED = {
+    HTML: "",
+    **{format.media_type: suffix for suffix, format in _FORMATS.items() if suffix != ".html"},
+}
+"""Suffixes by media type; browsers get the live page."""
 
 
-def _or_page(
-    refuse: Callable[[Any, Any], Response[bytes]], request: AnyRequest, error: Any
+def _problem_page(
+    handle: Callable[[Any, Any], Response[bytes]], request: AnyRequest, error: Any
 ) -> Response[bytes]:
-    """To a browser the problem is told as a page."""
-    refused = refuse(request, error)
-    if HTML not in (header(request.headers, "accept") or ""):
-        return refused
-    problem = msgspec.json.decode(refused.content)
+    """Render the problem response as a page for browsers."""
+    response = handle(request, error)
+    if HTML not in (get_header(request.headers, "accept") or ""):
+        return response
+    problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return _page("refusal", texts, refused.headers, problem["status"])
+    return _page("refusal", texts, response.headers, problem["status"])
 
 
 def _page(
     name: str, texts: Mapping[str, str], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response[bytes]:
     page = viewer().shell(name, texts).encode()
-    every = {**(headers or {}), "Content-Security-Policy": PAGE_POLICY}
-    return Response(page, status_code=status, media_type=HTML, headers=every)
+    headers = {**(headers or {}), "Content-Security-Policy": PAGE_POLICY}
+    return Response(page, status_code=status, media_type=HTML, headers=headers)
 
 
-_HANDLERS: ExceptionHandlersMap = {kind: partial(_or_page, handler) for kind, handler in HANDLERS.items()}
+_HANDLERS: ExceptionHandlersMap = {
+    kind: partial(_problem_page, handler) for kind, handler in HANDLERS.items()
+}
 
 
 class PageController(Controller):
     include_in_schema = False
     exception_handlers = _HANDLERS
 
-    @route("/", http_method=_READ, opt=ANY_QUERY)
+    @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self) -> Response[bytes]:
         return await asyncio.to_thread(_page, "sessions", {})
 
-    @route("/sessions", http_method=_READ, opt=ANY_QUERY)
-    async def no_session(self, request: AnyRequest) -> Response[bytes]:
+    @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
+    async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
         return _redirect(request, "/")
 
-    @route("/sessions/{reference:path}", http_method=_READ, opt=ANY_QUERY)
+    @route("/sessions/{reference:path}", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def session(
-        self, request: AnyRequest, state: State, pool: Pool, reference: FromPath[str]
+        self, request: AnyRequest, store: InjectedStore, reference: FromPath[str]
     ) -> Response[Any]:
-        named = reference.removeprefix("/")
-        async with pool.connection() as conn:
-            session, suffix = await _find(conn, named)
-        address = f"{session.id}{suffix}"
-        if named != address:
-            return _redirect(request, f"/sessions/{address}")
-        return await _answer(request, state, session, suffix)
+        path = reference.removeprefix("/")
+        session, suffix = await _resolve(store.sessions, path)
+        canonical = f"{session.id}{suffix}"
+        if path != canonical:
+            return _redirect(request, f"/sessions/{canonical}")
+        return await _session_response(request, store, session, suffix)
 
 
 class AssetController(Controller):
     include_in_schema = False
 
-    @route("/viewer/{digest:str}/{path:path}", http_method=_READ, sync_to_thread=True)
+    @route("/viewer/{digest:str}/{path:path}", http_method=_READ_METHODS, sync_to_thread=True)
     def asset(self, digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
-        """Under its own digest alone: what is kept for ever must not be something else than it says."""
-        now = viewer()
-        asset = now.assets.get(path.removeprefix("/"))
-        if asset is None or digest != now.digest:
+        """Serve an asset under the current digest only, since responses are cached forever."""
+        bundle = viewer()
+        asset = bundle.assets.get(path.removeprefix("/"))
+        if asset is None or digest != bundle.digest:
             raise NotFound
-        return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": _FOR_EVER})
+        return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": _CACHE_FOREVER})
 
 
-async def _find(conn: AsyncConnection, named: str) -> tuple[Session, str]:
-    """The session, and the ending of the form that is asked for. Names may end like that, too."""
-    stem, dot, ending = named.rpartition(".")
-    suffix = f"{dot}{ending}"
-    if suffix not in _FORMS:
-        return await _find_one(conn, named), ""
+async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:
+    """Return the session and the suffix of the requested format. External ids may end with a suffix, too."""
+    stem, dot, extension = path.rpartition(".")
+    suffix = f"{dot}{extension}"
+    if suffix not in _FORMATS:
+        return await _find_session(sessions, path), ""
     if not _UUID.fullmatch(stem):
         try:
-            return await _find_one(conn, named), ""
+            return await _find_session(sessions, path), ""
         except SessionNotFound:
             pass
-    return await _find_one(conn, stem), suffix
+    return await _find_session(sessions, stem), suffix
 
 
-async def _find_one(conn: AsyncConnection, name: str) -> Session:
-    if _UUID.fullmatch(name):
+async def _find_session(sessions: SessionRepository, reference: str) -> Session:
+    if _UUID.fullmatch(reference):
         try:
-            return await get_session(conn, UUID(name))
+            return await sessions.get(UUID(reference))
         except SessionNotFound:
-            pass  # it may be the provider's
-    found = [] if "\0" in name else await find_sessions(conn, name)
-    if not found:
-        raise SessionNotFound("Nothing that is stored here goes by this name.")
-    if len(found) > 1:
-        raise AmbiguousSession(name, found)
-    return found[0]
+            pass  # it may be an id of the provider
+    matches = [] if "\0" in reference else await sessions.find(reference)
+    if not matches:
+        raise SessionNotFound("No session matches this reference.")
+    if len(matches) > 1:
+        raise AmbiguousSession(reference, matches)
+    return matches[0]
 
 
 def _redirect(request: AnyRequest, path: str) -> Response[bytes]:
@@ -176,8 +181,8 @@ def _redirect(request: AnyRequest, path: str) -> Response[bytes]:
     return Response(b"", status_code=307, media_type=HTML, headers=headers)
 
 
-async def _answer(
-    request: AnyRequest, state: State, session: Session, suffix: str
+async def _session_response(
+    request: AnyRequest, store: Store, session: Session, suffix: str
 ) -> Response[bytes] | Stream:
     headers = {"Link": _links(session)}
     if not suffix:
@@ -185,30 +190,30 @@ async def _answer(
         headers["Vary"] = "Accept"
     if not suffix:
         texts = {"id": str(session.id), "title": f"{session.name} · Ash"}
-        asked = [f"/api/sessions/{session.id}"]
-        if request.query_params.keys().isdisjoint(_PLACES):
-            asked.append(f"/api/sessions/{session.id}/events?{_NEWEST}")
-        headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in asked)
+        preloads = [f"/api/sessions/{session.id}"]
+        if request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
+            preloads.append(f"/api/sessions/{session.id}/events?{_NEWEST_EVENTS}")
+        headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
         return await asyncio.to_thread(_page, "session", texts, headers)
-    return await _form(request, state, session, suffix, headers)
+    return await _document_response(request, store, session, suffix, headers)
 
 
-async def _form(
-    request: AnyRequest, state: State, session: Session, suffix: str, headers: dict[str, str]
+async def _document_response(
+    request: AnyRequest, store: Store, session: Session, suffix: str, headers: dict[str, str]
 ) -> Response[bytes] | Stream:
-    form = _FORMS[suffix]
+    format = _FORMATS[suffix]
     headers["Content-Disposition"] = f'inline; filename="{session.id}{suffix}"'
     if suffix == ".html":
         policy = (await asyncio.to_thread(frame)).policy
         headers["Content-Security-Policy"] = f"{policy}; frame-ancestors 'none'"
     if request.method == HttpMethod.HEAD:
-        return Response(b"", media_type=form.media_type, headers=headers)
-    pieces = in_pieces(form.write(state, session))
-    return await begun(pieces, media_type=form.media_type, headers=headers)
+        return Response(b"", media_type=format.media_type, headers=headers)
+    chunks = buffered(format.write(store, session))
+    return await start_stream(chunks, media_type=format.media_type, headers=headers)
 
 
 def _links(session: Session) -> str:
     return ", ".join(
-        f'</sessions/{session.id}{suffix}>; rel="alternate"; type="{form.media_type}"; title="{form.title}"'
-        for suffix, form in _FORMS.items()
+        f'</sessions/{session.id}{suffix}>; rel="alternate"; type="{format.media_type}"; title="{format.title}"'
+        for suffix, format in _FORMATS.items()
     )

@@ -16,7 +16,7 @@ import click
 import msgspec
 from litestar import Litestar
 from litestar.types import ASGIApp, Receive, Scope, Send
-from psycopg import AsyncConnection, OperationalError
+from psycopg import AsyncConnection
 
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
@@ -25,13 +25,12 @@ from ash_server.cli.replay import RECORDING, timed
 from ash_server.cli.serve import tell_outdated
 from ash_server.db.connection import connect
 from ash_server.db.embedded.open import open_database
-from ash_server.db.messages import append
 from ash_server.db.notify import notify
 from ash_server.db.rebuild_events import outdated_sessions, rebuild_events
 from ash_server.db.sessions import create_session, delete_session, session_id_for
 from ash_server.errors import DatabaseUnavailable, SessionNotFound
 from ash_server.ingest import prepare_message
-from ash_server.live.tasks import end
+from ash_server.live.tasks import cancel_tasks
 from ash_server.settings import Settings
 from ash_server.transfer.importing.file_import import import_file
 
@@ -56,7 +55,7 @@ class Samples(NamedTuple):
 def run_demo(settings: Settings) -> None:
     with listen(settings.host, settings.port) as listener, open_database(settings, migrate=True) as url:
         samples, live = asyncio.run(_prepare(url))
-        app = create_app(settings, database_url=url, beside=live.running)
+        app = create_app(settings, database_url=url, background=live.running)
         app.asgi_handler = live.seen_by(app.asgi_handler)
 
         def welcome() -> None:
@@ -93,7 +92,7 @@ class Live:
         try:
             yield
         finally:
-            await end(task)
+            await cancel_tasks(task)
 
     async def _write(self, app: Litestar) -> None:
         await self._seen.wait()
@@ -102,7 +101,7 @@ class Live:
         with suppress(SessionNotFound):  # somebody has deleted it
             for number, (due, line) in enumerate(lines, 1):
                 await asyncio.sleep(max(0.0, begun + due - time()))
-                if app.state.hub.is_stopped():
+                if app.state.store.hub.is_stopped():
                     return
                 await self._append(app, _as_of_now(line), ends=number == len(lines))
 
@@ -111,12 +110,10 @@ class Live:
         new = [prepare_message(self._session_id, line)]
         while True:
             try:
-                async with app.state.writers.connection(self._session_id) as conn:
-                    await append(conn, self._session_id, new, ends=ends)
-            except (OperationalError, DatabaseUnavailable):
+                await app.state.store.messages.append_prepared(self._session_id, new, end=ends)
+            except DatabaseUnavailable:
                 await asyncio.sleep(_AGAIN)
             else:
-                app.state.hub.wake(self._session_id)
                 return
 
 

@@ -1,9 +1,9 @@
-"""Following sessions: every entry once and in order, from a cursor on, and then whatever comes.
+"""Session subscriptions: every event after a cursor, once and in order, then new events as they are stored.
 
-Rows are the truth, notifications a hint. A follower reads what lies behind its cursor, waits to be woken, and reads
-again. Now and then one query for all sessions that are followed finds out what hints were lost, so that a lost hint is
-only a late one. A follower keeps nothing but its cursor and the page that it is telling: a slow reader holds neither
-memory nor a connection, and followers at the same place share what they read and how it is written.
+The database rows are authoritative; notifications are hints. A subscriber reads the events after its cursor, waits for
+a notification, and reads again. One periodic query over all subscribed sessions detects lost notifications, so a lost
+one only causes a delay. A subscriber holds its cursor and one page of events: slow readers cost neither memory nor a
+connection, and subscribers at the same cursor share the query and the rendered output.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hash
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
@@ -23,27 +23,22 @@ from ash_server.db.connection import connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_notification
 from ash_server.db.pagination import may_go_on
-from ash_server.live.tasks import end, wait
+from ash_server.live.tasks import cancel_tasks, wait_for_event
 
-FOLLOWS = "ash.follows"
-"""Marks the scope of a connection on which somebody follows: who does not take what it is sent can be hung up on, since
-it comes back with its cursor."""
+HEARTBEAT_SECONDS = 15.0
+"""Subscribers receive something at least this often."""
 
-LARGEST_FRAME = 1024
-"""Bytes of what a follower may send over a WebSocket: it has nothing to say."""
+POLL_SECONDS = 2.0
+"""Interval of the queries that detect lost notifications."""
 
-BEAT = 15.0
-"""Seconds after which a follower is told that there is nothing to tell."""
+RETRY_SECONDS = 0.2
+"""Delay before an unavailable database is tried again."""
 
-_COALESCED = 0.02
-"""Seconds in which wakes of other processes are gathered."""
-_LOOKS = 2.0
-"""Seconds between two looks for what no hint told."""
-_AGAIN = 0.2
-"""Seconds before a database that did not answer is asked again."""
-_FLUSH_TIMEOUT = 1.0
-"""Seconds that closing waits for the last notification."""
-_PAGE, _PAGE_BYTES = 500, 256 * 1024
+_NOTIFY_DELAY_SECONDS = 0.02
+"""Notifications to other processes are collected for this long."""
+_FLUSH_TIMEOUT_SECONDS = 1.0
+"""Limit for sending the last notifications when the hub closes."""
+_PAGE_SIZE, _MAX_PAGE_BYTES = 500, 256 * 1024
 
 Pool = AsyncConnectionPool[AsyncConnection]
 T = TypeVar("T")
@@ -51,92 +46,73 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Work:
-    """Goes on in a task of its own while it is entered (`async with`)."""
-
-    _task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._work())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task:
-            await end(self._task)
-
-    async def _work(self) -> None:
-        raise NotImplementedError
-
-
-class News:
-    """What followers at one place are told."""
+class EventBatch:
+    """Events read at one cursor, shared by all subscribers at that cursor."""
 
     def __init__(self, events: Sequence[StoredEvent], *, caught_up: bool) -> None:
         self.events = events
         self.caught_up = caught_up
-        """Whether nothing lay behind these when they were read."""
-        self._forms: dict[Callable[[Sequence[StoredEvent]], Any], Any] = {}
+        """True if no later event was stored when these were read."""
+        self._rendered: dict[Callable[[Sequence[StoredEvent]], Any], Any] = {}
 
-    def form(self, write: Callable[[Sequence[StoredEvent]], T]) -> T:
-        """The events as they are written, once for all who are told."""
-        if write not in self._forms:
-            self._forms[write] = write(self.events)
-        written: T = self._forms[write]
-        return written
+    def render(self, write: Callable[[Sequence[StoredEvent]], T]) -> T:
+        """Return `write(events)`, computed once for all subscribers."""
+        if write not in self._rendered:
+            self._rendered[write] = write(self.events)
+        rendered: T = self._rendered[write]
+        return rendered
 
 
 @dataclass(slots=True)
-class _Followed:
-    """A session that somebody follows."""
-
+class _SubscribedSession:
     version: int = 0
-    """Another one after each wake, and for each who begins to follow: what was asked before may have missed it."""
-    followers: set[asyncio.Event] = field(default_factory=set)
+    """Changes with each wake-up and each new subscriber: a query started earlier may miss later events."""
+    subscribers: set[asyncio.Event] = field(default_factory=set)
     last: Last | None = None
-    """When it was looked at."""
-    is_gone: bool = False
-    """Whether the session was deleted."""
+    """The end of the log at the last poll."""
+    is_deleted: bool = False
 
 
-class Overheard:
-    """Which sessions were written to, whoever follows them, since that was last taken."""
+class ChangedSessions:
+    """Ids of all sessions changed since the last `take`, subscribed or not."""
 
     def __init__(self) -> None:
-        self.woken = asyncio.Event()
+        self.changed = asyncio.Event()
         self._session_ids: set[UUID] = set()
-        self._has_lost = False
+        self._is_incomplete = False
 
     def add(self, session_id: UUID) -> None:
         self._session_ids.add(session_id)
-        self.woken.set()
+        self.changed.set()
 
-    def lose(self) -> None:
-        self._has_lost = True
-        self.woken.set()
+    def mark_incomplete(self) -> None:
+        self._is_incomplete = True
+        self.changed.set()
 
     def take(self) -> tuple[set[UUID], bool]:
-        """With whether hints of others may have been lost: the rest is then for the reader to find out."""
-        taken = self._session_ids, self._has_lost
-        self._session_ids, self._has_lost = set(), False
-        self.woken.clear()
+        """Return and clear the ids, and whether notifications of other processes may be missing."""
+        taken = self._session_ids, self._is_incomplete
+        self._session_ids, self._is_incomplete = set(), False
+        self.changed.clear()
         return taken
 
 
 class Hub:
-    """Wakes the followers of this process, and those of others, while it is entered (`async with`).
+    """Wakes the subscribers of this process and of other processes while entered (`async with`).
 
-    It listens to other processes from the first follower on."""
+    Listens to other processes once it has a subscriber.
+    """
 
     def __init__(self, url: str, pool: Pool) -> None:
         self._url = url
         self._pool = pool
         self._name = uuid4().hex
-        self._numbers = count()
-        self._followed: dict[UUID, _Followed] = {}
-        self._overheard: set[Overheard] = set()
+        self._versions = count()
+        self._sessions: dict[UUID, _SubscribedSession] = {}
+        self._watchers: set[ChangedSessions] = set()
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
-        self._to_tell: set[UUID] = set()
-        self._has_news = asyncio.Event()
+        self._unsent: set[UUID] = set()
+        self._has_unsent = asyncio.Event()
         self._stopped = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -145,192 +121,195 @@ class Hub:
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        await end(*self._tasks.values())
+        await cancel_tasks(*self._tasks.values())
         with suppress(psycopg.Error, TimeoutError):
-            async with asyncio.timeout(_FLUSH_TIMEOUT):
+            async with asyncio.timeout(_FLUSH_TIMEOUT_SECONDS):
                 await self._notify()
 
     def stop(self) -> None:
-        """Ends every follower: the server is going, and they come back to the next one."""
+        """End all subscriptions. Clients reconnect to the next server with their cursor."""
         self._stopped.set()
         self._wake_all()
 
     def is_stopped(self) -> bool:
         return self._stopped.is_set()
 
-    async def pause(self, seconds: float) -> None:
-        """As long, unless it stops."""
-        await wait(self._stopped, seconds)
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or return early when the hub stops."""
+        await wait_for_event(self._stopped, seconds)
 
     def wake(self, session_id: UUID) -> None:
-        """Something was committed to this session, by this process."""
+        """Announce that this process committed a change to the session."""
         self._wake(session_id)
-        self._to_tell.add(session_id)
-        self._has_news.set()
-        self._start(self._tell)
+        self._unsent.add(session_id)
+        self._has_unsent.set()
+        self._start_task(self._send_notifications)
 
-    async def follow(
+    async def subscribe(
         self, session_id: UUID, after: int, *, collapse: bool = False
-    ) -> AsyncGenerator[News, None]:
-        """What lies behind the cursor, and what comes, until the hub stops or the session is deleted.
+    ) -> AsyncGenerator[EventBatch, None]:
+        """Yield the events after the cursor, then new ones, until the hub stops or the session is deleted.
 
-        Goes on where the database is away for a while. That nothing more lies behind is told at once, and then
-        something at least every `BEAT` seconds, if need be without events. To collapse is to leave out the pieces of
-        what is whole when it is read.
+        Survives database outages. Reports being caught up immediately; after that yields at least every
+        `HEARTBEAT_SECONDS`, possibly without events. `collapse` omits stream chunks whose complete form is stored when
+        they are read.
         """
         self._start_listening()
         time = asyncio.get_running_loop().time
-        due, behind = time(), True
-        with self._following(session_id) as (followed, woken):
-            await self._identify(session_id, followed)
-            while not self.is_stopped() and not followed.is_gone:
-                woken.clear()
-                news = await self._read(session_id, after, followed.version, collapse)
-                if news.events or time() >= due or (behind and news.caught_up):
-                    after = news.events[-1].sequence if news.events else after
-                    yield news
-                    due, behind = time() + BEAT, not news.caught_up
-                if news.caught_up:
-                    await wait(woken, due - time())
+        due, is_behind = time(), True
+        with self._register(session_id) as (session, changed):
+            await self._load_last(session_id, session)
+            while not self.is_stopped() and not session.is_deleted:
+                changed.clear()
+                batch = await self._read_batch(session_id, after, session.version, collapse)
+                if batch.events or time() >= due or (is_behind and batch.caught_up):
+                    after = batch.events[-1].sequence if batch.events else after
+                    yield batch
+                    due, is_behind = time() + HEARTBEAT_SECONDS, not batch.caught_up
+                if batch.caught_up:
+                    await wait_for_event(changed, due - time())
 
     @contextmanager
-    def overhear(self) -> Iterator[Overheard]:
+    def watch_changes(self) -> Iterator[ChangedSessions]:
+        """Collect the ids of all sessions that change while entered."""
         self._start_listening()
-        overheard = Overheard()
-        self._overheard.add(overheard)
+        changes = ChangedSessions()
+        self._watchers.add(changes)
         try:
-            yield overheard
+            yield changes
         finally:
-            self._overheard.discard(overheard)
+            self._watchers.discard(changes)
 
-    async def ask(self, answer: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
-        """What the database answers. None where it does not, which takes a moment to tell."""
+    async def _query(self, run: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+        """Return the result of the query, or None, after a short delay, if the database is unavailable."""
         try:
             async with self._pool.connection() as conn:
-                return await answer(conn)
+                return await run(conn)
         except OperationalError as error:
-            _log.warning("the database does not answer: %s", type(error).__name__)
-            await asyncio.sleep(_AGAIN)
+            _log.warning("database unavailable: %s", type(error).__name__)
+            await asyncio.sleep(RETRY_SECONDS)
             return None
 
-    async def share(self, work: Hashable, do: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Done once for all who want the same done meanwhile."""
-        if work not in self._shared:
-            task = asyncio.create_task(do())
-            self._shared[work] = task
-            task.add_done_callback(lambda _: self._shared.pop(work, None))
-        done: T = await asyncio.shield(self._shared[work])
-        return done
+    async def share(self, key: Hashable, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run the coroutine once for all concurrent callers with the same key."""
+        if key not in self._shared:
+            task = asyncio.create_task(run())
+            self._shared[key] = task
+            task.add_done_callback(lambda _: self._shared.pop(key, None))
+        result: T = await asyncio.shield(self._shared[key])
+        return result
 
     def _start_listening(self) -> None:
-        self._start(self._listen)
-        self._start(self._look)
+        self._start_task(self._listen)
+        self._start_task(self._poll)
 
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs it in the background, once, unless the hub has stopped."""
-        if work.__name__ not in self._tasks and not self.is_stopped():
-            self._tasks[work.__name__] = asyncio.create_task(work())
+    def _start_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the background task unless it is running or the hub has stopped."""
+        if run.__name__ not in self._tasks and not self.is_stopped():
+            self._tasks[run.__name__] = asyncio.create_task(run())
 
-    async def _identify(self, session_id: UUID, followed: _Followed) -> None:
-        """Ahead of all that is read of it: whether it is still the same is told by this."""
+    async def _load_last(self, session_id: UUID, session: _SubscribedSession) -> None:
+        """Read the end of the log before any event, so that a recreated session is detected."""
 
-        async def look(conn: AsyncConnection) -> dict[UUID, Last]:
+        async def load(conn: AsyncConnection) -> dict[UUID, Last]:
             return await last_sequences(conn, [session_id])
 
-        if followed.last is None:
-            lasts = await self.share((session_id, "last"), lambda: self.ask(look))
-            followed.last = (lasts or {}).get(session_id)
+        if session.last is None:
+            lasts = await self.share((session_id, "last"), lambda: self._query(load))
+            session.last = (lasts or {}).get(session_id)
 
-    async def _read(self, session_id: UUID, after: int, version: int, collapse: bool) -> News:
-        async def read(conn: AsyncConnection) -> News:
+    async def _read_batch(self, session_id: UUID, after: int, version: int, collapse: bool) -> EventBatch:
+        async def read(conn: AsyncConnection) -> EventBatch:
             events = await get_events_since(
-                conn, session_id, after, limit=_PAGE, most_bytes=_PAGE_BYTES, collapse=collapse
+                conn, session_id, after, limit=_PAGE_SIZE, most_bytes=_MAX_PAGE_BYTES, collapse=collapse
             )
-            return News(events, caught_up=not may_go_on(events, _PAGE, _PAGE_BYTES))
+            return EventBatch(events, caught_up=not may_go_on(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
 
-        place = (session_id, after, version, collapse)
-        return await self.share(place, lambda: self.ask(read)) or _AWAY
+        key = (session_id, after, version, collapse)
+        return await self.share(key, lambda: self._query(read)) or _UNAVAILABLE
 
     @contextmanager
-    def _following(self, session_id: UUID) -> Iterator[tuple[_Followed, asyncio.Event]]:
-        woken = asyncio.Event()
-        followed = self._followed.setdefault(session_id, _Followed())
-        followed.version = next(self._numbers)
-        followed.followers.add(woken)
+    def _register(self, session_id: UUID) -> Iterator[tuple[_SubscribedSession, asyncio.Event]]:
+        changed = asyncio.Event()
+        session = self._sessions.setdefault(session_id, _SubscribedSession())
+        session.version = next(self._versions)
+        session.subscribers.add(changed)
         try:
-            yield followed, woken
+            yield session, changed
         finally:
-            followed.followers.discard(woken)
-            if not followed.followers and self._followed.get(session_id) is followed:
-                del self._followed[session_id]
+            session.subscribers.discard(changed)
+            if not session.subscribers and self._sessions.get(session_id) is session:
+                del self._sessions[session_id]
 
     def _wake(self, session_id: UUID) -> None:
-        for overheard in self._overheard:
-            overheard.add(session_id)
-        if followed := self._followed.get(session_id):
-            followed.version = next(self._numbers)
-            for woken in followed.followers:
-                woken.set()
+        for changes in self._watchers:
+            changes.add(session_id)
+        if session := self._sessions.get(session_id):
+            session.version = next(self._versions)
+            for changed in session.subscribers:
+                changed.set()
 
     def _wake_all(self) -> None:
-        for overheard in self._overheard:
-            overheard.lose()
-        for session_id in self._followed:
+        for changes in self._watchers:
+            changes.mark_incomplete()
+        for session_id in self._sessions:
             self._wake(session_id)
 
-    async def _tell(self) -> None:
-        """Other processes, of all that was written within a moment."""
+    async def _send_notifications(self) -> None:
         while True:
-            await self._has_news.wait()
-            await asyncio.sleep(_COALESCED)
-            self._has_news.clear()
+            await self._has_unsent.wait()
+            await asyncio.sleep(_NOTIFY_DELAY_SECONDS)
+            self._has_unsent.clear()
             with suppress(psycopg.Error):
                 await self._notify()
 
     async def _notify(self) -> None:
-        written, self._to_tell = self._to_tell, set()
-        if written:
+        session_ids, self._unsent = self._unsent, set()
+        if session_ids:
             async with self._pool.connection() as conn:
-                await notify(conn, written, self._name)
+                await notify(conn, session_ids, self._name)
 
     async def _listen(self) -> None:
-        """On a connection of its own; when it is lost, everything may have happened meanwhile."""
+        """Receive notifications on a dedicated connection; wake everyone after it was lost."""
         while True:
             with suppress(psycopg.Error):
                 async with await connect(self._url) as conn:
                     await conn.execute(f"LISTEN {CHANNEL}")
                     self._wake_all()
                     async for notification in conn.notifies():
-                        self._hear(notification.payload)
-            await asyncio.sleep(_AGAIN)
+                        self._receive(notification.payload)
+            await asyncio.sleep(RETRY_SECONDS)
 
-    def _hear(self, payload: str) -> None:
-        with suppress(ValueError):  # not of Ash
+    def _receive(self, payload: str) -> None:
+        with suppress(ValueError):  # not sent by Ash
             sender, session_ids = read_notification(payload)
             if sender != self._name:
                 for session_id in session_ids:
                     self._wake(session_id)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            await asyncio.sleep(_LOOKS)
-            asked = dict(self._followed)
+            await asyncio.sleep(POLL_SECONDS)
+            sessions = dict(self._sessions)
             with suppress(psycopg.Error):
                 async with self._pool.connection() as conn:
-                    lasts = await last_sequences(conn, asked)
-                for session_id, followed in asked.items():
-                    self._compare(session_id, followed, lasts.get(session_id))
+                    lasts = await last_sequences(conn, sessions)
+                for session_id, session in sessions.items():
+                    self._compare(session_id, session, lasts.get(session_id))
 
-    def _compare(self, session_id: UUID, followed: _Followed, last: Last | None) -> None:
-        """A session that was made anew under its id is another one, whose sequences say nothing of the old one's."""
-        known = followed.last
-        followed.is_gone = last is None or (known is not None and last.created_at != known.created_at)
-        if followed.is_gone and self._followed.get(session_id) is followed:
+    def _compare(self, session_id: UUID, session: _SubscribedSession, last: Last | None) -> None:
+        """Wake the subscribers of a session that grew; end those of one that was deleted or recreated.
+
+        A session recreated under the same id has its own sequences, so cursors into the old one do not apply.
+        """
+        known = session.last
+        session.is_deleted = last is None or (known is not None and last.created_at != known.created_at)
+        if session.is_deleted and self._sessions.get(session_id) is session:
             self._wake(session_id)
-            del self._followed[session_id]  # who comes from now on follows the new one
-        elif last != followed.last:
-            followed.last = last
+            del self._sessions[session_id]  # new subscribers get the recreated session
+        elif last != session.last:
+            session.last = last
             self._wake(session_id)
 
 
-_AWAY = News((), caught_up=False)
+_UNAVAILABLE = EventBatch((), caught_up=False)

@@ -1,7 +1,6 @@
-"""Keeps what can be found behind what is stored.
+"""Background task that keeps the search index up to date.
 
-One of a server's tasks, woken by whatever is written; now and then it looks for what no hint told. Who searches lets it
-come as far as it can in a moment, so that what was just said is found.
+Changed sessions wake it; polling finds changes whose notification was lost.
 """
 
 import asyncio
@@ -10,68 +9,44 @@ import time
 
 import psycopg
 
-from ash_server.db.search.index import count_pending, index_pending
-from ash_server.live.hub import Hub, Pool, Work
-from ash_server.live.tasks import wait
+from ash_server.errors import DatabaseUnavailable, SchemaMismatch
+from ash_server.live.hub import POLL_SECONDS, Hub
+from ash_server.live.tasks import BackgroundTask, wait_for_event
+from ash_server.repositories.search import SearchRepository
 
-_LOOKS = 2.0
-"""Seconds between two looks for what no hint told."""
-_GATHERED = 0.5
-"""Seconds in which hints are gathered: who searches does not wait for them."""
-_AT_ONCE = 0.25
-"""Seconds after which others have their turn."""
-_SHARE = 0.1
-"""Of its time that this may take where there is little to do: it looks at all sessions."""
+_COLLECT_SECONDS = 0.5
+"""Changes are collected for this long; search requests do not wait for it."""
+_MAX_IDLE_LOAD = 0.1
+"""Maximum share of time spent indexing when nothing is pending: each round checks all sessions."""
 
 _log = logging.getLogger(__name__)
 
 
-class Indexer(Work):
-    """Entered, it works (`async with`)."""
-
-    def __init__(self, hub: Hub, pool: Pool) -> None:
+class SearchIndexer(BackgroundTask):
+    def __init__(self, hub: Hub, search: SearchRepository) -> None:
         self._hub = hub
-        self._pool = pool
-        self._one = asyncio.Lock()
-        self._asked = 0
-        """How often it was asked to catch up."""
-        self._answered = 0
-        self._pending = 0
+        self._search = search
         self._has_failed = False
 
-    async def catch_up(self) -> int:
-        """What was stored before can be found after it, unless that is much; how many events cannot. Who asks while it
-        works waits for one other round, together with all who ask meanwhile."""
-        self._asked += 1
-        asked = self._asked
-        async with self._one:
-            if asked > self._answered:
-                answered = self._asked
-                async with self._pool.connection() as conn:
-                    is_done = await index_pending(conn, seconds=_AT_ONCE)
-                    self._pending = 0 if is_done else await count_pending(conn)
-                self._answered = answered
-        return self._pending
-
-    async def _work(self) -> None:
-        with self._hub.overhear() as overheard:
+    async def _run(self) -> None:
+        with self._hub.watch_changes() as changes:
             while True:
-                begun = time.monotonic()
-                pending = await self._try()
-                took = time.monotonic() - begun
+                started = time.monotonic()
+                pending = await self._catch_up()
+                elapsed = time.monotonic() - started
                 if pending:
-                    await asyncio.sleep(took)
+                    await asyncio.sleep(elapsed)
                 else:
-                    await asyncio.sleep(max(_GATHERED, took / _SHARE))
-                    await wait(overheard.woken, _LOOKS)
-                    overheard.take()
+                    await asyncio.sleep(max(_COLLECT_SECONDS, elapsed / _MAX_IDLE_LOAD))
+                    await wait_for_event(changes.changed, POLL_SECONDS)
+                    changes.take()
 
-    async def _try(self) -> int:
+    async def _catch_up(self) -> int:
         try:
-            pending = await self.catch_up()
-        except psycopg.Error as error:
-            if not self._has_failed:  # told once
-                _log.warning("what is stored cannot be searched yet: %s", type(error).__name__)
+            pending = await self._search.catch_up()
+        except (DatabaseUnavailable, SchemaMismatch, psycopg.Error) as error:
+            if not self._has_failed:  # log once per outage
+                _log.warning("cannot update the search index: %s", type(error).__name__)
             self._has_failed = True
             return 0
         self._has_failed = False

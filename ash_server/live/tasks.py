@@ -1,17 +1,16 @@
-"""Tasks that wait, and tasks that are to end."""
+"""Background tasks, waiting with a timeout, and cancellation."""
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
-_PATIENCE = 5.0
-"""Seconds a task has to end in before it is told again."""
+_CANCEL_RETRY_SECONDS = 5.0
 
 
-async def wait(event: asyncio.Event, seconds: float) -> bool:
-    """Until it is set, which this gives, or for so long.
+async def wait_for_event(event: asyncio.Event, seconds: float) -> bool:
+    """Return True once the event is set, False after this many seconds.
 
-    `asyncio.wait_for` would lose a cancellation that comes together with the event (before Python 3.12), and whoever
-    cancelled would wait for ever.
+    Unlike `asyncio.wait_for` before Python 3.12, this never swallows a cancellation that arrives together with the
+    event.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -20,10 +19,27 @@ async def wait(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels them until they have ended: some library that they wait in may lose a cancellation."""
-    left = set(tasks)
-    while left:
-        for task in left:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel the tasks and wait until they are done; cancel again, since libraries may swallow a cancellation."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_PATIENCE)
+        _, pending = await asyncio.wait(pending, timeout=_CANCEL_RETRY_SECONDS)
+
+
+class BackgroundTask:
+    """Runs `_run` in a task while entered (`async with`)."""
+
+    _task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task:
+            await cancel_tasks(self._task)
+
+    async def _run(self) -> None:
+        raise NotImplementedError

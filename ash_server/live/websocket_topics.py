@@ -1,8 +1,8 @@
-"""What the two topics of a session tell: standard messages of what is new, and of each turn that has ended.
+"""The WebSocket topics of a session: standard messages of new events, and of each completed turn.
 
-They are made of the stored lines, as all standard messages are. Where those do not hold all that was said (the answer
-came in pieces alone, or a writer posted events), they are made of the events, which do: so all of a span is in one
-order and nothing is in it twice.
+They are derived from the stored messages, like all standard messages. If these lack part of the content (an answer
+that exists only as stream chunks, or posted events), they are derived from the events instead, which are complete: so a
+span has one order and no duplicates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,99 +23,102 @@ Event = Mapping[str, Any]
 
 
 class TopicMessages(BaseModel):
-    """Standard messages of a stretch of the session."""
+    """Standard messages of a span of the session."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True)
 
     messages: list[StandardMessage]
     next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
-    """Where the stretch is too long for one frame: the sequence of the last stored message that is told of. The rest
-    is behind it in the standard messages of the session."""
+    """Present if the span is too long for one frame: the sequence of the last stored message included. List the
+    standard messages of the session after it for the rest."""
     next_event_after: int | MISSING = Field(default=MISSING, alias="nextEventAfter")
-    """The same where no stored message holds the rest, or some of it: the sequence of the last event that is told of.
-    The rest is behind it in the events of the session."""
+    """Present if the rest is not, or not only, in stored messages: the sequence of the last event included. List the
+    events of the session after it for the rest."""
 
 
-NOTHING = '{"messages":[]}'
+EMPTY_TOPIC = '{"messages":[]}'
 
 
 def to_topic(span: Span) -> str:
-    """As JSON. It takes time: not for the event loop."""
-    messages = transform_page(_texts(span.lines), head=_texts(span.head)).messages
-    events = [_Said(each, msgspec.json.decode(each.content)) for each in span.events]
+    """Return the topic data as JSON. CPU-bound: call it in a thread."""
+    messages = transform_page(_lines(span.lines), head=_lines(span.head)).messages
+    events = [_DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
     next_after = span.next_after
-    if not _holds_all(messages, events):
-        messages, next_after = list(map(_message, _answers(events))), None
+    if not _covers(messages, events):
+        messages, next_after = [_to_message(group) for group in _group_by_message(events)], None
     cursors = {"next_after": next_after, "next_event_after": span.next_event_after}
-    known = {name: cursor for name, cursor in cursors.items() if cursor is not None}
-    return TopicMessages(messages=messages, **known).model_dump_json()
+    present = {name: cursor for name, cursor in cursors.items() if cursor is not None}
+    return TopicMessages(messages=messages, **present).model_dump_json()
 
 
-class _Said(NamedTuple):
+class _DecodedEvent(NamedTuple):
     stored: SpannedEvent
     event: Event
 
 
-def _texts(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+def _lines(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 
-def _holds_all(messages: Sequence[StandardMessage], events: Iterable[_Said]) -> bool:
-    answers = {message.metadata.message_id for message in messages} - {MISSING}
-    results = {
+def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]) -> bool:
+    """True if the messages contain everything the events say."""
+    message_ids = {message.metadata.message_id for message in messages} - {MISSING}
+    result_ids = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }
     return all(
         each.stored.is_of_line
-        or each.event.get("responseId") in answers
-        or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in results)
+        or each.event.get("responseId") in message_ids
+        or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in result_ids)
         for each in events
     )
 
 
-def _answers(events: Iterable[_Said]) -> Iterator[list[_Said]]:
-    """The events of each message."""
-    for _, together in groupby(
-        events, lambda each: (_ROLES.get(each.event["type"], "assistant"), _response_of(each.event))
-    ):
-        yield list(together)
+def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_DecodedEvent]]:
+    for _, group in groupby(events, lambda each: _message_key(each.event)):
+        yield list(group)
 
 
-def _response_of(event: Event) -> Any:
-    """What the user says is each time a message of its own."""
-    return event["id"] if event["type"].startswith("user_") else event.get("responseId")
+def _message_key(event: Event) -> tuple[str, Any]:
+    """Every user event is a message; the events of one response form one message."""
+    is_user_event = event["type"].startswith("user_")
+    return _role(event), event["id"] if is_user_event else event.get("responseId")
 
 
-def _message(together: Sequence[_Said]) -> StandardMessage:
-    first = together[0].event
-    named = {"messageId": first["responseId"]} if "responseId" in first else {}
+def _role(event: Event) -> str:
+    return _ROLES.get(event["type"], "assistant")
+
+
+def _to_message(group: Sequence[_DecodedEvent]) -> StandardMessage:
+    first = group[0].event
+    message_id = {"messageId": first["responseId"]} if "responseId" in first else {}
     return StandardMessage.model_validate(
         {
             "id": first.get("recordId") or first["id"],
-            "role": _ROLES.get(first["type"], "assistant"),
+            "role": _role(first),
             "timestamp": first["timestamp"],
-            "content": [block for each in together for block in _blocks(each.event)],
-            "metadata": {"source": "ash", **named},
-            "_original": [each.event for each in together],
+            "content": [block for each in group for block in _to_blocks(each.event)],
+            "metadata": {"source": "ash", **message_id},
+            "_original": [each.event for each in group],
         }
     )
 
 
-def _blocks(event: Event) -> list[Block]:
+def _to_blocks(event: Event) -> list[Block]:
     blocks = _BLOCKS[event["type"]](event["payload"])
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", event, event["type"])]
 
 
-def _audio(payload: Event) -> list[Block]:
+def _transcription_blocks(payload: Event) -> list[Block]:
     return [text_block(payload["transcription"])]
 
 
-def _thinking(payload: Event) -> list[Block]:
-    signed = {"signature": payload["signature"]} if payload.get("signature") else {}
-    return [{"type": "thinking", "thinking": payload["text"], **signed}]
+def _thinking_blocks(payload: Event) -> list[Block]:
+    signature = {"signature": payload["signature"]} if payload.get("signature") else {}
+    return [{"type": "thinking", "thinking": payload["text"], **signature}]
 
 
-def _call(payload: Event) -> list[Block]:
+def _tool_use_blocks(payload: Event) -> list[Block]:
     return [
         {
             "type": "tool_use",
@@ -126,24 +129,24 @@ def _call(payload: Event) -> list[Block]:
     ]
 
 
-def _result(payload: Event) -> list[Block]:
-    failed = {"is_error": True} if "error" in payload else {}
+def _tool_result_blocks(payload: Event) -> list[Block]:
+    is_error = {"is_error": True} if "error" in payload else {}
     return [
         {
             "type": "tool_result",
             "tool_use_id": payload["toolCallId"],
             "content": payload["result"],
-            **failed,
+            **is_error,
         }
     ]
 
 
 _BLOCKS = {
     "user_message": blocks_of,
-    "user_audio": _audio,
+    "user_audio": _transcription_blocks,
     "assistant_done": blocks_of,
-    "thinking_done": _thinking,
-    "tool_call": _call,
-    "tool_result": _result,
+    "thinking_done": _thinking_blocks,
+    "tool_call": _tool_use_blocks,
+    "tool_result": _tool_result_blocks,
 }
 _ROLES = {"user_message": "user", "user_audio": "user", "tool_result": "user"}

@@ -12,7 +12,7 @@ from ash_server.db.event_ranges import Place, Span
 from ash_server.db.events import Appended, EventFilter, StoredEvent
 from ash_server.db.rebuild_events import Rebuilt
 from ash_server.ingest import prepare_event
-from ash_server.live.hub import Hub, News
+from ash_server.live.hub import EventBatch, Hub
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event, OpenTurn
 from ash_shared.model.events import ChatEvent, read_event
@@ -106,20 +106,20 @@ class EventStore:
         SessionNotFound, CursorAhead at the first step.
         """
         await self.check_cursor(session_id, after)
-        async with aclosing(self.follow(session_id, after, collapse=collapse)) as pages:
+        async with aclosing(self.subscribe_stored(session_id, after, collapse=collapse)) as pages:
             async for page in pages:
                 for stored in page.events:
                     yield _to_event(stored)
 
-    def follow(
+    def subscribe_stored(
         self, session_id: UUID, after: int = 0, *, collapse: bool = False
-    ) -> AsyncGenerator[News, None]:
+    ) -> AsyncGenerator[EventBatch, None]:
         """Yield the same events in pages of stored JSON, shared between subscribers at the same sequence.
 
         Call `check_cursor` first. A page may be empty: one comes at least every 15 seconds, and `caught_up` is True on
         pages after which nothing more was stored.
         """
-        return self._hub.follow(session_id, after, collapse=collapse)
+        return self._hub.subscribe(session_id, after, collapse=collapse)
 
     async def check_cursor(self, session_id: UUID, after: int) -> int:
         """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if `after` is past it."""

@@ -60,7 +60,7 @@ def test_without_any_variable() -> None:
         (
             "ASH_DATABASE_URL",
             "mysql://ada:secret@db/ash",
-            "ASH_DATABASE_URL must be an address that begins with postgresql://.",
+            "ASH_DATABASE_URL must be a URL that starts with postgresql://.",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""What every HTTP request and response has in common."""
+"""HTTP concerns shared by all controllers."""

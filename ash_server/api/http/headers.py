@@ -1,12 +1,10 @@
-"""What every answer says to a browser (guess no type, send no referrer, frame nothing, keep nothing), and how to read
-what a request says.
-"""
+"""Default response headers (no sniffing, referrer, framing or caching) and reading request headers."""
 
 from litestar import Litestar
 from litestar.datastructures import Headers, MutableScopeHeaders
 from litestar.types import Message, Scope
 
-_ALWAYS = {
+_DEFAULT_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -15,24 +13,24 @@ _ALWAYS = {
 }
 
 
-def header(headers: Headers, name: str) -> str | None:
-    """The value of a header; of one that comes twice both, which is none that anybody accepts."""
+def get_header(headers: Headers, name: str) -> str | None:
+    """Return the value of a header; the values of a repeated one are joined, so that validation rejects them."""
     return ", ".join(headers.getall(name, [])) if name in headers else None
 
 
-async def add_headers(message: Message, scope: Scope) -> None:
-    """An answer that sets one of them itself (a page with scripts, a file that may be kept) has its way."""
+async def add_default_headers(message: Message, scope: Scope) -> None:
+    """Add the headers that the response does not set itself, as pages and cacheable files do."""
     if message["type"] != "http.response.start":
         return
     headers = MutableScopeHeaders.from_message(message)
-    for name, value in _ALWAYS.items():
+    for name, value in _DEFAULT_HEADERS.items():
         headers.setdefault(name, value)
     if scope.get("method") == "OPTIONS" and "allow" in headers:
-        headers["Allow"] = _methods(scope["litestar_app"], scope["path_template"])
+        headers["Allow"] = _allowed_methods(scope["litestar_app"], scope["path_template"])
 
 
-def _methods(app: Litestar, path: str) -> str:
-    """All methods of an address; the framework names those of the first handler that was registered for it."""
+def _allowed_methods(app: Litestar, path: str) -> str:
+    """All methods of a path; the framework lists only those of the handler registered first."""
     return ", ".join(
         sorted(method for route in app.routes if route.path_format == path for method in route.methods)
     )

@@ -1,7 +1,7 @@
-"""The OpenAPI document: routes as the framework finds them, shapes as pydantic and msgspec write them.
+"""The OpenAPI document: routes from the framework, schemas from pydantic and msgspec.
 
-The framework's own reading of the models loses discriminators, descriptions and additional properties. So it learns
-their names only, and the document takes the schemas from the models themselves.
+The framework's schemas of the models lack discriminators, descriptions and additional properties. So it only gets the
+model names, and the document takes the schemas from the models themselves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,56 +20,55 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 _REFERENCE = "#/components/schemas/"
 
 _DESCRIPTION = """\
-Ash keeps what agents and their tools wrote, and reads it as typed content.
+Ash stores the messages of agents and their tools verbatim and reads them as typed content.
 
-**What is kept.** Every text that comes in (a line of a transcript, an API message, plain words) is stored verbatim \
-and comes out byte for byte: in `content`, as `text/plain`, and in the export of the session. Nothing is ever \
-converted.
+**Storage.** Every message (a line of a transcript, an API message, plain text) is stored verbatim and returned byte \
+for byte: in `content`, as `text/plain`, and in the export of the session. Nothing is ever converted.
 
-**What `parsed` means.** On read the text is parsed into a list of typed blocks, told apart by `type`: `text`, \
-`thinking`, `tool_use`, `tool_result`, `image`, `file`, and `raw` for everything that has no typed form, which then \
-holds it whole and says why. Reading never fails and drops nothing: keys that Ash does not know stay in the block, \
-and what does not decode comes back as text. Because it happens on read, a better parser improves what was stored \
-long ago.
+**Parsing.** On read a message is parsed into a list of typed blocks, discriminated by `type`: `text`, `thinking`, \
+`tool_use`, `tool_result`, `image`, `file`, and `raw` for content without a typed form, with the content and the \
+reason. Parsing never fails and drops nothing: unknown keys stay in the block, and text that is not JSON becomes a \
+`text` block. Because messages are parsed on read, a better parser also improves the messages stored long ago.
 
-**Sequences and cursors.** The messages of a session are numbered 1, 2, 3 … without a gap, in the order they were \
-stored. A reader goes on behind the last sequence it saw (`after`), and sees every message exactly once, however \
-many are being written meanwhile. Appends may be repeated safely: give messages an `id`, or append lines that carry \
-the provider's own `uuid`. An append answers 201 where it stored anything, and 200 where all was stored before; \
-`created` tells which is which.
+**Sequences and cursors.** The messages of a session are numbered 1, 2, 3 … without gaps, in the order they were \
+stored. A reader continues after the last sequence it received (`after`) and gets every message exactly once, even \
+during concurrent writes. Appends can be retried safely: set the `id` of messages, or append lines with the \
+provider's own `uuid`. An append returns 201 if it stored anything, 200 if everything was already stored; `created` \
+reports it for each message.
 
-**One log of events.** What is appended also becomes events: a turn begins, the user says something, an answer grows \
-and is whole, a tool is called and has answered. A session has one log of them, numbered 1, 2, 3 … of its own; \
-`messageSequence` names the message an event was derived from. Writers may post events, too. The same log serves \
-replay and live view: read pages behind a cursor, follow it as server-sent events or over a WebSocket, and come back \
-with the last `sequence`. `caught_up` says that all that was stored has been sent. Pieces of a stream (`…_chunk`) are \
-followed by the whole (`…_done`, `tool_call`, `tool_result`), and `collapse` leaves them out. At a `reset`, clear what \
-you have: the session was read anew, and all of it follows. Ignore keys you do not know, and show types you do not know.
+**Event log.** Appended messages are also normalized to events: a turn starts, the user writes a message, an answer \
+is streamed and completed, a tool is called and returns its result. Each session has one event log with its own \
+sequences 1, 2, 3 …; `messageSequence` is the message an event was derived from. Clients can post events, too. Replay \
+and live view use the same log: read pages after a cursor, subscribe with server-sent events or a WebSocket, and \
+reconnect with the last `sequence`. `caught_up` means that all stored events have been sent. Stream chunks \
+(`…_chunk`) are followed by the complete content (`…_done`, `tool_call`, `tool_result`); `collapse` omits the chunks. \
+On `reset`, discard the events received so far: the session was parsed again, and all its events follow. Ignore \
+unknown keys, and display unknown types.
 
-**WebSocket frames** are one JSON text each, `{"type", "data"}`: `event` with an event; `caught_up`, once; and two \
-topics with standard messages, `session.<id>.stream_output` of what is new and `session.<id>.message_complete` of a \
-turn that has ended. The client has nothing to say.
+**WebSocket frames** are JSON texts `{"type", "data"}`: `event` with an event; `caught_up`, once; and two topics with \
+standard messages, `session.<id>.stream_output` for new events and `session.<id>.message_complete` for a completed \
+turn. Clients send nothing.
 
-**Refusals** are problem details (RFC 9457) with a stable `code`. Names in a query or body that a route does not \
-know are refused rather than ignored. Problems never repeat the contents of a message.
+**Errors** are problem details (RFC 9457) with a stable `code`. Unknown query parameters and body fields are rejected, \
+not ignored. Problems never contain message contents.
 """
 
 _TAGS = [
-    Tag(name="sessions", description="Conversations: made, found, named, exported, deleted."),
-    Tag(name="messages", description="What was said in a session: stored as it came, read as typed blocks."),
+    Tag(name="sessions", description="Create, find, rename, export and delete conversations."),
+    Tag(name="messages", description="The messages of a session: stored verbatim, read as typed blocks."),
     Tag(
         name="events",
-        description="What happened in a session, one after the other: live and later from the same log.",
+        description="The event log of a session, for replay and live view.",
     ),
-    Tag(name="search", description="Where something was said or done."),
-    Tag(name="drift", description="What the formats have by now and Ash does not know yet."),
-    Tag(name="parse", description="The playground: how Ash reads a text, without storing it."),
-    Tag(name="health", description="For whoever runs the server."),
+    Tag(name="search", description="Full-text search over all sessions."),
+    Tag(name="drift", description="Content that Ash does not recognize yet."),
+    Tag(name="parse", description="Playground: parse a text without storing it."),
+    Tag(name="health", description="Health checks for operators."),
 ]
 
 
-class ModelNames(OpenAPISchemaPlugin):
-    """Tells the framework to refer to a model instead of reading it."""
+class ModelReferences(OpenAPISchemaPlugin):
+    """Makes the framework reference models instead of generating their schemas."""
 
     @staticmethod
     def is_plugin_supported_type(value: Any) -> bool:
@@ -80,27 +79,27 @@ class ModelNames(OpenAPISchemaPlugin):
         return schema_creator.schema_registry.get_reference_for_field_definition(field_definition)
 
 
-class _Document(OpenAPI):
+class _OpenApiDocument(OpenAPI):
     def __init__(self, document: OpenAPI, models: Sequence[type]) -> None:
         super().__init__(**vars(document))
         self._models = models
 
     def to_schema(self) -> dict[str, Any]:
         document = super().to_schema()
-        for parameter in _parameters(document):
-            parameter["schema"] = _of_query(parameter["schema"])
+        for parameter in _iter_parameters(document):
+            parameter["schema"] = _parameter_schema(parameter["schema"])
         components = {**document["components"], "schemas": _schemas(self._models)}
         return {"openapi": document["openapi"], **document, "components": components}
 
 
-class DocumentConfig(OpenAPIConfig):
-    """Where the document is served, and which models it describes beside its routes."""
+class OpenApiDocumentConfig(OpenAPIConfig):
+    """Configures the address of the document and its models."""
 
     def __init__(self, models: Sequence[type]) -> None:
         super().__init__(
             title="Ash",
             version=version("ash-messages"),
-            summary="Agent messages, kept verbatim and read as typed content.",
+            summary="Agent messages, stored verbatim and read as typed content.",
             description=_DESCRIPTION,
             license=License(name="MIT", identifier="MIT"),
             tags=_TAGS,
@@ -110,11 +109,11 @@ class DocumentConfig(OpenAPIConfig):
         self._models = models
 
     def to_openapi_schema(self) -> OpenAPI:
-        return _Document(super().to_openapi_schema(), self._models)
+        return _OpenApiDocument(super().to_openapi_schema(), self._models)
 
 
-class _Untitled(GenerateJsonSchema):
-    """Without a title on every field that only repeats its name."""
+class _UntitledSchema(GenerateJsonSchema):
+    """Omits field titles, which only repeat the field names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -123,25 +122,27 @@ class _Untitled(GenerateJsonSchema):
 def _schemas(models: Sequence[type]) -> dict[str, Any]:
     pydantic: Any = [(model, "serialization") for model in models if issubclass(model, BaseModel)]
     structs = [model for model in models if issubclass(model, msgspec.Struct)]
-    _, written = models_json_schema(pydantic, ref_template=_REFERENCE + "{model}", schema_generator=_Untitled)
+    _, definitions = models_json_schema(
+        pydantic, ref_template=_REFERENCE + "{model}", schema_generator=_UntitledSchema
+    )
     _, components = msgspec.json.schema_components(structs, ref_template=_REFERENCE + "{name}")
-    return dict(sorted({**written["$defs"], **components}.items()))
+    return dict(sorted({**definitions["$defs"], **components}.items()))
 
 
-def _parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _iter_parameters(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for operations in document["paths"].values():
         for operation in operations.values():
             yield from operation.get("parameters", ())
 
 
-def _of_query(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter that may be left out, but of which no address can say that it is null."""
-    choices = [choice for choice in schema.get("oneOf", ()) if choice != {"type": "null"}]
-    merged = {**(choices[0] if choices else {}), **{key: schema[key] for key in schema if key != "oneOf"}}
-    return {key: _PLAIN.get(key, lambda value: value)(value) for key, value in merged.items()}
+def _parameter_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove null from the schema of an optional parameter, since a query cannot express it."""
+    options = [option for option in schema.get("oneOf", ()) if option != {"type": "null"}]
+    merged = {**(options[0] if options else {}), **{key: schema[key] for key in schema if key != "oneOf"}}
+    return {key: _SIMPLIFY.get(key, lambda value: value)(value) for key, value in merged.items()}
 
 
-_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+_SIMPLIFY: Mapping[str, Callable[[Any], Any]] = {
     "type": lambda types: "string" if "string" in types else types,
     "enum": lambda values: [value for value in values if value is not None],
     "minimum": int,

@@ -1,4 +1,4 @@
-"""Every answer that is not a success: problem details (RFC 9457) with a stable `code`, never with contents."""
+"""Error responses: problem details (RFC 9457) with a stable `code`, never with message contents."""
 
 import logging
 import re
@@ -13,8 +13,6 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.types import ExceptionHandlersMap
-from psycopg import OperationalError
-from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import MISSING, BaseModel, ConfigDict, Field
 
 from ash_server.errors import (
@@ -33,17 +31,17 @@ MEDIA_TYPE = "application/problem+json"
 
 AnyRequest = Request[Any, Any, Any]
 
-ALWAYS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
-"""How any route may refuse."""
-READS = (*ALWAYS, DatabaseUnavailable, SchemaMismatch)
-"""How a route may refuse that reads the database."""
-WRITES = (*READS, OriginNotAllowed)
+COMMON_ERRORS: tuple[type[AshError], ...] = (HostNotAllowed, InvalidParameter)
+"""Errors of every route."""
+READ_ERRORS = (*COMMON_ERRORS, DatabaseUnavailable, SchemaMismatch)
+"""Errors of every route that uses the database."""
+WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed)
 
 _log = logging.getLogger(__name__)
 
 
 class FieldProblem(BaseModel):
-    """One thing that is wrong, and where it is."""
+    """An invalid part of the request."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -53,7 +51,7 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was refused or failed (RFC 9457). It never repeats the contents of a message."""
+    """Problem details (RFC 9457) of a failed request. They never contain message contents."""
 
     model_config = ConfigDict(
         use_attribute_docstrings=True,
@@ -70,83 +68,70 @@ class Problem(BaseModel):
     )
 
     type: str
-    """`urn:ash:problem:` and the code."""
+    """`urn:ash:problem:` followed by the code."""
     title: str
-    """What the code means, the same each time."""
+    """The meaning of the code, the same for every occurrence."""
     status: int
     """The HTTP status."""
     code: str
-    """Stable: made for programs to compare."""
+    """Stable identifier for programs."""
     detail: str | MISSING = MISSING
-    """What is special about this occurrence."""
+    """Details of this occurrence."""
     index: int | MISSING = MISSING
-    """Which message of a batch is meant, counted from 0."""
+    """Index in the batch, counted from 0."""
     errors: list[FieldProblem] | MISSING = MISSING
-    """What is wrong with the request, piece by piece."""
+    """The invalid parts of the request."""
     current_sequence: int | MISSING = Field(default=MISSING, alias="currentSequence")
     """With `sequence_mismatch`: the last sequence of the session."""
 
 
-def refusals(*errors: type[AshError]) -> dict[int, ResponseSpec]:
-    """The part of a route's documentation that says how it refuses, with an example of each code."""
+def error_responses(*errors: type[AshError]) -> dict[int, ResponseSpec]:
+    """Return the OpenAPI documentation of these errors by status, with an example of each code."""
     ordered = sorted(errors, key=lambda error: (error.status, error.code))
     return {
-        status: _documented(list(group)) for status, group in groupby(ordered, lambda error: error.status)
+        status: _response_spec(list(group)) for status, group in groupby(ordered, lambda error: error.status)
     }
 
 
-def on_refusal(_: AnyRequest, error: AshError) -> Response[bytes]:
+def handle_ash_error(_: AnyRequest, error: AshError) -> Response[bytes]:
     return _respond(error)
 
 
-def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
-    """What the framework refuses by itself: the same document, in our words."""
-    if (refusal := _OF_FRAMEWORK.get(error.status_code)) is None:
-        return on_failure(request, error)
+def handle_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    """Translate an error raised by the framework."""
+    if (error_type := _FRAMEWORK_ERRORS.get(error.status_code)) is None:
+        return handle_unexpected_error(request, error)
     errors = _field_problems(error)
     detail = f"{errors[0]['path']}: {errors[0]['message']}." if errors else None
-    return _respond(refusal(detail, errors=errors), error.headers)
+    return _respond(error_type(detail, errors=errors), error.headers)
 
 
-def on_database_error(_: AnyRequest, error: OperationalError) -> Response[bytes]:
-    _log.warning("the database does not answer: %s", type(error).__name__)
-    return _respond(DatabaseUnavailable())
-
-
-def on_missing_schema(_: AnyRequest, error: UndefinedTable | UndefinedColumn) -> Response[bytes]:
-    _log.warning("the database is not of this version: %s", type(error).__name__)
-    return _respond(SchemaMismatch())
-
-
-def on_failure(request: AnyRequest, error: Exception) -> Response[bytes]:
-    # Where it happened, without the error's own text: PostgreSQL puts the row into it.
-    place = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("%s %s failed with %s\n%s", request.method, request.url.path, type(error).__name__, place)
+def handle_unexpected_error(request: AnyRequest, error: Exception) -> Response[bytes]:
+    # The traceback without the error's message, which may contain row values from PostgreSQL.
+    stack = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("%s %s failed with %s\n%s", request.method, request.url.path, type(error).__name__, stack)
     return _respond(AshError())
 
 
 def without_value(message: str) -> str:
-    """What a decoder complains about, without the value that it may quote."""
+    """Return the decoder's message without the value it may quote."""
     return _QUOTED_VALUE.sub("", message)
 
 
 HANDLERS: ExceptionHandlersMap = {
-    AshError: on_refusal,
-    HTTPException: on_http_exception,
-    OperationalError: on_database_error,
-    UndefinedTable: on_missing_schema,
-    UndefinedColumn: on_missing_schema,
-    Exception: on_failure,
+    AshError: handle_ash_error,
+    HTTPException: handle_http_exception,
+    Exception: handle_unexpected_error,
 }
 
-_OF_FRAMEWORK: Mapping[int, type[AshError]] = {
+_FRAMEWORK_ERRORS: Mapping[int, type[AshError]] = {
     400: InvalidParameter,
     404: NotFound,
     405: MethodNotAllowed,
     413: BodyTooLarge,
 }
 _QUOTED_VALUE = re.compile(r"(?<=^Invalid enum value) .*", re.DOTALL)
-_RETRY_SECONDS = "2"
+_RETRY_AFTER_SECONDS = "2"
 
 
 def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Response[bytes]:
@@ -154,7 +139,7 @@ def _respond(error: AshError, headers: Mapping[str, str] | None = None) -> Respo
         msgspec.json.encode(_document(error)),
         status_code=error.status,
         media_type=MEDIA_TYPE,
-        headers={**(headers or {}), **({"Retry-After": _RETRY_SECONDS} if error.status == 503 else {})},
+        headers={**(headers or {}), **({"Retry-After": _RETRY_AFTER_SECONDS} if error.status == 503 else {})},
     )
 
 
@@ -188,10 +173,10 @@ def _field_problems(error: HTTPException) -> list[dict[str, str]] | None:
 class _Example(Example):
     @property
     def _exclude_fields(self) -> set[str]:
-        return {"id"}  # the name under which it is listed, which OpenAPI does not know inside of it
+        return {"id"}  # the key in `examples`, not a field in OpenAPI
 
 
-def _documented(errors: list[type[AshError]]) -> ResponseSpec:
+def _response_spec(errors: list[type[AshError]]) -> ResponseSpec:
     return ResponseSpec(
         data_container=Problem,
         description=" ".join(f"`{error.code}`: {error.title}" for error in errors),

@@ -1,6 +1,7 @@
-"""What the framework lets pass in an address: unknown and repeated names, odd spellings of a number, broken escapes.
+"""Strict validation of paths and queries.
 
-One guard reads each query once and holds it against the parameters that the route declares.
+The framework accepts unknown and repeated parameters, unusual spellings of numbers and invalid escapes. This guard
+checks each query against the parameters that the route declares.
 """
 
 import re
@@ -19,9 +20,9 @@ from litestar.typing import FieldDefinition
 from ash_server.errors import InvalidParameter, NotFound
 
 ANY_QUERY = {"any_query": True}
-"""The option of pages: what else stands in their address is their scripts' business."""
+"""Route option of pages, whose scripts read further parameters."""
 
-_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_INVALID_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class _Format(NamedTuple):
@@ -31,11 +32,9 @@ class _Format(NamedTuple):
 
 _TEXT = _Format(re.compile(r"[^\0\r\n]*"), "one line of text without a NUL")
 _FORMATS: Mapping[Any, _Format] = {
-    int: _Format(re.compile(r"[0-9]{1,16}"), "a whole number, written in digits alone"),
+    int: _Format(re.compile(r"[0-9]{1,16}"), "a whole number in decimal digits"),
     bool: _Format(re.compile(r"true|false"), "true or false"),
-    UUID: _Format(
-        re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), "an id such as those that Ash gives"
-    ),
+    UUID: _Format(re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), "a UUID"),
     datetime: _Format(
         re.compile(
             r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
@@ -46,49 +45,49 @@ _FORMATS: Mapping[Any, _Format] = {
 }
 
 
-async def check_address(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def check_path_and_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     _check_path(connection)
     if ANY_QUERY.items() <= connection.route_handler.opt.items():
         return
-    declared = _declared(connection.route_handler)  # what guards are given is a copy of it for each request
-    seen: set[str] = set()
-    for name, value in _pairs(connection.scope["query_string"]):
+    declared = _declared_parameters(connection.route_handler)  # cached: guards get a copy per request
+    names: set[str] = set()
+    for name, value in _parse_query(connection.scope["query_string"]):
         if name not in declared:
-            raise _refusal(name, "is not a parameter of this address")
-        if name in seen:
-            raise _refusal(name, "is given more than once")
+            raise _invalid_parameter(name, "is not a parameter of this route")
+        if name in names:
+            raise _invalid_parameter(name, "is repeated")
         if not declared[name].pattern.fullmatch(value):
-            raise _refusal(name, f"must be {declared[name].expected}")
-        seen.add(name)
+            raise _invalid_parameter(name, f"must be {declared[name].expected}")
+        names.add(name)
 
 
 def _check_path(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
-    """One thing, one address: `int` would also read 1_000, and `UUID` braces."""
+    """Accept one spelling of each parameter: `int` would also read 1_000, and `UUID` braces."""
     path = connection.scope["path"].casefold()
     segments = path.split("/")
     for value in map(str.casefold, map(str, connection.path_params.values())):
-        is_there = path.endswith(value) if value.startswith("/") else value in segments
-        if not is_there:
+        is_verbatim = path.endswith(value) if value.startswith("/") else value in segments
+        if not is_verbatim:
             raise NotFound
 
 
-def _pairs(query: bytes) -> Iterator[tuple[str, str]]:
+def _parse_query(query: bytes) -> Iterator[tuple[str, str]]:
     for pair in filter(None, query.split(b"&")):
         name, _, value = pair.partition(b"=")
-        yield _decoded(name), _decoded(value)
+        yield _decode(name), _decode(value)
 
 
-def _decoded(piece: bytes) -> str:
-    if _BROKEN_ESCAPE.search(piece):
-        raise InvalidParameter("The query holds a % that does not begin an escape.")
+def _decode(part: bytes) -> str:
+    if _INVALID_ESCAPE.search(part):
+        raise InvalidParameter("The query contains an invalid percent escape.")
     try:
-        return unquote_to_bytes(piece.replace(b"+", b" ")).decode()
+        return unquote_to_bytes(part.replace(b"+", b" ")).decode()
     except UnicodeDecodeError as error:
-        raise InvalidParameter("The query is not UTF-8.") from error
+        raise InvalidParameter("The query is not valid UTF-8.") from error
 
 
 @cache
-def _declared(handler: BaseRouteHandler) -> Mapping[str, _Format]:
+def _declared_parameters(handler: BaseRouteHandler) -> Mapping[str, _Format]:
     fields = handler.parsed_fn_signature.parameters
     return {
         field.kwarg_definition.name or name: _format(field)
@@ -105,6 +104,6 @@ def _format(field: FieldDefinition) -> _Format:
     return next((_FORMATS[each] for each in types if each in _FORMATS), _TEXT)
 
 
-def _refusal(name: str, message: str) -> InvalidParameter:
-    shown = name[:64]
-    return InvalidParameter(f"{shown!r} {message}.", errors=[{"path": shown, "message": f"It {message}."}])
+def _invalid_parameter(name: str, message: str) -> InvalidParameter:
+    path = name[:64]
+    return InvalidParameter(f"{path!r} {message}.", errors=[{"path": path, "message": f"It {message}."}])

@@ -1,4 +1,4 @@
-"""The HTTP server: a port that is taken before anything else starts, and an end that waits for nobody long."""
+"""The HTTP server: binds its port before anything else starts, and shuts down without waiting for slow clients."""
 
 import asyncio
 import errno
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import uvicorn
 from litestar import Litestar
 
+from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, is_subscription
 from ash_server.errors import AshError
-from ash_server.live.hub import BEAT, FOLLOWS, LARGEST_FRAME
+from ash_server.live.hub import HEARTBEAT_SECONDS
 
-_GRACE_SECONDS = 1
-_STALLED_SECONDS = 10
-"""A follower that takes nothing of what it is sent for so long has its connection ended."""
+_SHUTDOWN_GRACE_SECONDS = 1
+_SUBSCRIBER_READ_TIMEOUT = 10
+"""Seconds after which a subscriber that does not read is disconnected."""
 
 
 class AddressUnavailable(AshError):
@@ -27,38 +28,38 @@ class AddressUnavailable(AshError):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises AddressUnavailable. Who connects before the server is ready is kept waiting."""
+    """Bind the address; clients that connect before the server is ready wait. Raises AddressUnavailable."""
     try:
         return socket.create_server((host, port), family=_family(host))
     except OSError as error:
-        raise AddressUnavailable(_reason(error, host, port)) from error
+        raise AddressUnavailable(_explain_bind_error(error, host, port)) from error
 
 
 def address(listener: socket.socket) -> str:
-    """As a browser on this machine would name it."""
+    """Return the URL of the server for a browser on this machine."""
     host, port = listener.getsockname()[:2]
     return _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
 
 
 def serve(app: Litestar, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Returns once the process was told to stop (SIGINT or SIGTERM)."""
+    """Serve until the process receives SIGINT or SIGTERM."""
     config = uvicorn.Config(
         app,
         lifespan="on",
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=2 * _GRACE_SECONDS,  # what then still runs waits for no client
-        ws_max_size=LARGEST_FRAME,
-        ws_ping_interval=BEAT,
-        ws_per_message_deflate=False,  # a window of memory for each client, and time for each of them
+        timeout_graceful_shutdown=2 * _SHUTDOWN_GRACE_SECONDS,  # clients are disconnected before that
+        ws_max_size=MAX_CLIENT_FRAME_BYTES,
+        ws_ping_interval=HEARTBEAT_SECONDS,
+        ws_per_message_deflate=False,  # costs memory and CPU time for each client
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_refused_upgrade)
-    _Server(config, on_ready, lambda: app.state.hub.stop()).run(sockets=[listener])
+    logging.getLogger("uvicorn.error").addFilter(_is_not_rejected_upgrade)
+    _Server(config, on_ready, lambda: app.state.store.hub.stop()).run(sockets=[listener])
 
 
-class _Untaken(NamedTuple):
-    """What waits for a client that does not take it."""
+class _UnreadData(NamedTuple):
+    """Size of the data a client has not read, and when it last changed."""
 
     size: int
     since: float
@@ -71,57 +72,56 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._on_ready = on_ready
         self._on_stop = on_stop
-        self._untaken: dict[Any, _Untaken] = {}
+        self._unread: dict[Any, _UnreadData] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Clients that take their answer too slowly lose it, as if they had gone: handlers know how to end then."""
+        """End subscriptions first, since uvicorn waits for open connections, then abort the slow ones."""
         self._on_stop()
-        asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._hang_up)
+        asyncio.get_running_loop().call_later(_SHUTDOWN_GRACE_SECONDS, self._abort_connections)
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
+        """Called by uvicorn ten times a second."""
         if counter % 10 == 0:
-            self._drop_stalled(time.monotonic())
+            self._abort_stalled(time.monotonic())
         return await super().on_tick(counter)
 
-    def _drop_stalled(self, now: float) -> None:
-        """Followers alone: they come back with their cursor, whereas a download that is cut is lost."""
-        untaken = {}
-        for connection in filter(_is_followed_on, self.server_state.connections):
-            known = self._untaken.get(connection)
+    def _abort_stalled(self, now: float) -> None:
+        """Disconnect stalled subscribers only: they resume from their cursor, an aborted download would be lost."""
+        unread = {}
+        for connection in filter(_is_subscriber, self.server_state.connections):
+            known = self._unread.get(connection)
             size = connection.transport.get_write_buffer_size()
-            untaken[connection] = known if known and known.size == size else _Untaken(size, now)
-        self._untaken = {each: waits for each, waits in untaken.items() if waits.size}
-        for connection, waits in self._untaken.items():
-            if now - waits.since >= _STALLED_SECONDS:
+            unread[connection] = known if known and known.size == size else _UnreadData(size, now)
+        self._unread = {connection: data for connection, data in unread.items() if data.size}
+        for connection, data in self._unread.items():
+            if now - data.since >= _SUBSCRIBER_READ_TIMEOUT:
                 connection.transport.abort()
 
-    def _hang_up(self) -> None:
+    def _abort_connections(self) -> None:
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal lets answers that are under way end, the second does not.
+        """Shut down gracefully on the first signal, at once on the second.
 
-        uvicorn waits for open connections before it tells the application that it ends: whoever keeps some open
-        has to be told here. It would also raise the signal anew at the end; to stop when told is no failure.
+        Unlike uvicorn's handler, this does not raise the signal again at the end: stopping on request is no failure.
         """
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-def _is_no_refused_upgrade(record: logging.LogRecord) -> bool:
-    """uvicorn takes an upgrade that was refused with an answer for one that was not answered."""
+def _is_not_rejected_upgrade(record: logging.LogRecord) -> bool:
+    """Filter out what uvicorn logs for an upgrade rejected with a response."""
     return record.msg != "ASGI callable returned without completing handshake."
 
 
-def _is_followed_on(connection: Any) -> bool:
-    return FOLLOWS in (getattr(connection, "scope", None) or ())
+def _is_subscriber(connection: Any) -> bool:
+    return is_subscription(getattr(connection, "scope", None))
 
 
 def _family(host: str) -> socket.AddressFamily:
@@ -132,19 +132,19 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _reason(error: OSError, host: str, port: int) -> str:
+def _explain_bind_error(error: OSError, host: str, port: int) -> str:
     if error.errno != errno.EADDRINUSE:
         return f"cannot listen on {host} port {port}: {(error.strerror or str(error)).partition(' (')[0]}"
-    if _is_ash(host, port):
-        running = _url(host, port)
-        return f"Ash runs already at {running}; for another one choose another port, for example ASH_PORT={port + 1}"
-    return f"port {port} is taken by another program; choose another one, for example ASH_PORT={port + 1}"
+    advice = f"choose another port, for example ASH_PORT={port + 1}"
+    if _is_ash_running(host, port):
+        return f"Ash is already running at {_url(host, port)}; for another one {advice}"
+    return f"port {port} is used by another program; {advice}"
 
 
-def _is_ash(host: str, port: int) -> bool:
+def _is_ash_running(host: str, port: int) -> bool:
     connection = HTTPConnection(host, port, timeout=3)
     try:
-        connection.request("GET", "/api/")  # nothing is there, which Ash says in words of its own
+        connection.request("GET", "/api/")  # a path without a route: Ash answers with its problem type
         return bool(json.load(connection.getresponse())["type"].startswith("urn:ash:"))
     except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
         return False

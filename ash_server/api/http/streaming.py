@@ -1,33 +1,52 @@
-"""Answers that are written while they are sent."""
+"""Streaming responses and subscriptions."""
 
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from typing import Any
 
 from litestar.response import Stream
+from litestar.types import Scope
 
-_PIECE = 64 * 1024
+EVENT_STREAM = "text/event-stream"
+SSE_HEADERS = {"X-Accel-Buffering": "no"}
+SSE_RETRY = b"retry: 1000\n\n"
+"""Browsers reconnect after this many milliseconds."""
 
+MAX_CLIENT_FRAME_BYTES = 1024
+"""WebSocket clients have nothing to send but pings."""
 
-async def in_pieces(texts: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """The same bytes in pieces of some size."""
-    piece = bytearray()
-    async for each in texts:
-        piece += each
-        if len(piece) >= _PIECE:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece)
-
-
-async def begun(pieces: AsyncGenerator[bytes, None], **options: Any) -> Stream:
-    """The answer, once its first piece is there: what fails until then is answered as a problem."""
-    first = await anext(pieces)
-    return Stream(_resumed(first, pieces), **options)
+_MIN_CHUNK_BYTES = 64 * 1024
+_SUBSCRIPTION = "ash.subscription"
 
 
-async def _resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+def mark_as_subscription(scope: Scope) -> None:
+    """Allow the server to disconnect this client if it does not read: it can resume from its cursor."""
+    scope[_SUBSCRIPTION] = True  # type: ignore[literal-required]
+
+
+def is_subscription(scope: Scope | None) -> bool:
+    return _SUBSCRIPTION in (scope or ())
+
+
+async def buffered(texts: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Join small texts into chunks of a reasonable size."""
+    chunk = bytearray()
+    async for text in texts:
+        chunk += text
+        if len(chunk) >= _MIN_CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)
+
+
+async def start_stream(chunks: AsyncGenerator[bytes, None], **options: Any) -> Stream:
+    """Return the response once the first chunk is ready: an error before that becomes a problem response."""
+    first = await anext(chunks)
+    return Stream(_prepend(first, chunks), **options)
+
+
+async def _prepend(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(rest):
         yield first
-        async for piece in rest:
-            yield piece
+        async for chunk in rest:
+            yield chunk

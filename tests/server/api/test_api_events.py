@@ -290,7 +290,7 @@ class TestPages:
     ) -> None:
         refused = await client.get(f"{ten}/events?{query}")
 
-        problem, alone = refused.json(), "It stands alone, without after and before."
+        problem, alone = refused.json(), "It excludes the other cursors."
         assert (refused.status_code, problem["code"]) == (400, "invalid_parameter")
         assert problem["errors"] == [{"path": path, "message": alone} for path in paths]
 

@@ -25,7 +25,8 @@ async def away() -> AsyncIterator[AsyncClient]:
     """A server whose database is nowhere."""
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
-        app.state.pool.timeout = app.state.export_pool.timeout = 0.1
+        connections = app.state.store.connections
+        connections.pool.timeout = connections.stream_pool.timeout = 0.1
         yield client
 
 
@@ -90,7 +91,7 @@ async def test_a_failure_says_nothing_of_the_data(
 
     assert failed.json() == {
         "type": "urn:ash:problem:internal_error",
-        "title": "Something went wrong inside Ash.",
+        "title": "Internal error.",
         "status": 500,
         "code": "internal_error",
     }

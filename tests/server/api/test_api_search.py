@@ -180,8 +180,8 @@ async def test_what_is_not_found_yet_is_told(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as somebody else is at it."""
-    monkeypatch.setattr(search_indexer, "_LOOKS", 0.05)
-    monkeypatch.setattr(search_indexer, "_GATHERED", 0.01)
+    monkeypatch.setattr(search_indexer, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(search_indexer, "_COLLECT_SECONDS", 0.01)
     async with connection.transaction():
         session = await store(own_client)
         await connection.execute("SELECT FROM search_progress WHERE session_id = %s FOR UPDATE", [session])

@@ -1,4 +1,4 @@
-"""Following the list of sessions: what happens to any of them, whoever did it."""
+"""The session change feed: changes of all sessions, by any process."""
 
 import asyncio
 import json
@@ -11,54 +11,51 @@ import httpx
 import pytest
 from psycopg import AsyncConnection
 
-from ash_server.db.connection import open_pool
 from ash_server.db.messages import append
 from ash_server.db.notify import notify
-from ash_server.db.sessions import create_session, delete_session, get_session, get_sessions, update_session
+from ash_server.db.sessions import create_session, delete_session, get_session, update_session
 from ash_server.ingest import prepare_message
-from ash_server.live import hub as live
 from ash_server.live import session_feed
 from ash_server.live.hub import Hub
-from ash_server.live.session_feed import Board
+from ash_server.live.session_feed import SessionFeed
+from ash_server.store import Store
 from tests.server.live.test_hub import is_listened_to
 from tests.server.test_chaos import KILL_LISTENER
 from tests.waiting import until
 
-Told = list[tuple[str, Any]]
 
+class Subscriber:
+    """Collects the events of the feed."""
 
-class Watcher:
-    """Somebody who shows the list."""
+    def __init__(self, feed: SessionFeed) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.heartbeats = 0
+        self._received = asyncio.Condition()
+        self._task = asyncio.create_task(self._subscribe(feed))
 
-    def __init__(self, watched: Board) -> None:
-        self.told: Told = []
-        self.beats = 0
-        self._news = asyncio.Condition()
-        self._task = asyncio.create_task(self._watch(watched))
-
-    async def _watch(self, watched: Board) -> None:
-        async for text in watched.watch():
+    async def _subscribe(self, feed: SessionFeed) -> None:
+        async for text in feed.subscribe():
             for event in text.decode().split("\n\n")[:-1]:
-                await self._hear(event)
+                await self._receive(event)
 
-    async def _hear(self, event: str) -> None:
+    async def _receive(self, event: str) -> None:
         name, _, data = event.partition("\ndata: ")
         if data:
-            self.told.append((name.removeprefix("event: "), json.loads(data)))
+            self.events.append((name.removeprefix("event: "), json.loads(data)))
         else:
-            self.beats += 1
-        async with self._news:
-            self._news.notify_all()
+            self.heartbeats += 1
+        async with self._received:
+            self._received.notify_all()
 
-    async def hears(self, name: str, **expected: Any) -> Any:
-        """The first that is of this name and says that."""
-        async with asyncio.timeout(20), self._news:
-            while not (found := self.all(name, **expected)):
-                await self._news.wait()
-        return found[0]
+    async def receives(self, name: str, **expected: Any) -> Any:
+        """Wait for an event with this name and data, and return its data."""
+        async with asyncio.timeout(20), self._received:
+            while not (matches := self.all(name, **expected)):
+                await self._received.wait()
+        return matches[0]
 
     def all(self, name: str, **expected: Any) -> list[Any]:
-        return [data for told, data in self.told if told == name and expected.items() <= data.items()]
+        return [data for event, data in self.events if event == name and expected.items() <= data.items()]
 
     async def ends(self) -> None:
         async with asyncio.timeout(20):
@@ -70,177 +67,197 @@ class Watcher:
 
 
 @pytest.fixture
-def looks() -> float:
+def poll_seconds() -> float:
     return 3600.0
 
 
 @pytest.fixture
-async def hub(database_url: str, looks: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
-    monkeypatch.setattr(session_feed, "_LOOKS", looks)
-    monkeypatch.setattr(session_feed, "_GATHERED", 0.05)
-    async with open_pool(database_url) as pool, Hub(database_url, pool) as hub:
-        yield hub
+async def store(
+    database_url: str, poll_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Store]:
+    monkeypatch.setattr(session_feed, "POLL_SECONDS", poll_seconds)
+    monkeypatch.setattr(session_feed, "_COLLECT_SECONDS", 0.05)
+    async with Store.connect(database_url) as store:
+        yield store
 
 
 @pytest.fixture
-async def watched(hub: Hub) -> AsyncIterator[Board]:
-    async with Board(hub) as watched:
-        yield watched
+def hub(store: Store) -> Hub:
+    return store.hub
 
 
 @pytest.fixture
-async def watcher(watched: Board, connection: AsyncConnection) -> AsyncIterator[Watcher]:
+async def feed(store: Store) -> AsyncIterator[SessionFeed]:
+    async with SessionFeed(store.hub, store.sessions) as feed:
+        yield feed
+
+
+@pytest.fixture
+async def subscriber(feed: SessionFeed, connection: AsyncConnection) -> AsyncIterator[Subscriber]:
     await is_listened_to(connection)
-    watcher = Watcher(watched)
-    await watcher.hears("caught_up")
-    yield watcher
-    await watcher.stop()
+    subscriber = Subscriber(feed)
+    await subscriber.receives("caught_up")
+    yield subscriber
+    await subscriber.stop()
 
 
-async def say(connection: AsyncConnection, session_id: UUID, text: str) -> None:
+async def append_text(connection: AsyncConnection, session_id: UUID, text: str) -> None:
     await append(connection, session_id, [prepare_message(session_id, text)])
 
 
-async def test_what_happens_is_told(hub: Hub, watcher: Watcher, connection: AsyncConnection) -> None:
-    """As the session is then."""
+async def test_changes_are_sent(hub: Hub, subscriber: Subscriber, connection: AsyncConnection) -> None:
+    """Each event has the current state of the session."""
     session_id = (await create_session(connection, title="Birds")).session.id
     hub.wake(session_id)
-    made = await watcher.hears("session", id=str(session_id))
-    await say(connection, session_id, "heron")
+    created = await subscriber.receives("session", id=str(session_id))
+    await append_text(connection, session_id, "heron")
     hub.wake(session_id)
-    grown = await watcher.hears("session", messageCount=1)
+    grown = await subscriber.receives("session", messageCount=1)
     now = await get_session(connection, session_id)
     await update_session(connection, session_id, title="Herons")
     hub.wake(session_id)
-    await watcher.hears("session", title="Herons")
+    await subscriber.receives("session", title="Herons")
     await delete_session(connection, session_id)
     hub.wake(session_id)
-    await watcher.hears("deleted", id=str(session_id))
+    await subscriber.receives("deleted", id=str(session_id))
 
-    assert (made["title"], made["messageCount"]) == ("Birds", 0)
+    assert (created["title"], created["messageCount"]) == ("Birds", 0)
     assert grown == json.loads(now.model_dump_json())
-    assert [name for name, _ in watcher.told if name != "caught_up"] == ["session"] * 3 + ["deleted"]
+    assert [name for name, _ in subscriber.events if name != "caught_up"] == ["session"] * 3 + ["deleted"]
 
 
-async def test_other_processes_tell_too(watcher: Watcher, connection: AsyncConnection) -> None:
+async def test_changes_by_other_processes_are_sent(
+    subscriber: Subscriber, connection: AsyncConnection
+) -> None:
     session_id = (await create_session(connection)).session.id
     await notify(connection, [session_id])
 
-    await watcher.hears("session", id=str(session_id))
+    await subscriber.receives("session", id=str(session_id))
 
 
-@pytest.mark.parametrize("looks", [0.05])
-async def test_what_no_hint_told(watcher: Watcher, connection: AsyncConnection) -> None:
-    """It is told once."""
+@pytest.mark.parametrize("poll_seconds", [0.05])
+async def test_polling_finds_changes_without_notification(
+    subscriber: Subscriber, connection: AsyncConnection
+) -> None:
+    """Each change is sent once."""
     session_id = (await create_session(connection)).session.id
-    await watcher.hears("session", id=str(session_id), messageCount=0)
-    await say(connection, session_id, "heron")
-    await watcher.hears("session", id=str(session_id), messageCount=1)
+    await subscriber.receives("session", id=str(session_id), messageCount=0)
+    await append_text(connection, session_id, "heron")
+    await subscriber.receives("session", id=str(session_id), messageCount=1)
     other = (await create_session(connection)).session.id
-    await watcher.hears("session", id=str(other))
+    await subscriber.receives("session", id=str(other))
 
-    assert len(watcher.all("session")) == 3
+    assert len(subscriber.all("session")) == 3
 
 
-async def test_much_at_once_is_told_once(
-    hub: Hub, watcher: Watcher, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+async def test_changes_are_coalesced(
+    hub: Hub, subscriber: Subscriber, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_feed, "_GATHERED", 0.5)
+    monkeypatch.setattr(session_feed, "_COLLECT_SECONDS", 0.5)
     session_id = (await create_session(connection)).session.id
-    begun = time.monotonic()
+    started = time.monotonic()
     for number in range(1, 51):
-        await say(connection, session_id, f"heron {number}")
+        await append_text(connection, session_id, f"heron {number}")
         hub.wake(session_id)
-    await watcher.hears("session", messageCount=50)
+    await subscriber.receives("session", messageCount=50)
 
-    took = time.monotonic() - begun
-    assert len(watcher.all("session")) <= took / 0.5 + 2
+    elapsed = time.monotonic() - started
+    assert len(subscriber.all("session")) <= elapsed / 0.5 + 2
 
 
-async def test_all_are_told_by_one_reading(
-    hub: Hub, watched: Board, watcher: Watcher, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+async def test_all_subscribers_share_one_query(
+    store: Store,
+    feed: SessionFeed,
+    subscriber: Subscriber,
+    connection: AsyncConnection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    readings = []
+    queries = []
+    get_many = store.sessions.get_many
 
-    async def counted(conn: AsyncConnection, ids: Any) -> Any:
-        readings.append(ids)
-        return await get_sessions(conn, ids)
+    async def counted(ids: Any) -> Any:
+        queries.append(ids)
+        return await get_many(ids)
 
-    monkeypatch.setattr(session_feed, "get_sessions", counted)
-    others = [Watcher(watched) for _ in range(50)]
+    monkeypatch.setattr(store.sessions, "get_many", counted)
+    others = [Subscriber(feed) for _ in range(50)]
     session_id = (await create_session(connection)).session.id
-    hub.wake(session_id)
-    for each in (watcher, *others):
-        await each.hears("session", id=str(session_id))
+    store.hub.wake(session_id)
+    for each in (subscriber, *others):
+        await each.receives("session", id=str(session_id))
     for other in others:
         await other.stop()
 
-    assert readings == [{session_id}]
+    assert queries == [{session_id}]
 
 
-async def test_who_is_slow_is_told_the_last_state(
-    hub: Hub, watched: Board, connection: AsyncConnection
+async def test_slow_subscribers_get_the_latest_state(
+    hub: Hub, feed: SessionFeed, connection: AsyncConnection
 ) -> None:
     ids = [(await create_session(connection)).session.id for _ in range(2)]
-    slow = watched.watch()
+    slow = feed.subscribe()
     assert await anext(slow) == b"event: caught_up\ndata: {}\n\n"
-    quick = Watcher(watched)
+    fast = Subscriber(feed)
     for number in range(1, 6):
         for session_id in ids:
-            await say(connection, session_id, f"heron {number}")
+            await append_text(connection, session_id, f"heron {number}")
             hub.wake(session_id)
         for session_id in ids:
-            await quick.hears("session", id=str(session_id), messageCount=number)
+            await fast.receives("session", id=str(session_id), messageCount=number)
 
-    told = [json.loads(event.split("data: ")[1]) for event in (await anext(slow)).decode().split("\n\n")[:-1]]
+    received = [
+        json.loads(event.split("data: ")[1]) for event in (await anext(slow)).decode().split("\n\n")[:-1]
+    ]
     await slow.aclose()
-    await quick.stop()
-    seen = [(UUID(each["id"]), each["messageCount"]) for each in told if each]
-    assert sorted(seen) == [(id, 5) for id in sorted(ids)]
+    await fast.stop()
+    counts = [(UUID(each["id"]), each["messageCount"]) for each in received if each]
+    assert sorted(counts) == [(id, 5) for id in sorted(ids)]
 
 
-async def test_where_something_may_have_been_missed(watcher: Watcher, connection: AsyncConnection) -> None:
-    before = len(watcher.all("caught_up"))
+async def test_caught_up_is_repeated_after_missed_notifications(
+    subscriber: Subscriber, connection: AsyncConnection
+) -> None:
+    before = len(subscriber.all("caught_up"))
 
     async def kills_listener() -> bool:
         return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
 
     await until(kills_listener)
-    await until(lambda: len(watcher.all("caught_up")) > before)
+    await until(lambda: len(subscriber.all("caught_up")) > before)
 
 
-async def test_something_comes_even_if_nothing_happens(
-    watched: Board, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+async def test_heartbeats_without_changes(
+    feed: SessionFeed, subscriber: Subscriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BEAT", 0.02)
-    other = Watcher(watched)
-    await until(lambda: other.beats >= 3)
+    monkeypatch.setattr(session_feed, "HEARTBEAT_SECONDS", 0.02)
+    other = Subscriber(feed)
+    await until(lambda: other.heartbeats >= 3)
     await other.stop()
 
 
-async def test_it_ends_with_the_server(hub: Hub, watcher: Watcher) -> None:
+async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> None:
     hub.stop()
 
-    await watcher.ends()
+    await subscriber.ends()
 
 
 # --- Over HTTP
 
 
-def test_the_stream(shared_server: str) -> None:
+def test_stream_over_http(shared_server: str) -> None:
     with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=20) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         lines = answer.iter_lines()
         first = [next(lines) for _ in range(5)]
-        made = httpx.post(f"{shared_server}/api/sessions", json={"title": "Birds"}).json()
-        data = next(line for line in lines if made["id"] in line)
-        httpx.delete(f"{shared_server}/api/sessions/{made['id']}")
-        gone = next(line for line in lines if line == f'data: {{"id":"{made["id"]}"}}')
+        created = httpx.post(f"{shared_server}/api/sessions", json={"title": "Birds"}).json()
+        data = next(line for line in lines if created["id"] in line)
+        httpx.delete(f"{shared_server}/api/sessions/{created['id']}")
+        deleted = next(line for line in lines if line == f'data: {{"id":"{created["id"]}"}}')
 
     assert first == ["retry: 1000", "", "event: caught_up", "data: {}", ""]
-    assert json.loads(data.removeprefix("data: ")) == made
-    assert gone
+    assert json.loads(data.removeprefix("data: ")) == created
+    assert deleted
 
 
 @pytest.mark.parametrize(
@@ -251,7 +268,9 @@ def test_the_stream(shared_server: str) -> None:
         ("after=1", {}, 400, "invalid_parameter"),
     ],
 )
-def test_refused(shared_server: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+def test_rejects_invalid_requests(
+    shared_server: str, query: str, headers: dict[str, str], status: int, code: str
+) -> None:
     answer = httpx.get(f"{shared_server}/api/sessions/stream?{query}", headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)

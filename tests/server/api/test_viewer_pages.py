@@ -330,8 +330,8 @@ async def test_who_asks_for_the_head_alone_has_nothing_read(
     def write(*_: object) -> NoReturn:
         pytest.fail("it is read")
 
-    forms = {suffix: form._replace(write=write) for suffix, form in viewer_pages._FORMS.items()}
-    monkeypatch.setattr(viewer_pages, "_FORMS", forms)
+    formats = {suffix: format._replace(write=write) for suffix, format in viewer_pages._FORMATS.items()}
+    monkeypatch.setattr(viewer_pages, "_FORMATS", formats)
 
     for form in FORMS:
         assert (await client.head(f"/sessions/{session_id}{form}")).status_code == 200

@@ -215,7 +215,7 @@ def test_a_port_that_is_taken(bare_database_url: str, tmp_path: Path) -> None:
     """Found out before anything is done to the database."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        line = f"ash: port {port} is taken by another program; choose another one, for example ASH_PORT={port + 1}\n"
+        line = f"ash: port {port} is used by another program; choose another port, for example ASH_PORT={port + 1}\n"
 
         assert refused(port, tmp_path, bare_database_url) == (1, line)
     with psycopg.connect(bare_database_url) as conn:
@@ -226,7 +226,7 @@ def test_a_port_that_ash_has(database_url: str, tmp_path: Path) -> None:
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
         port = int(ash.address.rpartition(":")[2])
         line = (
-            f"ash: Ash runs already at http://127.0.0.1:{port}; "
+            f"ash: Ash is already running at http://127.0.0.1:{port}; "
             f"for another one choose another port, for example ASH_PORT={port + 1}\n"
         )
 

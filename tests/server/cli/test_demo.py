@@ -29,7 +29,7 @@ async def looking(database_url: str, connection: AsyncConnection, monkeypatch: p
     monkeypatch.setattr(demo, "_LIVE_SECONDS", 0)
     assert await demo._make_anew(connection) == ID
     live = Live(ID)
-    app = create_app(Settings(), database_url=database_url, beside=live.running)
+    app = create_app(Settings(), database_url=database_url, background=live.running)
     app.asgi_handler = live.seen_by(app.asgi_handler)
     async with AsyncTestClient(app, base_url="http://127.0.0.1:4100") as client:
         yield client

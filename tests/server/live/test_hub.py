@@ -51,9 +51,9 @@ def looks() -> float:
 
 @pytest.fixture
 async def hub(database_url: str, looks: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
-    monkeypatch.setattr(live, "_LOOKS", looks)
+    monkeypatch.setattr(live, "POLL_SECONDS", looks)
     async with open_pool(database_url) as pool, Hub(database_url, pool) as hub:
-        with hub.overhear():  # listens from the beginning, as in a server
+        with hub.watch_changes():  # listens from the beginning, as in a server
             yield hub
 
 
@@ -75,7 +75,7 @@ class Reader:
     def __init__(self, hub: Hub, session_id: UUID, after: int = 0) -> None:
         self.told: list[int] = []
         self.types: list[str] = []
-        self._news = hub.follow(session_id, after)
+        self._news = hub.subscribe(session_id, after)
 
     async def reaches(self, sequence: int) -> None:
         """Within ten seconds."""
@@ -92,7 +92,7 @@ class Reader:
             async for news in self._news:
                 self._add(news)
 
-    def _add(self, news: live.News) -> bool:
+    def _add(self, news: live.EventBatch) -> bool:
         self.told += [event.sequence for event in news.events]
         self.types += [event.type for event in news.events]
         return news.caught_up
@@ -180,14 +180,14 @@ async def test_an_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: 
     await reader.reaches(last + 1)
 
 
-@pytest.mark.parametrize("count", [1, live._PAGE - 1, live._PAGE, live._PAGE + 1])
+@pytest.mark.parametrize("count", [1, live._PAGE_SIZE - 1, live._PAGE_SIZE, live._PAGE_SIZE + 1])
 async def test_catching_up_is_told_at_once(
     hub: Hub, connection: AsyncConnection, session_id: UUID, count: int
 ) -> None:
     """Also where the last page is full, so that more might lie behind it."""
     await post(connection, session_id, *map(str, range(count)))
     reader = Reader(hub, session_id)
-    async with asyncio.timeout(live.BEAT / 2):
+    async with asyncio.timeout(live.HEARTBEAT_SECONDS / 2):
         await reader.catches_up()
 
     assert reader.told == list(range(1, count + 1))
@@ -261,10 +261,10 @@ async def test_nobody_is_remembered_who_has_left(
 ) -> None:
     await post(connection, session_id, "1")
     for _ in range(3):
-        async with aclosing(hub.follow(session_id, 0)) as news:
+        async with aclosing(hub.subscribe(session_id, 0)) as news:
             assert (await anext(news)).caught_up
 
-    assert (hub._followed, hub._shared) == ({}, {})
+    assert (hub._sessions, hub._shared) == ({}, {})
 
 
 # --- A server as a process

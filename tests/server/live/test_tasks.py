@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from ash_server.live import tasks
-from ash_server.live.tasks import end, wait
+from ash_server.live.tasks import cancel_tasks, wait_for_event
 
 
 async def test_what_waits_is_told_what_came() -> None:
     event = asyncio.Event()
-    waiting = asyncio.create_task(wait(event, 60))
+    waiting = asyncio.create_task(wait_for_event(event, 60))
     await asyncio.sleep(0)
     event.set()
 
-    assert (await waiting, await wait(asyncio.Event(), 0)) == (True, False)
+    assert (await waiting, await wait_for_event(asyncio.Event(), 0)) == (True, False)
 
 
 @pytest.mark.parametrize("turns", range(5))
@@ -22,7 +22,7 @@ async def test_a_cancellation_together_with_the_event_is_not_lost(turns: int) ->
     event, going = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
-        await wait(event, 60)
+        await wait_for_event(event, 60)
         await going.wait()
 
     working = asyncio.create_task(work())
@@ -39,7 +39,7 @@ async def test_a_cancellation_together_with_the_event_is_not_lost(turns: int) ->
 
 
 async def test_a_task_that_loses_a_cancellation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_PATIENCE", 0.01)
+    monkeypatch.setattr(tasks, "_CANCEL_RETRY_SECONDS", 0.01)
     lost: list[asyncio.CancelledError] = []
 
     async def works() -> None:
@@ -52,6 +52,6 @@ async def test_a_task_that_loses_a_cancellation_ends(monkeypatch: pytest.MonkeyP
 
     working, other = asyncio.create_task(works()), asyncio.create_task(asyncio.sleep(60))
     await asyncio.sleep(0)
-    await end(working, other)
+    await cancel_tasks(working, other)
 
     assert (working.cancelled(), other.cancelled(), len(lost)) == (True, True, 2)

@@ -103,7 +103,7 @@ def test_who_leaves_in_the_middle_of_a_body_stores_nothing(server: str, messages
 def test_a_body_that_does_not_arrive_is_not_waited_for(
     server: str, messages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.2)
     request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
 
     answer = answer_to(server, request + b"a\n")

@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from ash_server.api.event_stream import Frame
+from ash_server.api.events_websocket import Frame
 from ash_server.live import hub
 
 EVIL = "https://evil.example"
@@ -179,7 +179,7 @@ def test_what_comes_is_told_as_it_comes(base: str) -> None:
 
 
 def test_a_comment_where_nothing_else_comes(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "BEAT", 0.05)
+    monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.05)
     with stream(base) as events:
         assert [next(events) for _ in range(4)][1:] == ['event: caught_up\ndata: {"sequence":0}', ":", ":"]
 

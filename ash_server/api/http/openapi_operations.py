@@ -1,4 +1,4 @@
-"""What the framework cannot say of a route by itself: bodies that are read by hand, answers in several forms."""
+"""OpenAPI details of a route that the framework cannot derive: hand-read bodies, responses in several media types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,33 +7,33 @@ from typing import Any
 from litestar.openapi.spec import Example, OpenAPIMediaType, Operation, Reference, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 
-Content = Mapping[str, OpenAPIMediaType]
+from ash_server.api.http.bodies import MAX_BATCH_SIZE
 
-MOST_IN_BATCH = 1000
+Content = Mapping[str, OpenAPIMediaType]
 
 ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
 WITHOUT_NUL = {"pattern": r"^[^\x00]*$"}
-"""Of texts that the database keeps: said in the document; the refusal has a code of its own."""
+"""Schema of stored texts; a NUL is rejected with an error code of its own."""
 
 
 def operation(
-    *, body: Content | None = None, answers: Mapping[int, Content] | None = None
+    *, body: Content | None = None, responses: Mapping[int, Content] | None = None
 ) -> type[Operation]:
-    """An operation that reads this body, and whose answers also have these forms."""
+    """Return an operation class that documents this body and these response contents."""
 
     @dataclass
-    class Documented(Operation):
+    class DocumentedOperation(Operation):
         def __post_init__(self) -> None:
             if body is not None:
                 self.request_body = RequestBody(content=dict(body), required=True)
-            for status, content in (answers or {}).items():
-                self._extend(str(status), content)
+            for status, content in (responses or {}).items():
+                self._add_content(str(status), content)
 
-        def _extend(self, status: str, content: Content) -> None:
+        def _add_content(self, status: str, content: Content) -> None:
             response = (self.responses or {})[status]
             response.content = {**(response.content or {}), **content}  # type: ignore[union-attr]
 
-    return Documented
+    return DocumentedOperation
 
 
 def json_of(model: type, **examples: Any) -> OpenAPIMediaType:
@@ -44,10 +44,10 @@ def json_of_any(*models: type, **examples: Any) -> OpenAPIMediaType:
     return OpenAPIMediaType(schema=Schema(any_of=list(map(reference, models))), examples=_examples(examples))
 
 
-def json_list_of(model: Any, **examples: Any) -> OpenAPIMediaType:
-    """One, or a list of them."""
-    several = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=MOST_IN_BATCH)
-    return OpenAPIMediaType(schema=Schema(one_of=[reference(model), several]), examples=_examples(examples))
+def json_batch_of(model: Any, **examples: Any) -> OpenAPIMediaType:
+    """One item, or a list of items."""
+    items = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=MAX_BATCH_SIZE)
+    return OpenAPIMediaType(schema=Schema(one_of=[reference(model), items]), examples=_examples(examples))
 
 
 def text(description: str, pattern: str | None = None, **examples: str) -> OpenAPIMediaType:

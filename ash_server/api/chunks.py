@@ -1,0 +1,101 @@
+"""Appending the lines of a provider stream."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Controller, Request, Response, post
+from litestar.datastructures import State
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath, QueryParameter
+
+from ash_server.api.http.bodies import BODY_ERRORS, NDJSON, check_count, read_body
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import ONE_LINE, operation, text
+from ash_server.api.http.problems import WRITE_ERRORS, error_responses
+from ash_server.api.messages import (
+    AppendedMessages,
+    ExpectedSequence,
+    appended_response,
+    check_sizes,
+    parse_lines,
+)
+from ash_server.errors import (
+    BatchTooLarge,
+    EmptyBatch,
+    IdConflict,
+    InvalidBody,
+    InvalidJson,
+    MessageTooLarge,
+    NulByte,
+    SequenceMismatch,
+    SessionNotFound,
+    TooDeep,
+)
+
+_LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
+
+_NDJSON_ERRORS = tuple(error for error in BODY_ERRORS if error not in (InvalidBody, InvalidJson, TooDeep))
+
+
+class ChunkController(Controller):
+    path = "/api/sessions/{session_id:uuid}/chunks"
+    tags = ("events",)
+
+    @post(
+        operation_id="appendChunks",
+        summary="Append stream chunks",
+        description="NDJSON: each line as the provider or its CLI wrote it. Every line is stored verbatim as a message "
+        "of kind `chunk`, `record` or `message` and normalized to events in the same transaction. A line that is not "
+        "a record of the format becomes a `raw` event and does not end the stream. A line with the provider's own "
+        "`uuid` is stored once, even if sent again; other lines are always appended, and `expectedSequence` detects "
+        "whether a request whose response was lost has been stored. With `end` the body may be empty.",
+        response_description="Stored: an entry per line, in order; lines that were already stored have "
+        "`created: false`.",
+        responses={
+            200: ResponseSpec(
+                AppendedMessages,
+                description="Nothing new: there was no line, or all were already stored.",
+                generate_examples=False,
+            ),
+            **error_responses(
+                *WRITE_ERRORS,
+                *_NDJSON_ERRORS,
+                SessionNotFound,
+                MessageTooLarge,
+                BatchTooLarge,
+                EmptyBatch,
+                IdConflict,
+                SequenceMismatch,
+                NulByte,
+            ),
+        },
+        operation_class=operation(
+            body={NDJSON: text("The lines of the stream; blank lines are skipped.", line=_LINE)}
+        ),
+    )
+    async def append(  # noqa: PLR0913  # one argument per parameter
+        self,
+        request: Request[Any, Any, Any],
+        state: State,
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        *,
+        source: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=100,
+                pattern=ONE_LINE,
+                description="The format of the lines. Default: detected.",
+            ),
+        ] = None,
+        end: Annotated[
+            bool, QueryParameter(description="End the stream after these lines: close everything open.")
+        ] = False,
+        expected_sequence: ExpectedSequence = None,
+    ) -> Response[AppendedMessages]:
+        lines = parse_lines(await read_body(request, NDJSON), source)
+        if lines or not end:
+            check_count(lines, "line")
+        check_sizes(state.settings, lines)
+        stored = await store.messages.append(session_id, lines, expected_sequence=expected_sequence, end=end)
+        return appended_response(stored)

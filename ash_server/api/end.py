@@ -1,0 +1,38 @@
+"""Ending the stream of a session."""
+
+from uuid import UUID
+
+from litestar import Controller, post
+from litestar.params import FromPath
+from pydantic import BaseModel, ConfigDict
+
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.problems import WRITE_ERRORS, error_responses
+from ash_server.errors import SessionNotFound
+
+
+class Ended(BaseModel):
+    """The result of ending a session's stream."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    events: int
+    """Number of events appended to close what was open."""
+
+
+class EndController(Controller):
+    path = "/api/sessions/{session_id:uuid}/end"
+    tags = ("events",)
+
+    @post(
+        operation_id="endSession",
+        summary="Close everything open",
+        description="Declares that the stream has ended, possibly too early: open texts and tool calls are closed with "
+        "the content received so far, then the turn. No content is invented. The session may still be continued "
+        "later.",
+        response_description="Everything is closed.",
+        status_code=200,
+        responses=error_responses(*WRITE_ERRORS, SessionNotFound),
+    )
+    async def end(self, store: InjectedStore, session_id: FromPath[UUID]) -> Ended:
+        return Ended(events=await store.events.end(session_id))

@@ -1,0 +1,241 @@
+"""Subscription to a session's events and standard messages over a WebSocket.
+
+Like the stream of server-sent events: sends the events after a cursor, `caught_up` once, then new events, and
+additionally the two topics with standard messages.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+from litestar import Controller, WebSocket, get, websocket
+from litestar.exceptions import WebSocketDisconnect
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from ash_server.api.events_stream import After
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
+from ash_server.db.event_ranges import Place, Span
+from ash_server.db.events import StoredEvent
+from ash_server.errors import (
+    CursorAhead,
+    DatabaseUnavailable,
+    OriginNotAllowed,
+    SessionNotFound,
+    UpgradeRequired,
+)
+from ash_server.live.hub import RETRY_SECONDS, EventBatch
+from ash_server.live.tasks import cancel_tasks
+from ash_server.live.websocket_topics import EMPTY_TOPIC, TopicMessages, to_topic
+from ash_server.store import Store
+from ash_shared.model.events import CHUNKS, ChatEvent
+
+_MAX_CLIENT_FRAMES = 20
+_CLIENT_FRAMES_SECONDS = 1.0
+"""Clients may send `_MAX_CLIENT_FRAMES` in this time."""
+_CLOSE_BINARY, _CLOSE_TOO_MANY, _CLOSE_TOO_LARGE, _CLOSE_RESTART, _CLOSE_DELETED = (
+    1003,
+    1008,
+    1009,
+    1012,
+    4404,
+)
+
+_CAUGHT_UP = '{"type":"caught_up","data":{"sequence":%d}}'
+
+T = TypeVar("T")
+
+
+class EventFrame(BaseModel):
+    """An event of the log; each is sent once, in order."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    type: Literal["event"]
+    data: ChatEvent
+
+
+class Cursor(BaseModel):
+    """A position in the event log."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    sequence: int
+    """Sequence of the last event sent, or the requested cursor."""
+
+
+class CaughtUpFrame(BaseModel):
+    """All stored events have been sent; new events follow. Sent once."""
+
+    type: Literal["caught_up"]
+    data: Cursor
+
+
+class StreamOutputFrame(BaseModel):
+    """Standard messages of new events. A message that grows is sent again under its id, with the new content."""
+
+    type: str = Field(pattern=r"^session\.[0-9a-f-]{36}\.stream_output$")
+    data: TopicMessages
+
+
+class MessageCompleteFrame(BaseModel):
+    """Standard messages of the turn that ended with the previous event frame."""
+
+    type: str = Field(pattern=r"^session\.[0-9a-f-]{36}\.message_complete$")
+    data: TopicMessages
+
+
+class Frame(RootModel[EventFrame | CaughtUpFrame | StreamOutputFrame | MessageCompleteFrame]):
+    """A WebSocket message of the server, as JSON text."""
+
+
+_EXAMPLE = {"type": "caught_up", "data": {"sequence": 8}}
+
+
+class EventWebSocketController(Controller):
+    path = "/api/sessions/{session_id:uuid}/events/ws"
+    tags = ("events",)
+
+    @get(
+        operation_id="followEventsOverWebSocket",
+        summary="Subscribe to a session (WebSocket)",
+        description="The same over a WebSocket (`Upgrade: websocket`). Each message of the server is a `Frame` as JSON "
+        "text: the events after the cursor and all new events, `caught_up` once, and from then on two topics: "
+        "`session.<id>.stream_output` with the standard messages of new events, and `session.<id>.message_complete` "
+        "with those of a turn, after the event that ends it.\n\n"
+        "Clients send nothing but pings. The server closes with 1012 when it stops (reconnect with the last sequence), "
+        "4404 when the session was deleted, 1003 for binary frames, 1009 for large frames and 1008 for too many "
+        "frames. Errors are returned before the upgrade.",
+        status_code=101,
+        responses={
+            101: ResponseSpec(None, description="A stream of `Frame` messages."),
+            **error_responses(*READ_ERRORS, SessionNotFound, CursorAhead, OriginNotAllowed, UpgradeRequired),
+        },
+        operation_class=operation(responses={101: {JSON: json_of(Frame, caught_up=_EXAMPLE)}}),
+    )
+    async def reject_without_upgrade(self, session_id: FromPath[UUID], *, after: After = 0) -> None:
+        raise UpgradeRequired
+
+    @websocket()
+    async def serve(
+        self,
+        socket: WebSocket[Any, Any, Any],
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        *,
+        after: After = 0,
+    ) -> None:
+        await store.events.check_cursor(session_id, after)
+        mark_as_subscription(socket.scope)
+        await socket.accept()
+        sender = _FrameSender(socket, store, session_id, after)
+        with suppress(WebSocketDisconnect, OSError):
+            code = await _first_result(_receive(socket), sender.run())
+            if code is not None:
+                await socket.close(code)
+
+
+def _to_frames(events: Sequence[StoredEvent]) -> list[str]:
+    return [f'{{"type":"event","data":{event.wire()}}}' for event in events]
+
+
+class _FrameSender:
+    """Sends the frames of one subscription."""
+
+    def __init__(self, socket: WebSocket[Any, Any, Any], store: Store, session_id: UUID, after: int) -> None:
+        self._socket = socket
+        self._events = store.events
+        self._hub = store.hub
+        self._session_id = session_id
+        self._after = after
+        self._output_place: Place | None = None
+        """End of the last `stream_output`; None until caught up."""
+
+    async def run(self) -> int:
+        """Send frames until the session is deleted or the server stops; return the close code."""
+        async with aclosing(self._events.subscribe_stored(self._session_id, self._after)) as batches:
+            async for batch in batches:
+                await self._send_events(batch)
+                if self._output_place is not None:
+                    if any(event.type not in CHUNKS for event in batch.events):
+                        await self._send_output(await self._current_place())
+                elif batch.caught_up:
+                    self._output_place = await self._current_place()
+                    await self._send(_CAUGHT_UP % self._after)
+        return _CLOSE_RESTART if self._hub.is_stopped() else _CLOSE_DELETED
+
+    async def _send_events(self, batch: EventBatch) -> None:
+        for event, frame in zip(batch.events, batch.render(_to_frames), strict=True):
+            await self._send(frame)
+            self._after = event.sequence
+            if event.type == "turn_end":
+                end = await self._current_place()
+                await self._send_output(end)
+                await self._send_topic("message_complete", partial(self._events.get_turn, end=end))
+
+    async def _send_output(self, end: Place) -> None:
+        start = self._output_place
+        if start is None:
+            return
+        self._output_place = end
+        if start.event < end.event:
+            await self._send_topic("stream_output", partial(self._events.get_range, start=start, end=end))
+
+    async def _send_topic(self, topic: str, read: partial[Coroutine[Any, Any, Span]]) -> None:
+        async def render() -> str:
+            return await asyncio.to_thread(to_topic, await read(self._session_id))
+
+        data = await self._share_with_retry(render, self._session_id, topic, *read.keywords.values())
+        if data != EMPTY_TOPIC or topic == "message_complete":
+            await self._send(f'{{"type":"session.{self._session_id}.{topic}","data":{data}}}')
+
+    async def _current_place(self) -> Place:
+        read = partial(self._events.get_place, self._session_id, self._after)
+        return await self._share_with_retry(read, self._session_id, self._after)
+
+    async def _share_with_retry(self, run: Callable[[], Coroutine[Any, Any, T]], *key: Hashable) -> T:
+        """Run the coroutine once for all subscribers that need its result; retry if the database is unavailable."""
+        while True:
+            try:
+                return await self._hub.share(key, run)
+            except DatabaseUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _send(self, frame: str) -> None:
+        await self._socket.send_text(frame)
+
+
+async def _receive(socket: WebSocket[Any, Any, Any]) -> int | None:
+    """Return the close code once the client violates a limit, None once it disconnects."""
+    time = asyncio.get_running_loop().time
+    times: deque[float] = deque(maxlen=_MAX_CLIENT_FRAMES)
+    while (message := await socket.receive())["type"] == "websocket.receive":
+        if message.get("bytes") is not None:
+            return _CLOSE_BINARY
+        if len(message.get("text") or "") > MAX_CLIENT_FRAME_BYTES:
+            return _CLOSE_TOO_LARGE
+        if len(times) == _MAX_CLIENT_FRAMES and time() - times[0] < _CLIENT_FRAMES_SECONDS:
+            return _CLOSE_TOO_MANY
+        times.append(time())
+    return None
+
+
+async def _first_result(*works: Any) -> int | None:
+    """Return the result of the first coroutine that completes; cancel the others."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        code: int | None = next(task for task in tasks if task in done).result()
+        return code
+    finally:
+        await cancel_tasks(*tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
