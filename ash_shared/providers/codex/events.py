@@ -22,14 +22,14 @@ class _EventReader(NamedTuple):
     blocks: Translation
 
 
-def read_event(event: Record, whole: Record, envelope: str) -> RecordReading:
-    """Read an event; `whole` is the record that contains it and `envelope` the key or type that holds it."""
+def read_event(event: Record, record: Record, envelope: str) -> RecordReading:
+    """Read an event; `record` contains it, and `envelope` is the key or type that holds it."""
     wire = event["type"]
     if wire in _WITH_ITEM:
-        return _read_item_event(event, whole)
+        return _read_item_event(event, record)
     if wire in _DELTAS:
         return RecordReading(
-            "chunk", "assistant", [raw_block("stream_fragment", whole, f"{envelope}/{wire}")]
+            "chunk", "assistant", [raw_block("stream_fragment", record, f"{envelope}/{wire}")]
         )
     if wire in _EVENTS:
         kind, role, translation = _EVENTS[wire]
@@ -38,20 +38,20 @@ def read_event(event: Record, whole: Record, envelope: str) -> RecordReading:
         return _read_tool_event(event, envelope)
     known = wire in _CONTROL_EVENTS or wire.startswith("codex/event/")
     reason: Any = "control" if known else "unknown_type"
-    return RecordReading("record", "system", [raw_block(reason, whole, f"{envelope}/{wire}")])
+    return RecordReading("record", "system", [raw_block(reason, record, f"{envelope}/{wire}")])
 
 
-def _read_item_event(event: Record, whole: Record) -> RecordReading:
+def _read_item_event(event: Record, record: Record) -> RecordReading:
     """Read an item together with the times and ids of its event."""
     reader = read_item if event["type"] == "raw_response_item" else read_turn_item
-    kind, role, blocks = reader(event["item"], whole)
+    kind, role, blocks = reader(event["item"], record)
     return RecordReading(
-        kind, role, blocks if _is_whole(blocks, whole) else keep_item_keys(blocks, event, ("item",))
+        kind, role, blocks if _is_raw_record(blocks, record) else keep_item_keys(blocks, event, ("item",))
     )
 
 
-def _is_whole(blocks: list[Block], whole: Record) -> bool:
-    return len(blocks) == 1 and blocks[0].get("raw") is whole
+def _is_raw_record(blocks: list[Block], record: Record) -> bool:
+    return len(blocks) == 1 and blocks[0].get("raw") is record
 
 
 def _read_tool_event(event: Record, envelope: str) -> RecordReading:

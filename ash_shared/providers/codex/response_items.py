@@ -33,22 +33,24 @@ class _ItemReader(NamedTuple):
     blocks: Translation
 
 
-def read_item(item: Record, whole: Record) -> RecordReading:
-    """Read an item; `whole` is the record that contains it, or the item itself."""
+def read_item(item: Record, record: Record) -> RecordReading:
+    """Read an item; `record` contains it, or is the item itself."""
     wire = item["type"]
     if wire in _READERS:
         kind, role, translation = _READERS[wire]
     elif wire in ITEMS:
         kind, role, translation = "message", item_role(item), ITEMS[wire]
     else:
-        return (control_reading if wire in _CONTROL_ITEMS else unknown_reading)(whole, _raw_type(whole, wire))
+        return (control_reading if wire in _CONTROL_ITEMS else unknown_reading)(
+            record, _raw_type(record, wire)
+        )
     return RecordReading(
-        kind, role, translate(wire, item, _without_envelope(translation) if item is whole else translation)
+        kind, role, translate(wire, item, _without_envelope(translation) if item is record else translation)
     )
 
 
-def _raw_type(whole: Record, wire: str) -> str:
-    return wire if whole["type"] == wire else f"{whole['type']}/{wire}"
+def _raw_type(record: Record, wire: str) -> str:
+    return wire if record["type"] == wire else f"{record['type']}/{wire}"
 
 
 def _without_envelope(translation: Translation) -> Translation:

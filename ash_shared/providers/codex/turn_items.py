@@ -32,13 +32,13 @@ def item_type(item: Record) -> str:
     return _WORD_START.sub("_", item["type"]).lower()
 
 
-def read_turn_item(item: Record, whole: Record) -> RecordReading:
-    """Read an item; `whole` is the record that contains it."""
+def read_turn_item(item: Record, record: Record) -> RecordReading:
+    """Read an item; `record` contains it."""
     wire = item_type(item)
     if wire in _CONTROL_ITEMS:
-        return RecordReading("record", "system", [raw_block("control", whole, item["type"])])
+        return RecordReading("record", "system", [raw_block("control", record, item["type"])])
     if wire not in _ITEMS:
-        return RecordReading("record", "system", [raw_block("unknown_type", whole, item["type"])])
+        return RecordReading("record", "system", [raw_block("unknown_type", record, item["type"])])
     kind, role, translation = _ITEMS[wire]
     return RecordReading(kind, role, translate(item["type"], item, translation))
 

@@ -49,9 +49,9 @@ class _DeltaType(NamedTuple):
     """A pair of events, `.delta` with a fragment and `.done` with the complete text."""
 
     kind: Literal["text", "thinking", "input"]
-    whole: str
+    text_key: str
     """The key of the complete text."""
-    part: str | None = None
+    index_key: str | None = None
     """The key of the part index, for items with several parts."""
     more: Mapping[str, Any] = {}
 
@@ -73,7 +73,11 @@ _Reader = Callable[[Record], list[Step]]
 
 def _slot(delta_type: _DeltaType, event: Record) -> str:
     item_slot = _item_slot(event)
-    return item_slot if delta_type.part is None else f"{item_slot}/{delta_type.part}/{event[delta_type.part]}"
+    return (
+        item_slot
+        if delta_type.index_key is None
+        else f"{item_slot}/{delta_type.index_key}/{event[delta_type.index_key]}"
+    )
 
 
 def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Fragment:
@@ -91,7 +95,7 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
     """Return a reader of the authoritative text, which is emitted with its item."""
 
     def read(event: Record) -> list[Step]:
-        closed = Closed(_slot(delta_type, event), text_at(event, delta_type.whole), waits=True)
+        closed = Closed(_slot(delta_type, event), text_at(event, delta_type.text_key), waits=True)
         return [closed] if delta_type.kind == "input" else [_make_fragment(delta_type, event, ""), closed]
 
     return read
