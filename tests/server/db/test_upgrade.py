@@ -1,0 +1,89 @@
+"""A store of an earlier version opens after the usual migration and reads the same."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ash_server import NewMessage, Store
+from ash_server.db.connection import REVISION, upgrade
+from ash_server.db.sessions import session_id_for
+from ash_server.errors import SchemaMismatch
+from ash_server.transfer.load import load_session
+
+ROOT = Path(__file__).parents[3]
+STORES = sorted((Path(__file__).parent / "upgrade").glob("schema_*.sql"))
+SAMPLE = ROOT / "ash_server" / "samples" / "bird-counter.jsonl"
+
+BIRDS = session_id_for("gemini_cli", "bird-counter")
+STREAM = session_id_for("claude", "run-7")
+POSTED = session_id_for("unknown", "posted")
+
+STREAM_TEXTS = [
+    '[{"not": "any format", "n": 1e400}]',
+    "plain words, näive\r",
+    '{"broken": ',
+]
+STREAM_EVENTS = ["turn_start", "assistant_chunk", "raw", "raw", "raw"]
+
+
+@pytest.fixture(params=STORES, ids=lambda path: path.stem)
+def old_store(request: pytest.FixtureRequest, bare_database_url: str) -> str:
+    """A database with the schema and the data of an earlier version."""
+    path: Path = request.param
+    revision = path.stem.removeprefix("schema_")
+    command = [sys.executable, "-m", "alembic", "upgrade", revision]
+    environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    with psycopg.connect(bare_database_url) as conn:
+        conn.execute(path.read_bytes())
+    return bare_database_url
+
+
+async def test_a_store_of_an_earlier_version_reads_the_same(old_store: str) -> None:
+    upgrade(old_store)
+    async with Store.open(old_store) as store:
+        birds = await store.sessions.get(BIRDS)
+        texts = [message.content async for message in store.messages.stream_messages(BIRDS)]
+        page = await store.conversation.get_page(BIRDS)
+
+        assert (birds.title, birds.metadata["team"], birds.source) == ("Birds", "field", "gemini_cli")
+        assert texts == SAMPLE.read_text().splitlines()
+        assert page.messages == load_session(SAMPLE)
+
+        stream = await store.messages.list_messages_parsed(STREAM, after=3)
+        assert [message.content for message in stream] == STREAM_TEXTS
+        assert [event.type for event in await store.events.get_events(STREAM)] == STREAM_EVENTS
+        assert (await store.sessions.get(STREAM)).parent_id == BIRDS
+
+        posted = await store.events.get_stored_events(POSTED)
+        assert [(event.sequence, event.type) for event in posted] == [(1, "user_message"), (2, "house")]
+        assert [result.session_id for result in (await store.search.search("indexed")).results] == [POSTED]
+
+
+async def test_a_store_of_an_earlier_version_continues(old_store: str) -> None:
+    upgrade(old_store)
+    async with Store.open(old_store) as store:
+        before = [event.type for event in await store.events.get_events(BIRDS, limit=1000)]
+        await store.events.rebuild(BIRDS)
+        after = [event.type for event in await store.events.get_events(BIRDS, limit=1000)]
+        last = (await store.sessions.get(BIRDS)).message_count
+        [appended] = await store.messages.append(BIRDS, ["more"])
+        third = await store.messages.get_message(BIRDS, 3)
+        [again] = await store.messages.append(BIRDS, [NewMessage(third.content, id=third.id)])
+
+    assert after == ["reset", *before]
+    assert appended.sequence == last + 1
+    assert (again.sequence, again.created) == (3, False)
+
+
+async def test_an_older_schema_is_refused_until_it_is_upgraded(old_store: str) -> None:
+    with psycopg.connect(old_store) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '0003'")
+
+    with pytest.raises(SchemaMismatch, match=f"needs {REVISION}"):
+        async with Store.open(old_store):
+            pass
