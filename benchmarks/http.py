@@ -74,12 +74,12 @@ def _app_of_models(pool: Any) -> Litestar:
 def _to_model(session_id: UUID, stored: StoredMessage) -> Message:
     return Message(
         id=stored.id,
-        sessionId=str(session_id),
+        session_id=str(session_id),
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
         sequence=stored.sequence,
-        createdAt=stored.created_at,
+        created_at=stored.created_at,
         parsed=parse_message_content(stored.content, stored.source),
     )
 

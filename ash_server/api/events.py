@@ -11,7 +11,7 @@ from litestar import Controller, Request, Response, get, post
 from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, QueryParameter
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -45,6 +45,7 @@ from ash_server.ingest import prepare_event
 from ash_server.offload import offload_each
 from ash_server.settings import Settings
 from ash_shared.eventlog import Event
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.events import EVENT_TYPES, EVENTS, ChatEvent
 from ash_shared.model.message import LAST_SEQUENCE
 
@@ -52,15 +53,13 @@ _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _any_decoder = msgspec.json.Decoder()
 
 
-class EventPage(BaseModel):
+class EventPage(AshModel):
     """Events in ascending order of sequence."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True)
-
     events: list[ChatEvent]
-    next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The `after` of the next page; absent on the last page."""
-    prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
+    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
     """The `before` of the previous page; absent on the first page."""
 
 
@@ -79,7 +78,7 @@ def _schema_of_type(type: str, model: type[BaseModel]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": ["type", "payload"]}
 
 
-class NewEvent(BaseModel):
+class NewEvent(AshModel):
     """An event to append: a ChatEvent of which only `type` and `payload` are required.
 
     The payload of a known type must match its schema. Unknown types and keys are kept.
@@ -89,23 +88,21 @@ class NewEvent(BaseModel):
         extra="allow", use_attribute_docstrings=True, json_schema_extra={"anyOf": _schemas_by_type()}
     )
 
-    id: str | MISSING = Field(
-        default=MISSING, min_length=1, max_length=255, json_schema_extra=dict(WITHOUT_NUL)
+    id: Omittable[Annotated[str, Field(min_length=1, max_length=255)]] = Field(
+        default=ABSENT, json_schema_extra=dict(WITHOUT_NUL)
     )
     """Makes the append idempotent: the same id with the same event is stored once. Default: random."""
-    timestamp: int | MISSING = Field(default=MISSING, ge=0, le=LAST_SEQUENCE)
+    timestamp: Omittable[Annotated[int, Field(ge=0, le=LAST_SEQUENCE)]] = ABSENT
     """Milliseconds since 1970. Default: the time of storing."""
     type: str = Field(min_length=1, max_length=100, json_schema_extra=dict(WITHOUT_NUL))
-    turn_id: str | MISSING = Field(default=MISSING, alias="turnId")
-    response_id: str | MISSING = Field(default=MISSING, alias="responseId")
-    record_id: str | MISSING = Field(default=MISSING, alias="recordId")
+    turn_id: Omittable[str] = Field(default=ABSENT, alias="turnId")
+    response_id: Omittable[str] = Field(default=ABSENT, alias="responseId")
+    record_id: Omittable[str] = Field(default=ABSENT, alias="recordId")
     payload: dict[str, Any]
 
 
-class PostedEvent(BaseModel):
+class PostedEvent(AshModel):
     """The stored position of a posted event."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     sequence: int
@@ -113,7 +110,7 @@ class PostedEvent(BaseModel):
     """False if the same event was already stored."""
 
 
-class PostedEvents(BaseModel):
+class PostedEvents(AshModel):
     """One entry per event of the request, in the same order."""
 
     events: list[PostedEvent]

@@ -14,7 +14,7 @@ from litestar.datastructures import State
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, PathParameter, QueryParameter
 from msgspec import UNSET, Raw, Struct, UnsetType
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ash_server.api.http.bodies import (
     BODY_ERRORS,
@@ -48,6 +48,7 @@ from ash_server.errors import (
 from ash_server.ingest import NewMessage
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.reading.parse import parse_message_content_json
 
@@ -58,10 +59,8 @@ _KINDS = r"(message|record|chunk)(,(message|record|chunk))*"
 BlockType = Literal["text", "thinking", "tool_use", "tool_result", "image", "file", "raw"]
 
 
-class AppendedMessage(BaseModel):
+class AppendedMessage(AshModel):
     """The stored position of a message."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     sequence: int
@@ -69,7 +68,7 @@ class AppendedMessage(BaseModel):
     """False if the same message was already stored."""
 
 
-class AppendedMessages(BaseModel):
+class AppendedMessages(AshModel):
     """One entry per message of the request, in the same order."""
 
     model_config = ConfigDict(
@@ -81,15 +80,13 @@ class AppendedMessages(BaseModel):
     messages: list[AppendedMessage]
 
 
-class MessagePage(BaseModel):
+class MessagePage(AshModel):
     """Messages in ascending order of sequence."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     messages: list[Message]
-    next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The `after` of the next page; absent on the last page."""
-    prev_before: int | MISSING = Field(default=MISSING, alias="prevBefore")
+    prev_before: Omittable[int] = Field(default=ABSENT, alias="prevBefore")
     """On a page requested with `before`: the `before` of the previous page; absent on the first page."""
 
 

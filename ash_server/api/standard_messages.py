@@ -6,7 +6,7 @@ from uuid import UUID
 
 from litestar import Controller, Response, get
 from litestar.params import FromPath, QueryParameter
-from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
@@ -14,17 +14,16 @@ from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.errors import SessionNotFound
 from ash_server.queries.standard_pages import Conversation
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, StandardMessage
 from ash_shared.reading.system_text import filter_system_messages
 
 
-class StandardMessagePage(BaseModel):
+class StandardMessagePage(AshModel):
     """Standard messages, ordered by where each begins."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True)
-
     data: list[StandardMessage]
-    next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """The `after` of the next page: the sequence of the last stored message of this page; absent on the last page."""
 
 
@@ -88,5 +87,5 @@ class StandardMessageController(Controller):
 def _render_page(conversation: Conversation, *, visible: bool) -> bytes:
     messages, next_after = conversation
     data = filter_system_messages(messages) if visible else messages
-    page = StandardMessagePage(data=data, next_after=MISSING if next_after is None else next_after)
+    page = StandardMessagePage(data=data, next_after=next_after)
     return _PAGE.dump_json(page)

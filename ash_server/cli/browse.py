@@ -9,7 +9,6 @@ from uuid import UUID
 
 import click
 from psycopg import AsyncConnection
-from pydantic import MISSING
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +36,7 @@ async def print_sessions(conn: AsyncConnection, limit: int, as_json: bool) -> No
         click.echo(visible_json(page.model_dump_json()))
     elif page.sessions:
         output().print(_table(page.sessions))
-        if page.next_after is not MISSING:
+        if page.next_after is not None:
             complain(f"these are the newest {limit}; --limit lists up to 1000")
     else:
         complain("no sessions yet: `ash import --discover` shows what could be brought in")
@@ -65,8 +64,8 @@ def _id_length(sessions: list[Session]) -> int:
 
 def _name(session: Session) -> str:
     """What somebody called it, and its title, as far as a line takes it; without one also the path it came from."""
-    name = "" if session.external_id is MISSING else session.external_id
-    if session.title is MISSING:
+    name = "" if session.external_id is None else session.external_id
+    if session.title is None:
         return name
     title = shorten(session.title, _LONGEST_TITLE, placeholder=" …")
     is_given = name and name != title and not any(each in name for each in _IN_PATHS)

@@ -7,7 +7,6 @@ from typing import Unpack
 
 import click
 from psycopg import AsyncConnection
-from pydantic import MISSING
 from rich.text import Text
 
 from ash_server.cli.output.terminal import complain, counted, errors, output, visible, visible_json
@@ -59,7 +58,7 @@ async def _catch_up(conn: AsyncConnection) -> int:
 
 
 def _heading(result: SearchResult) -> Text:
-    title = "" if result.title is MISSING else " ".join(visible(result.title).split())
+    title = "" if result.title is None else " ".join(visible(result.title).split())
     found = f" · {result.matches:,} found"
     return Text.assemble(
         (str(result.session_id)[:8], "bold"), f"  {visible(result.source)}  {title}", (found, "dim")
@@ -68,7 +67,7 @@ def _heading(result: SearchResult) -> Text:
 
 def _line(result: SearchResult) -> Text:
     moment = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    place = f"event {result.event_sequence}" if result.sequence is MISSING else f"#{result.sequence}"
+    place = f"event {result.event_sequence}" if result.sequence is None else f"#{result.sequence}"
     pieces = [(visible(text), "bold" if is_hit else "") for text, is_hit in _pieces(result)]
     return Text.assemble((f"  {place:<6} {moment}  {result.role:<9}  ", "dim"), *pieces)
 
@@ -86,7 +85,7 @@ def _pieces(result: SearchResult) -> Iterator[tuple[str, bool]]:
 def _tell_rest(page: SearchPage) -> None:
     if not page.results:
         complain("nothing was found")
-    if page.next_after is not MISSING:
+    if page.next_after is not None:
         errors().print(f"more: --after {page.next_after}", style="dim")
-    if page.pending is not MISSING:
+    if page.pending is not None:
         complain(f"{counted(page.pending, 'event')} cannot be found yet")

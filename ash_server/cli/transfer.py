@@ -13,7 +13,6 @@ from uuid import UUID
 
 import click
 from psycopg import AsyncConnection
-from pydantic import MISSING
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ash_server.cli.output.terminal import complain, counted, errors, visible
@@ -237,7 +236,7 @@ async def _all_sessions(conn: AsyncConnection) -> AsyncIterator[Session]:
         page = await list_sessions(conn, after=after, limit=1000)
         for session in page.sessions:
             yield session
-        if page.next_after is MISSING:
+        if page.next_after is None:
             return
         after = page.next_after
 

@@ -12,11 +12,12 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ash_server.db.session_facts import moment
 from ash_server.db.text import check_text, storable
 from ash_server.errors import InvalidParameter
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import Description, Drift, Facts
 
 Reason = Literal["unknown_type", "malformed"]
@@ -65,27 +66,21 @@ _REPORT = f"""
 """  # noqa: S608  # a constant of this module
 
 
-class StoredPlace(BaseModel):
+class StoredPlace(AshModel):
     """Where a message is stored."""
-
-    model_config = ConfigDict(frozen=True, serialize_by_alias=True, populate_by_name=True)
 
     session_id: UUID = Field(alias="sessionId")
     sequence: int
 
 
-class DriftGroup(BaseModel):
+class DriftGroup(AshModel):
     """Blocks that drifted alike."""
-
-    model_config = ConfigDict(
-        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True
-    )
 
     source: str
     """The format of the messages."""
-    client_version: str | MISSING = Field(default=MISSING, alias="clientVersion")
+    client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
     """The version of the tool that wrote them, by the message's own account, else by its session's."""
-    raw_type: str | MISSING = Field(default=MISSING, alias="rawType")
+    raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
     """What the block calls itself; absent where it does not."""
     reason: Reason
     """`unknown_type`: no table lists it. `malformed`: it is not what its type promises."""
@@ -98,10 +93,8 @@ class DriftGroup(BaseModel):
     """Some messages that hold such a block, the latest first."""
 
 
-class DriftReport(BaseModel):
+class DriftReport(AshModel):
     """What Ash did not understand, last seen first."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     drift: list[DriftGroup]
 

@@ -254,13 +254,13 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
     """The message with its content read."""
     return Message(
         id=stored.id,
-        sessionId=str(session_id),
+        session_id=str(session_id),
         role=stored.role,
         kind=stored.kind,
         source=stored.source,
         content=stored.content,
         sequence=stored.sequence,
-        createdAt=stored.created_at,
+        created_at=stored.created_at,
         parsed=parse_message_content(stored.content, stored.source),
     )
 

@@ -15,11 +15,12 @@ from uuid import UUID, uuid5
 import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ash_server.db.session_facts import FROM_PERSON, UNNAMED
 from ash_server.db.text import check_text
 from ash_server.errors import AshError, InvalidParameter, InvalidUtf8, SessionNotFound
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 
 DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
@@ -90,30 +91,26 @@ _DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
 _DELETE = "DELETE FROM sessions WHERE id = %s"
 
 
-class Session(BaseModel):
+class Session(AshModel):
     """A conversation, without its messages."""
-
-    model_config = ConfigDict(
-        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True
-    )
 
     id: UUID
     source: str
     """The format most of it is written in; `unknown` until a message shows it."""
-    external_id: str | MISSING = Field(default=MISSING, alias="externalId")
+    external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
     """What it is called where it comes from."""
-    parent_id: UUID | MISSING = Field(default=MISSING, alias="parentId")
+    parent_id: Omittable[UUID] = Field(default=ABSENT, alias="parentId")
     """The session it was forked from or started by."""
-    title: str | MISSING = MISSING
+    title: Omittable[str] = ABSENT
     """The one that a person gave; else what the tool calls it; else the beginning of the first prompt."""
-    prompt: str | MISSING = MISSING
+    prompt: Omittable[str] = ABSENT
     """The beginning of the first prompt, where that is not the title."""
     created_at: datetime = Field(alias="createdAt")
     updated_at: datetime = Field(alias="updatedAt")
     """When something was last stored in it, or it was changed."""
-    first_at: datetime | MISSING = Field(default=MISSING, alias="firstAt")
+    first_at: Omittable[datetime] = Field(default=ABSENT, alias="firstAt")
     """When its first message was written, by its own account; absent where none tells."""
-    last_at: datetime | MISSING = Field(default=MISSING, alias="lastAt")
+    last_at: Omittable[datetime] = Field(default=ABSENT, alias="lastAt")
     """When its last message was written, by its own account."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
@@ -128,16 +125,14 @@ class Session(BaseModel):
     @property
     def name(self) -> str:
         """What people call it."""
-        return next(name for name in (self.title, self.external_id, str(self.id)) if name is not MISSING)
+        return next(name for name in (self.title, self.external_id, str(self.id)) if name is not None)
 
 
-class SessionPage(BaseModel):
+class SessionPage(AshModel):
     """Sessions, newest activity first."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
-
     sessions: list[Session]
-    next_after: str | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
     """Opaque; absent on the last page."""
 
 
@@ -240,7 +235,7 @@ async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
 def active_at(session: Session) -> datetime:
     """When its last message was written, by its own account, which is not after it was stored; else when something
     was last stored: what lists are ordered by."""
-    return session.updated_at if session.last_at is MISSING else min(session.last_at, session.updated_at)
+    return session.updated_at if session.last_at is None else min(session.last_at, session.updated_at)
 
 
 async def update_session(
@@ -288,7 +283,7 @@ async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Sessi
     found = await _read(
         conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
-    started = [session for session in found if session.parent_id is MISSING]
+    started = [session for session in found if session.parent_id is None]
     return started if len(started) == 1 else found
 
 
@@ -395,7 +390,7 @@ _TOLD = {"sessionId": "provider_session_id", "cliVersion": "client_version"}
 def _to_page(found: list[Session], limit: int) -> SessionPage:
     """Of one session more than asked for, which tells that there is a next page."""
     page = found[:limit]
-    return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(found) > limit else MISSING)
+    return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(found) > limit else None)
 
 
 def _to_cursor(last: Session) -> str:

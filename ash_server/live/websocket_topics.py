@@ -10,11 +10,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ash_server.db.event_ranges import Span, SpannedEvent
 from ash_server.db.messages import StoredMessage
 from ash_shared.conversation.standard_messages import transform_page
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, is_valid, raw_block, text_block
 from ash_shared.model.events import blocks_of
 from ash_shared.model.message import StandardMessage
@@ -22,16 +23,14 @@ from ash_shared.model.message import StandardMessage
 Event = Mapping[str, Any]
 
 
-class TopicMessages(BaseModel):
+class TopicMessages(AshModel):
     """Standard messages of a span of the session."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True)
-
     messages: list[StandardMessage]
-    next_after: int | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
     """Present if the span is too long for one frame: the sequence of the last stored message included. List the
     standard messages of the session after it for the rest."""
-    next_event_after: int | MISSING = Field(default=MISSING, alias="nextEventAfter")
+    next_event_after: Omittable[int] = Field(default=ABSENT, alias="nextEventAfter")
     """Present if the rest is not, or not only, in stored messages: the sequence of the last event included. List the
     events of the session after it for the rest."""
 
@@ -62,7 +61,7 @@ def _lines(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
 
 def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]) -> bool:
     """True if the messages contain everything the events say."""
-    message_ids = {message.metadata.message_id for message in messages} - {MISSING}
+    message_ids = {message.metadata.message_id for message in messages} - {None}
     result_ids = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }

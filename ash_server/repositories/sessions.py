@@ -5,8 +5,6 @@ from datetime import datetime
 from typing import Unpack
 from uuid import UUID
 
-from pydantic import MISSING
-
 from ash_server.db import reindex, sessions
 from ash_server.db.sessions import (
     AmbiguousSession,
@@ -75,7 +73,7 @@ class SessionRepository:
             page = await self.list_sessions(after=after, limit=1000)
             for session in page.sessions:
                 yield session
-            if page.next_after is MISSING:
+            if page.next_after is None:
                 return
             after = page.next_after
 

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from pydantic import MISSING, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ash_shared.conversation.standard_messages import texts_of, transform_messages
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import MessageError, StandardMessage
 from ash_shared.reading.json_text import decode_json, is_blank, shown_text
@@ -16,22 +17,20 @@ T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class ExecutionResponse(BaseModel, Generic[T]):
+class ExecutionResponse(AshModel, Generic[T]):
     """What a run of a CLI gave."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
 
     data: T | None
     """The last answer: its text, or the JSON in it as the model that was asked for. Null where there is none."""
     messages: list[StandardMessage]
-    session_id: str | MISSING = Field(default=MISSING, alias="sessionId")
+    session_id: Omittable[str] = Field(default=ABSENT, alias="sessionId")
     """The CLI's own id of the session, to resume it with."""
     status: Literal["success", "error"]
     """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
     exit_code: int = Field(alias="exitCode")
     duration: float
     """In seconds, as it was given."""
-    error: MessageError | MISSING = MISSING
+    error: Omittable[MessageError] = ABSENT
     """The last error of the run; `invalid_response` where the answer does not fit the model."""
 
 
@@ -112,8 +111,8 @@ def _said_by_client(message: StandardMessage) -> StandardMessage:
 def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
     """What the run ended with: an error that a later answer got over is none."""
     ends = (message for message in reversed(messages) if message.role != "user")
-    error = next((message.error for message in ends), MISSING)
-    if isinstance(error, MessageError):
+    error = next((message.error for message in ends), None)
+    if error is not None:
         return error
     return (
         MessageError(code=f"exit_{exit_code}", message=f"The process ended with {exit_code}.")

@@ -73,7 +73,10 @@ def _use(log: Log, step: Whole, block: Block, place: Place) -> None:
 
 
 def raw(log: Log, block: Block) -> None:
-    if block["reason"] in _UNCOVERED:
+    reason = block.get("reason")
+    if reason is None:  # the input itself has a raw block
+        log.emit("raw", {"source": log.line.source, "raw": block})
+    elif reason in _UNCOVERED:
         log.emit("raw", {"source": log.line.source, "raw": block.get("raw", block.get("text"))})
 
 

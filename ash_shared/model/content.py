@@ -7,25 +7,22 @@ Optional keys that are absent on the wire are absent here too (`pydantic.MISSING
 
 from typing import Annotated, Any, Literal
 
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
+
+from ash_shared.model.base import ABSENT, AshModel
 
 RawReason = Literal[
     "unknown_type", "malformed", "control", "opaque", "stream_fragment", "invalid_json", "limit"
 ]
 
 
-class _Block(BaseModel):
-    model_config = ConfigDict(
-        extra="allow",
-        frozen=True,
-        strict=True,
-        use_attribute_docstrings=True,
-    )
+class _Block(AshModel):
+    model_config = ConfigDict(extra="allow", strict=True)
 
-    source_type: str | None | MISSING = MISSING
+    source_type: str | None = ABSENT
     """The wire's name of a block that was translated, e.g. `document`."""
-    extra: dict[str, Any] | None | MISSING = MISSING
+    extra: dict[str, Any] | None = ABSENT
     """What a translation did not consume, verbatim."""
 
 
@@ -36,11 +33,11 @@ class TextContent(_Block):
         json_schema_extra={"examples": [{"type": "text", "text": "All tests pass now."}]}
     )
 
-    type: Literal["text"]
+    type: Literal["text"] = "text"
     text: str
-    citations: list[Any] | None | MISSING = MISSING
+    citations: list[Any] | None = ABSENT
     """Sources of the text, in the vendor's own form."""
-    variant: str | None | MISSING = MISSING
+    variant: str | None = ABSENT
     """What kind of text, where it is not plain speech: refusal, summary, plan, result, notice, error, transcript."""
 
 
@@ -55,16 +52,16 @@ class ThinkingContent(_Block):
         }
     )
 
-    type: Literal["thinking"]
+    type: Literal["thinking"] = "thinking"
     thinking: str
     """Empty where only a signature or an encrypted form was given."""
-    signature: str | None | MISSING = MISSING
+    signature: str | None = ABSENT
     """Proves to the vendor that the text is its own; needed to continue a conversation there."""
-    redacted: bool | None | MISSING = MISSING
+    redacted: bool | None = ABSENT
     """True where the vendor withheld the text; `data` then holds its encrypted form."""
-    data: str | None | MISSING = MISSING
+    data: str | None = ABSENT
     """The opaque form of withheld reasoning."""
-    is_summary: bool | None | MISSING = MISSING
+    is_summary: bool | None = ABSENT
     """True where the text is the vendor's summary of the reasoning."""
 
 
@@ -79,17 +76,17 @@ class ToolUseContent(_Block):
         }
     )
 
-    type: Literal["tool_use"]
-    id: str | None | MISSING = MISSING
+    type: Literal["tool_use"] = "tool_use"
+    id: str | None = ABSENT
     """Links the result to the call. Absent or null where the wire has none: ids are never made up."""
     name: str
     input: Any
     """The arguments, any JSON; the text itself where they came as text that is not JSON."""
-    executor: str | None | MISSING = MISSING
+    executor: str | None = ABSENT
     """Who runs the tool: server, mcp or agent. Absent means the client."""
-    server_name: str | None | MISSING = MISSING
+    server_name: str | None = ABSENT
     """The MCP server that offers the tool."""
-    status: str | None | MISSING = MISSING
+    status: str | None = ABSENT
 
 
 class ToolResultContent(_Block):
@@ -103,30 +100,30 @@ class ToolResultContent(_Block):
         }
     )
 
-    type: Literal["tool_result"]
-    tool_use_id: str | None | MISSING = MISSING
+    type: Literal["tool_result"] = "tool_result"
+    tool_use_id: str | None = ABSENT
     """The `id` of the call; absent or null where the wire has none."""
     # Annotated Any: a recursive union makes pydantic drop the discriminator from the OpenAPI document.
-    content: Any | MISSING = MISSING
+    content: Any = ABSENT
     """A string as it was written, or a list of blocks of this same vocabulary, or other JSON as it was written."""
-    is_error: bool | None | MISSING = MISSING
-    structured: Any | MISSING = MISSING
+    is_error: bool | None = ABSENT
+    structured: Any = ABSENT
     """The machine-readable form of the answer, where the block carries one beside the text."""
-    exit_code: int | None | MISSING = MISSING
+    exit_code: int | None = ABSENT
 
 
-class BlockSource(BaseModel):
+class BlockSource(AshModel):
     """Where the bytes of an image or a file are: inline, at an address, or in a vendor's file store."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", strict=True)
 
     type: str
     """`base64`, `url`, `file`, `text`, or whatever the vendor wrote."""
-    media_type: str | None | MISSING = MISSING
+    media_type: str | None = ABSENT
     """As the vendor declared it: not checked against the bytes."""
-    data: str | None | MISSING = MISSING
-    url: str | None | MISSING = MISSING
-    file_id: str | None | MISSING = MISSING
+    data: str | None = ABSENT
+    url: str | None = ABSENT
+    file_id: str | None = ABSENT
 
 
 class ImageContent(_Block):
@@ -143,9 +140,9 @@ class ImageContent(_Block):
         }
     )
 
-    type: Literal["image"]
+    type: Literal["image"] = "image"
     source: BlockSource
-    detail: str | None | MISSING = MISSING
+    detail: str | None = ABSENT
 
 
 class FileContent(_Block):
@@ -162,21 +159,20 @@ class FileContent(_Block):
                     "source_type": "document",
                 }
             ]
-        },
-        serialize_by_alias=True,
+        }
     )
 
-    type: Literal["file"]
-    filename: str | None | MISSING = MISSING
+    type: Literal["file"] = "file"
+    filename: str | None = ABSENT
     """A name given by a stranger: data to show, never a path to open."""
-    mime_type: str | None | MISSING = Field(default=MISSING, alias="mimeType")
-    size: int | None | MISSING = MISSING
+    mime_type: str | None = Field(default=ABSENT, alias="mimeType")
+    size: int | None = ABSENT
     """In bytes."""
-    storage_path: str | None | MISSING = Field(default=MISSING, alias="storagePath")
-    source: BlockSource | None | MISSING = MISSING
-    title: str | None | MISSING = MISSING
-    context: str | None | MISSING = MISSING
-    media_class: str | None | MISSING = Field(default=MISSING, alias="mediaClass")
+    storage_path: str | None = Field(default=ABSENT, alias="storagePath")
+    source: BlockSource | None = ABSENT
+    title: str | None = ABSENT
+    context: str | None = ABSENT
+    media_class: str | None = Field(default=ABSENT, alias="mediaClass")
     """document, audio, video or other."""
 
 
@@ -193,14 +189,13 @@ class RawContent(_Block):
                     "raw": {"type": "holo_frame", "frame": 7},
                 }
             ]
-        },
-        serialize_by_alias=True,
+        }
     )
 
-    type: Literal["raw"]
-    raw_type: str | None | MISSING = Field(default=MISSING, alias="rawType")
+    type: Literal["raw"] = "raw"
+    raw_type: str | None = Field(default=ABSENT, alias="rawType")
     """The wire's discriminator, where it has one."""
-    reason: RawReason
+    reason: RawReason | None = ABSENT
     """Why it is raw. `unknown_type`: nobody has seen it; `malformed`: a known type with a missing or wrong field;
     `control`: known, and deliberately not typed; `opaque`: meant for the vendor only; `stream_fragment`: a piece of
     a streamed answer; `invalid_json`: text that begins as JSON and does not decode; `limit`: nested deeper than 200,

@@ -8,25 +8,20 @@ shows the types it does not know.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import MISSING, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypeAliasType
 
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.content import MessageContent
 from ash_shared.model.message import LAST_SEQUENCE, StandardTokenUsage
 
+Sequence = Annotated[int, Field(ge=1, le=LAST_SEQUENCE)]
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(
-        extra="allow",
-        frozen=True,
-        strict=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        serialize_by_alias=True,
-        use_attribute_docstrings=True,
-    )
+
+class _Wire(AshModel):
+    model_config = ConfigDict(extra="allow", strict=True, alias_generator=to_camel)
 
 
 class _Event(_Wire):
@@ -35,15 +30,15 @@ class _Event(_Wire):
     timestamp: int = Field(ge=0, le=LAST_SEQUENCE)
     """In milliseconds since 1970: of the record it was derived from where that names a time, else of its storing."""
     session_id: str
-    turn_id: str | MISSING = MISSING
+    turn_id: Omittable[str] = ABSENT
     """Of the turn it belongs to: from what the user said to the final answer."""
-    response_id: str | MISSING = MISSING
+    response_id: Omittable[str] = ABSENT
     """Of the answer it is a part of, by the API's own name where it has one."""
-    record_id: str | MISSING = MISSING
+    record_id: Omittable[str] = ABSENT
     """The provider's own id of the record it was derived from; the `id` of the standard message made of it."""
-    sequence: int | MISSING = Field(default=MISSING, ge=1, le=LAST_SEQUENCE)
+    sequence: Omittable[Sequence] = ABSENT
     """Place in the session's log of events: 1, 2, 3 … without a gap."""
-    message_sequence: int | MISSING = Field(default=MISSING, ge=1, le=LAST_SEQUENCE)
+    message_sequence: Omittable[Sequence] = ABSENT
     """The stored message it was derived from."""
 
 
@@ -61,11 +56,11 @@ class TurnStarted(_Wire):
 class TurnEnded(_Wire):
     """What the turn cost, and whether it came to its end."""
 
-    usage: StandardTokenUsage | MISSING = MISSING
+    usage: Omittable[StandardTokenUsage] = ABSENT
     """Of all answers of the turn."""
-    cost_usd: float | MISSING = MISSING
+    cost_usd: Omittable[float] = ABSENT
     """Of this turn alone."""
-    partial: bool | MISSING = MISSING
+    partial: Omittable[bool] = ABSENT
     """True where the turn was left before its end."""
 
 
@@ -74,15 +69,15 @@ class UserText(_Wire):
 
     text: str
     """Its text blocks, joined by blank lines."""
-    visible_text: str | MISSING = MISSING
+    visible_text: Omittable[str] = ABSENT
     """The text without what a tool wrapped into it in the user's name; empty where nothing else is there."""
-    content: list[MessageContent] | MISSING = MISSING
+    content: Omittable[list[MessageContent]] = ABSENT
     """All its blocks, where there is more than one text."""
-    synthetic: bool | MISSING = MISSING
+    synthetic: Omittable[bool] = ABSENT
     """True where the tool wrote it in the user's name."""
-    parent_tool_call_id: str | MISSING = MISSING
+    parent_tool_call_id: Omittable[str] = ABSENT
     """The call that started the subagent it was said to."""
-    sidechain: bool | MISSING = MISSING
+    sidechain: Omittable[bool] = ABSENT
     """True where a subagent said or did it whose call is not known."""
 
 
@@ -98,18 +93,18 @@ class AssistantText(_Wire):
 
     text: str
     """Of a chunk: what is added. Of a done: the whole text, whatever chunks came before."""
-    phase: str | MISSING = MISSING
+    phase: Omittable[str] = ABSENT
     """`commentary` where it is said on the way, `final_answer` where it is the answer, if the vendor tells."""
-    variant: str | MISSING = MISSING
+    variant: Omittable[str] = ABSENT
     """What kind of text, where it is not plain speech: refusal, plan, notice."""
-    stop_reason: str | MISSING = MISSING
-    partial: bool | MISSING = MISSING
+    stop_reason: Omittable[str] = ABSENT
+    partial: Omittable[bool] = ABSENT
     """True where the stream ended before the text did."""
-    content: list[MessageContent] | MISSING = MISSING
+    content: Omittable[list[MessageContent]] = ABSENT
     """An image or a file, where that is what was answered."""
-    parent_tool_call_id: str | MISSING = MISSING
+    parent_tool_call_id: Omittable[str] = ABSENT
     """The call that started the subagent that said it."""
-    sidechain: bool | MISSING = MISSING
+    sidechain: Omittable[bool] = ABSENT
     """True where a subagent said or did it whose call is not known."""
 
 
@@ -117,11 +112,11 @@ class Thinking(_Wire):
     """Reasoning, or a piece of it; the text is empty where the provider withheld it."""
 
     text: str
-    signature: str | None | MISSING = MISSING
-    redacted: bool | None | MISSING = MISSING
-    partial: bool | MISSING = MISSING
-    parent_tool_call_id: str | MISSING = MISSING
-    sidechain: bool | MISSING = MISSING
+    signature: str | None = ABSENT
+    redacted: bool | None = ABSENT
+    partial: Omittable[bool] = ABSENT
+    parent_tool_call_id: Omittable[str] = ABSENT
+    sidechain: Omittable[bool] = ABSENT
     """True where a subagent said or did it whose call is not known."""
 
 
@@ -132,12 +127,12 @@ class ToolCall(_Wire):
     tool_name: str
     args: Any
     """Decoded; the text itself where it is no JSON."""
-    executor: str | None | MISSING = MISSING
+    executor: str | None = ABSENT
     """Who runs it, where that is not the client."""
-    partial: bool | MISSING = MISSING
+    partial: Omittable[bool] = ABSENT
     """True where the stream ended before the arguments did: it was never run."""
-    parent_tool_call_id: str | MISSING = MISSING
-    sidechain: bool | MISSING = MISSING
+    parent_tool_call_id: Omittable[str] = ABSENT
+    sidechain: Omittable[bool] = ABSENT
     """True where a subagent said or did it whose call is not known."""
 
 
@@ -158,7 +153,7 @@ class ToolOutputChunk(_Wire):
     chunk: str
     offset: int
     """Characters of the output before this chunk."""
-    stream: Literal["stdout", "stderr"] | MISSING = MISSING
+    stream: Omittable[Literal["stdout", "stderr"]] = ABSENT
 
 
 class ToolFailure(_Wire):
@@ -174,14 +169,14 @@ class ToolResult(_Wire):
     tool_call_id: str
     result: Any
     """What the model was given: a text, or blocks; null where the record has none."""
-    error: ToolFailure | MISSING = MISSING
-    exit_code: int | None | MISSING = MISSING
-    structured: Any | MISSING = MISSING
+    error: Omittable[ToolFailure] = ABSENT
+    exit_code: int | None = ABSENT
+    structured: Any = ABSENT
     """The machine-readable form beside it."""
-    orphan: bool | MISSING = MISSING
+    orphan: Omittable[bool] = ABSENT
     """True where the log has no call of that id before it."""
-    parent_tool_call_id: str | MISSING = MISSING
-    sidechain: bool | MISSING = MISSING
+    parent_tool_call_id: Omittable[str] = ABSENT
+    sidechain: Omittable[bool] = ABSENT
     """True where a subagent said or did it whose call is not known."""
 
 
@@ -189,8 +184,8 @@ class AgentMessage(_Wire):
     """What another agent is told; its callback has the same `messageId`."""
 
     message_id: str
-    target_agent_id: str | MISSING = MISSING
-    target_session_id: str | MISSING = MISSING
+    target_agent_id: Omittable[str] = ABSENT
+    target_session_id: Omittable[str] = ABSENT
     message: str
     wait: bool
 
@@ -199,8 +194,8 @@ class AgentCallback(_Wire):
     """What the other agent answered to the message of this `messageId`."""
 
     message_id: str
-    from_agent_id: str | MISSING = MISSING
-    from_session_id: str | MISSING = MISSING
+    from_agent_id: Omittable[str] = ABSENT
+    from_session_id: Omittable[str] = ABSENT
     result: str
 
 
@@ -222,7 +217,7 @@ class Failed(_Wire):
 
     code: str
     message: str
-    details: Any | MISSING = MISSING
+    details: Any = ABSENT
     """The vendor's own error object."""
 
 
@@ -244,27 +239,27 @@ class Summary(_Wire):
     """The text that takes the place of what was said before it."""
 
     text: str
-    trigger: str | MISSING = MISSING
+    trigger: Omittable[str] = ABSENT
 
 
 class SystemText(_Wire):
     """What was said, and what kind of notice it is."""
 
     text: str
-    variant: str | MISSING = MISSING
+    variant: Omittable[str] = ABSENT
 
 
 class Retracted(_Wire):
     """What is revoked: named by one of these keys or by several."""
 
-    event_ids: list[str] | MISSING = MISSING
-    message_ids: list[str] | MISSING = MISSING
+    event_ids: Omittable[list[str]] = ABSENT
+    message_ids: Omittable[list[str]] = ABSENT
     """Records: the `recordId` or `responseId` of their events."""
-    from_message_id: str | MISSING = MISSING
+    from_message_id: Omittable[str] = ABSENT
     """A record that is revoked with all that came after it; all that came before where it is not known."""
-    turns: int | MISSING = MISSING
+    turns: Omittable[int] = ABSENT
     """How many turns are revoked, counted from the last one back."""
-    reason: str | MISSING = MISSING
+    reason: Omittable[str] = ABSENT
 
 
 class RawRecord(_Wire):
@@ -278,168 +273,168 @@ class RawRecord(_Wire):
 class TurnStartEvent(_Event):
     """A turn begins."""
 
-    type: Literal["turn_start"]
+    type: Literal["turn_start"] = "turn_start"
     payload: TurnStarted
 
 
 class TurnEndEvent(_Event):
     """A turn is over."""
 
-    type: Literal["turn_end"]
+    type: Literal["turn_end"] = "turn_end"
     payload: TurnEnded
 
 
 class UserMessageEvent(_Event):
     """What the user said."""
 
-    type: Literal["user_message"]
+    type: Literal["user_message"] = "user_message"
     payload: UserText
 
 
 class UserAudioEvent(_Event):
     """What the user said aloud."""
 
-    type: Literal["user_audio"]
+    type: Literal["user_audio"] = "user_audio"
     payload: UserAudio
 
 
 class AssistantChunkEvent(_Event):
     """A piece of an answer that is being written."""
 
-    type: Literal["assistant_chunk"]
+    type: Literal["assistant_chunk"] = "assistant_chunk"
     payload: AssistantText
 
 
 class AssistantDoneEvent(_Event):
     """A whole text of the assistant."""
 
-    type: Literal["assistant_done"]
+    type: Literal["assistant_done"] = "assistant_done"
     payload: AssistantText
 
 
 class ThinkingChunkEvent(_Event):
     """A piece of reasoning that is being written."""
 
-    type: Literal["thinking_chunk"]
+    type: Literal["thinking_chunk"] = "thinking_chunk"
     payload: Thinking
 
 
 class ThinkingDoneEvent(_Event):
     """A whole piece of reasoning."""
 
-    type: Literal["thinking_done"]
+    type: Literal["thinking_done"] = "thinking_done"
     payload: Thinking
 
 
 class ToolCallEvent(_Event):
     """The assistant calls a tool."""
 
-    type: Literal["tool_call"]
+    type: Literal["tool_call"] = "tool_call"
     payload: ToolCall
 
 
 class ToolInputChunkEvent(_Event):
     """A piece of the arguments of a call that is being written."""
 
-    type: Literal["tool_input_chunk"]
+    type: Literal["tool_input_chunk"] = "tool_input_chunk"
     payload: ToolInputChunk
 
 
 class ToolOutputChunkEvent(_Event):
     """A piece of what a running tool writes."""
 
-    type: Literal["tool_output_chunk"]
+    type: Literal["tool_output_chunk"] = "tool_output_chunk"
     payload: ToolOutputChunk
 
 
 class ToolResultEvent(_Event):
     """A tool has answered."""
 
-    type: Literal["tool_result"]
+    type: Literal["tool_result"] = "tool_result"
     payload: ToolResult
 
 
 class AgentMessageEvent(_Event):
     """A message to another agent, in a session of its own."""
 
-    type: Literal["agent_message"]
+    type: Literal["agent_message"] = "agent_message"
     payload: AgentMessage
 
 
 class AgentCallbackEvent(_Event):
     """The answer of another agent."""
 
-    type: Literal["agent_callback"]
+    type: Literal["agent_callback"] = "agent_callback"
     payload: AgentCallback
 
 
 class AgentSwitchEvent(_Event):
     """Another agent goes on."""
 
-    type: Literal["agent_switch"]
+    type: Literal["agent_switch"] = "agent_switch"
     payload: AgentSwitch
 
 
 class InterruptEvent(_Event):
     """The turn was stopped."""
 
-    type: Literal["interrupt"]
+    type: Literal["interrupt"] = "interrupt"
     payload: Interrupted
 
 
 class ErrorEvent(_Event):
     """Something failed."""
 
-    type: Literal["error"]
+    type: Literal["error"] = "error"
     payload: Failed
 
 
 class AudioChunkEvent(_Event):
     """A piece of speech."""
 
-    type: Literal["audio_chunk"]
+    type: Literal["audio_chunk"] = "audio_chunk"
     payload: AudioChunk
 
 
 class AudioDoneEvent(_Event):
     """The speech is whole."""
 
-    type: Literal["audio_done"]
+    type: Literal["audio_done"] = "audio_done"
     payload: AudioDone
 
 
 class SummaryEvent(_Event):
     """The history before it was summarised."""
 
-    type: Literal["summary"]
+    type: Literal["summary"] = "summary"
     payload: Summary
 
 
 class SystemMessageEvent(_Event):
     """What the system or the tool said, to the model or to the person."""
 
-    type: Literal["system_message"]
+    type: Literal["system_message"] = "system_message"
     payload: SystemText
 
 
 class RetractionEvent(_Event):
     """A later record revokes earlier ones; the log itself stays as it is."""
 
-    type: Literal["retraction"]
+    type: Literal["retraction"] = "retraction"
     payload: Retracted
 
 
 class RawEvent(_Event):
     """A record that no table knows: shown, never dropped."""
 
-    type: Literal["raw"]
+    type: Literal["raw"] = "raw"
     payload: RawRecord
 
 
 class ResetEvent(_Event):
     """What came before was an older reading: clear, and go on with what follows."""
 
-    type: Literal["reset"]
+    type: Literal["reset"] = "reset"
     payload: Empty
 
 

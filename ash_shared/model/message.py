@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import MessageContent
 
 Kind = Literal["message", "record", "chunk"]
@@ -14,10 +15,8 @@ LAST_SEQUENCE = 2**53 - 1
 """The largest place in a session: what every JSON reader knows exactly."""
 
 
-class Message(BaseModel):
+class Message(AshModel):
     """One stored line or document of a session."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
 
     id: str
     """Unique in its session: the writer's own, or derived from where the message came from."""
@@ -27,20 +26,18 @@ class Message(BaseModel):
     """`message` carries conversation, `record` is what a provider writes beside it, `chunk` a piece of a stream."""
     source: str
     """The format it is written in, e.g. `claude`; `unknown` where no provider recognises it."""
-    content: str | MISSING = MISSING
+    content: Omittable[str] = ABSENT
     """The text exactly as it came in."""
     sequence: int = Field(ge=1, le=LAST_SEQUENCE)
     """Place in the session: 1, 2, 3 … without a gap."""
     created_at: datetime = Field(alias="createdAt")
     """When it was stored."""
-    parsed: list[MessageContent] | MISSING = MISSING
+    parsed: Omittable[list[MessageContent]] = ABSENT
     """The content as typed blocks, computed when it is read."""
 
 
-class Reading(BaseModel):
+class Reading(AshModel):
     """What reading one text gives."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
 
     source: str
     """The format that was recognised, or given."""
@@ -49,10 +46,10 @@ class Reading(BaseModel):
     parsed: list[MessageContent]
 
 
-class StandardTokenUsage(BaseModel):
+class StandardTokenUsage(AshModel):
     """What an answer cost, counted alike for every vendor."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow")
 
     input_tokens: int
     """What the model read, without what came from a cache or was written to one."""
@@ -60,79 +57,69 @@ class StandardTokenUsage(BaseModel):
     """What the model wrote, reasoning included."""
     total_tokens: int
     """input_tokens + output_tokens; what a cache held is beside it."""
-    cache_creation_input_tokens: int | MISSING = MISSING
-    cache_read_input_tokens: int | MISSING = MISSING
-    reasoning_tokens: int | MISSING = MISSING
+    cache_creation_input_tokens: Omittable[int] = ABSENT
+    cache_read_input_tokens: Omittable[int] = ABSENT
+    reasoning_tokens: Omittable[int] = ABSENT
     """Those of output_tokens that were reasoning, where the vendor tells."""
-    service_tier: str | MISSING = MISSING
-    vendor: Any | MISSING = MISSING
+    service_tier: Omittable[str] = ABSENT
+    vendor: Any = ABSENT
     """The vendor's own counts, as they were written."""
 
 
-class MessageError(BaseModel):
+class MessageError(AshModel):
     """What went wrong."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     code: str
     """The vendor's own name of it, or the type of the record that carried it."""
     message: str
-    details: Any | MISSING = MISSING
+    details: Any = ABSENT
     """The vendor's own error object."""
 
 
-class MessageMetadata(BaseModel):
+class MessageMetadata(AshModel):
     """What is known of a standard message beside its content. Keys that are unknown are absent."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="allow",
-        use_attribute_docstrings=True,
-        serialize_by_alias=True,
-        protected_namespaces=(),
-    )
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     source: str
     """The format it was written in."""
-    model: str | MISSING = MISSING
-    session_id: str | MISSING = Field(default=MISSING, alias="sessionId")
+    model: Omittable[str] = ABSENT
+    session_id: Omittable[str] = Field(default=ABSENT, alias="sessionId")
     """The provider's own id of the session."""
-    cli_version: str | MISSING = Field(default=MISSING, alias="cliVersion")
-    message_id: str | MISSING = Field(default=MISSING, alias="messageId")
+    cli_version: Omittable[str] = Field(default=ABSENT, alias="cliVersion")
+    message_id: Omittable[str] = Field(default=ABSENT, alias="messageId")
     """The id that the API gave the message."""
-    stop_reason: str | MISSING = MISSING
-    stop_sequence: str | MISSING = MISSING
-    agent_id: str | MISSING = Field(default=MISSING, alias="agentId")
+    stop_reason: Omittable[str] = ABSENT
+    stop_sequence: Omittable[str] = ABSENT
+    agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
     """The subagent that wrote it."""
-    parent_tool_use_id: str | MISSING = Field(default=MISSING, alias="parentToolUseId")
+    parent_tool_use_id: Omittable[str] = Field(default=ABSENT, alias="parentToolUseId")
     """The call that started the subagent."""
-    tool_use_result: Any | MISSING = Field(default=MISSING, alias="toolUseResult")
+    tool_use_result: Any = Field(default=ABSENT, alias="toolUseResult")
     """The machine-readable form of a tool's result, as the CLI wrote it beside the message."""
-    cost_usd: float | MISSING = Field(default=MISSING, alias="costUsd")
+    cost_usd: Omittable[float] = Field(default=ABSENT, alias="costUsd")
     """What this message cost, or the run since the message that told last: adding them up counts nothing twice."""
-    synthetic: bool | MISSING = MISSING
+    synthetic: Omittable[bool] = ABSENT
     """True where the tool wrote it, not the person or the model in whose name it stands."""
-    retracted: bool | MISSING = MISSING
+    retracted: Omittable[bool] = ABSENT
     """True where a later record revokes it."""
-    shadow_of: str | MISSING = Field(default=MISSING, alias="shadowOf")
+    shadow_of: Omittable[str] = Field(default=ABSENT, alias="shadowOf")
     """The id of the message whose text this one repeats. It is kept, and counts nothing."""
 
 
-class StandardMessage(BaseModel):
+class StandardMessage(AshModel):
     """One message of a conversation, alike for every provider."""
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
 
     id: str
     """The provider's own; where it gives none, derived from the text."""
     role: Literal["user", "assistant", "system"]
     """Results of tools are the user's, as the Claude API has them."""
-    timestamp: int | MISSING = MISSING
+    timestamp: Omittable[int] = ABSENT
     """In milliseconds since 1970, where the record names a time."""
     content: list[MessageContent]
-    usage: StandardTokenUsage | MISSING = MISSING
+    usage: Omittable[StandardTokenUsage] = ABSENT
     metadata: MessageMetadata
-    error: MessageError | MISSING = MISSING
+    error: Omittable[MessageError] = ABSENT
     original: list[Any] = Field(alias="_original")
     """The records that it was made of, decoded; of a record that holds several messages, its piece."""
 

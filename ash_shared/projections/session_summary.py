@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import MISSING, BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from ash_shared.eventlog import OpenTurn
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._retractions import Event, Events, count_turns, is_main, standing, wire_events
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
@@ -18,32 +19,26 @@ RECENT_LINES = 200
 """So many of the last stored lines tell which models answer: to read all of a long session takes a second."""
 
 
-class SessionSummary(BaseModel):
+class SessionSummary(AshModel):
     """A session at a glance.
 
     What was retracted is not counted, but what it cost is. Subagents' calls and results count; what they said does
     not.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        serialize_by_alias=True,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(alias_generator=to_camel)
 
-    session_id: str | MISSING = MISSING
+    session_id: Omittable[str] = ABSENT
     """Absent, as the times are, where the log is empty."""
-    title: str | MISSING = MISSING
+    title: Omittable[str] = ABSENT
     """How the first prompt begins, in one line."""
-    last_text: str | MISSING = MISSING
+    last_text: Omittable[str] = ABSENT
     """How the last thing that was said begins, by the user or the assistant, in one line."""
-    last_role: str | MISSING = MISSING
+    last_role: Omittable[str] = ABSENT
     """Who said it: user or assistant."""
-    first_at: int | MISSING = MISSING
+    first_at: Omittable[int] = ABSENT
     """When the earliest event was, in milliseconds since 1970."""
-    last_at: int | MISSING = MISSING
+    last_at: Omittable[int] = ABSENT
     """When the latest event was, in milliseconds since 1970."""
     turns: int = 0
     """Those in which something was said, thought or called: told apart by their ids, else by their marks, and where
@@ -52,11 +47,11 @@ class SessionSummary(BaseModel):
     """What the person said, aloud or in writing."""
     assistant_messages: int = 0
     """Answers with a text. Texts of one response are one."""
-    tool_calls: dict[str, int] = {}
+    tool_calls: dict[str, int] = Field(default={})
     """How often each tool was called, the most used first."""
-    tool_errors: dict[str, int] = {}
+    tool_errors: dict[str, int] = Field(default={})
     """How often each tool failed."""
-    errors: dict[str, int] = {}
+    errors: dict[str, int] = Field(default={})
     """Errors that are not a tool's, by code."""
     unrecognised: int = 0
     """Records that no table knows."""
@@ -64,19 +59,19 @@ class SessionSummary(BaseModel):
     """How often the history was summarised."""
     subagents: int = 0
     """How many calls started one."""
-    models: dict[str, int] = {}
+    models: dict[str, int] = Field(default={})
     """How many of the last answers each model gave, the most first; empty where nobody tells."""
-    agents: list[str] = []
+    agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in the order in which they first appear."""
     awaited_agents: int = 0
     """How many messages to other agents have no callback yet."""
-    usage: StandardTokenUsage | MISSING = MISSING
+    usage: Omittable[StandardTokenUsage] = ABSENT
     """Of all turns that told theirs, at their end or so far."""
-    cost_usd: float | MISSING = MISSING
+    cost_usd: Omittable[float] = ABSENT
     """Of all turns that told theirs, at their end or so far, in US dollars."""
     is_open: bool = False
     """Whether a turn has begun and not ended."""
-    open_calls: list[str] = []
+    open_calls: list[str] = Field(default=[])
     """Tools that the open turn waits for."""
     is_interrupted: bool = False
     """Whether the last turn was stopped before its end."""
@@ -102,8 +97,8 @@ def to_session_summary(
 def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:
     """How many of these answers each model gave. What a tool says in a model's place is of none (`<synthetic>`)."""
     metadata = (message.metadata for message in messages if message.role == "assistant")
-    told = (each.model for each in metadata if each.shadow_of is MISSING)
-    return Counter(name for name in told if name is not MISSING and not name.startswith("<"))
+    told = (each.model for each in metadata if each.shadow_of is None)
+    return Counter(name for name in told if name is not None and not name.startswith("<"))
 
 
 def _of(events: Iterable[Event], *types: str) -> list[Event]:

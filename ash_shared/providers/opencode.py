@@ -150,7 +150,7 @@ _CONTROL_PARTS = frozenset(
 def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
     """Read a part outside its message."""
     blocks = _read_part(part)
-    if all(block["type"] == "raw" and block["reason"] == "control" for block in blocks):
+    if all(block["type"] == "raw" and block.get("reason") == "control" for block in blocks):
         return RecordReading("record", "system", blocks)
     return RecordReading("message", role or _guess_role(part), blocks)
 

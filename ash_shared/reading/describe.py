@@ -57,7 +57,7 @@ def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
     uncovered = [
         (block["reason"], block.get("rawType") or "")
         for block in blocks
-        if block["type"] == "raw" and block["reason"] in _DRIFT_REASONS
+        if block["type"] == "raw" and block.get("reason") in _DRIFT_REASONS
     ]
     if not uncovered:
         return ()

@@ -11,7 +11,7 @@ from ash_shared.reading.json_text import exact_text, is_blank, shown_text, split
 from ash_shared.reading.read import fast_paths, read_raw
 from ash_shared.reading.typed_blocks import typed_blocks
 
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 """Raised whenever describing a stored text gives another result than before."""
 
 _encode = msgspec.json.Encoder().encode

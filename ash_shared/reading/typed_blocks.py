@@ -1,9 +1,10 @@
 """Build the content objects of valid blocks."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from ash_shared.model.blocks import CLASSES, Block
 
@@ -14,8 +15,15 @@ class _Validators(dict[str, Validator]):
     """The validators of the block classes by `type`, each built on first use."""
 
     def __missing__(self, block_type: str) -> Validator:
-        validator = self[block_type] = TypeAdapter(CLASSES[block_type]).validator.validate_python
+        validator = self[block_type] = _wire_validator(CLASSES[block_type])
         return validator
+
+
+def _wire_validator(model: type[BaseModel]) -> Validator:
+    """Return the model's validator, which takes the wire's names alone: `mime_type` in a wire block is unknown data."""
+    validate = TypeAdapter(model).validator.validate_python
+    has_aliases = any(field.alias for field in model.model_fields.values())
+    return partial(validate, by_alias=True, by_name=False) if has_aliases else validate
 
 
 VALIDATORS = _Validators()

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-from pydantic import MISSING
-
 from ash_shared import StandardMessage, transform_messages
 
 Short = tuple[Any, ...]
@@ -29,10 +27,10 @@ def short(message: StandardMessage, places: dict[str, int]) -> Short:
     more = {key: value for key, value in metadata.items() if key not in LEFT_OUT}
     if "shadowOf" in metadata:
         more["shadowOf"] = places[metadata["shadowOf"]]
-    if message.usage is not MISSING:
+    if message.usage is not None:
         usage = message.usage.model_dump(mode="json")
         more["usage"] = tuple(usage.get(name) for name in COUNTED)
-    if message.error is not MISSING:
+    if message.error is not None:
         more["error"] = message.error.code
     blocks = [main_value(block.model_dump(mode="json")) for block in message.content]
     return (message.role, blocks, more) if more else (message.role, blocks)

@@ -13,7 +13,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Example
 from litestar.types import ExceptionHandlersMap
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from ash_server.errors import (
     AshError,
@@ -26,6 +26,7 @@ from ash_server.errors import (
     OriginNotAllowed,
     SchemaMismatch,
 )
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -40,17 +41,15 @@ WRITE_ERRORS = (*READ_ERRORS, OriginNotAllowed)
 _log = logging.getLogger(__name__)
 
 
-class FieldProblem(BaseModel):
+class FieldProblem(AshModel):
     """An invalid part of the request."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     path: str
     """A JSONPath into the body (`$.content`), or the name of a parameter."""
     message: str
 
 
-class Problem(BaseModel):
+class Problem(AshModel):
     """Problem details (RFC 9457) of a failed request. They never contain message contents."""
 
     model_config = ConfigDict(
@@ -75,13 +74,13 @@ class Problem(BaseModel):
     """The HTTP status."""
     code: str
     """Stable identifier for programs."""
-    detail: str | MISSING = MISSING
+    detail: Omittable[str] = ABSENT
     """Details of this occurrence."""
-    index: int | MISSING = MISSING
+    index: Omittable[int] = ABSENT
     """Index in the batch, counted from 0."""
-    errors: list[FieldProblem] | MISSING = MISSING
+    errors: Omittable[list[FieldProblem]] = ABSENT
     """The invalid parts of the request."""
-    current_sequence: int | MISSING = Field(default=MISSING, alias="currentSequence")
+    current_sequence: Omittable[int] = Field(default=ABSENT, alias="currentSequence")
     """With `sequence_mismatch`: the last sequence of the session."""
 
 

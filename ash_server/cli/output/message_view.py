@@ -95,7 +95,7 @@ def _file(block: Block) -> Shown:
 
 def _raw(block: Block) -> Shown:
     raw = block["raw"]
-    return _words(block.get("rawType"), block["reason"]), raw if isinstance(raw, str) else _compact(raw)
+    return _words(block.get("rawType"), block.get("reason")), raw if isinstance(raw, str) else _compact(raw)
 
 
 def _source(source: Block) -> str:

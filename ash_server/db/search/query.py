@@ -17,7 +17,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
-from pydantic import MISSING, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ash_server.db.search.index import LARGE, passages_of, read_told
 from ash_server.db.search.snippets import snippet
@@ -25,6 +25,7 @@ from ash_server.db.search.tokens import Wanted, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
+from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.projections.search_text import Weight
 
@@ -80,19 +81,15 @@ _SHOWN = """
 """
 
 
-class SearchResult(BaseModel):
+class SearchResult(AshModel):
     """Something that was said or done, and where."""
 
-    model_config = ConfigDict(
-        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, populate_by_name=True
-    )
-
     session_id: UUID = Field(alias="sessionId")
-    title: str | MISSING = MISSING
+    title: Omittable[str] = ABSENT
     """Of the session."""
     source: str
     """The format of the session."""
-    sequence: int | MISSING = MISSING
+    sequence: Omittable[int] = ABSENT
     """The stored message it was derived from; absent where the event was posted."""
     event_id: str = Field(alias="eventId")
     event_sequence: int = Field(alias="eventSequence")
@@ -112,15 +109,13 @@ class SearchResult(BaseModel):
     """How much of its session was found in all."""
 
 
-class SearchPage(BaseModel):
+class SearchPage(AshModel):
     """What was found, newest first."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, serialize_by_alias=True)
-
     results: list[SearchResult]
-    next_after: str | MISSING = Field(default=MISSING, alias="nextAfter")
+    next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
     """Opaque; absent on the last page."""
-    pending: int | MISSING = MISSING
+    pending: Omittable[int] = ABSENT
     """How many events are stored and cannot be found yet; absent where there are none."""
 
 
@@ -187,7 +182,7 @@ async def _to_page(conn: AsyncConnection, found: Sequence[_Found], limit: int, w
     results = await asyncio.to_thread(work) if is_large else work()
     last = rows[-1][0] if rows else 0
     goes_on = 0 < last < len(found)
-    return SearchPage(results=results, nextAfter=_to_cursor(page[last - 1]) if goes_on else MISSING)
+    return SearchPage(results=results, nextAfter=_to_cursor(page[last - 1]) if goes_on else None)
 
 
 def _results(shown: Iterable[tuple[_Found, int | None, str]], wanted: Wanted) -> list[SearchResult]:
@@ -200,9 +195,9 @@ def _result(found: _Found, message_sequence: int | None, content: str, wanted: W
     piece = snippet((each.text for each in texts if each.weight in found.weights), wanted.hits)
     return SearchResult(
         session_id=found.session_id,
-        title=MISSING if found.title is None else found.title,
+        title=found.title,
         source=found.source,
-        sequence=MISSING if message_sequence is None else message_sequence,
+        sequence=message_sequence,
         event_id=told.id,
         event_sequence=found.sequence,
         type=told.type,

@@ -12,8 +12,6 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import MISSING
-
 from ash_server.db.session_facts import moment
 from ash_server.db.sessions import Session, active_at
 from ash_server.queries.standard_pages import Connect, get_pages
@@ -46,7 +44,7 @@ def _encode(text: str) -> bytes:
 
 
 def format_heading(session: Session) -> str:
-    began = session.created_at if session.first_at is MISSING else session.first_at
+    began = session.created_at if session.first_at is None else session.first_at
     facts = (
         session.source,
         f"{session.message_count:,} stored messages"
@@ -73,12 +71,12 @@ class MarkdownWriter:
 
         A text at its end is returned with the next message, which may continue it.
         """
-        if message.metadata.shadow_of is not MISSING:
+        if message.metadata.shadow_of is not None:
             return ""
         blocks: list[Block] = [block.model_dump(by_alias=True) for block in message.content]
         runs = _runs(blocks)
         id = message.metadata.message_id
-        answer_key = (message.role, message.id if id is MISSING else id)
+        answer_key = (message.role, message.id if id is None else id)
         if (
             self._pending
             and runs
@@ -86,10 +84,10 @@ class MarkdownWriter:
             and citations.continues(self._pending[-1], runs[0][0])
         ):
             self._pending += runs.pop(0)
-        is_complete = message.error is not MISSING or not runs or runs[-1][0]["type"] != "text"
+        is_complete = message.error is not None or not runs or runs[-1][0]["type"] != "text"
         pending = [] if is_complete else runs.pop()
         parts = [part for run in runs for part in self._format_run(run) if part]
-        if message.error is not MISSING:
+        if message.error is not None:
             parts.append(f"**Error** {_code(message.error.code)}\n\n{_fenced(message.error.message)}")
         if not parts and not any(_format_blocks(pending)):
             return ""
@@ -107,9 +105,7 @@ class MarkdownWriter:
         if blocks and all(block["type"] == "tool_result" for block in blocks):
             return
         metadata = message.metadata
-        agent = next(
-            (id for id in (metadata.parent_tool_use_id, metadata.agent_id) if id is not MISSING), None
-        )
+        agent = next((id for id in (metadata.parent_tool_use_id, metadata.agent_id) if id is not None), None)
         speaker = (message.role, agent)
         if speaker == self._speaker and message.role != "user":
             return
@@ -289,6 +285,6 @@ def _format_time(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _format_timestamp(milliseconds: int | MISSING) -> str:
-    time = None if milliseconds is MISSING else moment(milliseconds)
+def _format_timestamp(milliseconds: int | None) -> str:
+    time = None if milliseconds is None else moment(milliseconds)
     return "" if time is None else _format_time(time)

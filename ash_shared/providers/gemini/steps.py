@@ -88,14 +88,14 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
     prefix = f"{extra.get('choice_index', 0)}/"
     if block["type"] in ("text", "thinking"):
         yield from _text_steps(block, prefix, is_last)
-    elif block["type"] == "raw" and block["reason"] == "stream_fragment":
+    elif block["type"] == "raw" and block.get("reason") == "stream_fragment":
         yield from _argument_steps(next(iter(block["raw"].values())), prefix)
     elif block["type"] == "tool_use" and _is_streamed(extra):
         slot = f"{prefix}input"
         yield Settled(("text", "thinking") if block.get("id") else _KINDS, prefix=prefix)
         yield Fragment("input", "", slot, block.get("id"), block["name"], given=block["input"], reopens=True)
         yield from _argument_steps(extra, prefix)
-    elif block["type"] != "raw" or block["reason"] not in ("opaque", "control"):
+    elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
         yield Settled(prefix=prefix)
         yield Whole(replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, adjoins=False))
 

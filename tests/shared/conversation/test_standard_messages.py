@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import MISSING, TypeAdapter
+from pydantic import TypeAdapter
 
 from ash_shared import StandardMessage, transform_messages
 from ash_shared.conversation.standard_messages import transform_page
@@ -219,7 +219,7 @@ def test_the_promises_hold_on_every_sample(corpus_folder: Path) -> None:
         assert messages == transform_messages(iter(raw)), path
         assert STANDARD.validate_json(STANDARD.dump_json(messages, by_alias=True)) == messages, path
         assert len({message.id for message in messages}) == len(messages), path
-        counted = [m for m in messages if m.metadata.shadow_of is not MISSING and m.usage is not MISSING]
+        counted = [m for m in messages if m.metadata.shadow_of is not None and m.usage is not None]
         assert counted == [], path
 
 

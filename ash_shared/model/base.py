@@ -1,0 +1,148 @@
+"""The base class of all models: optional fields that read as None and stay out of the JSON.
+
+JSON tells an absent key from a null, and Ash keeps both as they are; Python has None for both. An absent field holds
+pydantic's sentinel `MISSING`, which every pydantic serializer leaves out natively, also of nested models and in
+TypeAdapters; attribute access returns None for it. The alternatives are worse: a serializer in Python
+(`model_serializer`) is several times slower, and `exclude_unset` works only for callers that pass it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    MISSING,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+T = TypeVar("T")
+
+ABSENT: Any = MISSING
+"""Default of an optional field: the attribute reads as None, and the key is absent from the JSON."""
+
+
+class _NotNull:
+    """Removes null from the values that a field accepts and from its JSON schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        return schema["schema"] if schema["type"] == "nullable" else schema
+
+
+Omittable = Annotated[T | None, _NotNull()]
+"""Type of an optional field whose key is absent or has a value: null is not valid JSON for it."""
+
+
+class _AbsentAsNone:
+    """Attribute of an optional field."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: BaseModel | None, owner: type[BaseModel]) -> Any:
+        if instance is None:
+            raise AttributeError(self._name)  # as pydantic does for every field
+        value = instance.__dict__[self._name]
+        return None if value is MISSING else value
+
+    def __set__(self, instance: BaseModel, value: Any) -> None:
+        instance.__dict__[self._name] = value
+
+
+class AshModel(BaseModel):
+    """Base class of all models.
+
+    Constructors take snake_case and camelCase names. None for an `Omittable` field means absent. Unless the model
+    keeps unknown keys (`extra="allow"`), an unknown keyword is an error; unknown keys of validated dicts are ignored.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, validate_by_name=True
+    )
+
+    _python_names: ClassVar[Mapping[str, str]] = {}
+    """Field names by alias, for the fields that have one."""
+    _omittable: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, /, **fields: Any) -> None:
+        names = self._python_names
+        values = {names.get(key, key): value for key, value in fields.items()}
+        is_open = self.model_config.get("extra") == "allow"
+        if len(values) < len(fields) or not (is_open or values.keys() <= type(self).model_fields.keys()):
+            raise _keyword_errors(type(self), fields)
+        if None in values.values():
+            values = {
+                key: value for key, value in values.items() if value is not None or key not in self._omittable
+            }
+        super().__init__(**values)
+
+    # Validators fill instances themselves, as for any model without an __init__ of its own.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        fields = cls.model_fields.items()
+        cls._python_names = {field.alias: name for name, field in fields if field.alias not in (None, name)}
+        cls._omittable = frozenset(name for name, field in fields if _is_omittable(field.metadata))
+        for name, field in fields:
+            if field.default is MISSING:
+                setattr(cls, name, _AbsentAsNone(name))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Require constants such as `type`: they are always written, although they have a default in Python."""
+        json_schema = handler(schema)
+        model_schema = handler.resolve_ref_schema(json_schema)
+        properties = model_schema.get("properties", {})
+        constants = {
+            key
+            for key, property_schema in properties.items()
+            if "const" in property_schema and property_schema.pop("default", None) is not None
+        }
+        if constants:
+            required = constants.union(model_schema.get("required", ()))
+            model_schema["required"] = [key for key in properties if key in required]
+        return json_schema
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, which are not validated. None for an `Omittable` field removes it."""
+        values = {
+            key: ABSENT if value is None and key in self._omittable else value
+            for key, value in (update or {}).items()
+        }
+        return super().model_copy(update=values, deep=deep)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]  # as BaseModel.__iter__ declares it
+        for name, value in super().__iter__():
+            yield name, None if value is MISSING else value
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        return ((name, value) for name, value in super().__repr_args__() if value is not MISSING)
+
+
+def _is_omittable(metadata: list[Any]) -> bool:
+    return any(isinstance(each, _NotNull) for each in metadata)
+
+
+def _keyword_errors(model: type[AshModel], supplied: Mapping[str, Any]) -> ValidationError:
+    """Return the error that names each unknown keyword and each field that is given under both of its names."""
+    errors: list[InitErrorDetails] = []
+    is_open = model.model_config.get("extra") == "allow"
+    for key, value in supplied.items():
+        name = model._python_names.get(key, key)
+        if name != key and name in supplied:
+            both = PydanticCustomError("given_twice", "Given twice, also as {name}", {"name": name})
+            errors.append(InitErrorDetails(type=both, loc=(key,), input=value))
+        elif name not in model.model_fields and not is_open:
+            errors.append(InitErrorDetails(type="extra_forbidden", loc=(key,), input=value))
+    return ValidationError.from_exception_data(model.__name__, errors)
