@@ -1,25 +1,25 @@
-/** The page that stands alone: it has its events in it, and asks nobody for anything. */
+/** The exported page: its events are inlined, and it makes no requests. */
 import { parseJson } from "./lib/json-view.js";
-import { Header, titleOf } from "./session/session-header.js";
-import { find, placeIn } from "./session/permalinks.js";
-import { View } from "./session/session-view.js";
+import { findElement, placeFromUrl } from "./session/permalinks.js";
+import { SessionHeader, sessionTitle } from "./session/session-header.js";
+import { SessionView } from "./session/session-view.js";
 
-function told(id) {
-  return parseJson(document.getElementById(id).textContent);
+function readJson(id) {
+  return parseJson(document.getElementById(id)?.textContent ?? "null");
 }
 
-/** To what the address names, if that is an item. */
+/** Go to the item named by the address. */
 function goToHash(view) {
-  const place = placeIn(location);
-  const element = place && find(view.renderer, place);
+  const place = placeFromUrl(location);
+  const element = place && findElement(view.renderer, place);
   if (element) view.present(element);
 }
 
-const session = told("session");
-const view = new View({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
-const header = new Header();
-header.show(session, { summary: told("summary"), onUnrecognised: () => view.goToUnrecognised() });
-view.build({ header: header.element }).name(titleOf(session));
-view.renderer.replayEvents(told("events"));
+const session = readJson("session");
+const view = new SessionView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
+const header = new SessionHeader();
+header.show(session, { summary: readJson("summary"), onUnrecognised: () => view.visitUnrecognised() });
+view.build({ header: header.element }).setTitle(sessionTitle(session));
+view.renderer.replayEvents(readJson("events"));
 addEventListener("popstate", () => goToHash(view));
 goToHash(view);

@@ -1,259 +1,326 @@
-/** The page of a session: fetches its events, follows what is new, and knows the addresses of places in it. */
-import { getJson, withQuery } from "./lib/api.js";
-import { errorState, skeleton, state } from "./lib/placeholders.js";
-import { Connection } from "./session/connection-notice.js";
-import { Edges } from "./session/pagination-controls.js";
-import { Find } from "./session/session-search.js";
-import { Header, exports, titleOf } from "./session/session-header.js";
-import { Live } from "./session/live-indicator.js";
-import { Pages } from "./session/event-pages.js";
-import { addressOf, find, findNear, pageOf, placeIn, placeOf } from "./session/permalinks.js";
-import { edge, inView } from "./session/scroll-anchor.js";
-import { Stream } from "./session/event-stream.js";
-import { Usage } from "./session/answer-usage.js";
-import { View } from "./session/session-view.js";
+/** The page of a session: load its events, follow new ones, and resolve permalinks. */
+import { getJson, messageOf, withQuery } from "./lib/api.js";
+import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
+import { AnswerUsage } from "./session/answer-usage.js";
+import { ConnectionNotice } from "./session/connection-notice.js";
+import { EventPages } from "./session/event-pages.js";
+import { EventStream } from "./session/event-stream.js";
+import { LiveIndicator } from "./session/live-indicator.js";
+import { PaginationControls } from "./session/pagination-controls.js";
+import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl } from "./session/permalinks.js";
+import { contentTop, itemsInView } from "./session/scroll-anchor.js";
+import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
+import { SessionSearch } from "./session/session-search.js";
+import { SessionView } from "./session/session-view.js";
 
-const NOTICED = 150;
-const RECENT = 5 * 60_000;
-const SOON = 15_000;
-const AWAY = 20_000;
-const SETTLED = 250;
-const QUOTED = 200;
-const COUNTED = 3_000;
-const SUMMED = 15_000;
-const SUMMED_PER_EVENT = 5;
+/** Faster loading shows no skeleton. */
+const SKELETON_DELAY_MS = 150;
+/** A finished session opens at its end if it was written this recently. */
+const RECENT_MS = 5 * 60_000;
+/** A page opened at its start switches to the end if the session turns out to be live within this time. */
+const UNTOUCHED_MS = 15_000;
+/** A hidden page keeps its stream for this time. */
+const HIDDEN_STREAM_MS = 20_000;
+const SAVE_PLACE_DELAY_MS = 250;
+const MAX_ANNOUNCED_LENGTH = 200;
+const DESCRIBE_DELAY_MS = 3_000;
+const MAX_SUMMARY_DELAY_MS = 15_000;
+const SUMMARY_DELAY_PER_EVENT_MS = 5;
 
-class SessionPage extends View {
+/**
+ * @typedef {import("./session/permalinks.js").Place} Place
+ * @typedef {{place?: Place, below?: number, isEnd?: boolean} | null} HistoryState
+ */
+
+class SessionPage extends SessionView {
+  /** @type {any} */
+  session;
+  /** The facts of the header that take longer to load. @type {{summary?: any, onUnrecognised?: () => void} | undefined} */
+  facts;
+  /** Events to paint with the next frame. @type {any[]} */
+  incoming = [];
+  isCaughtUp = false;
+  /** True after the stream ended for good. */
+  isOver = false;
+  wasAway = false;
+  /** When the page was opened at its start. @type {number | undefined} */
+  openedAtStart;
+  /** @type {Element | undefined} */
+  skeleton;
+  /** @type {Element | undefined} */
+  emptyNotice;
+  /** @type {number | undefined} */
+  frame;
+  /** @type {number | undefined} */
+  describeTimer;
+  /** @type {{due: number, timer: number} | undefined} */
+  pendingSummary;
+  /** @type {number | undefined} */
+  savePlaceTimer;
+  /** @type {number | undefined} */
+  hiddenTimer;
+
+  /** @param {string} id */
   constructor(id) {
     const path = `/sessions/${id}`;
     const api = `/api/sessions/${id}`;
     super({
-      addressOf: (item) => addressOf(path, placeOf(item)),
+      addressOf: (item) => placeUrl(path, placeOf(item)),
       messages: `${api}/messages`,
       hrefOf: (session) => `/sessions/${encodeURIComponent(session)}`,
-      usageOf: (item) => this.usage.of(item),
+      usageOf: (item) => this.usage.textOf(item),
     });
-    Object.assign(this, { id, path, api });
-    const paint = (change) => this.follow.paint(change);
-    this.header = new Header();
-    this.live = new Live(this.renderer, { paint, hasEnd: () => this.hasEnd() });
-    this.usage = new Usage(`${api}/standard-messages`, this.renderer);
-    this.pages = new Pages(`${api}/events`, this.renderer);
-    this.edges = new Edges(this.pages, { paint, onEnd: () => this.listen(), toEnd: () => this.toEnd() });
-    this.find = new Find(id, path, (place) => this.try(() => this.go(place, { isNew: true })));
-    this.stream = new Stream(`${api}/events/stream?collapse=true`, (what, told) => HEARD[what](this, told));
-    this.connection = new Connection(() => this.stream.retry());
-    this.incoming = [];
+    this.id = id;
+    this.path = path;
+    this.api = api;
+    const paint = (change) => this.autoScroll.paint(change);
+    this.header = new SessionHeader();
+    this.live = new LiveIndicator(this.renderer, { paint, hasEnd: () => this.hasEnd() });
+    this.usage = new AnswerUsage(`${api}/standard-messages`, this.renderer);
+    this.pages = new EventPages(`${api}/events`, this.renderer);
+    this.pagination = new PaginationControls(this.pages, {
+      paint,
+      onEnd: () => this.startStream(),
+      toEnd: () => this.toEnd(),
+    });
+    this.search = new SessionSearch(id, path, (place) => this.tryTo(() => this.go(place, { isNew: true })));
+    const address = `${api}/events/stream?collapse=true`;
+    this.stream = new EventStream(address, (name, value) => STREAM_HANDLERS[name](this, value));
+    this.connection = new ConnectionNotice(() => this.stream.retry());
   }
 
   start() {
-    const { header, edges, connection, find, live } = this;
+    const { header, pagination, connection, search, live } = this;
     this.shell = this.build({
       home: "/",
       mark: live.mark,
-      bar: [find.element, exports(this.path)],
+      bar: [search.element, exportMenu(this.path)],
       header: header.element,
-      ahead: [edges.older],
-      behind: [edges.newer, connection.element],
-      keys: { openFind: () => find.open(), onEdge: (steps) => edges.load(steps > 0 ? "newer" : "older") },
+      before: [pagination.older],
+      after: [pagination.newer, connection.element],
+      actions: {
+        openSearch: () => search.open(),
+        onEdge: (steps) => pagination.load(steps > 0 ? "newer" : "older"),
+      },
     });
-    this.outline.older.addEventListener("click", () => edges.load("older"));
-    this.usage.want(this.filters.preset === "everything");
+    this.outline.older.addEventListener("click", () => pagination.load("older"));
+    this.usage.setShown(this.filters.preset === "everything");
     history.scrollRestoration = "manual";
-    addEventListener("popstate", ({ state }) => this.try(() => this.returnTo(state)));
-    addEventListener("scroll", () => this.keepPlaceSoon(), { passive: true });
+    addEventListener("popstate", ({ state }) => this.tryTo(() => this.restore(state)));
+    addEventListener("scroll", () => this.savePlaceSoon(), { passive: true });
     addEventListener("pagehide", () => this.stream.stop());
-    addEventListener("pageshow", ({ persisted }) => persisted && this.listen());
+    addEventListener("pageshow", ({ persisted }) => persisted && this.startStream());
     addEventListener("online", () => this.stream.retry());
-    document.addEventListener("visibilitychange", () => this.look());
+    document.addEventListener("visibilitychange", () => this.onVisibilityChange());
     this.load();
   }
 
-  /** The first screen. What is known of the session tells where it opens, and stands above it: so that comes first. */
+  /** Load the session before its events: the header is above the log, and the session decides where the page opens. */
   async load() {
-    this.waiting = skeleton(6);
-    const isSlow = setTimeout(() => this.log.before(this.waiting), NOTICED);
+    const waiting = (this.skeleton = skeleton(6));
+    const timer = setTimeout(() => this.log.before(waiting), SKELETON_DELAY_MS);
     try {
       await this.describe();
-      await this.returnTo(history.state);
+      await this.restore(history.state);
       this.describeMore();
-      this.log.parentElement.querySelector(".state[data-state=error]")?.remove();
+      this.log.parentElement?.querySelector(".state[data-state=error]")?.remove();
     } catch (problem) {
-      const shown = errorState(problem, () => {
-        shown.remove();
+      const notice = errorPlaceholder(problem, () => {
+        notice.remove();
         this.load();
       });
-      this.log.before(shown);
+      this.log.before(notice);
     } finally {
-      clearTimeout(isSlow);
-      this.waiting.remove();
+      clearTimeout(timer);
+      waiting.remove();
     }
   }
 
-  // What the session is.
+  // The facts of the session.
 
   async describe() {
-    const known = this.session;
+    const before = this.session;
     this.session = await getJson(this.api);
-    // Who deletes a session and makes it anew gives it the address of the old one.
-    if (known && known.createdAt !== this.session.createdAt) this.reload();
+    // A session that is deleted and created again may keep its address.
+    if (before && before.createdAt !== this.session.createdAt) this.reload();
     this.header.show(this.session, this.facts);
-    this.live.describe(`${titleOf(this.session)} · Ash`, this.session.lastAt);
-    this.shell.name(titleOf(this.session));
-    this.edges.update(this.session.eventCount);
+    this.live.describe(`${sessionTitle(this.session)} · Ash`, this.session.lastAt);
+    this.shell?.setTitle(sessionTitle(this.session));
+    this.pagination.update(this.session.eventCount);
   }
 
-  /** What takes longer, and is there to look at. */
+  /** Load the facts that take longer. */
   async describeMore() {
     const { session } = this;
-    const quietly = (asked) => asked.catch(() => undefined);
+    const optional = (request) => request.catch(() => undefined);
     const [summary, parent, children] = await Promise.all([
-      quietly(getJson(`${this.api}/projections/session-summary`)),
-      session.parentId && quietly(getJson(`/api/sessions/${session.parentId}`)),
-      quietly(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
+      optional(getJson(`${this.api}/projections/session-summary`)),
+      session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
+      optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
-    this.facts = { summary, onUnrecognised: () => this.try(() => this.goToUnrecognised()) };
+    this.facts = { summary, onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()) };
     this.header.show(this.session, this.facts);
     const { parentId: id } = session;
-    this.header.relate(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
+    this.header.showRelations(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
   }
 
-  /** What came is counted soon, and the rest, for which all of the log is read: the later the longer it is, within a turn. */
-  describeAnew(isOver) {
-    this.counting ??= setTimeout(() => {
-      this.counting = undefined;
+  /**
+   * Update the facts after new events. The summary reads the whole log, so within a turn its delay grows with the log.
+   *
+   * @param {boolean} isTurnOver
+   */
+  describeSoon(isTurnOver) {
+    this.describeTimer ??= setTimeout(() => {
+      this.describeTimer = undefined;
       this.describe().catch(() => undefined);
-    }, COUNTED);
-    const later = Math.min(SUMMED, SUMMED_PER_EVENT * this.pages.last);
-    const due = Date.now() + Math.max(COUNTED, isOver ? 0 : later);
-    if (this.summing?.due <= due) return;
-    clearTimeout(this.summing?.timer);
-    this.summing = { due, timer: setTimeout(() => this.sumUp(), due - Date.now()) };
+    }, DESCRIBE_DELAY_MS);
+    const logDelay = Math.min(MAX_SUMMARY_DELAY_MS, SUMMARY_DELAY_PER_EVENT_MS * this.pages.last);
+    const due = Date.now() + Math.max(DESCRIBE_DELAY_MS, isTurnOver ? 0 : logDelay);
+    if (this.pendingSummary && this.pendingSummary.due <= due) return;
+    clearTimeout(this.pendingSummary?.timer);
+    const update = () => {
+      this.pendingSummary = undefined;
+      this.describeMore();
+    };
+    this.pendingSummary = { due, timer: setTimeout(update, due - Date.now()) };
   }
 
-  sumUp() {
-    this.summing = undefined;
-    this.describeMore();
-  }
-
+  /** Go to the first record that was not recognised, loading it if needed. */
   async goToUnrecognised() {
-    if (super.goToUnrecognised()) return;
+    if (this.visitUnrecognised()) return;
     const { events } = await getJson(withQuery(`${this.api}/events`, { type: "raw", limit: 1 }));
     if (events.length) await this.go(placeOf({ event: events[0] }), { isNew: true });
   }
 
-  // Where in it one is.
+  // Places in the session.
 
-  /** Where an entry of the history was left, or else where its address leads. */
-  async returnTo(state) {
-    this.filters.read();
-    if (state?.place) return this.go(state.place, { ...state, flashes: false });
-    const place = state?.isEnd ? undefined : placeIn(location);
+  /**
+   * Go to the place of a history entry, else to the place that its address names.
+   *
+   * @param {HistoryState} state
+   */
+  async restore(state) {
+    this.filters.readAddress();
+    if (state?.place) return this.go(state.place, { below: state.below, flashes: false });
+    const place = state?.isEnd ? undefined : placeFromUrl(location);
     return place ? this.go(place) : this.open(state);
   }
 
   /**
-   * Shows the newest events: at the end while it is written, and where there is more than is loaded. A session that is
-   * over, and is here as a whole, is read from its beginning.
+   * Show the newest events: at the end if the session is live or partly loaded, else from the start.
+   *
+   * @param {HistoryState} state
    */
   async open(state) {
     if (!this.pages.last || this.pages.hasNewer) await this.openPage();
-    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.live.since < RECENT) this.follow.stick();
+    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.live.idleMs < RECENT_MS) this.autoScroll.follow();
     else {
-      this.toTop();
-      this.begunAt = Date.now();
+      super.toStart();
+      this.openedAtStart = Date.now();
     }
   }
 
-  /** Who has just opened it at its beginning, and has not moved, wants to see what is being written after all. */
-  followAfterAll() {
+  /** Switch to the end if the page was opened at its start, was not used since, and the session is live. */
+  followIfUntouched() {
     const isUntouched = scrollY === 0 && document.activeElement === document.body;
-    if (!this.live.isOpen || !isUntouched || !(Date.now() - this.begunAt < SOON)) return;
-    this.begunAt = undefined;
-    this.follow.stick();
+    const isJustOpened = this.openedAtStart !== undefined && Date.now() - this.openedAtStart < UNTOUCHED_MS;
+    if (!this.live.isOpen || !isUntouched || !isJustOpened) return;
+    this.openedAtStart = undefined;
+    this.autoScroll.follow();
   }
 
-  /** Shows a page of events, and follows what is behind it; gives false where another was asked for meanwhile. */
+  /**
+   * Show a page of events and follow new ones; false if another page was requested in the meantime.
+   *
+   * @param {Parameters<EventPages["open"]>[0]} [query]
+   */
   async openPage(query) {
     this.stream.stop();
     this.incoming = [];
     try {
       if (!(await this.pages.open(query))) return false;
     } catch (problem) {
-      this.listen();
+      this.startStream();
       throw problem;
     }
-    this.waiting.remove();
-    this.listen();
-    requestAnimationFrame(() => this.edges.fill());
+    this.skeleton?.remove();
+    this.startStream();
+    requestAnimationFrame(() => this.pagination.fill());
     return true;
   }
 
-  /** What a person asks for may fail; what is here stays. */
-  try(act) {
-    return act().catch((problem) => this.voice.say(problem.message));
+  /**
+   * Run an action of the user; if it fails, show the error and keep the page.
+   *
+   * @param {() => Promise<any>} act
+   */
+  tryTo(act) {
+    return act().catch((problem) => this.announcer.show(messageOf(problem)));
   }
 
-  /** Goes to a place; `isNew` makes it an entry of the history. */
+  /**
+   * Go to a place.
+   *
+   * @param {Place} place
+   * @param {{isNew?: boolean, below?: number, flashes?: boolean}} [options] `isNew` adds an entry to the history
+   */
   async go(place, { isNew = false, below, flashes } = {}) {
     if (isNew) {
-      this.keepPlace();
-      history.pushState(null, "", addressOf(this.path, place));
+      this.savePlace();
+      history.pushState(null, "", placeUrl(this.path, place));
     }
-    const known = find(this.renderer, place);
-    const page = pageOf(place);
-    if (!known && (page || !this.pages.last) && !(await this.openPage(page))) return;
-    const element = known ?? find(this.renderer, place);
-    if (element) this.arrive(element, place, { below, flashes });
-    else this.miss(place);
+    const loaded = findElement(this.renderer, place);
+    const query = pageQuery(place);
+    if (!loaded && (query || !this.pages.last) && !(await this.openPage(query))) return;
+    const element = loaded ?? findElement(this.renderer, place);
+    if (element) this.showPlace(element, place, { below, flashes });
+    else this.showNearest(place);
   }
 
-  arrive(element, { message }, { below, flashes }) {
-    const { kind, event } = this.renderer.itemOf(element);
+  /** Show an item; if the place is the message of a call's result, open the call. */
+  showPlace(element, place, { below, flashes }) {
+    const { message } = place;
+    const { kind, event } = this.itemOf(element);
     if (kind === "tool" && message !== undefined && message !== event.messageSequence) {
       element.open = true;
-      this.renderer.fill(element);
+      this.renderer.fillToolBody(element);
     }
     this.present(element, { below, flashes });
   }
 
-  /** What an address named is not there (any more): what was next to it is shown, without a fuss. */
-  miss(place) {
-    const near = pageOf(place) && findNear(this.renderer, place);
-    if (near) this.present(near, { flashes: false });
-    else this.follow.stick();
-    const isNamed = place.id !== undefined || place.message === undefined || !near;
-    const told = isNamed ? "This place is not there any more" : `Nothing of message ${place.message} is shown here`;
-    this.voice.say(near ? `${told}: this is what is next to it.` : `${told}.`);
+  /** Show the item next to a place that does not exist (any more). */
+  showNearest(place) {
+    const nearest = pageQuery(place) && findNearest(this.renderer, place);
+    if (nearest) this.present(nearest, { flashes: false });
+    else this.autoScroll.follow();
+    const isGone = place.id !== undefined || place.message === undefined || !nearest;
+    const text = isGone ? "This place is not there any more" : `Nothing of message ${place.message} is shown here`;
+    this.announcer.show(nearest ? `${text}: this is what is next to it.` : `${text}.`);
   }
 
   visit(element) {
-    this.keepPlace();
+    this.savePlace();
     super.visit(element);
   }
 
-  keepPlaceSoon() {
-    clearTimeout(this.keeping);
-    this.keeping = setTimeout(() => this.keepPlace(), SETTLED);
+  savePlaceSoon() {
+    clearTimeout(this.savePlaceTimer);
+    this.savePlaceTimer = setTimeout(() => this.savePlace(), SAVE_PLACE_DELAY_MS);
   }
 
-  /** For the way back, and for who loads the page again. */
-  keepPlace() {
-    clearTimeout(this.keeping);
-    const [first] = inView(this.log);
-    const item = first && this.renderer.itemOf(first);
-    const below = first && Math.round(first.getBoundingClientRect().top - edge());
-    const state = this.follow.sticks ? { isEnd: true } : item && { place: placeOf(item), below };
+  /** Save the place in the history entry, for going back and reloading. */
+  savePlace() {
+    clearTimeout(this.savePlaceTimer);
+    const [first] = itemsInView(this.log);
+    const item = first && this.itemOf(first);
+    const below = first && Math.round(first.getBoundingClientRect().top - contentTop());
+    const state = this.autoScroll.isFollowing ? { isEnd: true } : item && { place: placeOf(item), below };
     history.replaceState(state ?? null, "");
   }
 
   async toStart() {
-    this.follow.release();
-    if (!this.pages.hasOlder || (await this.try(() => this.openPage({ after: 0 })))) this.toTop();
-  }
-
-  toTop() {
-    super.toStart();
+    this.autoScroll.release();
+    if (!this.pages.hasOlder || (await this.tryTo(() => this.openPage({ after: 0 })))) super.toStart();
   }
 
   hasEnd() {
@@ -261,103 +328,103 @@ class SessionPage extends View {
   }
 
   async toEnd() {
-    if (!this.pages.hasNewer || (await this.try(() => this.openPage()))) this.follow.stick();
+    if (!this.pages.hasNewer || (await this.tryTo(() => this.openPage()))) this.autoScroll.follow();
   }
 
-  // What is new.
+  // New events.
 
-  /** From the last event on; who does not look needs no connection, of which a browser has few. */
-  listen() {
+  /** Stream the events after the last one. Hidden pages do not connect, since browsers limit connections. */
+  startStream() {
     const { isOpen, hasNewer, last } = this.pages;
     if (isOpen && !hasNewer && !document.hidden) this.stream.start(last);
   }
 
-  look() {
-    clearTimeout(this.away);
-    if (document.hidden) this.away = setTimeout(() => this.rest(), AWAY);
+  onVisibilityChange() {
+    clearTimeout(this.hiddenTimer);
+    if (document.hidden) this.hiddenTimer = setTimeout(() => this.disconnect(), HIDDEN_STREAM_MS);
     else if (this.stream.isRunning) this.stream.retry();
-    else if (!this.isOver) this.listen();
+    else if (!this.isOver) this.startStream();
   }
 
-  rest() {
+  disconnect() {
     this.stream.stop();
     this.wasAway = true;
-    this.live.connect(false);
+    this.live.setConnected(false);
   }
 
-  hear(event) {
-    this.live.hear();
+  onEvent(event) {
+    this.live.eventReceived();
     this.incoming.push(event);
     this.frame ??= requestAnimationFrame(() => {
       const events = this.incoming.splice(0);
       this.frame = undefined;
-      this.follow.paint(() => this.pages.add(events));
-      this.followAfterAll();
-      this.describeAnew(events.some(({ type }) => type === "turn_end" || type === "reset"));
+      this.autoScroll.paint(() => this.pages.add(events));
+      this.followIfUntouched();
+      this.describeSoon(events.some(({ type }) => type === "turn_end" || type === "reset"));
     });
     if (this.isCaughtUp && event.type === "assistant_done" && event.payload.parentToolCallId === undefined) {
-      this.voice.tell(`Answer: ${event.payload.text.slice(0, QUOTED)}`);
+      this.announcer.announce(`Answer: ${event.payload.text.slice(0, MAX_ANNOUNCED_LENGTH)}`);
     }
   }
 
-  end(told) {
+  end(reason) {
     this.isOver = true;
-    this.live.connect(false);
-    this.connection.ended(told);
+    this.live.setConnected(false);
+    this.connection.ended(reason);
   }
 
-  /** The log is another one than what is shown. */
+  /** Show the session again after its log was replaced. */
   async reload() {
-    this.live.connect(false);
-    await this.openPage().catch((problem) => this.end(problem.message));
-    this.follow.stick();
-    this.describeAnew(true);
+    this.live.setConnected(false);
+    await this.openPage().catch((problem) => this.end(messageOf(problem)));
+    this.autoScroll.follow();
+    this.describeSoon(true);
   }
 
-  painted() {
-    super.painted();
+  onPaint() {
+    super.onPaint();
     this.live.update();
     this.usage.update();
-    this.edges.update();
+    this.pagination.update();
     this.outline.older.hidden = !this.pages.hasOlder;
-    this.showEmpty();
+    this.updateEmptyNotice();
   }
 
-  filtered() {
-    this.usage.want(this.filters.preset === "everything");
-    super.filtered();
-    this.edges.fill();
+  onFilter() {
+    this.usage.setShown(this.filters.preset === "everything");
+    super.onFilter();
+    this.pagination.fill();
   }
 
-  showEmpty() {
-    const isEmpty = this.renderer.shown.size === 0;
-    if (!isEmpty) this.empty?.remove();
-    if (!isEmpty || this.empty?.isConnected) return;
+  updateEmptyNotice() {
+    const isEmpty = this.renderer.itemViews.size === 0;
+    if (!isEmpty) this.emptyNotice?.remove();
+    if (!isEmpty || this.emptyNotice?.isConnected) return;
     const detail = "The session is there. What is written to it appears here.";
-    this.empty = state("empty", "No events yet", { detail });
-    this.log.before(this.empty);
+    this.emptyNotice = placeholder("empty", "No events yet", { detail });
+    this.log.before(this.emptyNotice);
   }
 }
 
-/** What the stream tells. */
-const HEARD = {
-  event: (page, event) => page.hear(event),
+/** Handlers of stream events (session/event-stream.js). @type {Record<string, (page: SessionPage, value: any) => void>} */
+const STREAM_HANDLERS = {
+  event: (page, event) => page.onEvent(event),
   connected(page) {
-    page.connection.good();
-    page.live.connect(true);
+    page.connection.connected();
+    page.live.setConnected(true);
     if (page.wasAway) page.describe().catch(() => undefined);
     page.wasAway = false;
   },
   caught_up: (page) => (page.isCaughtUp = true),
-  lost(page, until) {
+  lost(page, retryAt) {
     page.isCaughtUp = false;
     page.wasAway = true;
-    page.live.connect(false);
-    page.connection.lost(until);
+    page.live.setConnected(false);
+    page.connection.disconnected(retryAt);
   },
   gone: (page) => page.end("This session was deleted. What is here is what was loaded."),
   refused: (page, problem) => page.end(problem.message),
   ahead: (page) => page.reload(),
 };
 
-new SessionPage(document.body.dataset.sessionId).start();
+new SessionPage(document.body.dataset.sessionId ?? "").start();

@@ -1,34 +1,37 @@
 import { getJson, withQuery } from "./lib/api.js";
-import { el } from "./lib/dom.js";
-import { helpButton, isField, listen } from "./lib/keyboard.js";
-import { Finder } from "./sessions/search-form.js";
-import { addressOf, filtersOf, isNarrowed, withoutFilters } from "./sessions/list-filters.js";
-import { ListView } from "./sessions/list-view.js";
-import { LiveSessions } from "./sessions/session-feed.js";
-import { SearchView } from "./sessions/search-view.js";
-import { lookAt, sightOf } from "./sessions/scroll-position.js";
+import { blurActiveElement, el } from "./lib/dom.js";
+import { helpButton, isTextField, listenForKeys } from "./lib/keyboard.js";
 import { themeToggle } from "./lib/theme.js";
+import { NO_FILTERS, filtersUrl, isNarrowed, parseFilters, withoutFilters } from "./sessions/list-filters.js";
+import { ListView } from "./sessions/list-view.js";
+import { readScrollPosition, restoreScrollPosition } from "./sessions/scroll-position.js";
+import { SearchForm } from "./sessions/search-form.js";
+import { SearchView } from "./sessions/search-view.js";
+import { SessionFeed } from "./sessions/session-feed.js";
 
+/** The elements that the arrow keys go through. */
 const STOPS = ".session-row, .hits-session, .hit";
-
 const FOLDED = "details:not([open]), [hidden]";
 
-const SOON = 250;
+const MAX_FEED_DELAY_MS = 250;
+const MAX_SESSIONS_FOR_SOURCES = 200;
 
-const FOR_SOURCES = 200;
+/** Texts of the connection states; only problems have one. */
+const CONNECTION_TEXTS = { connecting: "", live: "", away: "not connected" };
 
-/** Where all is well, nothing is said. */
-const CONNECTION = { connecting: "", live: "", away: "not connected" };
-
-/** The page of all sessions. What it shows follows from its address. */
+/** The page of all sessions. Its address determines what it shows. */
 class SessionsPage {
+  filters = NO_FILTERS;
+  /** @type {ListView | SearchView | undefined} */
+  view;
+
   constructor() {
     this.status = el("p", { class: "list-status", role: "status" });
     this.connection = el("span", { class: "connection" });
-    this.finder = new Finder((filters, how) => this.go(filters, how));
+    this.form = new SearchForm((filters, how) => this.go(filters, how));
     const on = {
-      status: (text) => this.tell(text),
-      sources: (sources) => this.finder.offer(sources),
+      status: (text) => this.setStatus(text),
+      sources: (sources) => this.form.addSources(sources),
       clear: () => this.go(withoutFilters(this.filters)),
       everywhere: () => this.go({ ...this.filters, tools: "true" }),
     };
@@ -36,139 +39,151 @@ class SessionsPage {
     this.search = new SearchView(on);
     this.contents = el("div");
     const line = el("div", { class: "list-line" }, this.status, this.connection);
-    const main = el("main", { class: "sessions", id: "sessions" }, this.finder.element, line, this.contents);
-    document.body.append(pageHeader(listen(this.keys())), main);
+    const main = el("main", { class: "sessions", id: "sessions" }, this.form.element, line, this.contents);
+    document.body.append(pageHeader(listenForKeys(this.shortcuts())), main);
   }
 
   async start() {
     history.scrollRestoration = "manual";
     addEventListener("popstate", () => this.show());
-    addEventListener("pagehide", () => this.remember());
-    this.finder.box.addEventListener("change", () => note({ isTyping: false }));
-    document.addEventListener("keydown", (event) => this.arrow(event));
-    await this.follow();
+    addEventListener("pagehide", () => this.savePosition());
+    this.form.box.addEventListener("change", () => updateHistoryState({ isTyping: false }));
+    document.addEventListener("keydown", (event) => this.onArrowKey(event));
+    await this.subscribe();
     await this.show();
-    if (this.filters.q || isNarrowed(this.filters)) this.lookForSources();
+    if (this.filters.q || isNarrowed(this.filters)) this.loadSources();
   }
 
-  // What is shown, and its address.
+  // Content and address.
 
-  /** Asks for something else. One search is one entry of the history, however it was typed. */
+  /** Go to other filters. Typing a search adds one entry to the history. */
   go(filters, { isTyping = false } = {}) {
-    const address = addressOf(filters);
+    const address = filtersUrl(filters);
     if (address === location.pathname + location.search) return;
-    this.remember();
+    this.savePosition();
     if (isTyping && history.state?.isTyping) history.replaceState({ isTyping }, "", address);
     else history.pushState({ isTyping }, "", address);
     this.show({ isTyping });
   }
 
-  /** Shows what the address says, where the person had left it. */
+  /** Show the list or the search of the address, and restore the scroll position of the history entry. */
   async show({ isTyping = false } = {}) {
-    this.filters = filtersOf(location.search);
-    const { shown, sight } = history.state ?? {};
-    this.finder.show(this.filters);
+    this.filters = parseFilters(location.search);
+    const { size, position } = history.state ?? {};
+    this.form.show(this.filters);
     const view = this.filters.q ? this.search : this.list;
-    if (view !== this.view) this.turnTo(view);
+    if (view !== this.view) this.switchTo(view);
     document.title = this.filters.q ? `${this.filters.q} · Ash` : "Sessions · Ash";
-    if (await view.show(this.filters, { isTyping, size: shown })) lookAt(this.contents, sight);
+    if (await view.show(this.filters, { isTyping, size })) restoreScrollPosition(this.contents, position);
   }
 
-  turnTo(view) {
-    this.view?.leave();
+  /** @param {ListView | SearchView} view */
+  switchTo(view) {
+    this.view?.close();
     this.view = view;
     this.contents.replaceChildren(view.element);
   }
 
-  remember() {
-    const shown = this.view === this.list ? this.list.size : undefined;
-    note({ shown, sight: sightOf(this.contents) });
+  savePosition() {
+    const size = this.view === this.list ? this.list.size : undefined;
+    updateHistoryState({ size, position: readScrollPosition(this.contents) });
   }
 
-  /** Done when from then on all is told; or soon, since the list must not wait long for that. */
-  follow() {
+  /**
+   * Subscribe to changes of sessions. Resolves once all later changes will be delivered, or after a short time.
+   *
+   * @returns {Promise<void>}
+   */
+  subscribe() {
     return new Promise((done) => {
-      const live = new LiveSessions("/api/sessions/stream", {
+      const feed = new SessionFeed("/api/sessions/stream", {
         session: (session) => this.view?.update(session),
         deleted: ({ id }) => this.view?.remove(id),
         caught_up: () => (this.view ? this.view.refresh() : done()),
-        state: (name) => this.connect(name),
+        state: (name) => this.setConnection(name),
       });
-      setTimeout(done, SOON);
-      live.open();
+      setTimeout(done, MAX_FEED_DELAY_MS);
+      feed.open();
     });
   }
 
-  connect(name) {
+  setConnection(name) {
     this.connection.dataset.state = name;
-    this.connection.textContent = CONNECTION[name];
+    this.connection.textContent = CONNECTION_TEXTS[name];
   }
 
-  tell(text) {
+  setStatus(text) {
     if (this.status.textContent !== text) this.status.textContent = text;
   }
 
-  /** Filters hide sources that one may want to choose. */
-  async lookForSources() {
+  /** Load sources that the current filters hide, to offer them as filters. */
+  async loadSources() {
     try {
-      const { sessions } = await getJson(withQuery("/api/sessions", { limit: FOR_SOURCES }));
-      this.finder.offer(sessions.map(({ source }) => source));
+      const { sessions } = await getJson(withQuery("/api/sessions", { limit: MAX_SESSIONS_FOR_SOURCES }));
+      this.form.addSources(sessions.map(({ source }) => source));
     } catch {
-      // Those that were seen are offered.
+      // The sources of the loaded sessions are offered.
     }
   }
 
   // Keys.
 
-  keys() {
+  /** @returns {import("./lib/keyboard.js").Shortcut[]} */
+  shortcuts() {
     return [
       [["j", "↓"], "next row", { j: () => this.step(1) }],
       [["k", "↑"], "previous row", { k: () => this.step(-1) }],
       [["Enter"], "open it"],
       [["e"], "unfold its subagents", { e: () => this.unfold() }],
-      [["/"], "search", { "/": () => this.finder.focus() }],
+      [["/"], "search", { "/": () => this.form.focus() }],
       [["Esc"], "clear the search", { Escape: () => this.escape() }],
       [["?"], "these keys"],
     ];
   }
 
-  /** Arrows lead from the box into what was found, and through it. */
-  arrow(event) {
+  /** Arrow keys go from the search box to the rows, and through them. */
+  onArrowKey(event) {
     const { target, key, ctrlKey, metaKey, altKey, shiftKey } = event;
     const by = { ArrowDown: 1, ArrowUp: -1 }[key];
-    const isThere = target.matches?.(STOPS) || (target === this.finder.box && by > 0);
-    if (!by || !isThere || ctrlKey || metaKey || altKey || shiftKey) return;
+    const isStop = target.matches?.(STOPS) || (target === this.form.box && by > 0);
+    if (!by || !isStop || ctrlKey || metaKey || altKey || shiftKey) return;
     event.preventDefault();
     this.step(by);
   }
 
-  /** To the next row that can be seen; from the first one back into the box. */
+  /** Focus the next or previous visible row; from the first one, the search box. */
   step(by) {
-    const stops = [...this.contents.querySelectorAll(STOPS)].filter((stop) => !stop.closest(FOLDED));
-    const at = stops.indexOf(document.activeElement);
-    if (at === 0 && by < 0) return this.finder.focus();
-    return stops[at < 0 ? 0 : at + by]?.focus();
+    /** @type {NodeListOf<HTMLElement>} */
+    const stops = this.contents.querySelectorAll(STOPS);
+    const visible = [...stops].filter((stop) => !stop.closest(FOLDED));
+    const index = visible.findIndex((stop) => stop === document.activeElement);
+    if (index === 0 && by < 0) return this.form.focus();
+    return visible[index < 0 ? 0 : index + by]?.focus();
   }
 
+  /** Unfold or fold the subagents of the focused session; false if it has none. */
   unfold() {
-    const item = document.activeElement.closest(".session-item:has(> .subagents)");
+    const item = document.activeElement?.closest(".session-item:has(> .subagents)");
+    /** @type {HTMLDetailsElement | null | undefined} */
     const fold = item?.querySelector(":scope > .subagents");
-    if (!fold) return false;
+    if (!item || !fold) return false;
     fold.open = !fold.open;
-    if (!fold.open) item.querySelector(":scope > .session-row").focus();
+    /** @type {HTMLElement | null} */
+    const row = item.querySelector(":scope > .session-row");
+    if (!fold.open) row?.focus();
     return true;
   }
 
   escape() {
-    if (!this.filters.q) return isField(document.activeElement) || document.activeElement.blur();
-    this.finder.focus();
+    if (!this.filters.q) return isTextField(document.activeElement) || blurActiveElement();
+    this.form.focus();
     return this.go({ ...this.filters, q: "" });
   }
 }
 
-/** Of this entry of the history. */
-function note(state) {
-  history.replaceState({ ...history.state, ...state }, "");
+/** Change the state of the current history entry. */
+function updateHistoryState(changes) {
+  history.replaceState({ ...history.state, ...changes }, "");
 }
 
 function pageHeader(openHelp) {

@@ -1,14 +1,14 @@
-import { Log } from "/viewer/render/event-log.js";
+import { EventLog } from "/viewer/render/event-log.js";
 
 /** What a log says when the events come like this, asked after each of them; in a form to compare at a glance. */
 export function told(events) {
-  const log = new Log();
+  const log = new EventLog();
   const items = new Map();
   for (const event of events) {
     log.add(event);
-    if (log.wasRestarted) items.clear();
-    log.wasRestarted = false;
-    for (const { before, now } of log.changes()) {
+    if (log.wasReset) items.clear();
+    log.wasReset = false;
+    for (const { before, now } of log.takeChanges()) {
       before.forEach(({ key }) => items.delete(key));
       now.forEach((item) => items.set(item.key, item));
     }
@@ -23,7 +23,7 @@ export function told(events) {
 
 function within(log, item) {
   if (item.parent === undefined) return "";
-  return `${item.parent}@${log.callOf(item)?.seq ?? "?"} > `;
+  return `${item.parent}@${log.parentCallOf(item)?.seq ?? "?"} > `;
 }
 
 const text = ({ kind, seq, text, isOpen }) => `${seq} ${kind}: ${text}${isOpen ? "…" : ""}`;

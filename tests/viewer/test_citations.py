@@ -6,10 +6,10 @@ import pytest
 from playwright.async_api import Page
 
 _PAINTED = """async (parts) => {
-  const { cited } = await import("/viewer/render/citations.js");
+  const { citedText } = await import("/viewer/render/citations.js");
   const holder = document.createElement("div");
   const texts = parts.map(({ text }) => text);
-  holder.append(...cited(texts.join(""), parts.map((payload) => ({ payload }))));
+  holder.append(...citedText(texts.join(""), parts.map((payload) => ({ payload }))));
   const sources = [...holder.querySelectorAll(".sources li")].map((each) => each.firstChild.textContent);
   holder.querySelectorAll(".sources, [dir]").forEach((each) => (each.matches(".sources") ? each.remove() : 0));
   const marks = [...holder.querySelectorAll(".marks > *")].map((each) => each.getAttribute("href") ?? each.title);

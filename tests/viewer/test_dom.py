@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page
 
 _BECOMES = """async ([name, before, after]) => {
-  const { become, el } = await import("/viewer/lib/dom.js");
+  const { morph, el } = await import("/viewer/lib/dom.js");
   const { jsonView } = await import("/viewer/lib/json-view.js");
   const { aside } = await import("/viewer/render/tools/body-parts.js");
   const MAKES = { "a tree": jsonView, "an aside": (value) => aside("More", value) };
@@ -12,7 +12,7 @@ _BECOMES = """async ([name, before, after]) => {
   const element = shown(before);
   document.body.append(element);
   const beside = element.firstChild;
-  become(element, shown(after));
+  morph(element, shown(after));
   while (element.querySelector("details:not([open])")) {
     element.querySelectorAll("details:not([open])").forEach((details) => (details.open = true));
     await new Promise((done) => setTimeout(done, 50));

@@ -1179,13 +1179,13 @@ async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
 
 FRAMES = """
 async ([text, size]) => {
-  const { frames } = await import("/viewer/session/sse-parser.js");
+  const { parseFrames } = await import("/viewer/session/sse-parser.js");
   const bytes = new TextEncoder().encode(text);
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size);
   }
   const told = [];
-  for await (const frame of frames(chunks())) told.push(frame);
+  for await (const frame of parseFrames(chunks())) told.push(frame);
   return told;
 }
 """

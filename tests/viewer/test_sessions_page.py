@@ -502,13 +502,13 @@ SESSIONS = [
 
 async def test_who_belongs_to_whom(blank: Page) -> None:
     """Behind each other as they were active; those that began each other begin nothing."""
-    grouped = """async (sessions) => {
-        const { grouped } = await import("/viewer/sessions/session-groups.js");
-        const groups = grouped(sessions, new Map(sessions.map((session) => [session.id, session])));
+    groupSessions = """async (sessions) => {
+        const { groupSessions } = await import("/viewer/sessions/session-groups.js");
+        const groups = groupSessions(sessions, new Map(sessions.map((session) => [session.id, session])));
         return groups.map(({ lead, children }) => [lead, ...children].map(({ id }) => id).join(" "));
     }"""
 
-    assert await blank.evaluate(grouped, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
+    assert await blank.evaluate(groupSessions, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
 
 
 MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
@@ -526,13 +526,13 @@ MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
 async def test_who_moves(
     blank: Page, places: dict[str, int], active: dict[str, int], live: str, moved: list[str]
 ) -> None:
-    movers = """async ([places, active, live]) => {
-        const { movers } = await import("/viewer/sessions/session-groups.js");
+    groupsToMove = """async ([places, active, live]) => {
+        const { groupsToMove } = await import("/viewer/sessions/session-groups.js");
         const groups = Object.entries(active).map(([key, at]) => ({ key, at }));
-        return movers(groups, new Map(Object.entries(places)), ({ key }) => live.includes(key)).map(({ key }) => key);
+        return groupsToMove(groups, new Map(Object.entries(places)), ({ key }) => live.includes(key)).map(({ key }) => key);
     }"""
 
-    assert await blank.evaluate(movers, [places, active, live.split()]) == moved
+    assert await blank.evaluate(groupsToMove, [places, active, live.split()]) == moved
 
 
 HREFS = "(links) => links.map((link) => link.getAttribute('href'))"

@@ -399,7 +399,7 @@ async def test_line_diffs(blank: Page) -> None:
 async def test_counts(blank: Page) -> None:
     calls = [["a\nb\n", "a\nc\nd\n"], [None, "a"], ["", ""], ["a\n" * 5_000, "b\n" * 3]]
 
-    assert await answers(blank, "counts", calls) == [
+    assert await answers(blank, "countChanges", calls) == [
         {"added": 2, "removed": 1},
         {"added": 1, "removed": 0},
         {"added": 0, "removed": 0},

@@ -1,12 +1,12 @@
 // What the tests of the modules of texts ask: each answer is a value that can be compared as a whole.
 
 import { ansi } from "/viewer/lib/ansi.js";
-import { counts, hunkDiff, lineDiff, unified } from "/viewer/lib/diff-view.js";
+import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
 import { markdown } from "/viewer/lib/markdown.js";
 
-export { counts, languageOf };
+export { countChanges, languageOf };
 
 export function markdownHtml(text, options) {
   return html(markdown(text, options));
@@ -63,7 +63,7 @@ const ATTRIBUTES = new Set("class dir rel target title start tabindex role aria-
 const WAYS = {
   markdown,
   ansi,
-  unified,
+  unified: unifiedDiff,
   json: (text) => jsonView([text, { [text]: text }]),
   lineDiff: (text) => lineDiff(text, `${text} `, { path: text }),
   highlight: (text) => highlight(text, "html"),
@@ -122,7 +122,7 @@ export function hunkRows(hunks, options) {
 }
 
 export function unifiedRows(patch, options) {
-  return [...unified(patch, options).querySelectorAll("figure")].flatMap(rowsOf);
+  return [...unifiedDiff(patch, options).querySelectorAll("figure")].flatMap(rowsOf);
 }
 
 /** Opens all gaps; in the end every line of both texts is there, in order. */
@@ -141,7 +141,7 @@ export function randomDiffs(seed) {
   const lines = (some) => Array.from({ length: next(60) }, () => line(some));
   const some = Array.from({ length: 12 }, words);
   const [before, after] = [lines(some), lines(some)].map((each) => [...each, "end"].join("\n"));
-  const found = counts(before, after);
+  const found = countChanges(before, after);
   const difference = found.added - found.removed === after.split("\n").length - before.split("\n").length;
   return [...wholeDiff(before, after), difference];
 }

@@ -2,19 +2,19 @@
 import { settled } from "/harness.js";
 import { blocks } from "/viewer/render/content-blocks.js";
 import { ExactNumber } from "/viewer/lib/json-view.js";
-import { Log } from "/viewer/render/event-log.js";
+import { EventLog } from "/viewer/render/event-log.js";
 import { paint } from "/viewer/render/painters.js";
-import { stateOf } from "/viewer/render/tools/call-state.js";
+import { callState } from "/viewer/render/tools/call-state.js";
 
 const INLINE = new Set(["A", "BDI", "CODE", "DEL", "EM", "INS", "SPAN", "STRONG", "TIME"]);
 
 /** The elements of the calls in these events, opened or not. */
 export function calls(events, { isOpen = true, openTurn } = {}) {
-  const log = new Log();
+  const log = new EventLog();
   events.forEach((event) => log.add(event));
-  const items = log.changes().flatMap(({ now }) => now).filter(({ kind }) => kind === "tool");
+  const items = log.takeChanges().flatMap(({ now }) => now).filter(({ kind }) => kind === "tool");
   const isWritten = ({ event: { turnId } }) => turnId === undefined || turnId === openTurn;
-  return items.map((item) => paint(item, { state: stateOf(item, isWritten(item)), isOpen, isRevoked: false }));
+  return items.map((item) => paint(item, { state: callState(item, isWritten(item)), isOpen, isRevoked: false }));
 }
 
 /** Once what is beside the contents of these elements is open, too. */

@@ -1,5 +1,6 @@
-/** Why the server did not answer what it was asked for, in words for a person. */
+/** A failed request, with texts to show to the user. */
 class Problem extends Error {
+  /** @param {{title: string, detail?: string, status?: number}} problem */
   constructor({ title, detail, status = 0 }) {
     super(detail ?? title);
     this.title = title;
@@ -8,7 +9,7 @@ class Problem extends Error {
   }
 }
 
-/** The address with these parameters; those that are undefined, null or empty are left out. */
+/** Append query parameters to a path; undefined, null and empty ones are omitted. */
 export function withQuery(path, parameters) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
@@ -18,46 +19,53 @@ export function withQuery(path, parameters) {
 }
 
 /**
- * What the server answers as JSON. Throws a Problem where it refuses or cannot be reached, and an AbortError
- * where `signal` says so. `read` makes a value of the text.
+ * Fetch JSON. Throws a Problem if the request fails, and an AbortError if `signal` aborts it.
+ *
+ * @param {string} address
+ * @param {{signal?: AbortSignal, read?: (text: string) => any}} [options] `read` parses the text
  */
 export async function getJson(address, { signal, read = (text) => JSON.parse(text) } = {}) {
-  const response = await reached(() => fetch(address, { signal, headers: { Accept: "application/json" } }));
-  if (!response.ok) throw await problemOf(response);
-  return parsed(await reached(() => response.text()), read);
+  const response = await withNetworkProblem(() => fetch(address, { signal, headers: { Accept: "application/json" } }));
+  if (!response.ok) throw await readProblem(response);
+  return parseBody(await withNetworkProblem(() => response.text()), read);
 }
 
-/** What a response says that refuses. */
-export async function problemOf(response) {
+/** The Problem in an error response. */
+export async function readProblem(response) {
   const { status } = response;
-  const text = await reached(() => response.text());
+  const text = await withNetworkProblem(() => response.text());
   try {
     const { title, detail } = JSON.parse(text);
     if (typeof title === "string") return new Problem({ title, detail, status });
   } catch {
-    // It is the word of somebody else.
+    // The response is not from Ash, but from a proxy, for example.
   }
   return new Problem({ title: `The server answered with status ${status}.`, status });
 }
 
-/** Whether somebody began anew: no error, and nothing to show. */
-export function isAbandoned(error) {
+/** True if the request was aborted for a newer one: there is no error to show. */
+export function isAborted(error) {
   return error.name === "AbortError";
 }
 
-async function reached(ask) {
+async function withNetworkProblem(request) {
   try {
-    return await ask();
+    return await request();
   } catch (error) {
-    if (isAbandoned(error)) throw error;
+    if (isAborted(error)) throw error;
     throw new Problem({ title: "The server cannot be reached.", detail: "Is Ash still running?" });
   }
 }
 
-function parsed(text, read) {
+function parseBody(text, read) {
   try {
     return read(text);
   } catch {
     throw new Problem({ title: "The server's answer is not JSON." });
   }
+}
+
+/** The message of a caught error. */
+export function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,49 +1,70 @@
-import { visible } from "./ansi.js";
+import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
-import { counted, number } from "./number-format.js";
-import { filesOf, rowsOfHunks } from "./patch-parser.js";
+import { pluralize, formatNumber } from "./number-format.js";
+import { parsePatch, parseHunks } from "./patch-parser.js";
 import { default as Diff } from "../vendor/diff-9.0.0/base.js";
 
 const CONTEXT = 3;
-const MOST_SHOWN = 2_000; // at once
-const MOST_CHANGES = 1_000; // lines, for comparing line by line; the work grows with their square
-const MOST_WORDS = 10_000; // of a whole diff, in changes within which words are compared
-const MOST_CHANGED_WORDS = 300; // of one change
-const SHARE_KEPT = 0.4; // of a line, for marking single words in it
+const MAX_SHOWN = 2_000; // rows or files, at once
+const MAX_CHANGED_LINES = 1_000; // compared line by line; the work grows with their square
+const MAX_WORDS = 10_000; // per diff, in changes that are compared word by word
+const MAX_CHANGED_WORDS = 300; // per change
+const MIN_KEPT_SHARE = 0.4; // of a line whose changed words are marked
 
 const WORD = /[\p{L}\p{N}_]+|\s|[^\p{L}\p{N}_\s]/gu;
 const SIGNS = { added: "+", removed: "−" };
 const MARKS = { added: "ins", removed: "del" };
 
-// A row is {kind: "kept" | "added" | "removed" | "note", text, old, fresh}; the last two number the lines.
+/**
+ * `old` and `fresh` are line numbers; `parts` are set where words were compared.
+ *
+ * @typedef {{kind: "kept" | "added" | "removed" | "note", text: string, old?: number, fresh?: number,
+ *   parts?: [text: string, isMarked: boolean][]}} Row
+ */
 
-/** How many lines are new and how many are gone: `{added, removed}`. */
-export function counts(before, after) {
-  return tally(compared(linesOf(before), linesOf(after)));
+/** Count the added and removed lines: `{added, removed}`. */
+export function countChanges(before, after) {
+  return countRows(diffLines(splitLines(before), splitLines(after)));
 }
 
-/** Two texts line by line, the words that differ marked within them. `path` gives it a heading. */
+/**
+ * A line diff of two texts, with changed words marked.
+ *
+ * @param {string | undefined} before
+ * @param {string | undefined} after
+ * @param {{path?: string}} [options] `path` is the heading
+ */
 export function lineDiff(before, after, { path } = {}) {
-  const rows = compared(linesOf(before), linesOf(after));
+  const rows = diffLines(splitLines(before), splitLines(after));
   const isSame = rows.every(({ kind }) => kind === "kept");
   const notes = [...(isSame ? ["No line differs."] : []), ...noteOnEnd(before, after)];
   return figure({ path, rows: [...rows, ...notes.map(note)] });
 }
 
-/** A unified diff, or a patch as `apply_patch` takes it. `path` is that of a hunk that names no file. */
-export function unified(patch, { path } = {}) {
-  return el("div", { class: "diffs" }, ...shown(filesOf(patch, path), figure, "more file"));
+/**
+ * A unified diff, or a patch in the format of `apply_patch`.
+ *
+ * @param {string} patch
+ * @param {{path?: string}} [options] `path` is used for a hunk that names no file
+ */
+export function unifiedDiff(patch, { path } = {}) {
+  return el("div", { class: "diffs" }, ...showSome(parsePatch(patch, path), figure, "more file"));
 }
 
-/** Hunks as objects `{oldStart, newStart, lines}`, whose lines begin with their sign. */
+/**
+ * A diff of hunks whose lines begin with their sign.
+ *
+ * @param {{oldStart: number, newStart: number, lines: string[]}[]} hunks
+ * @param {{path?: string}} [options]
+ */
 export function hunkDiff(hunks, { path } = {}) {
-  return figure({ path, rows: rowsOfHunks(hunks) });
+  return figure({ path, rows: parseHunks(hunks) });
 }
 
 // Comparing lines
 
-/** Compares lists, where the library compares texts. */
-class Lists extends Diff {
+/** Compares lists; the library compares texts. */
+class ListDiff extends Diff {
   tokenize(list) {
     return list;
   }
@@ -57,9 +78,9 @@ class Lists extends Diff {
   }
 }
 
-const lists = new Lists();
+const lists = new ListDiff();
 
-function linesOf(text) {
+function splitLines(text) {
   const lines = (text ?? "").split("\n");
   if (lines.at(-1) === "") lines.pop();
   return lines;
@@ -70,130 +91,140 @@ function noteOnEnd(before, after) {
   return [`The last line ${after.endsWith("\n") ? "now ends" : "no longer ends"} with a line break.`];
 }
 
-/** With too many changes, all that is between the common ends is gone, and then new. */
-function compared(old, fresh) {
+/**
+ * Compare lines. With too many changes, everything between the common ends counts as removed and added.
+ *
+ * @returns {Row[]}
+ */
+function diffLines(old, fresh) {
   const shortest = Math.min(old.length, fresh.length);
-  const head = alike(shortest, (place) => old[place] === fresh[place]);
-  const tail = alike(shortest - head, (place) => old.at(-1 - place) === fresh.at(-1 - place));
-  const gone = old.slice(head, old.length - tail);
-  const come = fresh.slice(head, fresh.length - tail);
-  const changes = lists.diff(...asNumbers(gone, come), { maxEditLength: MOST_CHANGES });
+  const head = countWhile(shortest, (index) => old[index] === fresh[index]);
+  const tail = countWhile(shortest - head, (index) => old.at(-1 - index) === fresh.at(-1 - index));
+  const oldLines = old.slice(head, old.length - tail);
+  const freshLines = fresh.slice(head, fresh.length - tail);
+  const [oldIds, freshIds] = lineIds(oldLines, freshLines);
+  const changes = lists.diff(oldIds, freshIds, { maxEditLength: MAX_CHANGED_LINES });
   return [
-    ...rowsOf("kept", fresh.slice(0, head)),
-    ...(changes ? rowsOfChanges(changes, gone, come) : whole(gone, come)),
-    ...rowsOf("kept", fresh.slice(fresh.length - tail)),
+    ...toRows("kept", fresh.slice(0, head)),
+    ...(changes ? changeRows(changes, oldLines, freshLines) : replacementRows(oldLines, freshLines)),
+    ...toRows("kept", fresh.slice(fresh.length - tail)),
   ];
 }
 
-function alike(most, isAlike) {
-  let length = 0;
-  while (length < most && isAlike(length)) length += 1;
-  return length;
+function countWhile(max, isTrueAt) {
+  let count = 0;
+  while (count < max && isTrueAt(count)) count += 1;
+  return count;
 }
 
-/** Equal lines as equal numbers, so that comparing two of them costs the same however long they are. */
-function asNumbers(...texts) {
+/** Number the lines, equal ones equally, so that comparing two lines does not depend on their length. */
+function lineIds(...texts) {
   const numbers = new Map();
   texts.flat().forEach((line) => numbers.has(line) || numbers.set(line, numbers.size));
   return texts.map((lines) => lines.map((line) => numbers.get(line)));
 }
 
-function rowsOfChanges(changes, old, fresh) {
-  const [gone, come] = [old.values(), fresh.values()];
-  const take = { removed: () => gone.next().value, added: () => come.next().value };
-  take.kept = () => (take.removed(), take.added());
+function changeRows(changes, old, fresh) {
+  const [oldLines, freshLines] = [old.values(), fresh.values()];
+  const next = {
+    removed: () => oldLines.next().value,
+    added: () => freshLines.next().value,
+    kept: () => (oldLines.next(), freshLines.next().value),
+  };
   return changes.flatMap(({ added, removed, count }) => {
     const kind = added ? "added" : removed ? "removed" : "kept";
-    return rowsOf(kind, Array.from({ length: count }, take[kind]));
+    return toRows(kind, Array.from({ length: count }, next[kind]));
   });
 }
 
 const TOO_MANY = "Too many lines differ to compare them one by one: first what was there, then what is now.";
 
-function whole(old, fresh) {
-  return [note(TOO_MANY), ...rowsOf("removed", old), ...rowsOf("added", fresh)];
+function replacementRows(old, fresh) {
+  return [note(TOO_MANY), ...toRows("removed", old), ...toRows("added", fresh)];
 }
 
-function rowsOf(kind, lines) {
+function toRows(kind, lines) {
   return lines.map((text) => ({ kind, text }));
 }
 
+/** @returns {Row} */
 function note(text) {
   return { kind: "note", text };
 }
 
-/** How many of these rows are new and how many are gone. */
-export function tally(rows) {
+/** Count the added and removed rows. */
+export function countRows(rows) {
   const count = (kind) => rows.reduce((sum, row) => sum + (row.kind === kind), 0);
   return { added: count("added"), removed: count("removed") };
 }
 
 // Comparing words
 
-/** Gives the rows of each change `parts`, [text, isMarked], where their words were compared. */
-function marked(rows) {
-  let words = MOST_WORDS;
+/** Set `parts` on the rows of changes whose words can be compared. */
+function markChangedWords(rows) {
+  let words = MAX_WORDS;
   for (let start = 0, end; start < rows.length; start = end) {
-    end = start + Math.max(1, alike(rows.length - start, (place) => rows[start + place].kind in SIGNS));
+    end = start + Math.max(1, countWhile(rows.length - start, (index) => rows[start + index].kind in SIGNS));
     const change = rows.slice(start, end);
     const [old, fresh] = ["removed", "added"].map((kind) => change.filter((row) => row.kind === kind));
-    if (old.length && fresh.length) words -= markWords(old, fresh, words);
+    if (old.length && fresh.length) words -= compareWords(old, fresh, words);
   }
   return rows;
 }
 
-/** Returns how many words were looked at. */
-function markWords(old, fresh, most) {
-  const texts = [old, fresh].map((rows) => rows.map(({ text }) => text).join("\n"));
-  if (texts[0].length + texts[1].length > most * 4) return 0;
-  const words = texts.map((text) => text.match(WORD) ?? []);
-  const changes = lists.diff(...words, { maxEditLength: MOST_CHANGED_WORDS });
+/** Compare the words of a change; returns the number of words compared. */
+function compareWords(old, fresh, max) {
+  const [oldText, freshText] = [old, fresh].map((rows) => rows.map(({ text }) => text).join("\n"));
+  if (oldText.length + freshText.length > max * 4) return 0;
+  const [oldWords, freshWords] = [oldText, freshText].map((text) => text.match(WORD) ?? []);
+  const changes = lists.diff(oldWords, freshWords, { maxEditLength: MAX_CHANGED_WORDS });
   if (changes) {
-    const joined = withoutCrumbs(changes);
-    giveParts(old, joined.filter(({ added }) => !added));
-    giveParts(fresh, joined.filter(({ removed }) => !removed));
+    const joined = absorbSeparators(changes);
+    setParts(old, joined.filter(({ added }) => !added));
+    setParts(fresh, joined.filter(({ removed }) => !removed));
   }
-  return words[0].length + words[1].length;
+  return oldWords.length + freshWords.length;
 }
 
-/** What is equal by chance, a blank or a comma between two changes, counts as changed on both sides. */
-function withoutCrumbs(changes) {
-  return changes.flatMap((change, place) => {
+/** Count equal blanks and punctuation between two changes as changed on both sides. */
+function absorbSeparators(changes) {
+  return changes.flatMap((change, index) => {
     const isKept = !change.added && !change.removed;
-    const isBetween = place > 0 && place < changes.length - 1;
-    const isCrumb = isKept && isBetween && !/[\p{L}\p{N}_\n]/u.test(change.value.join(""));
-    return isCrumb ? [{ ...change, removed: true }, { ...change, added: true }] : [change];
+    const isBetween = index > 0 && index < changes.length - 1;
+    const isSeparator = isKept && isBetween && !/[\p{L}\p{N}_\n]/u.test(change.value.join(""));
+    return isSeparator ? [{ ...change, removed: true }, { ...change, added: true }] : [change];
   });
 }
 
-function giveParts(rows, changes) {
+function setParts(rows, changes) {
   const parts = rows.map(() => []);
-  let at = 0;
+  let rowIndex = 0;
   for (const { value, added, removed } of changes) {
     value.join("").split("\n").forEach((text, line) => {
-      if (line) at += 1;
-      if (text) parts[at].push([text, Boolean(added || removed)]);
+      if (line) rowIndex += 1;
+      if (text) parts[rowIndex].push([text, Boolean(added || removed)]);
     });
   }
-  rows.forEach((row, place) => {
-    if (isWorthMarking(parts[place])) row.parts = parts[place];
+  rows.forEach((row, index) => {
+    if (isWorthMarking(parts[index])) row.parts = parts[index];
   });
 }
 
 function isWorthMarking(parts) {
   const length = (some) => some.reduce((sum, [text]) => sum + text.replace(/\s/g, "").length, 0);
   const kept = length(parts.filter(([, isMarked]) => !isMarked));
-  return parts.some(([, isMarked]) => isMarked) && kept >= SHARE_KEPT * length(parts);
+  return parts.some(([, isMarked]) => isMarked) && kept >= MIN_KEPT_SHARE * length(parts);
 }
 
 // Showing
 
-function figure({ path, rows: read }) {
-  const rows = withoutReturns(read);
-  const { added, removed } = tally(rows);
+/** @param {{path?: string, rows: Row[]}} file */
+function figure({ path, rows: parsedRows }) {
+  const rows = stripCarriageReturns(parsedRows);
+  const { added, removed } = countRows(rows);
   const heading = [
     el("span", { class: "diff-path", dir: "auto" }, path),
-    el("span", { class: "diff-counts" }, `+${number(added)} −${number(removed)}`),
+    el("span", { class: "diff-counts" }, `+${formatNumber(added)} −${formatNumber(removed)}`),
   ];
   const label = path ? `Changes in ${path}` : "Changes";
   const lines = { class: "diff-lines", dir: "ltr", role: "region", tabindex: "0", "aria-label": label };
@@ -201,60 +232,62 @@ function figure({ path, rows: read }) {
     "figure",
     { class: "diff" },
     path && el("figcaption", { class: "diff-heading" }, ...heading),
-    el("div", lines, ...shownRows(folded(marked(rows)))),
+    el("div", lines, ...showRows(foldUnchanged(markChangedWords(rows)))),
   );
 }
 
-/** Where all lines end with CR LF, the CR says nothing; else it is a difference, and is seen. */
-function withoutReturns(rows) {
+/** Strip the CRs if all lines end with CR LF; otherwise they are a difference and are shown. */
+function stripCarriageReturns(rows) {
   if (!rows.every(({ kind, text }) => kind === "note" || text.endsWith("\r"))) return rows;
   return rows.map((row) => (row.kind === "note" ? row : { ...row, text: row.text.slice(0, -1) }));
 }
 
-/** What is far from any change becomes a gap: a list of rows in the place of them. */
-function folded(rows) {
-  const isNear = new Set();
-  rows.forEach(({ kind }, place) => {
-    if (kind in SIGNS) for (let near = place - CONTEXT; near <= place + CONTEXT; near++) isNear.add(near);
+/** Replace runs of rows far from any change by a list of these rows, which is shown as a gap. */
+function foldUnchanged(rows) {
+  const near = new Set();
+  rows.forEach(({ kind }, index) => {
+    if (kind in SIGNS) for (let each = index - CONTEXT; each <= index + CONTEXT; each++) near.add(each);
   });
-  const isFar = (place) => rows[place].kind === "kept" && !isNear.has(place);
+  const isFar = (index) => rows[index].kind === "kept" && !near.has(index);
   const items = [];
   for (let start = 0, end; start < rows.length; start = end) {
-    const far = alike(rows.length - start, (place) => isFar(start + place));
-    end = start + Math.max(1, far);
-    items.push(far > 1 ? rows.slice(start, end) : rows[start]);
+    const count = countWhile(rows.length - start, (index) => isFar(start + index));
+    end = start + Math.max(1, count);
+    items.push(count > 1 ? rows.slice(start, end) : rows[start]);
   }
   return items;
 }
 
-function shownRows(items) {
-  return shown(items, (item) => (Array.isArray(item) ? gap(item) : line(item)), "more line");
+function showRows(items) {
+  return showSome(items, (item) => (Array.isArray(item) ? gap(item) : line(item)), "more line");
 }
 
-function shown(items, show, noun) {
-  const nodes = items.slice(0, MOST_SHOWN).map(show);
-  const rest = items.slice(MOST_SHOWN);
+/** Show the first items, and a button for the rest. */
+function showSome(items, show, noun) {
+  const nodes = items.slice(0, MAX_SHOWN).map(show);
+  const rest = items.slice(MAX_SHOWN);
   if (!rest.length) return nodes;
-  return [...nodes, expander(counted(rest.length, noun), () => shown(rest, show, noun))];
+  return [...nodes, expander(pluralize(rest.length, noun), () => showSome(rest, show, noun))];
 }
 
 function gap(rows) {
-  return expander(counted(rows.length, "unchanged line"), () => shownRows(rows));
+  return expander(pluralize(rows.length, "unchanged line"), () => showRows(rows));
 }
 
-function expander(label, make) {
+function expander(label, build) {
   const more = button({ class: "diff-gap" }, `… ${label}`, () => {
-    more.parentElement.focus({ preventScroll: true });
-    more.replaceWith(...make());
+    more.parentElement?.focus({ preventScroll: true });
+    more.replaceWith(...build());
   });
   return more;
 }
 
+/** @param {Row} row */
 function line({ kind, text, parts, old, fresh }) {
   const attributes = { class: "diff-sign", role: "img", "aria-label": kind };
   const sign = SIGNS[kind] && el("span", attributes, SIGNS[kind]);
   const words = (parts ?? [[text, false]]).map(([part, isMarked]) =>
-    isMarked ? el(MARKS[kind], {}, visible(part)) : visible(part),
+    isMarked ? el(MARKS[kind], {}, showControlCharacters(part)) : showControlCharacters(part),
   );
   return el("div", { class: `diff-${kind}`, "data-old": old, "data-new": fresh }, sign, ...words);
 }

@@ -1,65 +1,81 @@
-/** An element with these attributes and children. Strings are text; what is false, null or undefined is left out. */
+/**
+ * Create an element. Strings become text; attributes and children that are false, null or undefined are omitted.
+ *
+ * @template {string} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} [attributes]
+ * @param {...any} children
+ * @returns {Tag extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[Tag] : HTMLElement}
+ */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== undefined && child !== null && child !== false));
-  return element;
+  return /** @type {any} */ (element);
 }
 
-/** A button that does something when it is pressed. */
+/**
+ * A button.
+ *
+ * @param {Record<string, any>} attributes
+ * @param {string | null} label
+ * @param {(event: MouseEvent) => any} run
+ */
 export function button(attributes, label, run) {
   const element = el("button", { ...attributes, type: "button" }, label);
   element.addEventListener("click", run);
   return element;
 }
 
-/** One that shows a symbol (styles/page.css) in place of its label. */
+/** Remove the focus from the focused element. */
+export function blurActiveElement() {
+  if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+}
+
+/** A button that shows an icon (styles/page.css) instead of its label. */
 export function iconButton(action, label, run) {
   return button({ class: "icon-button", "data-action": action, "aria-label": label, title: label }, null, run);
 }
 
-/**
- * Makes an element what a fresh one is, and leaves alone what is alike: the person's selection, focus, and what was
- * opened by hand stay where they are.
- */
-export function become(element, fresh) {
+/** Update an element in place to equal a fresh one. Equal nodes are kept, and with them selection, focus and open details. */
+export function morph(element, fresh) {
   const isOpen = element.open;
   [...element.getAttributeNames()].forEach((name) => element.removeAttribute(name));
   [...fresh.attributes].forEach(({ name, value }) => element.setAttribute(name, value));
   if (isOpen !== undefined) element.open = isOpen;
-  place(element, becoming([...element.childNodes], [...fresh.childNodes]));
+  setChildren(element, morphChildren([...element.childNodes], [...fresh.childNodes]));
 }
 
-/** They hold values that cannot be seen in them yet, so what looks alike need not be. */
-const FILLED_LATER = ".aside, .json, .diff, .diffs";
+/** Elements filled when opened: they may differ in values that are not in the DOM yet. */
+const LAZY = ".aside, .json, .diff, .diffs";
 
-function becoming(before, after) {
-  return after.map((fresh, place) => {
-    const old = before[place];
+function morphChildren(before, after) {
+  return after.map((fresh, index) => {
+    const old = before[index];
     const isElement = fresh.nodeType === Node.ELEMENT_NODE;
-    if (isElement && fresh.matches(FILLED_LATER)) {
+    if (isElement && fresh.matches(LAZY)) {
       if (old?.open && old.tagName === fresh.tagName) fresh.open = true;
       return fresh;
     }
-    const isKnown = !isElement || !fresh.querySelector(FILLED_LATER);
-    if (isKnown && old?.isEqualNode(fresh)) return old;
+    const isComparable = !isElement || !fresh.querySelector(LAZY);
+    if (isComparable && old?.isEqualNode(fresh)) return old;
     if (isElement && old?.tagName === fresh.tagName) {
-      become(old, fresh);
+      morph(old, fresh);
       return old;
     }
     return fresh;
   });
 }
 
-/** Gives an element these children, in this order. Those that stay, in the order they have, are not moved. */
-export function place(parent, children) {
-  const wanted = new Set(children);
-  [...parent.childNodes].forEach((child) => wanted.has(child) || child.remove());
-  let at = parent.firstChild;
+/** Set the children of an element, without moving those that are already in order. */
+export function setChildren(parent, children) {
+  const kept = new Set(children);
+  [...parent.childNodes].forEach((child) => kept.has(child) || child.remove());
+  let next = parent.firstChild;
   for (const child of children) {
-    if (child === at) at = at.nextSibling;
-    else parent.insertBefore(child, at);
+    if (child === next) next = next.nextSibling;
+    else parent.insertBefore(child, next);
   }
 }

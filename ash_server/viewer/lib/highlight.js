@@ -21,20 +21,20 @@ import { default as typescript } from "../vendor/highlightjs-11.12.0/languages/t
 import { default as xml } from "../vendor/highlightjs-11.12.0/languages/xml.min.js";
 import { default as yaml } from "../vendor/highlightjs-11.12.0/languages/yaml.min.js";
 
-// Grammars are searches, and some texts make them search for long: what is beyond this stays without colours.
-const LONGEST = 50_000;
-const LONGEST_OF = { ini: 10_000, ruby: 30_000, rust: 30_000 }; // whose work grows with the square of it
-const LONGEST_LINE = 1_000;
-const LONGEST_WORD = /\w{101}/;
-const MOST_LINES = 800;
-const DEEPEST = 40; // colours within colours
+// Some texts make the grammars' regular expressions slow: code beyond these limits is not highlighted.
+const MAX_LENGTH = 50_000;
+const MAX_LENGTH_BY_LANGUAGE = { ini: 10_000, ruby: 30_000, rust: 30_000 }; // quadratic grammars
+const MAX_LINE_LENGTH = 1_000;
+const TOO_LONG_WORD = /\w{101}/;
+const MAX_LINES = 800;
+const MAX_DEPTH = 40; // of nested spans
 
 const GRAMMARS = {
   bash, cpp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, markdown, php, python, ruby,
   rust, sql, typescript, xml, yaml,
 };
 
-/** Other names: of languages, as fences have them, and of files, by their ending or their whole name. */
+/** Language names by alias: names in code fences, file extensions and whole file names. */
 const ALIASES = new Map(
   Object.entries({
     bash: "sh zsh shell console shell-session bashrc zshrc profile env",
@@ -57,22 +57,30 @@ const ALIASES = new Map(
     typescript: "ts mts cts tsx",
     xml: "html htm xhtml svg vue xsl plist rss",
     yaml: "yml",
-  }).flatMap(([language, names]) => [language, ...names.split(" ")].map((name) => [name, language])),
+  }).flatMap(([language, names]) =>
+    [language, ...names.split(" ")].map((name) => /** @type {[string, string]} */ ([name, language])),
+  ),
 );
 
-/** Builds elements where the library would write HTML: nothing of the code is ever read as markup. */
-class Elements {
+/** Emits elements instead of the library's HTML, so that code is never parsed as markup. */
+class ElementEmitter {
   root = document.createDocumentFragment();
+  /** @type {ParentNode[]} */
   #open = [this.root];
 
+  get #current() {
+    return this.#open[this.#open.length - 1];
+  }
+
   addText(text) {
-    if (text) this.#open.at(-1).append(text);
+    if (text) this.#current.append(text);
   }
 
   openNode(scope) {
-    const last = this.#open.at(-1);
-    if (this.#open.length > DEEPEST) this.#open.push(last);
-    else this.#open.push(last.appendChild(el("span", { class: classOf(scope) })));
+    const isTooDeep = this.#open.length > MAX_DEPTH;
+    const node = isTooDeep ? this.#current : el("span", { class: scopeClasses(scope) });
+    if (!isTooDeep) this.#current.append(node);
+    this.#open.push(node);
   }
 
   closeNode() {
@@ -88,7 +96,7 @@ class Elements {
   }
 
   __addSublanguage(emitter) {
-    this.#open.at(-1).append(emitter.root);
+    this.#current.append(emitter.root);
   }
 
   finalize() {}
@@ -98,37 +106,37 @@ class Elements {
   }
 }
 
-hljs.configure({ __emitter: Elements });
+hljs.configure({ __emitter: ElementEmitter });
 
-/** They are built with the first code, which is after the first screen; some take part in others. */
-function buildGrammars() {
+/** Register all grammars, since some embed others. Called for the first code, after the first screen is shown. */
+function registerGrammars() {
   if (hljs.listLanguages().length) return;
   Object.entries(GRAMMARS).forEach(([name, grammar]) => hljs.registerLanguage(name, grammar));
 }
 
-/** The code in colours, or null where its language is unknown or it is too much: then it stays as it is. */
+/** Highlighted code, or null if its language is unknown or it exceeds a limit. */
 export function highlight(code, language) {
   const name = ALIASES.get(language?.toLowerCase());
-  if (!name || isTooMuch(code, LONGEST_OF[name] ?? LONGEST)) return null;
-  buildGrammars();
+  if (!name || isTooLarge(code, MAX_LENGTH_BY_LANGUAGE[name] ?? MAX_LENGTH)) return null;
+  registerGrammars();
   const fragment = hljs.highlight(code, { language: name, ignoreIllegals: true })._emitter.root;
   return fragment.textContent === code ? fragment : null;
 }
 
-function isTooMuch(code, longest) {
-  if (code.length > longest || LONGEST_WORD.test(code)) return true;
+function isTooLarge(code, maxLength) {
+  if (code.length > maxLength || TOO_LONG_WORD.test(code)) return true;
   const lines = code.split("\n");
-  return lines.length > MOST_LINES || lines.some((line) => line.length > LONGEST_LINE);
+  return lines.length > MAX_LINES || lines.some((line) => line.length > MAX_LINE_LENGTH);
 }
 
 /** The language of a file by its name, or null. */
 export function languageOf(path) {
   const name = path.split(/[\\/]/).at(-1).toLowerCase();
-  const ending = /^(?:docker|container)file\b/.test(name) ? "dockerfile" : name.split(".").at(-1);
-  return ALIASES.get(ending) ?? null;
+  const extension = /^(?:docker|container)file\b/.test(name) ? "dockerfile" : name.split(".").at(-1);
+  return ALIASES.get(extension) ?? null;
 }
 
-function classOf(scope) {
+function scopeClasses(scope) {
   const [first, ...rest] = scope.split(".");
-  return [`hljs-${first}`, ...rest.map((part, place) => part + "_".repeat(place + 1))].join(" ");
+  return [`hljs-${first}`, ...rest.map((part, index) => part + "_".repeat(index + 1))].join(" ");
 }

@@ -1,4 +1,4 @@
-/** Looks into values that may be of any form. */
+/** Reads fields of JSON values of unknown form. */
 import { ExactNumber } from "./json-view.js";
 
 export function isObject(value) {
@@ -6,40 +6,50 @@ export function isObject(value) {
   return isNode && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
-/** What the first of these own keys has, of those that `fits`; else undefined. */
-export function at(value, names, fits = (each) => each !== undefined && each !== null) {
+const isPresent = (value) => value !== undefined && value !== null;
+
+/**
+ * The value of the first of these own keys whose value is accepted, else undefined.
+ *
+ * @param {any} value
+ * @param {readonly string[]} names
+ * @param {(value: any) => any} [accepts]
+ * @returns {any}
+ */
+export function fieldOf(value, names, accepts = isPresent) {
   if (!isObject(value)) return undefined;
-  const name = names.find((each) => Object.hasOwn(value, each) && fits(value[each]));
+  const name = names.find((each) => Object.hasOwn(value, each) && accepts(value[each]));
   return name === undefined ? undefined : value[name];
 }
 
-export function textAt(value, ...names) {
-  return at(value, names, isText);
+/** @returns {string | undefined} */
+export function textField(value, ...names) {
+  return fieldOf(value, names, isString);
 }
 
-export function isText(value) {
+export function isString(value) {
   return typeof value === "string";
 }
 
-/** A text, or several. */
-export function isTexts(value) {
-  return isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText));
+/** True for a string and for a list of strings that is not empty. */
+export function isStringOrStrings(value) {
+  return isString(value) || (Array.isArray(value) && value.length > 0 && value.every(isString));
 }
 
-/** The first of these, several with commas between them. */
-export function textsAt(value, names) {
-  const found = at(value, names, isTexts);
-  return found === undefined ? undefined : [found].flat().join(", ");
+/** The first of these fields that is a string or a list of strings, which are joined by commas. */
+export function joinedTextField(value, names) {
+  const text = fieldOf(value, names, isStringOrStrings);
+  return text === undefined ? undefined : [text].flat().join(", ");
 }
 
-const MOST = 1_000;
+const MAX_LIST_LENGTH = 1_000;
 
-/** A list that is not empty, and not so long that nobody would look at each of its parts. */
-export function isSome(value) {
-  return Array.isArray(value) && value.length > 0 && value.length <= MOST;
+/** True for a list that is not empty and short enough to show each element. */
+export function isDisplayableList(value) {
+  return Array.isArray(value) && value.length > 0 && value.length <= MAX_LIST_LENGTH;
 }
 
-/** Something that is said in a word: a number, a truth value, a short text. */
+/** True for strings, numbers and booleans. */
 export function isScalar(value) {
   return ["string", "number", "bigint", "boolean"].includes(typeof value) || value instanceof ExactNumber;
 }
@@ -49,25 +59,33 @@ export function isEmpty(value) {
   return typeof value === "object" && !isScalar(value) && Object.keys(value).length === 0;
 }
 
-/** Gives what it is asked for, by key, and knows what nobody asked for: so nothing is lost. */
-export class Reader {
+/** Reads fields by key and tracks which keys were not read, so that a card can show the rest. */
+export class FieldReader {
   #taken = new Set();
 
+  /** @param {any} value */
   constructor(value) {
-    this.whole = value;
+    this.value = value;
   }
 
-  /** The first of these keys that has such a value; it is taken. */
-  take(names, fits) {
-    if (!isObject(this.whole)) return undefined;
-    const found = names.find((name) => Object.hasOwn(this.whole, name) && fits(this.whole[name]));
-    if (found === undefined) return undefined;
-    this.#taken.add(found);
-    return this.whole[found];
+  /**
+   * Take the first of these keys whose value is accepted.
+   *
+   * @param {readonly string[]} names
+   * @param {(value: any) => any} accepts
+   * @returns {any}
+   */
+  take(names, accepts) {
+    if (!isObject(this.value)) return undefined;
+    const name = names.find((each) => Object.hasOwn(this.value, each) && accepts(this.value[each]));
+    if (name === undefined) return undefined;
+    this.#taken.add(name);
+    return this.value[name];
   }
 
+  /** @returns {string | undefined} */
   text(...names) {
-    return this.take(names, isText);
+    return this.take(names, isString);
   }
 
   scalar(...names) {
@@ -82,52 +100,52 @@ export class Reader {
     return this.take(names, isObject);
   }
 
-  /** What was not asked for, but what says nothing; undefined where there is none. */
+  /** The fields that were not taken and are not empty; undefined if there are none. */
   rest() {
-    if (!isObject(this.whole)) return isEmpty(this.whole) || this.#taken.has("") ? undefined : this.whole;
+    if (!isObject(this.value)) return isEmpty(this.value) || this.#taken.has("") ? undefined : this.value;
     const isLeft = ([name, value]) => !this.#taken.has(name) && !isEmpty(value);
-    const left = Object.entries(this.whole).filter(isLeft);
+    const left = Object.entries(this.value).filter(isLeft);
     return left.length ? Object.fromEntries(left) : undefined;
   }
 
-  /** The same, and it is taken. */
+  /** Take the rest. */
   takeRest() {
     const rest = this.rest();
-    Object.keys(isObject(this.whole) ? this.whole : { "": true }).forEach((name) => this.#taken.add(name));
+    Object.keys(isObject(this.value) ? this.value : { "": true }).forEach((name) => this.#taken.add(name));
     return rest;
   }
 
-  /** All of it, where it is no object but such a value. */
-  all(fits) {
-    if (isObject(this.whole) || !fits(this.whole)) return undefined;
+  /** Take the whole value if it is not an object and is accepted. */
+  takeWhole(accepts) {
+    if (isObject(this.value) || !accepts(this.value)) return undefined;
     this.#taken.add("");
-    return this.whole;
+    return this.value;
   }
 }
 
-const DEEPEST = 50;
+const MAX_DEPTH = 50;
 
-/** Whether two values say the same; false where that would take too deep a look. */
-export function same(one, other, depth = 0) {
+/** True if two values are deeply equal; false below a depth limit. */
+export function isEqual(one, other, depth = 0) {
   if (one === other) return true;
-  if (typeof one !== "object" || typeof other !== "object" || !one || !other || depth > DEEPEST) return false;
+  if (typeof one !== "object" || typeof other !== "object" || !one || !other || depth > MAX_DEPTH) return false;
   const names = Object.keys(one);
   return (
     Array.isArray(one) === Array.isArray(other) &&
     names.length === Object.keys(other).length &&
-    names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name], depth + 1))
+    names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name], depth + 1))
   );
 }
 
-/** How many characters its keys and leaves have. */
+/** The number of characters in keys and leaves. */
 export function sizeOf(value) {
   let size = 0;
-  const left = [value];
-  while (left.length) {
-    const each = left.pop();
-    if (isText(each)) size += each.length;
+  const pending = [value];
+  while (pending.length) {
+    const each = pending.pop();
+    if (isString(each)) size += each.length;
     else if (each === null || each === undefined || isScalar(each)) size += String(each).length;
-    else for (const [name, inner] of Object.entries(each)) left.push(name, inner);
+    else for (const [name, inner] of Object.entries(each)) pending.push(name, inner);
   }
   return size;
 }

@@ -1,22 +1,23 @@
-import { visible } from "./ansi.js";
+import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
-import { counted, number } from "./number-format.js";
+import { pluralize, formatNumber } from "./number-format.js";
 
-const LARGEST = 2_000_000; // characters, about; what is larger is not made a tree
-const PREVIEW = 4_000;
-const MOST_ENTRIES = 200; // of one level, shown at once
-const LONGEST_STRING = 4_000; // shown at once
-const FEW = 40; // entries of a tree that is open from the start
-const GIST = 6; // keys that stand for an object
-const LONGEST_PARSED = 200_000;
+const MAX_TREE_SIZE = 2_000_000; // approximate characters; larger values get a preview and a download
+const PREVIEW_LENGTH = 4_000;
+const MAX_ENTRIES = 200; // per level, shown at once
+const MAX_STRING_LENGTH = 4_000; // shown at once
+const MAX_OPEN_ENTRIES = 40; // in a tree that is initially open
+const MAX_GIST_KEYS = 6;
+const MAX_PARSED_LENGTH = 200_000; // of strings that are parsed as JSON
 
-// Few texts have numbers that need the slow way of reading.
+// Only texts that match may contain numbers that a double cannot represent; others take the fast path.
 const MAYBE_INEXACT = /\d{16}|(?:^|[[:,])\s*-?[\d.]+[eE]\+?\d{3}/;
 const BRACKETS = new Set(["{}", "[]"]);
 const INTEGER = /^-?\d+$/;
 
-/** A number that would not be the same as a number of JavaScript. It is written, and counts, as it stands. */
+/** A number that a double cannot represent. It keeps its source text. */
 export class ExactNumber {
+  /** @param {string} text */
   constructor(text) {
     this.text = text;
   }
@@ -30,44 +31,50 @@ export class ExactNumber {
   }
 
   toJSON() {
-    return JSON.rawJSON(this.text);
+    return /** @type {any} */ (JSON).rawJSON(this.text); // ES2026, not yet in TypeScript's library
   }
 }
 
-/** JSON.parse, but whole numbers beyond 2^53 and numbers beyond 10^308 stay exact: as ExactNumber. */
+/**
+ * JSON.parse, but integers beyond 2^53 and numbers beyond 10^308 become ExactNumber.
+ *
+ * @param {string} text
+ * @returns {any}
+ */
 export function parseJson(text) {
-  return MAYBE_INEXACT.test(text) ? JSON.parse(text, exact) : JSON.parse(text);
+  return MAYBE_INEXACT.test(text) ? JSON.parse(text, reviveExactNumber) : JSON.parse(text);
 }
 
 /**
- * A tree of native `<details>`, each level filled when it is opened; a small one is open. What is very large
- * is shown by its beginning, and can be saved.
+ * A tree of native `<details>`, each level filled when it is opened. Small trees are open; very large values are shown
+ * as a preview with a download.
  */
 export function jsonView(value) {
-  const { size, entries } = measured(value);
-  const opened = { isOpen: true, isAllOpen: entries <= FEW };
-  const nodes = size > LARGEST ? beginning(value) : [entry(undefined, value, opened)];
+  const { size, entries } = measureValue(value);
+  const initial = { isOpen: true, isAllOpen: entries <= MAX_OPEN_ENTRIES };
+  const nodes = size > MAX_TREE_SIZE ? preview(value) : [entry(undefined, value, initial)];
   return el("div", { class: "json", dir: "ltr" }, ...nodes);
 }
 
-function exact(_, value, context) {
-  if (typeof value !== "number" || !context) return value; // without the context there is no way to tell
+/** A reviver for JSON.parse. Older browsers pass no context with the source text: their numbers stay doubles. */
+function reviveExactNumber(_, value, context) {
+  if (typeof value !== "number" || !context) return value;
   const isSame = INTEGER.test(context.source) ? Number.isSafeInteger(value) : Number.isFinite(value);
   return isSame ? value : new ExactNumber(context.source);
 }
 
-/** Goes no deeper into the stack for what is nested deeper, and no further than what is large. */
-function measured(value) {
+/** Measure without recursion, and stop at the size limit. */
+function measureValue(value) {
   let [size, entries] = [0, 0];
-  const left = [value];
-  while (left.length && size <= LARGEST) {
-    const next = left.pop();
+  const pending = [value];
+  while (pending.length && size <= MAX_TREE_SIZE) {
+    const next = pending.pop();
     entries += 1;
     size += typeof next === "string" ? next.length : 4;
     if (!isNode(next)) continue;
     for (const [key, inner] of Object.entries(next)) {
       size += key.length;
-      left.push(inner);
+      pending.push(inner);
     }
   }
   return { size, entries };
@@ -78,21 +85,21 @@ function isNode(value) {
 }
 
 function entry(key, value, { isOpen = false, isAllOpen = false } = {}) {
-  const name = key === undefined ? [] : [el("span", { class: "json-key", dir: "auto" }, visible(key)), ": "];
+  const name = key === undefined ? [] : [el("span", { class: "json-key", dir: "auto" }, showControlCharacters(key)), ": "];
   const inner = isNode(value) ? Object.entries(value) : [];
   if (!inner.length) return el("div", { class: "json-leaf" }, ...name, ...leaf(value));
   const summary = el("summary", {}, ...name, el("span", { class: "json-gist" }, gist(value, inner)));
-  const fill = () => level(inner, (each) => entry(...each, { isOpen: isAllOpen, isAllOpen }));
-  return folded("json-node", summary, isOpen, fill);
+  const fill = () => level(inner, ([name, child]) => entry(name, child, { isOpen: isAllOpen, isAllOpen }));
+  return lazyDetails("json-node", summary, isOpen, fill);
 }
 
 function gist(value, inner) {
-  if (Array.isArray(value)) return counted(inner.length, "item");
-  const keys = inner.slice(0, GIST).map(([key]) => visible(key.slice(0, 40)));
-  return `{${keys.join(", ")}${inner.length > GIST ? ", …" : ""}}`;
+  if (Array.isArray(value)) return pluralize(inner.length, "item");
+  const keys = inner.slice(0, MAX_GIST_KEYS).map(([key]) => showControlCharacters(key.slice(0, 40)));
+  return `{${keys.join(", ")}${inner.length > MAX_GIST_KEYS ? ", …" : ""}}`;
 }
 
-function folded(name, summary, isOpen, fill) {
+function lazyDetails(name, summary, isOpen, fill) {
   const details = el("details", { class: name, open: isOpen }, summary);
   if (isOpen) details.append(...fill());
   else details.addEventListener("toggle", () => details.append(...fill()), { once: true });
@@ -100,32 +107,32 @@ function folded(name, summary, isOpen, fill) {
 }
 
 function level(entries, show) {
-  const rest = entries.slice(MOST_ENTRIES);
-  const nodes = entries.slice(0, MOST_ENTRIES).map(show);
-  return rest.length ? [...nodes, expander(`… ${number(rest.length)} more`, () => level(rest, show))] : nodes;
+  const rest = entries.slice(MAX_ENTRIES);
+  const nodes = entries.slice(0, MAX_ENTRIES).map(show);
+  return rest.length ? [...nodes, expander(`… ${formatNumber(rest.length)} more`, () => level(rest, show))] : nodes;
 }
 
 function expander(label, make) {
   const more = button({ class: "json-more" }, label, () => {
-    more.closest("details, .json").querySelector("summary")?.focus({ preventScroll: true });
+    more.closest("details, .json")?.querySelector("summary")?.focus({ preventScroll: true });
     more.replaceWith(...make());
   });
   return more;
 }
 
 function leaf(value) {
-  if (typeof value !== "string") return [el("span", { class: `json-${kindOf(value)}` }, written(value))];
-  const parsed = parsedNode(value);
-  const shown = el("span", { class: "json-string", dir: "auto" }, ...string(value));
+  if (typeof value !== "string") return [el("span", { class: `json-${kindOf(value)}` }, literal(value))];
+  const parsed = parseNested(value);
+  const shown = el("span", { class: "json-string", dir: "auto" }, ...quotedString(value));
   if (!parsed) return [shown];
-  return [shown, folded("json-parsed", el("summary", {}, "parsed"), false, () => [jsonView(parsed)])];
+  return [shown, lazyDetails("json-parsed", el("summary", {}, "parsed"), false, () => [jsonView(parsed)])];
 }
 
-function string(value) {
-  if (value.length <= LONGEST_STRING) return [`"${visible(value)}"`];
-  const rest = () => [`${visible(value.slice(PREVIEW))}"`];
-  const all = expander(`… all ${number(value.length)} characters`, rest);
-  return [`"${visible(value.slice(0, PREVIEW))}`, all];
+function quotedString(value) {
+  if (value.length <= MAX_STRING_LENGTH) return [`"${showControlCharacters(value)}"`];
+  const rest = () => [`${showControlCharacters(value.slice(PREVIEW_LENGTH))}"`];
+  const all = expander(`… all ${formatNumber(value.length)} characters`, rest);
+  return [`"${showControlCharacters(value.slice(0, PREVIEW_LENGTH))}`, all];
 }
 
 function kindOf(value) {
@@ -133,26 +140,26 @@ function kindOf(value) {
   return value instanceof ExactNumber ? "number" : typeof value;
 }
 
-function written(value) {
+function literal(value) {
   return value instanceof ExactNumber ? value.text : (JSON.stringify(value) ?? String(value));
 }
 
-/** What the string would be if it is itself an object or a list in JSON, else null. */
-function parsedNode(text) {
+/** The object or list that a string contains as JSON, else null. */
+function parseNested(text) {
   const trimmed = text.trim();
-  if (text.length > LONGEST_PARSED || !BRACKETS.has(`${trimmed[0]}${trimmed.at(-1)}`)) return null;
+  if (text.length > MAX_PARSED_LENGTH || !BRACKETS.has(`${trimmed[0]}${trimmed.at(-1)}`)) return null;
   try {
     return parseJson(text);
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof RangeError) return null; // no JSON, or too deep
+    if (error instanceof SyntaxError || error instanceof RangeError) return null; // not JSON, or too deep
     throw error;
   }
 }
 
-function beginning(value) {
+function preview(value) {
   const text = JSON.stringify(value, null, 1);
-  const label = `Save all ${number(text.length)} characters`;
-  const start = `${visible(text.slice(0, PREVIEW))} …`;
+  const label = `Save all ${formatNumber(text.length)} characters`;
+  const start = `${showControlCharacters(text.slice(0, PREVIEW_LENGTH))} …`;
   const all = button({ class: "json-save" }, label, () => save(text));
   return [el("pre", { class: "plain", dir: "auto", tabindex: "0" }, start), all];
 }

@@ -3,32 +3,39 @@ import { button, el } from "./dom.js";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 
 /**
- * Listens to keys: rows of [keys, what they do, acts by `event.key`]. Nothing is done where one types in a field, holds
- * a modifier, or has a dialog open. An act that gives false leaves the key to the browser. Gives what "?" does: open a
- * list of them.
+ * One or more keys, what they do, and actions by `event.key`. An action that returns false leaves the key to the browser.
+ *
+ * @typedef {[keys: string[], description: string, actions?: Record<string, (event: KeyboardEvent) => any>]} Shortcut
  */
-export function listen(rows) {
-  const dialog = help(rows);
+
+/**
+ * Handle keyboard shortcuts, except in text fields, with modifiers and while a dialog is open. Returns the function that
+ * opens the list of shortcuts, as "?" does.
+ *
+ * @param {Shortcut[]} rows
+ */
+export function listenForKeys(rows) {
+  const dialog = helpDialog(rows);
   const open = () => {
     if (!dialog.isConnected) document.body.append(dialog);
     dialog.showModal();
   };
-  const acts = Object.assign({ "?": open }, ...rows.map(([, , acts]) => acts));
+  const allActions = Object.assign({ "?": open }, ...rows.map(([, , actions]) => actions));
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (isField(event.target) || document.querySelector("dialog[open]")) return;
-    const act = Object.hasOwn(acts, event.key) ? acts[event.key] : undefined;
-    if (act && act(event) !== false) event.preventDefault();
+    if (isTextField(event.target) || document.querySelector("dialog[open]")) return;
+    const action = Object.hasOwn(allActions, event.key) ? allActions[event.key] : undefined;
+    if (action && action(event) !== false) event.preventDefault();
   });
   return open;
 }
 
-/** Whether keys are text there. */
-export function isField(element) {
-  return element.matches?.(FIELDS) ?? false;
+/** True if keys typed in this element are text. */
+export function isTextField(element) {
+  return element?.matches?.(FIELDS) ?? false;
 }
 
-function help(rows) {
+function helpDialog(rows) {
   const dialog = el(
     "dialog",
     { class: "help", "aria-labelledby": "help-title" },
@@ -44,7 +51,7 @@ export function helpButton(open) {
   return button({ class: "help-button icon-button", title: "Keys", "aria-label": "Keys" }, null, open);
 }
 
-function helpRow([keys, what]) {
-  const caps = keys.flatMap((key, place) => (place ? [" ", el("kbd", {}, key)] : [el("kbd", {}, key)]));
-  return el("div", {}, el("dt", {}, ...caps), el("dd", {}, what));
+function helpRow([keys, description]) {
+  const caps = keys.flatMap((key, index) => (index ? [" ", el("kbd", {}, key)] : [el("kbd", {}, key)]));
+  return el("div", {}, el("dt", {}, ...caps), el("dd", {}, description));
 }

@@ -1,27 +1,27 @@
 import { el } from "./dom.js";
 import { default as markdownIt } from "../vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
 
-// What is longer, fuller of marks or deeper is shown as it was written: no text may hold up the page.
-const LONGEST = 150_000;
-const MOST_MARKS = 10_000;
-const DEEPEST = 40;
+// Text beyond these limits is shown as plain text, so that no text blocks the page.
+const MAX_LENGTH = 150_000;
+const MAX_MARKS = 10_000;
+const MAX_DEPTH = 40;
 const MARK = /[\n*_~`[\]()<>!|&\\:]/g;
 const RUN_OF_MARKS = /([*_~`[\]()<>!|])\1{100}/;
-const LONGEST_WORD = 1_000; // in a longer one no bare link is looked for
+const MAX_LINKIFIED_WORD = 1_000; // a text with a longer word is not searched for bare links
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
-const ADDRESS_SHOWN = 200;
+const MAX_ADDRESS_LENGTH = 200;
 const OWN_DIRECTION = "p, h1, h2, h3, h4, h5, h6, li, th, td";
 
-const parser = markdownIt({ html: false, typographer: false, maxNesting: DEEPEST });
+const parser = markdownIt({ html: false, typographer: false, maxNesting: MAX_DEPTH });
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false }).add("ftp:", null).add("//", null);
-// Every address is read, and stays as it was written: which of them becomes a link is decided below.
+// The parser accepts every address unchanged; rewriteLink decides which of them become links.
 parser.validateLink = () => true;
 parser.normalizeLink = (address) => address;
 parser.normalizeLinkText = (address) => address;
-parser.core.ruler.push("shape", (state) => state.tokens.forEach((token) => shape(token, state.Token)));
+parser.core.ruler.push("shape", (state) => state.tokens.forEach((token) => transformToken(token, state.Token)));
 
-/** What a token becomes: what has no line here is an element of its own, of its tag and its attributes. */
+/** Token types that do not become an element with the token's tag and attributes. */
 const LEAVES = {
   text: ({ content }) => content,
   softbreak: (_, { breaks }) => (breaks ? el("br") : "\n"),
@@ -32,21 +32,23 @@ const LEAVES = {
 };
 
 /**
- * Markdown as elements: no HTML of its own, no picture that is fetched, no link but to the web and to mail.
- * With `breaks` each line end is one, as people mean it in prompts.
+ * Render Markdown as elements. HTML stays text, images are not fetched, and only web and mail addresses become links.
+ *
+ * @param {string} text
+ * @param {{breaks?: boolean}} [options] `breaks` keeps line ends, as in prompts
  */
 export function markdown(text, { breaks = false } = {}) {
-  if (isTooMuch(text)) return plain(text);
-  parser.options.linkify = !text.split(/\s/).some((word) => word.length > LONGEST_WORD);
+  if (isTooLarge(text)) return plain(text);
+  parser.options.linkify = !text.split(/\s/).some((word) => word.length > MAX_LINKIFIED_WORD);
   const tokens = parser.parse(text, {});
-  if (depth(tokens) >= DEEPEST) return plain(text); // the parser leaves out what is deeper
+  if (depth(tokens) >= MAX_DEPTH) return plain(text); // the parser drops deeper content
   const fragment = document.createDocumentFragment();
   build(fragment, tokens, { breaks });
-  fragment.querySelectorAll("table").forEach(frame);
-  return directed(fragment);
+  fragment.querySelectorAll("table").forEach(wrapTable);
+  return setDirections(fragment);
 }
 
-/** Elements are made of what the parser found; no text is ever read as HTML, which the page's policy forbids. */
+/** Build elements from tokens. No text is parsed as HTML, which the page's policy forbids. */
 function build(root, tokens, options) {
   const open = [root];
   for (const token of tokens) {
@@ -54,29 +56,29 @@ function build(root, tokens, options) {
     if (token.nesting < 0) open.pop();
     else if (token.type === "inline") build(open.at(-1), token.children, options);
     else {
-      const made = LEAVES[token.type]?.(token, options) ?? el(token.tag, Object.fromEntries(token.attrs ?? []));
-      open.at(-1).append(made);
-      if (token.nesting > 0) open.push(made);
+      const node = LEAVES[token.type]?.(token, options) ?? el(token.tag, Object.fromEntries(token.attrs ?? []));
+      open.at(-1).append(node);
+      if (token.nesting > 0) open.push(node);
     }
   }
 }
 
-/** A table that is too wide is scrolled in a box of its own. */
-function frame(table) {
+/** Put a table into a scrollable box. */
+function wrapTable(table) {
   const box = el("div", { class: "table", role: "region", tabindex: "0", "aria-label": "Table" });
   table.replaceWith(box);
   box.append(table);
 }
 
-/** From the inside out, on what is finished: in any other order a browser reads the text again and again. */
-function directed(fragment) {
+/** Set `dir=auto`, innermost elements first: in any other order the browser resolves the direction repeatedly. */
+function setDirections(fragment) {
   const blocks = [...fragment.querySelectorAll(OWN_DIRECTION)].reverse();
   blocks.forEach((block) => block.setAttribute("dir", "auto"));
   return fragment;
 }
 
-function isTooMuch(text) {
-  return text.length > LONGEST || RUN_OF_MARKS.test(text) || (text.match(MARK)?.length ?? 0) > MOST_MARKS;
+function isTooLarge(text) {
+  return text.length > MAX_LENGTH || RUN_OF_MARKS.test(text) || (text.match(MARK)?.length ?? 0) > MAX_MARKS;
 }
 
 function depth(tokens) {
@@ -93,68 +95,73 @@ function plain(text) {
   return fragment;
 }
 
-function shape(token, Token) {
+function transformToken(token, Token) {
   if (token.type === "inline") token.children = withLinks(token.children, Token);
   const align = token.attrGet("style")?.match(/^text-align:(\w+)$/);
   if (align) token.attrs = [["class", `align-${align[1]}`]]; // the policy forbids styles
 }
 
 function withLinks(tokens, Token) {
-  const shown = [];
-  let opened = null; // where in `shown` the link began that is not yet closed
+  const output = [];
+  /** The index in `output` of the link that is open. @type {number | undefined} */
+  let linkStart;
   for (const token of tokens) {
-    if (token.type === "image") shown.push(...picture(token, opened !== null, Token));
-    else if (token.type === "link_open") opened = shown.push(link(token)) - 1;
+    if (token.type === "image") output.push(...imageTokens(token, linkStart !== undefined, Token));
+    else if (token.type === "link_open") linkStart = output.push(rewriteLink(token)) - 1;
     else if (token.type === "link_close") {
-      shown.push(...linkEnd(token, shown.slice(opened), Token));
-      opened = null;
-    } else shown.push(token);
+      output.push(...linkEndTokens(token, output.slice(linkStart), Token));
+      linkStart = undefined;
+    } else output.push(token);
   }
-  return shown;
+  return output;
 }
 
-function link(token) {
+function rewriteLink(token) {
   const address = token.attrGet("href");
   const href = webAddress(address);
   token.meta = { address, isDead: href === null };
   token.tag = href === null ? "span" : "a";
   token.attrs = [
-    ...(href === null ? [["class", "dead-link"]] : toWeb(href)),
+    ...(href === null ? [["class", "dead-link"]] : webLinkAttributes(href)),
     ...(token.attrs ?? []).filter(([name]) => name === "title"),
   ];
   return token;
 }
 
-function toWeb(href) {
+function webLinkAttributes(href) {
   return Object.entries({ href, rel: "noopener noreferrer nofollow", target: "_blank" });
 }
 
-function linkEnd(token, [opening, ...inside], Token) {
+function linkEndTokens(token, linkTokens, Token) {
+  const [opening, ...inside] = linkTokens;
   const { address, isDead } = opening.meta;
   token.tag = opening.tag;
-  const isSaid = inside.map(({ content }) => content).join("") === address;
-  return isDead && !isSaid ? [token, ...beside("link-address", `(${address})`, Token)] : [token];
+  const isAddressShown = inside.map(({ content }) => content).join("") === address;
+  return isDead && !isAddressShown ? [token, ...suffixTokens("link-address", `(${address})`, Token)] : [token];
 }
 
-/** A picture is never fetched: a link leads to it, or, within a link, its text stands for it. */
-function picture(token, isInLink, Token) {
+/** A link to an image, which is never fetched; inside another link, only its text. */
+function imageTokens(token, isInLink, Token) {
   const address = token.attrGet("src");
   const href = webAddress(address);
   const alt = parser.renderer.renderInlineAsText(token.children, parser.options, {}) || "image";
   const isLink = href !== null && !isInLink;
-  const attributes = [["class", "remote-image"], ...(isLink ? toWeb(href) : [])];
-  const [open, text, close] = wrapped(isLink ? "a" : "span", attributes, alt, Token);
-  const where = href === null ? ["link-address", `(${address})`] : ["host", new URL(href).host];
-  return [open, text, ...beside(...where, Token), close];
+  const attributes = [["class", "remote-image"], ...(isLink ? webLinkAttributes(href) : [])];
+  const [open, text, close] = wrapText(isLink ? "a" : "span", attributes, alt, Token);
+  const suffix =
+    href === null
+      ? suffixTokens("link-address", `(${address})`, Token)
+      : suffixTokens("host", new URL(href).host, Token);
+  return [open, text, ...suffix, close];
 }
 
-function beside(name, content, Token) {
-  const isLong = content.length > ADDRESS_SHOWN;
-  const shown = isLong ? `${content.slice(0, ADDRESS_SHOWN)}… ${content.length} characters)` : content;
-  return [textToken(" ", Token), ...wrapped("span", [["class", name]], shown, Token)];
+function suffixTokens(name, content, Token) {
+  const isLong = content.length > MAX_ADDRESS_LENGTH;
+  const shown = isLong ? `${content.slice(0, MAX_ADDRESS_LENGTH)}… ${content.length} characters)` : content;
+  return [textToken(" ", Token), ...wrapText("span", [["class", name]], shown, Token)];
 }
 
-function wrapped(tag, attributes, content, Token) {
+function wrapText(tag, attributes, content, Token) {
   const open = new Token(`${tag}_open`, tag, 1);
   open.attrs = attributes;
   return [open, textToken(content, Token), new Token(`${tag}_close`, tag, -1)];

@@ -1,27 +1,27 @@
 const plain = new Intl.NumberFormat();
 const money = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
 
-export function number(value) {
+export function formatNumber(value) {
   return plain.format(value);
 }
 
-export function dollars(value) {
+export function formatDollars(value) {
   return money.format(value);
 }
 
-/** "2 failures", "1 failure". */
-export function counted(count, noun) {
-  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+/** A count with its noun: "2 failures", "1 failure". */
+export function pluralize(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** What of the tokens the cache gave, and what it took. */
-export function ofCache(usage) {
-  const { cache_read_input_tokens: given, cache_creation_input_tokens: taken } = usage ?? {};
-  return [given > 0 && `${number(given)} from the cache`, taken > 0 && `${number(taken)} to the cache`];
+/** Tokens read from the prompt cache and written to it, as texts. */
+export function formatCacheUsage(usage) {
+  const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage ?? {};
+  return [read > 0 && `${formatNumber(read)} from the cache`, written > 0 && `${formatNumber(written)} to the cache`];
 }
 
-/** A span of milliseconds, as precise as a person wants it. */
-export function duration(milliseconds) {
+/** A duration in milliseconds; the longer, the coarser the unit. */
+export function formatDuration(milliseconds) {
   const seconds = milliseconds / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;

@@ -1,93 +1,101 @@
-/** JSON that is still being written. */
+/** A parser for JSON that is still being streamed. */
 import { parseJson } from "./json-view.js";
 
-const DEEPEST = 60;
+const MAX_DEPTH = 60;
 const BLANKS = /[\s,:]*/y;
 const WORD = /[-+.\w]+/y;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
 const WORDS = { true: true, false: false, null: null };
 
-/** What can be read of it so far: an unfinished text as far as it goes. What is no JSON is given back. */
-export function partial(text) {
+/**
+ * Parse an object or list as far as it has been written; an unfinished string ends where the text ends. Any other text is
+ * returned unchanged.
+ *
+ * @param {string} text
+ * @returns {any}
+ */
+export function parsePartialJson(text) {
   if (!/^\s*[{[]/.test(text)) return text;
-  return value({ text, at: 0, depth: 0 });
+  return parseValue({ text, offset: 0, depth: 0 });
 }
 
-function value(source) {
+function parseValue(source) {
   skip(source, BLANKS);
-  const read = READERS[source.text[source.at]] ?? word;
-  return read(source);
+  const parse = PARSERS[source.text[source.offset]] ?? parseWord;
+  return parse(source);
 }
 
-const READERS = { "{": object, "[": list, '"': string };
+const PARSERS = { "{": parseObject, "[": parseList, '"': parseString };
 
-function object(source) {
+function parseObject(source) {
   const pairs = [];
-  inside(source, "}", () => {
-    const name = value(source);
-    const told = value(source);
-    if (told !== undefined) pairs.push([String(name), told]);
+  parseMembers(source, "}", () => {
+    const name = parseValue(source);
+    const value = parseValue(source);
+    if (value !== undefined) pairs.push([String(name), value]);
   });
   return Object.fromEntries(pairs);
 }
 
-function list(source) {
+function parseList(source) {
   const values = [];
-  inside(source, "]", () => {
-    const told = value(source);
-    if (told !== undefined) values.push(told);
+  parseMembers(source, "]", () => {
+    const value = parseValue(source);
+    if (value !== undefined) values.push(value);
   });
   return values;
 }
 
-/** Reads members until the closing character, the end, or where nothing goes on. */
-function inside(source, closing, readMember) {
-  source.at++;
+/** Parse members until the closing character, the end of the text, or a member that consumes nothing. */
+function parseMembers(source, closing, parseMember) {
+  source.offset++;
   source.depth++;
-  while (source.depth <= DEEPEST) {
+  while (source.depth <= MAX_DEPTH) {
     skip(source, BLANKS);
-    const before = source.at;
-    if (source.at >= source.text.length || source.text[source.at] === closing) break;
-    readMember();
-    if (source.at === before) break;
+    const before = source.offset;
+    if (source.offset >= source.text.length || source.text[source.offset] === closing) break;
+    parseMember();
+    if (source.offset === before) break;
   }
-  source.at++;
+  source.offset++;
   source.depth--;
 }
 
-function string(source) {
-  const begin = source.at + 1;
+function parseString(source) {
+  const begin = source.offset + 1;
   let end = source.text.indexOf('"', begin);
   while (end > 0 && isEscaped(source.text, end)) end = source.text.indexOf('"', end + 1);
   if (end < 0) end = source.text.length;
-  source.at = end + 1;
-  return unescaped(source.text.slice(begin, end));
+  source.offset = end + 1;
+  return unescape(source.text.slice(begin, end));
 }
 
-function isEscaped(text, at) {
+function isEscaped(text, offset) {
   let slashes = 0;
-  while (text[at - 1 - slashes] === "\\") slashes++;
+  while (text[offset - 1 - slashes] === "\\") slashes++;
   return slashes % 2 === 1;
 }
 
-function unescaped(text) {
-  const whole = text.replace(/(?<!\\)((?:\\\\)*)\\(?:u[\da-fA-F]{0,3})?$/, "$1");
+/** Decode escapes; an incomplete one at the end is dropped. */
+function unescape(text) {
+  const complete = text.replace(/(?<!\\)((?:\\\\)*)\\(?:u[\da-fA-F]{0,3})?$/, "$1");
   try {
-    return JSON.parse(`"${whole}"`);
+    return JSON.parse(`"${complete}"`);
   } catch {
-    return whole;
+    return complete;
   }
 }
 
-function word(source) {
-  const told = skip(source, WORD);
-  if (Object.hasOwn(WORDS, told)) return WORDS[told];
-  return source.at < source.text.length && NUMBER.test(told) ? parseJson(told) : undefined;
+/** A literal or a number. A number at the end of the text may have more digits and is omitted. */
+function parseWord(source) {
+  const word = skip(source, WORD);
+  if (Object.hasOwn(WORDS, word)) return WORDS[word];
+  return source.offset < source.text.length && NUMBER.test(word) ? parseJson(word) : undefined;
 }
 
 function skip(source, pattern) {
-  pattern.lastIndex = source.at;
-  const [found] = pattern.exec(source.text) ?? [""];
-  source.at += found.length;
-  return found;
+  pattern.lastIndex = source.offset;
+  const [match] = pattern.exec(source.text) ?? [""];
+  source.offset += match.length;
+  return match;
 }

@@ -1,19 +1,22 @@
-// Patches as text: unified diffs, with or without the headings of git, and what `apply_patch` takes. Models
-// write them by hand, so that numbers may be wrong and lines astray: what is in no hunk is kept as a note.
+// Parses patches: unified diffs, with or without git headings, and the format of `apply_patch`. Models write them by
+// hand, so numbers may be wrong and lines misplaced: a line outside any hunk is kept as a note.
 
 const ROW = /^(?:[-+ ]|$)/;
 const AFTER_HUNK = /^(?:--- |\+\+\+ |-- $|$)/;
 const KINDS = { "+": "added", "-": "removed" };
 
+/** @typedef {{path?: string, rows: import("./diff-view.js").Row[]}} PatchFile */
+
+/** @type {[pattern: RegExp, act: (reader: PatchReader, match: any) => any][]} */
 const HEADINGS = [
   [/^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/, (reader, [, ...numbers]) => reader.hunk(...numbers)],
-  [/^@@ ?(.*)$/, (reader, [, section]) => reader.place(section)],
-  [/^\*\*\* Update File: (.*)$/, (reader, [, path]) => reader.file(path).place("")],
+  [/^@@ ?(.*)$/, (reader, [, section]) => reader.unnumberedHunk(section)],
+  [/^\*\*\* Update File: (.*)$/, (reader, [, path]) => reader.file(path).unnumberedHunk("")],
   [
     /^\*\*\* (Add|Delete) File: (.*)$/,
-    (reader, [, verb, path]) => reader.file(path).note(CHANGES[verb]).place(""),
+    (reader, [, verb, path]) => reader.file(path).note(CHANGES[verb]).unnumberedHunk(""),
   ],
-  [/^\*\*\* Move to: (.*)$/, (reader, [line]) => reader.note(line.slice(4)).place("")],
+  [/^\*\*\* Move to: (.*)$/, (reader, [line]) => reader.note(line.slice(4)).unnumberedHunk("")],
   [/^\*\*\* (?:Begin|End) (?:Patch|of File)$/, (reader) => reader.close()],
   [/^diff --git (?:.* )?b\/(.*)$/, (reader, [, path]) => reader.file(path)],
   [/^--- (.*)$/, (reader, [, path]) => reader.before(nameOf(path))],
@@ -22,18 +25,23 @@ const HEADINGS = [
 
 const CHANGES = { Add: "New file", Delete: "Deleted file" };
 
-/** The files of a patch: `{path, rows}`. */
-export function filesOf(patch, path) {
+/**
+ * The files of a patch.
+ *
+ * @param {string} patch
+ * @param {string} [path] for a hunk that names no file
+ */
+export function parsePatch(patch, path) {
   const lines = patch.split("\n");
   if (lines.at(-1) === "") lines.pop();
-  const reader = new Reader(path);
+  const reader = new PatchReader(path);
   lines.forEach((line) => reader.read(line));
   return reader.files;
 }
 
-/** The rows of hunks as objects: `{oldStart, newStart, lines}`, where each line begins with its sign. */
-export function rowsOfHunks(hunks) {
-  const reader = new Reader();
+/** The rows of hunks whose lines begin with their sign. */
+export function parseHunks(hunks) {
+  const reader = new PatchReader();
   for (const { oldStart, newStart, lines } of hunks) {
     reader.hunk(oldStart, lines.length, newStart, lines.length, "");
     lines.forEach((line) => reader.read(line));
@@ -41,17 +49,25 @@ export function rowsOfHunks(hunks) {
   return reader.files.flatMap(({ rows }) => rows);
 }
 
-class Reader {
+class PatchReader {
+  /** @type {PatchFile[]} */
   files = [];
   #path;
-  #hunk = null; // {old, fresh}: the next numbers; {oldLeft, freshLeft}: the lines that were promised
+  /**
+   * The next line numbers, and the lines left according to the hunk header.
+   *
+   * @type {{old?: number, fresh?: number, oldLeft: number, freshLeft: number} | null}
+   */
+  #hunk = null;
 
+  /** @param {string} [path] */
   constructor(path) {
     this.#path = path;
   }
 
   read(line) {
-    if (this.#hunk && ROW.test(line) && !(this.#isRead() && AFTER_HUNK.test(line))) return this.#row(line);
+    const isRow = ROW.test(line) && !(this.#isComplete() && AFTER_HUNK.test(line));
+    if (this.#hunk && isRow) return this.#row(this.#hunk, line);
     const heading = line.trimEnd();
     for (const [pattern, act] of HEADINGS) {
       const match = heading.match(pattern);
@@ -79,14 +95,18 @@ class Reader {
   }
 
   hunk(old, oldLeft = 1, fresh, freshLeft = 1, section) {
-    const [first, second] = [Number(old), Number(fresh)];
-    this.#jump(section);
-    this.#hunk = { old: first, oldLeft: Number(oldLeft), fresh: second, freshLeft: Number(freshLeft) };
+    this.#separate(section);
+    this.#hunk = {
+      old: Number(old),
+      oldLeft: Number(oldLeft),
+      fresh: Number(fresh),
+      freshLeft: Number(freshLeft),
+    };
   }
 
-  /** A hunk whose lines have no numbers. */
-  place(section) {
-    this.#jump(section);
+  /** Begin a hunk without line numbers. */
+  unnumberedHunk(section) {
+    this.#separate(section);
     this.#hunk = { oldLeft: Infinity, freshLeft: Infinity };
     return this;
   }
@@ -102,35 +122,36 @@ class Reader {
 
   get #file() {
     if (!this.files.length) this.file(this.#path);
-    return this.files.at(-1);
+    return this.files[this.files.length - 1];
   }
 
   get #hasLines() {
     return this.#file.rows.some(({ kind }) => kind !== "note");
   }
 
-  #jump(section) {
+  #separate(section) {
     if (section || this.#hasLines) this.note(`… ${section}`.trim());
   }
 
-  #isRead() {
-    return this.#hunk.oldLeft <= 0 && this.#hunk.freshLeft <= 0;
+  /** True if all lines announced by the hunk header were read. */
+  #isComplete() {
+    return this.#hunk !== null && this.#hunk.oldLeft <= 0 && this.#hunk.freshLeft <= 0;
   }
 
-  #row(line) {
+  #row(hunk, line) {
     const kind = KINDS[line[0]] ?? "kept";
     this.#file.rows.push({
       kind,
       text: line.slice(1),
-      old: kind === "added" ? undefined : this.#next("old"),
-      fresh: kind === "removed" ? undefined : this.#next("fresh"),
+      old: kind === "added" ? undefined : nextLineNumber(hunk, "old"),
+      fresh: kind === "removed" ? undefined : nextLineNumber(hunk, "fresh"),
     });
   }
+}
 
-  #next(side) {
-    this.#hunk[`${side}Left`] -= 1;
-    return this.#hunk[side] === undefined ? undefined : this.#hunk[side]++;
-  }
+function nextLineNumber(hunk, side) {
+  hunk[`${side}Left`] -= 1;
+  return hunk[side] === undefined ? undefined : hunk[side]++;
 }
 
 function nameOf(path) {

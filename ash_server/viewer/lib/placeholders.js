@@ -1,8 +1,14 @@
 import { copyButton } from "./clipboard.js";
 import { button, el } from "./dom.js";
 
-/** What stands where the contents would: `kind` is empty, none or error. `action` is {label, run}. */
-export function state(kind, title, { detail, children = [], action } = {}) {
+/**
+ * A notice shown instead of content.
+ *
+ * @param {"empty" | "none" | "error"} kind
+ * @param {string} title
+ * @param {{detail?: string, children?: any[], action?: {label: string, run: () => any} | false}} [options]
+ */
+export function placeholder(kind, title, { detail, children = [], action } = {}) {
   return el(
     "section",
     { class: "state", "data-state": kind, role: kind === "error" && "alert" },
@@ -13,20 +19,20 @@ export function state(kind, title, { detail, children = [], action } = {}) {
   );
 }
 
-/** A Problem (api.js), and the way to try again. */
-export function errorState(problem, retry) {
-  return state("error", problem.title ?? "Something went wrong.", {
+/** A notice for a Problem (api.js), with a button to retry. */
+export function errorPlaceholder(problem, retry) {
+  return placeholder("error", problem.title ?? "Something went wrong.", {
     detail: problem.detail ?? (problem.title ? undefined : problem.message),
     action: { label: "Try again", run: retry },
   });
 }
 
-/** A line for a terminal, to copy. */
-export function command(text) {
+/** A shell command with a copy button. */
+export function commandLine(text) {
   return el("div", { class: "command" }, el("code", {}, text), copyButton(text, `Copy: ${text}`));
 }
 
-/** What will be a list, while it is fetched. */
+/** Placeholder rows for a list that is loading. */
 export function skeleton(rows = 8) {
   const row = () => el("li", { class: "skeleton-row" });
   return el("ul", { class: "skeleton", "aria-hidden": "true" }, ...Array.from({ length: rows }, row));

@@ -1,23 +1,23 @@
-/** What is searched for, and what is found: where it is in its session, and the text around it. */
+/** Search queries and results of the search API. */
 import { el } from "./dom.js";
 
-/** Whether there is anything to look for: signs alone, and what is only excluded, are no words. */
-export function hasWord(q) {
+/** True if the query contains a word to search for; punctuation and excluded words do not count. */
+export function hasSearchWord(q) {
   return q.split(" ").some((term) => !/^(-|or$)/i.test(term) && /[\p{L}\p{N}]/u.test(term));
 }
 
-/** Of what was posted there is no message. */
-export function placeOf({ eventId, sequence, eventSequence }) {
+/** The permalink place of a result. Posted events have no message, so their event sequence is used. */
+export function hitPlace({ eventId, sequence, eventSequence }) {
   return sequence === undefined ? { id: eventId, at: eventSequence } : { id: eventId, message: sequence };
 }
 
-/** The text with its marks, which are pairs of places in it. */
-export function marked({ snippet, marks }) {
+/** The snippet with its marks, which are pairs of offsets. */
+export function markedSnippet({ snippet, marks }) {
   const parts = [];
-  let at = 0;
+  let offset = 0;
   for (const [begin, end] of marks) {
-    parts.push(snippet.slice(at, begin), el("mark", {}, snippet.slice(begin, end)));
-    at = end;
+    parts.push(snippet.slice(offset, begin), el("mark", {}, snippet.slice(begin, end)));
+    offset = end;
   }
-  return [...parts, snippet.slice(at)];
+  return [...parts, snippet.slice(offset)];
 }

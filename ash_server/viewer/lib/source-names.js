@@ -1,4 +1,4 @@
-/** What the formats of sessions are called. */
+/** Display names of session sources. */
 const NAMES = {
   claude: "Claude",
   codex: "Codex",

@@ -2,23 +2,23 @@ import { button } from "./dom.js";
 
 const KEY = "ash-theme";
 
-/** What a click leads to. */
+/** The theme that a click switches to. */
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
 
 const TITLES = { auto: "Colours: as the system has them", light: "Colours: light", dark: "Colours: dark" };
 
-/** Gives the page the colours chosen in this browser: `data-theme` on the root, absent where none are. */
+/** Apply the stored theme as `data-theme` on the root element, which is absent for "auto". */
 function applyTheme() {
-  const theme = chosen();
+  const theme = currentTheme();
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   return theme;
 }
 
-/** A button that leads through automatic, light and dark; other windows follow. */
+/** A button that cycles through auto, light and dark. Other windows follow. */
 export function themeToggle() {
   const toggle = button({ class: "theme-toggle icon-button" }, null, () => {
-    choose(NEXT[chosen()]);
+    storeTheme(NEXT[currentTheme()]);
     show();
   });
   const show = () => {
@@ -32,27 +32,27 @@ export function themeToggle() {
   return toggle;
 }
 
-let unkept = "auto";
+/** The theme of this page, used if the browser denies access to its storage. */
+let fallback = "auto";
 
-function chosen() {
-  const kept = stored();
-  return Object.hasOwn(NEXT, kept) ? kept : "auto";
+function currentTheme() {
+  const theme = storedTheme();
+  return Object.hasOwn(NEXT, theme) ? theme : "auto";
 }
 
-/** Where the browser keeps nothing for this page, the choice lasts as long as the page. */
-function stored() {
+function storedTheme() {
   try {
-    return localStorage.getItem(KEY) ?? unkept;
+    return localStorage.getItem(KEY) ?? fallback;
   } catch {
-    return unkept;
+    return fallback;
   }
 }
 
-function choose(theme) {
-  unkept = theme;
+function storeTheme(theme) {
+  fallback = theme;
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // As above.
+    // The fallback applies until the page is closed.
   }
 }

@@ -5,6 +5,7 @@ const day = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const short = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 
+/** @type {[unit: Intl.RelativeTimeFormatUnit, milliseconds: number, max: number][]} */
 const UNITS = [
   ["minute", 60_000, 60],
   ["hour", 3_600_000, 24],
@@ -15,35 +16,35 @@ export function clockText(milliseconds) {
   return clock.format(milliseconds);
 }
 
-/** Milliseconds since 1970 as the clock shows it, with the whole of it to point at. */
+/** A `<time>` with the local time; its title has the full timestamp. */
 export function clockTime(milliseconds) {
   return time(milliseconds, clock);
 }
 
-export function dayOf(milliseconds) {
+export function dayTime(milliseconds) {
   return time(milliseconds, day);
 }
 
-/** Alike for two moments of one day. */
+/** A key that is equal for two moments of the same local day. */
 export function dayKey(milliseconds) {
   return new Date(milliseconds).toDateString();
 }
 
-/** "3 hours ago" for what is recent, the date for what is not. */
-export function ago(milliseconds, now) {
+/** "3 hours ago" for recent moments, else the date. */
+export function agoText(milliseconds, now) {
   const past = now - milliseconds;
   if (past < 60_000) return "just now";
-  const unit = UNITS.find(([, size, most]) => past < size * most);
+  const unit = UNITS.find(([, size, max]) => past < size * max);
   return unit ? relative.format(-Math.floor(past / unit[1]), unit[0]) : short.format(milliseconds);
 }
 
-export function timeAgo(milliseconds, now) {
-  return time(milliseconds, { format: () => ago(milliseconds, now) });
+export function agoTime(milliseconds, now) {
+  return time(milliseconds, { format: () => agoText(milliseconds, now) });
 }
 
-function time(milliseconds, form) {
+function time(milliseconds, formatter) {
   const moment = new Date(milliseconds);
   if (Number.isNaN(moment.getTime())) return el("time", {}, String(milliseconds));
   const iso = moment.toISOString();
-  return el("time", { datetime: iso, title: `${moment.toString()} · ${iso}` }, form.format(moment));
+  return el("time", { datetime: iso, title: `${moment.toString()} · ${iso}` }, formatter.format(moment));
 }

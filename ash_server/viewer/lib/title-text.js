@@ -1,18 +1,20 @@
-/** What a session or a prompt is called, in words: without the marks of Markdown. */
+/** Titles of sessions and prompts as plain text. */
 
-const LONGEST = 2_000;
+const MAX_LENGTH = 2_000;
+/** @type {[mark: RegExp, replacement: string][]} */
 const MARKS = [
   [/^\s*#{1,6}\s+/, ""],
   [/(?<!`)`([^`\n]+)`(?!`)/g, "$1"],
   [/\*\*(?=\S)([^*\n]+)\*\*/g, "$1"],
 ];
 
-export function plainly(text) {
-  if (text.length > LONGEST) return text;
-  return MARKS.reduce((shown, [mark, word]) => shown.replace(mark, word), text);
+/** Remove the Markdown of headings, code and bold text; longer texts are returned unchanged. */
+export function stripMarkdown(text) {
+  if (text.length > MAX_LENGTH) return text;
+  return MARKS.reduce((stripped, [mark, replacement]) => stripped.replace(mark, replacement), text);
 }
 
-/** Of a path what it ends with. */
-export function lastPart(path) {
+/** The last segment of a path. */
+export function baseName(path) {
   return /[^/\\]+(?=[/\\]*$)/.exec(path)?.[0] ?? path;
 }

@@ -1,37 +1,91 @@
 /**
- * Events to DOM, and nothing else: the same for live, replay and the exported page.
+ * Render events to DOM, and nothing else: the same for live, replay and the exported page.
  *
- * What the events say is the log's (event-log.js); an item is painted anew when it changed, and put in its place. So the DOM
- * follows from the set of events alone.
+ * The log folds events into items (event-log.js); a changed item is painted again and put in its place. So the DOM depends
+ * on the set of events only.
  */
-import { become, el, place } from "../lib/dom.js";
-import { Log } from "./event-log.js";
+import { el, morph, setChildren } from "../lib/dom.js";
+import { EventLog } from "./event-log.js";
 import { paint } from "./painters.js";
-import { stateOf } from "./tools/call-state.js";
-import { layFlow, setAttributes, toggleFold, wrapper } from "./turn-layout.js";
-import { footer, separators } from "./turn-separators.js";
+import { callState } from "./tools/call-state.js";
+import { layOutFlow, reuseWrapper, setAttributes, toggleFold } from "./turn-layout.js";
+import { turnFooter, withSeparators } from "./turn-separators.js";
+
+/**
+ * @typedef {import("./event-log.js").ChatEvent} ChatEvent
+ * @typedef {import("./event-log.js").Item} Item
+ * @typedef {import("./event-log.js").Turn} Turn
+ */
+
+/**
+ * An item and its element. `home` is the key of the container it belongs to, `nest` holds the items of a call's subagent,
+ * `choice` is the open state that the user chose.
+ * @typedef {{item: Item, element: any, home?: string, nest?: HTMLElement, isOpen?: boolean, isFilled?: boolean,
+ *   choice?: boolean}} ItemView
+ */
+
+/** @typedef {{items: ItemView[], element?: HTMLElement, inputs?: any[]}} TurnView */
+
+/** A turn, or a run of items between turns. @typedef {any} Slot */
 
 export class ChatRenderer {
-  /** `onPaint` is called after each time the DOM has changed; `hrefOf` gives the address of another session. */
+  isLive = false;
+  wasLive = false;
+  /** The id of the last turn while it has no end. @type {string | undefined} */
+  openTurn;
+  /** @type {number | undefined} */
+  frame;
+
+  /** @type {Map<string, ItemView>} */
+  itemViews = new Map();
+  /** @type {WeakMap<Element, ItemView>} */
+  byElement = new WeakMap();
+  /** Calls without a result and streams without an end. @type {Set<ItemView>} */
+  unfinished = new Set();
+  /** The keys of a subagent's items by the id of its call. @type {Map<string, Set<string>>} */
+  children = new Map();
+  /** @type {Map<string, Set<ItemView>>} */
+  homes = new Map();
+  /** The homes to lay out. @type {Set<string>} */
+  dirty = new Set();
+  /** @type {Set<string>} */
+  revoked = new Set();
+  /** @type {Map<string, TurnView>} */
+  turnViews = new Map();
+  /** @type {WeakMap<Element, string>} */
+  looseRuns = new WeakMap();
+
+  /**
+   * @param {HTMLElement} container
+   * @param {{onPaint?: () => void, hrefOf?: (sessionId: string) => string}} [options] `onPaint` is called after each
+   *   change of the DOM; `hrefOf` returns the address of another session
+   */
   constructor(container, { onPaint = () => {}, hrefOf } = {}) {
     this.container = container;
     this.onPaint = onPaint;
     this.context = { hrefOf };
-    this.log = new Log();
-    this.isLive = false;
-    this.clear();
+    this.log = new EventLog();
     container.classList.add("chat-log");
-    container.addEventListener("toggle", (event) => this.fill(event.target), true);
-    container.addEventListener("click", (event) => toggleFold(event.target.closest?.(".fold")));
-    container.addEventListener("beforematch", (event) => toggleFold(event.target, false), true);
+    container.addEventListener("toggle", (event) => this.fillToolBody(event.target), true);
+    container.addEventListener("click", ({ target }) => toggleFold(/** @type {Element} */ (target).closest(".fold")));
+    container.addEventListener("beforematch", ({ target }) => toggleFold(/** @type {Element} */ (target), false), true);
+    container.replaceChildren();
   }
 
-  /** Takes an event; it is painted with the next frame. */
+  /**
+   * Add an event; it is painted with the next frame.
+   *
+   * @param {ChatEvent} event
+   */
   renderEvent(event) {
     if (this.log.add(event)) this.frame ??= requestAnimationFrame(() => this.flush());
   }
 
-  /** Shows these events and no others. */
+  /**
+   * Show these events and no others.
+   *
+   * @param {ChatEvent[]} events
+   */
   replayEvents(events) {
     this.log.clear();
     this.clear();
@@ -39,34 +93,38 @@ export class ChatRenderer {
     this.flush();
   }
 
-  /** The same for an event that just came. */
+  /**
+   * Add a live event: the same as renderEvent.
+   *
+   * @param {ChatEvent} event
+   */
   handleNewEvent(event) {
     this.renderEvent(event);
   }
 
-  /** Whether somebody writes the session now: what is open in its last turn goes on then; otherwise it was left. */
+  /** Set whether the session is being written. If not, unfinished items of its last turn are shown as interrupted. */
   setLive(isLive) {
     if (isLive === this.isLive) return;
     this.isLive = isLive;
     this.flush();
   }
 
-  /** Paints at once what is not painted yet. */
+  /** Paint pending changes now. */
   flush() {
-    cancelAnimationFrame(this.frame);
+    if (this.frame !== undefined) cancelAnimationFrame(this.frame);
     this.frame = undefined;
-    if (this.log.wasRestarted) this.clear();
-    this.log.wasRestarted = false;
-    const changed = new Set(this.log.changes().flatMap(({ before, now }) => this.take(before, now)));
-    this.settleTurns();
-    this.revoke();
-    changed.forEach((key) => this.show(this.shown.get(key)));
+    if (this.log.wasReset) this.clear();
+    this.log.wasReset = false;
+    const changed = new Set(this.log.takeChanges().flatMap(({ before, now }) => this.replaceItems(before, now)));
+    this.updateTurns();
+    this.updateRevoked();
+    changed.forEach((key) => this.paintItem(this.itemViews.get(key)));
     this.layOut();
     this.onPaint();
   }
 
   clear() {
-    this.shown = new Map();
+    this.itemViews = new Map();
     this.byElement = new WeakMap();
     this.unfinished = new Set();
     this.children = new Map();
@@ -74,235 +132,264 @@ export class ChatRenderer {
     this.dirty = new Set();
     this.revoked = new Set();
     this.openTurn = undefined;
-    this.views = new Map();
-    this.runs = new WeakMap();
+    this.turnViews = new Map();
+    this.looseRuns = new WeakMap();
     this.container.replaceChildren();
   }
 
-  /** What is shown, {item, element}, in the order of the log. */
+  /** All items with their elements, in the order of the log. */
   get inOrder() {
-    return inPlace(this.shown.values());
+    return inLogOrder(this.itemViews.values());
   }
 
-  /** The item that an element shows. */
+  /** The item shown by an element. */
   itemOf(element) {
     return this.byElement.get(element)?.item;
   }
 
-  // Which items there are.
+  // Items.
 
-  take(before, now) {
+  /** Replace the items of a group; returns the keys to paint. */
+  replaceItems(before, now) {
     const keys = new Set(now.map(({ key }) => key));
-    before.filter(({ key }) => !keys.has(key)).forEach(({ key }) => this.drop(this.shown.get(key)));
+    before.filter(({ key }) => !keys.has(key)).forEach(({ key }) => this.removeItem(this.itemViews.get(key)));
     const changed = now.map((item) => {
-      const shown = this.shown.get(item.key) ?? {};
-      shown.item = item;
-      this.shown.set(item.key, shown);
-      if (item.parent !== undefined) setOf(this.children, item.parent).add(item.key);
+      const view = this.itemViews.get(item.key) ?? { item, element: undefined };
+      view.item = item;
+      this.itemViews.set(item.key, view);
+      if (item.parent !== undefined) setIn(this.children, item.parent).add(item.key);
       return item.key;
     });
-    const calls = new Set([...before, ...now].filter(({ kind }) => kind === "tool").map(callId));
+    const calls = new Set([...before, ...now].filter(({ kind }) => kind === "tool").map(toolCallId));
     return [...changed, ...[...calls].flatMap((id) => [...(this.children.get(id) ?? [])])];
   }
 
-  drop(shown) {
-    this.shown.delete(shown.item.key);
-    this.unfinished.delete(shown);
-    this.children.get(shown.item.parent)?.delete(shown.item.key);
-    shown.element?.remove();
-    this.leave(shown);
+  removeItem(view) {
+    this.itemViews.delete(view.item.key);
+    this.unfinished.delete(view);
+    this.children.get(view.item.parent)?.delete(view.item.key);
+    view.element?.remove();
+    this.removeFromHome(view);
   }
 
-  show(shown) {
-    if (!shown) return;
-    const { item } = shown;
-    const isWritten = this.isWritten(item.event.turnId);
-    const state = stateOf(item, isWritten);
+  /** @param {ItemView | undefined} view */
+  paintItem(view) {
+    if (!view) return;
+    const { item } = view;
+    const canContinue = this.canContinue(item.event.turnId);
+    const state = callState(item, canContinue);
     const isFailed = state === "error";
-    if (shown.element && shown.element.open !== shown.isOpen) shown.choice = shown.element.open;
-    const fresh = paint({ ...item, isOpen: item.isOpen && isWritten }, {
+    if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
+    const fresh = paint({ ...item, isOpen: item.isOpen && canContinue }, {
       ...this.context,
       state,
-      isOpen: shown.isFilled || isFailed,
+      isOpen: view.isFilled || isFailed,
       isRevoked: this.revoked.has(item.event.id),
     });
-    shown.nest?.remove();
-    if (!shown.element) shown.element = fresh;
-    else if (shown.element.tagName === fresh.tagName) become(shown.element, fresh);
-    else shown.element = replace(shown.element, fresh);
-    if (item.kind === "tool") shown.element.open = shown.choice ?? isFailed;
-    shown.isOpen = shown.element.open;
-    this.byElement.set(shown.element, shown);
-    if (item.isOpen || (item.kind === "tool" && !item.results.length)) this.unfinished.add(shown);
-    else this.unfinished.delete(shown);
-    if (shown.nest) this.dirty.add(`call\0${item.key}`);
-    this.settle(shown);
+    view.nest?.remove();
+    if (!view.element) view.element = fresh;
+    else if (view.element.tagName === fresh.tagName) morph(view.element, fresh);
+    else view.element = replace(view.element, fresh);
+    if (item.kind === "tool") view.element.open = view.choice ?? isFailed;
+    view.isOpen = view.element.open;
+    this.byElement.set(view.element, view);
+    if (isUnfinished(item)) this.unfinished.add(view);
+    else this.unfinished.delete(view);
+    if (view.nest) this.dirty.add(`call\0${item.key}`);
+    this.assignHome(view);
   }
 
-  /** Bodies of calls are made when they are opened. */
-  fill(element) {
-    const shown = this.byElement.get(element);
-    if (shown?.item.kind === "tool" && element.open && !shown.isOpen && !shown.isFilled) {
-      shown.isFilled = true;
-      this.show(shown);
+  /** Build the body of a tool call when it is opened. */
+  fillToolBody(element) {
+    const view = this.byElement.get(element);
+    if (view?.item.kind === "tool" && element.open && !view.isOpen && !view.isFilled) {
+      view.isFilled = true;
+      this.paintItem(view);
       this.layOut();
     }
   }
 
-  /** All of them, for paper. */
-  fillAll() {
-    for (const shown of this.shown.values()) {
-      if (shown.item.kind !== "tool" || shown.isFilled) continue;
-      shown.isFilled = true;
-      this.show(shown);
+  /** Build all bodies, for printing. */
+  fillAllToolBodies() {
+    for (const view of this.itemViews.values()) {
+      if (view.item.kind !== "tool" || view.isFilled) continue;
+      view.isFilled = true;
+      this.paintItem(view);
     }
     this.layOut();
   }
 
-  // Where items are: in the call of their subagent, in their turn, or between the turns.
+  // Homes: an item belongs to the call of its subagent, to its turn, or between turns.
 
-  settle(shown) {
-    const { item } = shown;
-    const call = item.parent !== undefined && this.log.callOf(item);
-    const home = call ? `call\0${call.key}` : homeOf(item.event);
-    if (shown.home !== home) {
-      this.leave(shown);
-      shown.home = home;
-      setOf(this.homes, home).add(shown);
+  assignHome(view) {
+    const { item } = view;
+    const call = item.parent !== undefined && this.log.parentCallOf(item);
+    const home = call ? `call\0${call.key}` : turnHome(item.event);
+    if (view.home !== home) {
+      this.removeFromHome(view);
+      view.home = home;
+      setIn(this.homes, home).add(view);
     }
     this.dirty.add(home);
   }
 
-  leave(shown) {
-    if (shown.home === undefined) return;
-    this.homes.get(shown.home)?.delete(shown);
-    this.dirty.add(shown.home);
+  removeFromHome(view) {
+    if (view.home === undefined) return;
+    this.homes.get(view.home)?.delete(view);
+    this.dirty.add(view.home);
   }
 
-  /** What a turn's end tells of its calls, and a later turn of one that has none. */
-  settleTurns() {
+  /** Update turns that changed, and the state of unfinished items in turns that ended. */
+  updateTurns() {
     const turns = [...this.log.turns.values()];
-    const last = turns.reduce((one, other) => (other.first > (one?.first ?? 0) ? other : one), undefined);
+    const last = turns.reduce(latestTurn, undefined);
     this.openTurn = last && !last.end && !last.interrupt ? last.id : undefined;
+    /** @type {Set<string | undefined>} */
     const changed = new Set(this.wasLive === this.isLive ? [] : [undefined]);
     this.wasLive = this.isLive;
     for (const turn of turns) {
-      const view = this.view(turn);
-      const told = [turn.start, turn.end, turn.interrupt, this.isWritten(turn.id), turn.first, turn.end && turn.last];
-      if (view.told?.every((value, place) => value === told[place])) continue;
-      view.told = told;
+      const view = this.turnView(turn);
+      const { start, end, interrupt } = turn;
+      const inputs = [start, end, interrupt, this.canContinue(turn.id), turn.first, end && turn.last];
+      if (view.inputs?.every((value, index) => value === inputs[index])) continue;
+      view.inputs = inputs;
       this.dirty.add(`turn\0${turn.id}`);
       changed.add(turn.id);
     }
-    for (const shown of this.unfinished) if (changed.has(shown.item.event.turnId)) this.show(shown);
+    for (const view of this.unfinished) if (changed.has(view.item.event.turnId)) this.paintItem(view);
   }
 
-  /** Whether more may come of a turn, or of what is in none. */
-  isWritten(turnId) {
+  /** True if a turn, or a run of items between turns, may get more events. */
+  canContinue(turnId) {
     return this.isLive && (turnId === undefined || turnId === this.openTurn);
   }
 
-  view({ id }) {
-    if (!this.views.has(id)) this.views.set(id, { items: [] });
-    return this.views.get(id);
+  /** @returns {TurnView} */
+  turnView({ id }) {
+    const view = this.turnViews.get(id) ?? { items: [] };
+    this.turnViews.set(id, view);
+    return view;
   }
 
-  revoke() {
+  updateRevoked() {
     const before = this.revoked;
     this.revoked = this.log.revoked();
     if (this.revoked === before || (!before.size && !this.revoked.size)) return;
-    for (const shown of this.shown.values()) {
-      const { id } = shown.item.event;
-      if (shown.element && before.has(id) !== this.revoked.has(id)) this.show(shown);
+    for (const view of this.itemViews.values()) {
+      const { id } = view.item.event;
+      if (view.element && before.has(id) !== this.revoked.has(id)) this.paintItem(view);
     }
   }
 
-  // The tree: turns, and in them what the user said and what the assistant did.
+  // Layout: turns, and in them prompts and responses.
 
   layOut() {
     if (!this.dirty.size) return;
-    const dirty = this.dirty;
+    const { dirty } = this;
     this.dirty = new Set();
-    [...dirty].filter((name) => name.startsWith("call\0")).forEach((name) => this.layOutCall(name));
+    [...dirty].filter((home) => home.startsWith("call\0")).forEach((home) => this.layOutCall(home));
     const slots = this.slots(dirty);
     slots.filter(({ isDirty }) => isDirty).forEach((slot) => this.layOutTurn(slot));
-    place(this.container, separators(slots));
+    setChildren(this.container, withSeparators(slots));
   }
 
-  layOutCall(name) {
-    const call = this.shown.get(name.slice("call\0".length));
+  layOutCall(home) {
+    const call = this.itemViews.get(home.slice("call\0".length));
     if (!call?.element) return;
-    const children = inPlace(this.homes.get(name) ?? []);
+    const children = inLogOrder(this.homes.get(home) ?? []);
     call.nest ??= el("div", { class: "subagent" });
-    layFlow(call.nest, children, { isOver: call.element.dataset.state !== "running", isAside: true });
+    layOutFlow(call.nest, children, { isOver: call.element.dataset.state !== "running", isAside: true });
     if (children.length) call.element.append(call.nest);
     else call.nest.remove();
   }
 
-  /** Turns, and runs of what is in none, in the order in which they begin. */
+  /**
+   * Turns, and runs of items between turns, by their first event.
+   *
+   * @param {Set<string>} dirty
+   * @returns {Slot[]}
+   */
   slots(dirty) {
-    const turns = [...this.log.turns.values()].map((turn) => this.slotOf(turn, dirty.has(`turn\0${turn.id}`)));
-    const loose = inPlace(this.homes.get(LOOSE) ?? []).map((shown) => ({ seq: shown.item.seq, items: [shown] }));
+    const turns = [...this.log.turns.values()].map((turn) => this.turnSlot(turn, dirty.has(`turn\0${turn.id}`)));
+    const shownTurns = turns.filter(({ items, end }) => items.length || end);
+    const loose = inLogOrder(this.homes.get(LOOSE) ?? []).map((view) => ({ seq: view.item.seq, items: [view] }));
     const isDirty = dirty.has(LOOSE);
-    const joined = [];
-    for (const slot of bySeq([...turns.filter(({ items, end }) => items.length || end), ...loose])) {
-      const before = joined.at(-1);
-      if (!slot.turn && before && !before.turn) before.items.push(...slot.items);
-      else joined.push(slot.turn ? slot : { ...slot, isDirty });
+    /** @type {Slot[]} */
+    const slots = [];
+    for (const slot of bySeq([...shownTurns, ...loose])) {
+      const previous = slots.at(-1);
+      if (!slot.turn && previous && !previous.turn) previous.items.push(...slot.items);
+      else slots.push(slot.turn ? slot : { ...slot, isDirty });
     }
-    const used = new Set(this.log.turns.values().map((turn) => this.view(turn).element));
-    joined.forEach((slot) => this.house(slot, used));
-    return joined;
+    const used = new Set(this.log.turns.values().map((turn) => this.turnView(turn).element));
+    slots.forEach((slot) => this.assignElement(slot, used));
+    return slots;
   }
 
-  slotOf(turn, isDirty) {
-    const view = this.view(turn);
-    if (isDirty) view.items = inPlace(this.homes.get(`turn\0${turn.id}`) ?? []);
+  turnSlot(turn, isDirty) {
+    const view = this.turnView(turn);
+    if (isDirty) view.items = inLogOrder(this.homes.get(`turn\0${turn.id}`) ?? []);
     return { seq: turn.first, turn, items: view.items, end: turn.end ?? turn.interrupt, isDirty };
   }
 
-  /** Gives it the element that it had. A run between turns is another one when a turn has come between. */
-  house(slot, used) {
+  /** Reuse the element of a slot. A run between turns changes when a new turn splits it. */
+  assignElement(slot, used) {
     if (slot.turn) {
-      slot.element = this.view(slot.turn).element ??= el("section", { class: "turn" });
+      slot.element = this.turnView(slot.turn).element ??= el("section", { class: "turn" });
       return;
     }
-    slot.element = wrapper("turn", slot.items, this.container, used, "section");
-    const told = `${slot.seq} ${slot.items.length}`;
-    slot.isDirty ||= this.runs.get(slot.element) !== told;
-    this.runs.set(slot.element, told);
+    slot.element = reuseWrapper("turn", slot.items, this.container, used, "section");
+    const signature = `${slot.seq} ${slot.items.length}`;
+    slot.isDirty ||= this.looseRuns.get(slot.element) !== signature;
+    this.looseRuns.set(slot.element, signature);
   }
 
   layOutTurn({ element, turn, seq, items }) {
-    const isOpen = turn !== undefined && this.isWritten(turn.id);
+    const isOpen = turn !== undefined && this.canContinue(turn.id);
     const state = turn && (isOpen ? "running" : turn.interrupt || !turn.end ? "interrupted" : "done");
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
-    layFlow(element, items, { isOver: !isOpen, after: [turn && footer(turn)].filter(Boolean) });
+    layOutFlow(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
   }
 }
 
-/** What is in no turn stands between them. */
+/** The home of items outside turns. */
 const LOOSE = "loose";
 
-function homeOf({ turnId }) {
+function turnHome({ turnId }) {
   return turnId === undefined ? LOOSE : `turn\0${turnId}`;
 }
 
-function callId({ event }) {
+function toolCallId({ event }) {
   return event.payload.toolCallId;
+}
+
+function isUnfinished(item) {
+  return item.isOpen || (item.kind === "tool" && !item.results.length);
+}
+
+/**
+ * @param {Turn | undefined} one
+ * @param {Turn} other
+ */
+function latestTurn(one, other) {
+  return other.first > (one?.first ?? 0) ? other : one;
 }
 
 function bySeq(slots) {
   return slots.sort((one, other) => one.seq - other.seq);
 }
 
-function inPlace(shown) {
-  return [...shown].sort((one, other) => one.item.seq - other.item.seq);
+/**
+ * @param {Iterable<ItemView>} views
+ * @returns {ItemView[]}
+ */
+function inLogOrder(views) {
+  return [...views].sort((one, other) => one.item.seq - other.item.seq);
 }
 
-function setOf(map, name) {
-  if (!map.has(name)) map.set(name, new Set());
-  return map.get(name);
+function setIn(map, key) {
+  if (!map.has(key)) map.set(key, new Set());
+  return map.get(key);
 }
 
 function replace(old, fresh) {

@@ -1,14 +1,14 @@
-/** Content blocks. Whatever one is, it is seen: what cannot be shown is named, and can be saved. */
+/** Render content blocks. Unknown blocks are shown as JSON; no block is dropped. */
 import { el } from "../lib/dom.js";
 import { file, image } from "./attachments.js";
 import { jsonView } from "../lib/json-view.js";
-import { aside, label, output, prose, size } from "./tools/body-parts.js";
-import { shown } from "./tools/call-result.js";
-import { at, isText, Reader, sizeOf, textAt } from "../lib/json-fields.js";
+import { aside, label, output, prose, formatSize } from "./tools/body-parts.js";
+import { valueView } from "./tools/call-result.js";
+import { fieldOf, isString, FieldReader, sizeOf, textField } from "../lib/json-fields.js";
 
-const DEEPEST = 20;
-const MOST = 1_000;
-const SAYS_NOTHING = ["type", "source_type"];
+const MAX_DEPTH = 20;
+const MAX_BLOCKS = 1_000;
+const IGNORED = ["type", "source_type"];
 
 const REASONS = {
   control: "Control record",
@@ -19,14 +19,17 @@ const REASONS = {
   limit: "Beyond a limit",
 };
 
-/** Blocks as elements, in their order. */
+/** Render blocks in order. */
 export function blocks(list, depth = 0) {
   const all = Array.isArray(list) ? list : [list];
-  const rest = all.slice(MOST);
-  return [...all.slice(0, MOST).map((each) => block(each, depth)), ...(rest.length ? [jsonView(rest)] : [])];
+  const rest = all.slice(MAX_BLOCKS);
+  return [...all.slice(0, MAX_BLOCKS).map((each) => block(each, depth)), ...(rest.length ? [jsonView(rest)] : [])];
 }
 
-/** Each takes from a reader what it shows; undefined where the block is not what it says that it is. */
+/**
+ * Painters by block type. A painter takes the fields that it shows, and returns undefined if the block does not have the
+ * fields of its type.
+ */
 const PAINTERS = {
   text: (reader) => textBlock(reader.text("text")),
   thinking: (reader) => thinking(reader.text("thinking")),
@@ -39,11 +42,11 @@ const PAINTERS = {
 };
 
 function block(value, depth) {
-  const type = textAt(value, "type");
-  const reader = new Reader(value);
-  const parts = depth < DEEPEST ? at(PAINTERS, [type])?.(reader, depth) : undefined;
+  const type = textField(value, "type");
+  const reader = new FieldReader(value);
+  const parts = depth < MAX_DEPTH ? fieldOf(PAINTERS, [type ?? ""])?.(reader, depth) : undefined;
   if (!parts) return unknown(value);
-  SAYS_NOTHING.forEach((name) => reader.text(name));
+  IGNORED.forEach((name) => reader.text(name));
   const rest = reader.rest();
   const more = rest !== undefined && aside("More", rest);
   return el("div", { class: "block", "data-type": type }, ...parts, more);
@@ -60,24 +63,24 @@ function thinking(text) {
 
 function call(name, reader) {
   if (name === undefined) return undefined;
-  return [label(`Call: ${name}`), ...shown(reader.take(["input"], () => true))];
+  return [label(`Call: ${name}`), ...valueView(reader.take(["input"], () => true))];
 }
 
 function content(value, depth) {
-  return Array.isArray(value) ? blocks(value, depth + 1) : shown(value);
+  return Array.isArray(value) ? blocks(value, depth + 1) : valueView(value);
 }
 
-/** A card for what nobody can show otherwise: what it is, how much, why, and all of it. */
+/** A card with the type, the size and the JSON of a block. */
 function unknown(value) {
-  const isRaw = textAt(value, "type") === "raw" && Object.hasOwn(value, "raw");
-  const { raw = value, rawType, reason, type, ...rest } = isRaw ? value : {};
-  const name = isText(rawType) ? rawType : (textAt(raw, "type") ?? kindOf(raw));
-  const words = at(REASONS, [isText(reason) ? reason : ""]) ?? "Not recognised";
+  const isRaw = textField(value, "type") === "raw" && Object.hasOwn(value, "raw");
+  const { raw = value, rawType, reason, type: _, ...rest } = isRaw ? value : {};
+  const name = isString(rawType) ? rawType : (textField(raw, "type") ?? kindOf(raw));
+  const explanation = fieldOf(REASONS, [isString(reason) ? reason : ""]) ?? "Not recognised";
   return el(
     "div",
     { class: "raw", "data-block": "raw" },
-    el("span", { class: "raw-type" }, `${words}: ${name} · ${size(sizeOf(raw))}`),
-    isText(raw) ? output(raw) : jsonView(raw),
+    el("span", { class: "raw-type" }, `${explanation}: ${name} · ${formatSize(sizeOf(raw))}`),
+    isString(raw) ? output(raw) : jsonView(raw),
     isRaw && Object.keys(rest).length > 0 && aside("More", rest),
   );
 }

@@ -1,160 +1,209 @@
 /**
- * What the events of a session say together: turns, and the items in them. No DOM, no clock, no requests.
+ * Fold the events of a session into items and turns. No DOM, no clock, no requests.
  *
- * A log is a function of the set of its events. In which order they come, whether one comes twice, and where a stream
- * was cut into chunks makes no difference, so that live, replay and pages that come from the end give the same.
+ * The result depends on the set of events only. Their order, duplicates and where a stream was cut into chunks make no
+ * difference, so live, replay and pages loaded backwards give the same result.
  */
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** @typedef {{sequence?: number, id: string, type: string, timestamp: number, turnId?: string, responseId?: string,
- *   recordId?: string, messageSequence?: number, payload: any}} ChatEvent */
+/**
+ * @typedef {{sequence?: number, id: string, type: string, timestamp: number, turnId?: string, responseId?: string,
+ *   recordId?: string, messageSequence?: number, payload: any}} ChatEvent
+ * @typedef {{event: ChatEvent, seq: number, isOpen?: boolean}} Entry an event at its place
+ */
 
 /**
- * One thing to show. `seq` is its place, `event` the one that it is called by.
+ * One thing to show. `seq` is its place in the log, `event` the event that identifies it.
  * @typedef {{key: string, kind: string, seq: number, event: ChatEvent, parent?: string, [more: string]: any}} Item
  */
 
-export class Log {
-  constructor() {
-    this.clear();
-  }
+/**
+ * Events that are folded together: the chunks of a stream, a tool call with its results, or a single event.
+ * @typedef {{key: string, kind: string, fold: (group: Group, log: EventLog) => Item[], entries: Entry[],
+ *   items: Item[]}} Group
+ */
+
+/** @typedef {{id: string, first: number, last?: Entry, start?: Entry, end?: Entry, interrupt?: Entry}} Turn */
+
+export class EventLog {
+  /** Events up to this sequence were discarded by a reset. */
+  resetSeq = 0;
+  lastSeq = 0;
+  /** @type {Map<number | string, ChatEvent>} */
+  events = new Map();
+  /** @type {Map<string, Group>} */
+  groups = new Map();
+  /** Groups with citations, which are joined only if no other event is between them. @type {Set<Group>} */
+  citedGroups = new Set();
+  /** @type {Map<string, Turn>} */
+  turns = new Map();
+  lastRetraction = 0;
+  /** @type {Set<string> | undefined} */
+  revokedIds = undefined;
+  /** @type {Set<Group>} */
+  dirty = new Set();
+  /** Set by a reset; the renderer clears it. */
+  wasReset = false;
 
   clear() {
-    this.floor = 0;
-    this.last = 0;
-    this.events = new Map();
-    this.strands = new Map();
-    this.cited = new Set();
-    this.turns = new Map();
-    this.retracted = 0;
-    this.taken = undefined;
-    this.dirty = new Set();
+    const { wasReset } = this;
+    Object.assign(this, new EventLog(), { wasReset });
   }
 
-  /** Whether it is new. */
+  /**
+   * Add an event; true if it is new.
+   *
+   * @param {ChatEvent} event
+   */
   add(event) {
-    const seq = event.sequence ?? this.last + 1;
-    const name = nameOf(event);
-    if (seq <= this.floor || this.events.has(name)) return false;
-    this.events.set(name, event);
-    this.last = Math.max(this.last, seq);
-    const known = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : alone("raw");
-    known(this, event, seq);
-    if (seq <= this.retracted) this.taken = undefined;
-    this.cited.forEach((strand) => isWithin(seq, strand.entries[0], strand.entries.at(-1)) && this.dirty.add(strand));
+    const seq = event.sequence ?? this.lastSeq + 1;
+    const identity = identityOf(event);
+    if (seq <= this.resetSeq || this.events.has(identity)) return false;
+    this.events.set(identity, event);
+    this.lastSeq = Math.max(this.lastSeq, seq);
+    const handle = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : addSingle("raw");
+    handle(this, event, seq);
+    if (seq <= this.lastRetraction) this.revokedIds = undefined;
+    this.citedGroups.forEach((group) => spans(group, seq) && this.dirty.add(group));
     return true;
   }
 
-  /** What changed since it was asked last: each strand folded anew gives the items that it has now. */
-  changes() {
+  /** Fold the groups that changed since the last call: their items before and now. */
+  takeChanges() {
     const changed = [...this.dirty];
     this.dirty = new Set();
-    return changed.map((strand) => {
-      const before = strand.items;
-      strand.items = strand.fold(strand, this);
-      return { before, now: strand.items };
+    return changed.map((group) => {
+      const before = group.items;
+      group.items = group.fold(group, this);
+      return { before, now: group.items };
     });
   }
 
-  /** The call that a subagent's item belongs to, as far as it is known. */
-  callOf(item) {
-    const calls = this.strands.get(`tool\0${item.parent}`)?.items ?? [];
+  /**
+   * The tool call of a subagent's item, if it is loaded.
+   *
+   * @param {Item} item
+   */
+  parentCallOf(item) {
+    const calls = this.groups.get(`tool\0${item.parent}`)?.items ?? [];
     return calls.findLast((call) => call.seq < item.seq);
   }
 
-  /** The ids of the events that later ones take back. */
+  /** The ids of the events revoked by retractions. */
   revoked() {
-    return (this.taken ??= standing(this.retracted ? inOrder(this.events.values()) : []));
+    return (this.revokedIds ??= revokedEventIds(this.lastRetraction ? inOrder(this.events.values()) : []));
   }
 
-  turn(event, seq) {
+  /**
+   * The turn of an event, extended by it.
+   *
+   * @param {ChatEvent} event
+   * @param {number} seq
+   */
+  extendTurn(event, seq) {
     const id = event.turnId;
-    if (id === undefined) return;
+    if (id === undefined) return undefined;
+    /** @type {Turn} */
     const turn = this.turns.get(id) ?? { id, first: NEVER };
     turn.first = Math.min(turn.first, seq);
-    if (isTimed(event) && !(seq < turn.last?.seq)) turn.last = { event, seq };
+    if (isTimed(event) && !(turn.last && seq < turn.last.seq)) turn.last = { event, seq };
     this.turns.set(id, turn);
     return turn;
   }
 
-  strand(key, fold) {
-    const strand = this.strands.get(key) ?? { key, fold, entries: [], items: [] };
-    this.strands.set(key, strand);
-    this.dirty.add(strand);
-    return strand;
+  /**
+   * The group with this key, created if needed, and marked as changed.
+   *
+   * @param {string} key
+   * @param {Group["fold"]} fold
+   */
+  group(key, fold) {
+    /** @type {Group} */
+    const group = this.groups.get(key) ?? { key, kind: "", fold, entries: [], items: [] };
+    this.groups.set(key, group);
+    this.dirty.add(group);
+    return group;
   }
 
-  restart(seq) {
-    if (seq <= this.floor) return;
+  reset(seq) {
+    if (seq <= this.resetSeq) return;
     const later = [...this.events.values()].filter((event) => (event.sequence ?? seq) > seq);
     this.clear();
-    this.floor = seq;
-    this.last = seq;
-    this.wasRestarted = true;
+    this.resetSeq = seq;
+    this.lastSeq = seq;
+    this.wasReset = true;
     later.forEach((event) => this.add(event));
   }
 }
 
-// What is told in pieces. Pieces that lie before a whole are in it: only those behind the last one are kept.
+// Streams. A complete event contains the chunks before it, so only chunks after the last complete one are kept.
 
-const WHOLES = {
+const COMPLETE = {
   assistant_done: "text",
   thinking_done: "thinking",
   audio_done: "speech",
 };
 
-function streamed(kind) {
+function addStreamed(kind) {
   return (log, event, seq) => {
-    log.turn(event, seq);
+    log.extendTurn(event, seq);
     const { parentToolCallId: parent } = event.payload;
-    const strand = log.strand(JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
-    strand.kind = kind;
-    insert(strand.entries, { event, seq });
-    const whole = strand.entries.findLastIndex((entry) => entry.event.type in WHOLES);
-    strand.entries = strand.entries.filter((entry, place) => place >= whole || entry.event.type in WHOLES);
-    if (isCited(event)) log.cited.add(strand);
+    const group = log.group(JSON.stringify([kind, event.turnId, event.responseId, parent]), foldStream);
+    group.kind = kind;
+    insertInOrder(group.entries, { event, seq });
+    const lastComplete = group.entries.findLastIndex(isComplete);
+    group.entries = group.entries.filter((entry, index) => index >= lastComplete || isComplete(entry));
+    if (hasCitations(event)) log.citedGroups.add(group);
   };
 }
 
-function foldStream({ key, kind, entries }, log) {
-  const wholes = entries.filter((entry) => entry.event.type in WHOLES);
-  const items = [];
-  let before;
-  for (const entry of [...wholes, ...stillOpen(entries.slice(wholes.length))]) {
-    const { event, seq, isOpen } = entry;
-    if (!goesOn(log, before, entry)) items.push({ ...of(kind, event, seq), ...(isOpen && { key: `${key}\0open` }), parts: [] });
-    items.at(-1).parts.push(event);
-    items.at(-1).isOpen = isOpen;
-    before = entry;
-  }
-  return items.map((item) => ({ ...item, text: joined(item.parts.map(({ payload }) => payload.text)) }));
+function isComplete({ event }) {
+  return event.type in COMPLETE;
 }
 
-/** One alone is left as it is: it may be anything. */
-function joined(texts) {
+/** @type {Group["fold"]} */
+function foldStream({ key, kind, entries }, log) {
+  const complete = entries.filter(isComplete);
+  const items = [];
+  let previous;
+  for (const entry of [...complete, ...joinOpenChunks(entries.slice(complete.length))]) {
+    const { event, seq, isOpen } = entry;
+    if (!continues(log, previous, entry)) {
+      items.push({ ...newItem(kind, event, seq), ...(isOpen && { key: `${key}\0open` }), parts: [] });
+    }
+    const item = items[items.length - 1];
+    item.parts.push(event);
+    item.isOpen = isOpen;
+    previous = entry;
+  }
+  return items.map((item) => ({ ...item, text: joinTexts(item.parts.map(({ payload }) => payload.text)) }));
+}
+
+/** Join texts. A single one is returned unchanged, since it may not be a string. */
+function joinTexts(texts) {
   return texts.length === 1 ? texts[0] : texts.join("");
 }
 
-function stillOpen(pieces) {
-  if (!pieces.length) return [];
-  const [{ event, seq }] = pieces;
-  const text = pieces.map((piece) => piece.event.payload.text ?? "").join("");
+function joinOpenChunks(chunks) {
+  if (!chunks.length) return [];
+  const [{ event, seq }] = chunks;
+  const text = chunks.map((chunk) => chunk.event.payload.text ?? "").join("");
   return [{ event: { ...event, payload: { ...event.payload, text } }, seq, isOpen: true }];
 }
 
-// Claude cuts a text where what it says rests on a source: that text follows the one ahead of it, and nothing between.
+// Claude splits a text where a part cites a source. Such a part continues the text before it if no event is between them.
 
-function goesOn(log, before, entry) {
-  if (!before || !(isCited(before.event) || isCited(entry.event))) return false;
+function continues(log, previous, entry) {
+  if (!previous || !(hasCitations(previous.event) || hasCitations(entry.event))) return false;
   const { parentToolCallId: parent } = entry.event.payload;
   const isBetween = ({ event, seq }) =>
-    isWithin(seq, before, entry) && event.payload?.parentToolCallId === parent && !event.type.endsWith("_chunk");
-  return entry.event.responseId !== undefined && !log.strands.values().some(({ entries }) => entries.some(isBetween));
+    isWithin(seq, previous, entry) && event.payload?.parentToolCallId === parent && !event.type.endsWith("_chunk");
+  return entry.event.responseId !== undefined && !log.groups.values().some(({ entries }) => entries.some(isBetween));
 }
 
-/** Whether its sources are those of all that it says, so that it is but a piece of a text. */
-export function isCited({ payload: { citations } }) {
+/** True if the citations of an event apply to its whole text, so that it is a part of a longer text. */
+export function hasCitations({ payload: { citations } }) {
   return Array.isArray(citations) && citations.some((citation) => typeof citation?.cited_text === "string");
 }
 
@@ -162,173 +211,191 @@ function isWithin(seq, before, after) {
   return before.seq < seq && seq < after.seq;
 }
 
-// A call and what came of it. One id may be used again: each call takes what follows it.
-
-function ofCall(log, event, seq) {
-  log.turn(event, seq);
-  insert(log.strand(`tool\0${event.payload.toolCallId}`, foldCalls).entries, { event, seq });
+function spans({ entries }, seq) {
+  return isWithin(seq, entries[0], entries[entries.length - 1]);
 }
 
-function foldCalls({ key, entries }) {
+// Tool calls with their results. An id may be reused: each call takes the results that follow it.
+
+function addToToolCall(log, event, seq) {
+  log.extendTurn(event, seq);
+  insertInOrder(log.group(`tool\0${event.payload.toolCallId}`, foldToolCalls).entries, { event, seq });
+}
+
+/** @type {Group["fold"]} */
+function foldToolCalls({ key, entries }) {
   const items = [];
   let last;
   for (const { event, seq } of entries) {
-    const begins = event.type === "tool_call" || event.type === "tool_input_chunk";
-    if (!last || (begins && (last.call || last.results.length))) {
-      last = { ...of("tool", event, seq), key: `${key}\0${items.length}`, input: "", output: [], results: [] };
+    const isStart = event.type === "tool_call" || event.type === "tool_input_chunk";
+    if (!last || (isStart && (last.call || last.results.length))) {
+      last = { ...newItem("tool", event, seq), key: `${key}\0${items.length}`, input: "", output: [], results: [] };
       items.push(last);
     }
-    TAKES[event.type](last, event, seq);
+    TOOL_UPDATES[event.type](last, event, seq);
   }
   return items;
 }
 
-const TAKES = {
-  tool_call: (item, event, seq) => Object.assign(item, of("tool", event, seq), { key: item.key, call: event }),
+const TOOL_UPDATES = {
+  tool_call: (item, event, seq) => Object.assign(item, newItem("tool", event, seq), { key: item.key, call: event }),
   tool_input_chunk: (item, event) => (item.input += event.payload.chunk),
   tool_output_chunk: (item, event) => item.output.push(event.payload),
   tool_result: (item, event) => item.results.push(event),
 };
 
-// Messages to other agents and their answers.
+// Messages to other agents with their answers.
 
-function ofAgent(log, event, seq) {
-  log.turn(event, seq);
-  insert(log.strand(`agent\0${event.payload.messageId}`, foldAgents).entries, { event, seq });
+function addToAgentMessage(log, event, seq) {
+  log.extendTurn(event, seq);
+  insertInOrder(log.group(`agent\0${event.payload.messageId}`, foldAgentMessage).entries, { event, seq });
 }
 
-function foldAgents({ key, entries }) {
+/** @type {Group["fold"]} */
+function foldAgentMessage({ key, entries }) {
   const sent = entries.find(({ event }) => event.type === "agent_message");
   const { event, seq } = sent ?? entries[0];
   const answers = entries.filter((entry) => entry.event.type === "agent_callback").map((entry) => entry.event);
-  return [{ ...of("agent", event, seq), key, message: sent?.event, answers }];
+  return [{ ...newItem("agent", event, seq), key, message: sent?.event, answers }];
 }
 
-// What stands for itself.
+// Single events.
 
-function alone(kind) {
+function addSingle(kind) {
   return (log, event, seq) => {
-    log.turn(event, seq);
-    const strand = log.strand(`event\0${nameOf(event)}`, foldAlone);
-    strand.kind = kind;
-    strand.entries = [{ event, seq }];
+    log.extendTurn(event, seq);
+    const group = log.group(`event\0${identityOf(event)}`, foldSingle);
+    group.kind = kind;
+    group.entries = [{ event, seq }];
   };
 }
 
-function foldAlone({ key, kind, entries: [{ event, seq }] }) {
-  return [{ ...of(kind, event, seq), key }];
+/** @type {Group["fold"]} */
+function foldSingle({ key, kind, entries: [{ event, seq }] }) {
+  return [{ ...newItem(kind, event, seq), key }];
 }
 
-function of(kind, event, seq) {
-  return { key: `${kind}\0${nameOf(event)}`, kind, seq, event, parent: event.payload?.parentToolCallId };
+/** @returns {Item} */
+function newItem(kind, event, seq) {
+  return { key: `${kind}\0${identityOf(event)}`, kind, seq, event, parent: event.payload?.parentToolCallId };
 }
 
-/** One that has no sequence may stand where another one will. */
-function nameOf({ sequence, id }) {
+/**
+ * The sequence, or the id of an event without one, whose place may later be taken by another event.
+ *
+ * @param {ChatEvent} event
+ */
+function identityOf({ sequence, id }) {
   return sequence ?? id;
 }
 
-/** Whether its time is when it happened: what ends what was left has the time of what came next. */
+/** True if the timestamp says when it happened. Events that close an abandoned turn have the time of the next event. */
 function isTimed({ type, payload }) {
   return type !== "turn_end" && !payload?.partial && !(type === "interrupt" && payload.reason === "error");
 }
 
-/** Of several that a turn has, the first start counts, and the last end. */
-function begins(log, event, seq) {
-  mark(log, event, seq, "start", (known) => seq < known.seq);
+// Turn boundaries. Of several, the first start and the last end count.
+
+function startTurn(log, event, seq) {
+  setTurnMark(log, event, seq, "start", (current) => seq < current.seq);
 }
 
-function ends(log, event, seq) {
-  mark(log, event, seq, "end", (known) => seq > known.seq);
+function endTurn(log, event, seq) {
+  setTurnMark(log, event, seq, "end", (current) => seq > current.seq);
 }
 
-function interrupts(log, event, seq) {
-  alone("interrupt")(log, event, seq);
-  mark(log, event, seq, "interrupt", (known) => seq > known.seq);
+function interruptTurn(log, event, seq) {
+  addSingle("interrupt")(log, event, seq);
+  setTurnMark(log, event, seq, "interrupt", (current) => seq > current.seq);
 }
 
-function mark(log, event, seq, name, counts) {
-  const turn = log.turn(event, seq);
-  if (turn && (!turn[name] || counts(turn[name]))) turn[name] = { event, seq };
+function setTurnMark(log, event, seq, name, replaces) {
+  const turn = log.extendTurn(event, seq);
+  if (turn && (!turn[name] || replaces(turn[name]))) turn[name] = { event, seq };
 }
 
-function retracts(log, event, seq) {
-  alone("retraction")(log, event, seq);
-  log.retracted = Math.max(log.retracted, seq);
+function addRetraction(log, event, seq) {
+  addSingle("retraction")(log, event, seq);
+  log.lastRetraction = Math.max(log.lastRetraction, seq);
 }
 
+/** @type {Record<string, (log: EventLog, event: ChatEvent, seq: number) => void>} */
 const HANDLERS = {
-  turn_start: begins,
-  turn_end: ends,
-  user_message: alone("user"),
-  user_audio: alone("user"),
-  assistant_chunk: streamed("text"),
-  assistant_done: streamed("text"),
-  thinking_chunk: streamed("thinking"),
-  thinking_done: streamed("thinking"),
-  tool_call: ofCall,
-  tool_input_chunk: ofCall,
-  tool_output_chunk: ofCall,
-  tool_result: ofCall,
-  agent_message: ofAgent,
-  agent_callback: ofAgent,
-  agent_switch: alone("switch"),
-  interrupt: interrupts,
-  error: alone("error"),
-  audio_chunk: streamed("speech"),
-  audio_done: streamed("speech"),
-  summary: alone("summary"),
-  system_message: alone("notice"),
-  retraction: retracts,
-  raw: alone("raw"),
-  reset: (log, _, seq) => log.restart(seq),
+  turn_start: startTurn,
+  turn_end: endTurn,
+  user_message: addSingle("user"),
+  user_audio: addSingle("user"),
+  assistant_chunk: addStreamed("text"),
+  assistant_done: addStreamed("text"),
+  thinking_chunk: addStreamed("thinking"),
+  thinking_done: addStreamed("thinking"),
+  tool_call: addToToolCall,
+  tool_input_chunk: addToToolCall,
+  tool_output_chunk: addToToolCall,
+  tool_result: addToToolCall,
+  agent_message: addToAgentMessage,
+  agent_callback: addToAgentMessage,
+  agent_switch: addSingle("switch"),
+  interrupt: interruptTurn,
+  error: addSingle("error"),
+  audio_chunk: addStreamed("speech"),
+  audio_done: addStreamed("speech"),
+  summary: addSingle("summary"),
+  system_message: addSingle("notice"),
+  retraction: addRetraction,
+  raw: addSingle("raw"),
+  reset: (log, _, seq) => log.reset(seq),
 };
 
-/** Entries are kept in the order of the session, wherever they come from; nearly all come at the end. */
-function insert(entries, entry) {
-  let place = entries.length;
-  while (place > 0 && entries[place - 1].seq > entry.seq) place--;
-  entries.splice(place, 0, entry);
+/** Insert an entry by its sequence; nearly all are appended. */
+function insertInOrder(entries, entry) {
+  let index = entries.length;
+  while (index > 0 && entries[index - 1].seq > entry.seq) index--;
+  entries.splice(index, 0, entry);
 }
 
 function inOrder(events) {
   return [...events].sort((one, other) => (one.sequence ?? NEVER) - (other.sequence ?? NEVER));
 }
 
-const SAID = new Set(["agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"]);
+// Retractions. The same rules as in ash_shared/projections/_retractions.py.
+
+const CONTENT = new Set(["agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"]);
 
 const PROMPTS = new Set(["user_audio", "user_message"]);
 
-/** As the projections decide it (ash_shared/projections/_retractions.py): names, a record and all behind it, or last turns. */
-function standing(events) {
+/** The ids of revoked events: those named, those of a record and all after it, or those of the last turns. */
+function revokedEventIds(events) {
+  /** @type {Set<string>} */
   const revoked = new Set();
-  const known = new Set();
-  let left = [];
-  let hasMarks = false;
-  const cut = (place) => {
-    left.slice(place).forEach(({ event }) => revoked.add(event.id));
-    left = left.slice(0, place);
+  const knownIds = new Set();
+  let kept = [];
+  let hasTurns = false;
+  const truncate = (index) => {
+    kept.slice(index).forEach(({ event }) => revoked.add(event.id));
+    kept = kept.slice(0, index);
   };
   for (const event of events) {
     if (event.type !== "retraction") {
-      hasMarks ||= event.turnId !== undefined || event.type === "turn_start";
-      left.push({ event, begins: event.type === "turn_start" || (!hasMarks && isPrompt(event)) });
-      known.add(event.id);
+      hasTurns ||= event.turnId !== undefined || event.type === "turn_start";
+      kept.push({ event, isTurnStart: event.type === "turn_start" || (!hasTurns && isPrompt(event)) });
+      knownIds.add(event.id);
       continue;
     }
     const { eventIds = [], messageIds = [], fromMessageId, turns = 0 } = event.payload;
     const names = new Set(messageIds);
-    eventIds.filter((id) => known.has(id)).forEach((id) => revoked.add(id));
-    if (names.size) left.filter((each) => namesOf(each).some((name) => names.has(name))).forEach((each) => revoked.add(each.event.id));
+    const isNamed = (each) => messageIdsOf(each).some((id) => names.has(id));
+    eventIds.filter((id) => knownIds.has(id)).forEach((id) => revoked.add(id));
+    if (names.size) kept.filter(isNamed).forEach((each) => revoked.add(each.event.id));
     if (fromMessageId !== undefined) {
-      cut(Math.max(0, left.findIndex((each) => namesOf(each).includes(fromMessageId))));
+      truncate(Math.max(0, kept.findIndex((each) => messageIdsOf(each).includes(fromMessageId))));
     }
-    if (turns > 0) cut(beginOfTurn(left, turns));
+    if (turns > 0) truncate(startOfLastTurns(kept, turns));
   }
   return revoked;
 }
 
-function namesOf({ event }) {
+function messageIdsOf({ event }) {
   return [event.recordId, event.responseId];
 }
 
@@ -336,20 +403,20 @@ function isPrompt({ type, payload }) {
   return PROMPTS.has(type) && !payload.synthetic;
 }
 
-/** Where the last so many turns begin in which something was said: by their ids, else as the marks or prompts say. */
-function beginOfTurn(left, turns) {
-  const begun = [];
+/** The index where the last `count` turns with content start: by turn ids, else by turn starts or prompts. */
+function startOfLastTurns(kept, count) {
+  const starts = [];
   const seen = new Set();
-  let hasSaid = true;
-  left.forEach(({ event, begins }, place) => {
-    if (event.turnId === undefined ? begins : !seen.has(event.turnId)) {
+  let hasContent = true;
+  kept.forEach(({ event, isTurnStart }, index) => {
+    if (event.turnId === undefined ? isTurnStart : !seen.has(event.turnId)) {
       seen.add(event.turnId);
-      if (!hasSaid) begun.pop();
-      begun.push(place);
-      hasSaid = false;
+      if (!hasContent) starts.pop();
+      starts.push(index);
+      hasContent = false;
     }
-    hasSaid ||= SAID.has(event.type);
+    hasContent ||= CONTENT.has(event.type);
   });
-  if (!hasSaid) begun.pop();
-  return begun.at(-turns) ?? 0;
+  if (!hasContent) starts.pop();
+  return starts.at(-count) ?? 0;
 }

@@ -1,21 +1,31 @@
-/** Each kind of item as an element: a look-up in a table, and one small function for each. */
+/** Paint items: a table with one function per kind. */
 import { blocks } from "./content-blocks.js";
-import { cited } from "./citations.js";
+import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
 import { jsonView } from "../lib/json-view.js";
 import { markdown } from "../lib/markdown.js";
-import { counted } from "../lib/number-format.js";
+import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { toolCall } from "./tools/registry.js";
 import { aside } from "./tools/body-parts.js";
 
-const LONG_TEXT = 2000;
-const LONG_LINES = 24;
-const GIST = 160;
+const LONG_TEXT_LENGTH = 2000;
+const LONG_TEXT_LINES = 24;
+const MAX_GIST_LENGTH = 160;
 
-/** The element of an item, with what permalinks, filters and pairing need to know of it. Never throws. */
+/**
+ * What a painter returns: the tag, the class, attributes and children of the element.
+ * @typedef {{name?: string, kind: string, data?: Record<string, any>, children: any[]}} Painted
+ */
+
+/**
+ * The element of an item, with the attributes for permalinks and filters. Never throws.
+ *
+ * @param {import("./event-log.js").Item} item
+ * @param {{state?: string, isOpen?: boolean, isRevoked?: boolean, hrefOf?: (sessionId: string) => string}} context
+ */
 export function paint(item, context) {
-  const { name = "div", kind, data = {}, children } = painted(item, context);
+  const { name = "div", kind, data = {}, children } = paintSafely(item, context);
   const { event } = item;
   const attributes = {
     class: kind,
@@ -29,8 +39,12 @@ export function paint(item, context) {
   return el(name, attributes, ...children);
 }
 
-/** No payload is trusted to be what its type promises: one that cannot be painted is shown as it is. */
-function painted(item, context) {
+/**
+ * Paint an item; if its payload does not match its type, as JSON.
+ *
+ * @returns {Painted}
+ */
+function paintSafely(item, context) {
   try {
     return PAINTERS[item.kind](item, context);
   } catch {
@@ -56,12 +70,13 @@ const PAINTERS = {
 
 function user({ event }) {
   const { payload, type, timestamp } = event;
-  const said = type === "user_audio" ? payload.transcription : payload.text;
-  const shown = payload.visibleText ?? said;
-  const others = (payload.content ?? []).filter((block) => block.type !== "text");
-  const isHidden = shown.trim() === "" && said !== "" && !others.length;
-  const data = { "data-block": isHidden || payload.synthetic ? "system" : "text" };
-  if (payload.synthetic || isHidden) return { name: "details", kind: "user-message", ...added(said, others, data) };
+  const fullText = type === "user_audio" ? payload.transcription : payload.text;
+  const shown = payload.visibleText ?? fullText;
+  const otherBlocks = (payload.content ?? []).filter((block) => block.type !== "text");
+  const isHidden = shown.trim() === "" && fullText !== "" && !otherBlocks.length;
+  const isSynthetic = payload.synthetic || isHidden;
+  const data = { "data-block": isSynthetic ? "system" : "text" };
+  if (isSynthetic) return { name: "details", kind: "user-message", ...syntheticMessage(fullText, otherBlocks, data) };
   return {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
@@ -69,37 +84,37 @@ function user({ event }) {
       el("span", { class: "said-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
       shown.trim() !== "" &&
         el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
-      ...blocks(others),
-      said !== shown && wrapped(said),
+      ...blocks(otherBlocks),
+      fullText !== shown && toolWrapping(fullText),
     ],
   };
 }
 
-/** What a tool wrote in the name of the user: one line, until somebody wants it. */
-function added(said, others, data) {
-  const line = said.trim().split("\n", 1)[0].slice(0, GIST);
+/** A message that a tool wrote on behalf of the user: one line, until it is opened. */
+function syntheticMessage(text, otherBlocks, data) {
+  const line = text.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
   return {
     data: { ...data, "data-synthetic": true },
     children: [
       el("summary", {}, el("span", {}, "Added by the tool"), line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
-      el("pre", { class: "text", dir: "auto", tabindex: 0 }, said),
-      ...blocks(others),
+      el("pre", { class: "text", dir: "auto", tabindex: 0 }, text),
+      ...blocks(otherBlocks),
     ],
   };
 }
 
 function isLong(text) {
-  return text.length > LONG_TEXT || text.split("\n", LONG_LINES + 1).length > LONG_LINES;
+  return text.length > LONG_TEXT_LENGTH || text.split("\n", LONG_TEXT_LINES + 1).length > LONG_TEXT_LINES;
 }
 
-function wrapped(said) {
-  return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, said));
+function toolWrapping(text) {
+  return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, text));
 }
 
 function text({ event, text, parts, isOpen }) {
   const { variant, phase } = event.payload;
   const { partial, stopReason } = parts.at(-1).payload;
-  const others = parts.flatMap(({ payload }) => payload.content ?? []).filter((block) => block.type !== "text");
+  const otherBlocks = parts.flatMap(({ payload }) => payload.content ?? []).filter((block) => block.type !== "text");
   return {
     kind: "assistant-text",
     data: {
@@ -110,8 +125,8 @@ function text({ event, text, parts, isOpen }) {
       "data-streaming": isOpen,
     },
     children: [
-      ...cited(text, parts),
-      ...blocks(others),
+      ...citedText(text, parts),
+      ...blocks(otherBlocks),
       stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
     ],
   };
@@ -119,19 +134,21 @@ function text({ event, text, parts, isOpen }) {
 
 function thinking({ event, text, isOpen }) {
   const words = text.split(/\s+/).filter(Boolean).length;
-  const told = event.payload.redacted || !words ? "Thought, without telling what" : `Thought · ${counted(words, "word")}`;
+  const isEmpty = event.payload.redacted || !words;
+  const summary = isEmpty ? "Thought, without telling what" : `Thought · ${pluralize(words, "word")}`;
   return {
     name: "details",
     kind: "thinking",
     data: { "data-block": "thinking", "data-streaming": isOpen },
-    children: [el("summary", {}, isOpen ? "Thinking" : told), words > 0 && el("div", { class: "text" }, markdown(text))],
+    children: [el("summary", {}, isOpen ? "Thinking" : summary), words > 0 && el("div", { class: "text" }, markdown(text))],
   };
 }
 
 function speech({ event, isOpen }) {
   const { durationMs } = event.payload;
-  const lasted = durationMs === undefined ? "Spoke" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
-  return { kind: "speech", data: { "data-block": "text", "data-streaming": isOpen }, children: [isOpen ? "Speaks" : lasted] };
+  const summary = durationMs === undefined ? "Spoke" : `Spoke for ${(durationMs / 1000).toFixed(1)} s`;
+  const data = { "data-block": "text", "data-streaming": isOpen };
+  return { kind: "speech", data, children: [isOpen ? "Speaks" : summary] };
 }
 
 function agent({ event, message, answers }, { hrefOf }) {
@@ -187,7 +204,7 @@ const ERRORS = new Map(
     ["It failed while it ran", "error_during_execution"],
     ["It took as many turns as it may", "error_max_turns"],
     ["The answer was held back", "SAFETY RECITATION PROHIBITED_CONTENT content_filter"],
-  ].flatMap(([told, codes]) => codes.split(" ").map((code) => [code, told])),
+  ].flatMap(([title, codes]) => codes.split(" ").map((code) => /** @type {[string, string]} */ ([code, title]))),
 );
 
 function error({ event }) {
@@ -216,11 +233,11 @@ function interrupt({ event }) {
 
 function retraction({ event }) {
   const { reason } = event.payload;
-  const told = "What was said before was taken back";
+  const text = "What was said before was taken back";
   return {
     kind: "retraction",
     data: { "data-block": "system" },
-    children: [reason === undefined ? told : `${told}: ${reason}`],
+    children: [reason === undefined ? text : `${text}: ${reason}`],
   };
 }
 

@@ -1,40 +1,52 @@
-/** The tree below a turn: what the user said, what the assistant did, and in that the runs of calls. */
-import { become, el, place } from "../lib/dom.js";
-import { counted, number } from "../lib/number-format.js";
+/** Lay out the items of a turn: prompts and responses, and in these the runs of tool calls. */
+import { morph, el, setChildren } from "../lib/dom.js";
+import { pluralize, formatNumber } from "../lib/number-format.js";
 
-const FOLDED_FROM = 4;
+const MIN_FOLDED_CALLS = 4;
 const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };
 const hasFailed = ({ dataset }) => "failed" in dataset;
 
-/** Whether the person wants a run of calls folded, where they said so. */
+/** Groups that the user folded (true) or unfolded (false). */
 const choices = new WeakMap();
 
-/** @typedef {{item: import("./event-log.js").Item, element: Element}} Shown */
+/** @typedef {import("./chat-renderer.js").ItemView} ItemView */
 
-/** Puts the elements of these items, which are in order, below a parent; `isOver` when nothing more will come. */
-export function layFlow(parent, shown, { isOver, isAside = false, after = [] }) {
+/**
+ * Lay out items below a parent.
+ *
+ * @param {HTMLElement} parent
+ * @param {ItemView[]} views in the order of the log
+ * @param {{isOver: boolean, isAside?: boolean, after?: any[]}} options `isOver`: no more items will come; `isAside`: the
+ *   items belong to a subagent; `after`: elements appended to them
+ */
+export function layOutFlow(parent, views, { isOver, isAside = false, after = [] }) {
   const used = new Set();
   const partOf = ({ item }) => {
     if (item.event.payload?.sidechain && !isAside) return "subagent";
     return item.kind === "user" ? "user" : "assistant-response";
   };
-  const children = runs(shown, partOf).flatMap((run) => {
+  const children = groupRuns(views, partOf).flatMap((run) => {
     const part = partOf(run[0]);
     if (part === "user") return elementsOf(run);
-    const holder = wrapper(part, run, parent, used);
-    if (part === "subagent") layAside(holder, run, isOver);
-    else layResponse(holder, run, isOver);
+    const holder = reuseWrapper(part, run, parent, used);
+    if (part === "subagent") layOutSubagent(holder, run, isOver);
+    else layOutResponse(holder, run, isOver);
     return [holder];
   });
-  place(parent, [...children, ...after]);
+  setChildren(parent, [...children, ...after]);
 }
 
-/** Folds a run of calls or opens it, by any element of its; gives whether there was one. */
+/**
+ * Fold or unfold the run of tool calls around an element; false if there is none.
+ *
+ * @param {Element | null | undefined} element
+ * @param {boolean} [isFolded] toggles if omitted
+ */
 export function toggleFold(element, isFolded) {
   const group = element?.closest?.(".tool-calls");
   if (!group?.querySelector(":scope > .fold")) return false;
   choices.set(group, isFolded ?? !group.hasAttribute("data-folded"));
-  laySteps(group, [...group.children].filter((child) => !child.matches(".fold")), true);
+  layOutSteps(group, [...group.children].filter((child) => !child.matches(".fold")), true);
   return true;
 }
 
@@ -45,52 +57,53 @@ export function setAttributes(element, attributes) {
   }
 }
 
-/** What holds these items now, so that what is on the screen moves as little as can be; else a new one. */
-export function wrapper(name, shown, parent, used, tag = "div") {
-  const held = shown.map(({ element }) => element.closest(`.${name}`));
-  const found = held.find((element) => element?.parentNode === parent && !used.has(element)) ?? el(tag, { class: name });
-  used.add(found);
-  return found;
+/** The wrapper that already holds some of these items, so that little moves on the screen, or a new one. */
+export function reuseWrapper(name, views, parent, used, tag = "div") {
+  const current = views.map(({ element }) => element.closest(`.${name}`));
+  const reusable = current.find((element) => element?.parentNode === parent && !used.has(element));
+  const holder = reusable ?? el(tag, { class: name });
+  used.add(holder);
+  return holder;
 }
 
-/** What a subagent said and did of which it is not known who called it. */
-function layAside(holder, run, isOver) {
+/** Lay out the items of a subagent whose call is unknown. */
+function layOutSubagent(holder, run, isOver) {
   setAttributes(holder, { class: "subagent", "data-unlinked": true });
-  layFlow(holder, run, { isOver, isAside: true });
+  layOutFlow(holder, run, { isOver, isAside: true });
 }
 
-function layResponse(holder, run, isOver) {
+function layOutResponse(holder, run, isOver) {
   const id = run.find(({ item }) => item.event.responseId !== undefined)?.item.event.responseId;
   setAttributes(holder, { class: "assistant-response", "data-response-id": id });
-  markFinal(run);
+  markFinalText(run);
   const used = new Set();
-  const children = runs(run, ({ item }) => GROUPS[item.kind]).flatMap((group) => {
+  const children = groupRuns(run, ({ item }) => GROUPS[item.kind]).flatMap((group) => {
     const name = GROUPS[group[0].item.kind];
     if (!name) return elementsOf(group);
-    const element = wrapper(name, group, holder, used);
-    if (name === "steps") laySteps(element, elementsOf(group), isOver);
-    else place(element, elementsOf(group));
+    const element = reuseWrapper(name, group, holder, used);
+    if (name === "steps") layOutSteps(element, elementsOf(group), isOver);
+    else setChildren(element, elementsOf(group));
     return [element];
   });
-  place(holder, children);
+  setChildren(holder, children);
 }
 
-/** The answer: what was said last, where nobody tells which text it is. */
-function markFinal(run) {
+/** Mark the final answer: the texts with that phase, else the last text. */
+function markFinalText(run) {
   const texts = run.filter(({ item }) => item.kind === "text");
-  const told = texts.filter(({ item }) => item.event.payload.phase === "final_answer");
-  const final = new Set(told.length ? told : texts.slice(-1));
+  const declared = texts.filter(({ item }) => item.event.payload.phase === "final_answer");
+  const final = new Set(declared.length ? declared : texts.slice(-1));
   texts.forEach((each) => setAttributes(each.element, { "data-final": final.has(each) }));
 }
 
-/** Calls, with the thoughts between them, become one line once their turn is over; those that failed stay in sight. */
-function laySteps(group, steps, isOver) {
+/** Fold calls and the thoughts between them into one line when their turn is over. Failed calls stay visible. */
+function layOutSteps(group, steps, isOver) {
   const calls = steps.filter((step) => step.matches(".tool-call"));
-  const isFoldable = calls.length >= FOLDED_FROM;
+  const isFoldable = calls.length >= MIN_FOLDED_CALLS;
   const isFolded = isFoldable && (choices.get(group) ?? isOver);
   setAttributes(group, { class: calls.length ? "steps tool-calls" : "steps", "data-folded": isFolded });
   steps.forEach((step) => hide(step, isFolded && !hasFailed(step)));
-  place(group, isFoldable ? [foldButton(group, calls, steps.length - calls.length, isFolded), ...steps] : steps);
+  setChildren(group, isFoldable ? [foldButton(group, calls, steps.length - calls.length, isFolded), ...steps] : steps);
 }
 
 function hide(step, isHidden) {
@@ -98,33 +111,34 @@ function hide(step, isHidden) {
   else step.removeAttribute("hidden");
 }
 
-/** Each kind is told by itself, so that what is filtered out is not told (styles/filters.css). */
+/** The label has one span per kind, so that filters can hide it (styles/filters.css). */
 function foldButton(group, calls, thoughts, isFolded) {
   const failed = calls.filter(hasFailed).length;
-  const ofCalls = (told) => el("span", { class: "fold-calls" }, told);
-  const told = [
-    ofCalls(counted(calls.length, "tool call")),
-    thoughts > 0 && el("span", { class: "fold-thoughts" }, ofCalls(" · "), counted(thoughts, "thought")),
-    failed > 0 && ofCalls(` · ${number(failed)} failed`),
+  const callPart = (text) => el("span", { class: "fold-calls" }, text);
+  const parts = [
+    callPart(pluralize(calls.length, "tool call")),
+    thoughts > 0 && el("span", { class: "fold-thoughts" }, callPart(" · "), pluralize(thoughts, "thought")),
+    failed > 0 && callPart(` · ${formatNumber(failed)} failed`),
   ];
   const attributes = { class: "fold", type: "button", "aria-expanded": String(!isFolded) };
-  const fresh = el("button", attributes, el("span", {}, ...told));
+  const fresh = el("button", attributes, el("span", {}, ...parts));
   const old = group.querySelector(":scope > .fold");
   if (!old) return fresh;
-  become(old, fresh);
+  morph(old, fresh);
   return old;
 }
 
-/** Neighbours of which the same is true. */
-function runs(shown, of) {
-  const found = [];
-  for (const each of shown) {
-    if (found.length && of(found.at(-1)[0]) === of(each)) found.at(-1).push(each);
-    else found.push([each]);
+/** Group neighbours with the same key. */
+function groupRuns(views, keyOf) {
+  const runs = [];
+  for (const view of views) {
+    const run = runs.at(-1);
+    if (run && keyOf(run[0]) === keyOf(view)) run.push(view);
+    else runs.push([view]);
   }
-  return found;
+  return runs;
 }
 
-function elementsOf(shown) {
-  return shown.map(({ element }) => element);
+function elementsOf(views) {
+  return views.map(({ element }) => element);
 }

@@ -1,49 +1,52 @@
 import { el } from "../lib/dom.js";
-import { counted, dollars, duration, ofCache } from "../lib/number-format.js";
-import { dayKey, dayOf } from "../lib/time-format.js";
+import { pluralize, formatDollars, formatDuration, formatCacheUsage } from "../lib/number-format.js";
+import { dayKey, dayTime } from "../lib/time-format.js";
 
-const GAP = 30 * 60_000;
+const MIN_GAP_MS = 30 * 60_000;
 
-/** What a turn cost, under it. */
-export function footer({ start, end, last }) {
+/**
+ * The footer of a finished turn: usage, cost and duration.
+ *
+ * @param {import("./event-log.js").Turn} turn
+ */
+export function turnFooter({ start, end, last }) {
   if (!end) return undefined;
   const { usage, costUsd, partial } = end.event.payload;
-  const lasted = start && last && last.event.timestamp - start.event.timestamp;
-  const told = [
+  const elapsed = start && last ? last.event.timestamp - start.event.timestamp : 0;
+  const facts = [
     partial && "not finished",
-    usage?.total_tokens !== undefined && counted(usage.total_tokens, "token"),
-    ...ofCache(usage),
-    costUsd !== undefined && dollars(costUsd),
-    lasted >= 1000 && duration(lasted),
+    usage?.total_tokens !== undefined && pluralize(usage.total_tokens, "token"),
+    ...formatCacheUsage(usage),
+    costUsd !== undefined && formatDollars(costUsd),
+    elapsed >= 1000 && formatDuration(elapsed),
   ].filter(Boolean);
-  return told.length ? el("footer", { class: "turn-end" }, told.join(" · ")) : undefined;
+  return facts.length ? el("footer", { class: "turn-end" }, facts.join(" · ")) : undefined;
 }
 
-/** The turns, with the days between them, and what time passed without any. */
-export function separators(slots) {
+/** The elements of turns, separated by day headings and long gaps. */
+export function withSeparators(slots) {
   let last;
   return slots.flatMap(({ element, items, turn, end }) => {
-    const begins = turn?.start?.event ?? items[0]?.item.event ?? end.event;
-    const first = begins.timestamp;
-    const before = last;
-    last = (turn?.last?.event ?? items.at(-1)?.item.event ?? begins).timestamp;
-    const ahead = between(before, first);
-    return ahead ? [kept(element, ...ahead), element] : [element];
+    const firstEvent = turn?.start?.event ?? items[0]?.item.event ?? end.event;
+    const separator = separatorBetween(last, firstEvent.timestamp);
+    last = (turn?.last?.event ?? items.at(-1)?.item.event ?? firstEvent).timestamp;
+    return separator ? [keepEqual(element, separator), element] : [element];
   });
 }
 
-function between(before, first) {
-  if (before === undefined || dayKey(before) !== dayKey(first)) return ["h2", "day", dayOf(first)];
-  return first - before < GAP ? undefined : ["p", "gap", `${duration(first - before)} later`];
+function separatorBetween(before, first) {
+  if (before === undefined || dayKey(before) !== dayKey(first)) return el("h2", { class: "day" }, dayTime(first));
+  const gap = first - before;
+  return gap < MIN_GAP_MS ? undefined : el("p", { class: "gap" }, `${formatDuration(gap)} later`);
 }
 
-const ahead = new WeakMap();
+/** The separators in the DOM, by the element after them. */
+const separators = new WeakMap();
 
-/** The one that stands there already, so that nothing moves that has not changed. */
-function kept(element, tag, name, told) {
-  const fresh = el(tag, { class: name }, told);
-  const known = ahead.get(element);
-  if (known?.isEqualNode(fresh)) return known;
-  ahead.set(element, fresh);
+/** The separator that is already in the DOM, if it is equal, so that it does not move. */
+function keepEqual(element, fresh) {
+  const current = separators.get(element);
+  if (current?.isEqualNode(fresh)) return current;
+  separators.set(element, fresh);
   return fresh;
 }

@@ -1,23 +1,26 @@
 import { el } from "../lib/dom.js";
 
-const SHOWN_FOR = 4000;
+const TOAST_MS = 4000;
 
-/** Short messages: on the screen for a moment, and for those who listen alone. */
-export class Voice {
+/** Short messages: on the screen for a moment, or for screen readers only. */
+export class Announcer {
+  /** @type {number | undefined} */
+  timer;
+
   constructor() {
     this.toast = el("p", { class: "toast", role: "status", hidden: true });
-    this.whisper = el("p", { class: "visually-hidden", role: "status" });
+    this.hiddenStatus = el("p", { class: "visually-hidden", role: "status" });
   }
 
-  say(text) {
+  show(text) {
     clearTimeout(this.timer);
     this.toast.textContent = text;
     this.toast.hidden = false;
-    this.timer = setTimeout(() => (this.toast.hidden = true), SHOWN_FOR);
+    this.timer = setTimeout(() => (this.toast.hidden = true), TOAST_MS);
   }
 
-  /** Heard, and not seen. */
-  tell(text) {
-    this.whisper.textContent = text;
+  /** Announce to screen readers only. */
+  announce(text) {
+    this.hiddenStatus.textContent = text;
   }
 }

@@ -1,78 +1,90 @@
 import { getJson, withQuery } from "../lib/api.js";
-import { counted, number, ofCache } from "../lib/number-format.js";
+import { formatCacheUsage, formatNumber, pluralize } from "../lib/number-format.js";
 
-const LATER = 500;
-const ANSWERS = new Set(["text", "thinking", "tool"]);
+const DELAY_MS = 500;
+const ANSWER_KINDS = new Set(["text", "thinking", "tool"]);
 
-/**
- * What each answer of the model cost: it stands in the standard messages, which are fetched when somebody wants to see
- * it, for what is loaded.
- */
-export class Usage {
+/** Token usage per answer of the model. It is part of the standard messages, which are fetched when it is shown. */
+export class AnswerUsage {
+  /** Usage texts by response id or record id. @type {Map<string, string>} */
+  texts = new Map();
+  isShown = false;
+  isFetching = false;
+  /** The range of messages that were fetched. @type {number | undefined} */
+  from;
+  /** @type {number | undefined} */
+  to;
+  /** @type {Element[]} */
+  markedElements = [];
+  /** @type {number | undefined} */
+  timer;
+
+  /**
+   * @param {string} address
+   * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
+   */
   constructor(address, renderer) {
     this.address = address;
     this.renderer = renderer;
-    this.known = new Map();
-    this.isWanted = false;
   }
 
-  /** Whether it is shown. */
-  want(isWanted) {
-    this.isWanted = isWanted;
+  setShown(isShown) {
+    this.isShown = isShown;
     this.update();
   }
 
-  /** Of the answer that an item belongs to, as far as it is known and wanted. */
-  of(item) {
-    return this.isWanted ? this.known.get(this.answerOf(item)) : undefined;
+  /** The usage text of an item's answer, if it is known and shown. */
+  textOf(item) {
+    return this.isShown ? this.texts.get(this.answerOf(item) ?? "") : undefined;
   }
 
+  /** @param {import("../render/event-log.js").Item} item */
   answerOf({ kind, event: { responseId, recordId } }) {
-    return ANSWERS.has(kind) ? [responseId, recordId].find((name) => this.known.has(name)) : undefined;
+    return ANSWER_KINDS.has(kind) ? [responseId, recordId].find((id) => id !== undefined && this.texts.has(id)) : undefined;
   }
 
-  /** After each painting. */
+  /** Update after each painting. */
   update() {
     this.mark();
-    if (!this.isWanted) return;
-    this.later ??= setTimeout(() => {
-      this.later = undefined;
+    if (!this.isShown) return;
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
       this.fetch();
-    }, LATER);
+    }, DELAY_MS);
   }
 
-  /** Below the last item of each answer. */
+  /** Set `data-usage` on the last item of each answer. */
   mark() {
     const last = new Map();
-    for (const { item, element } of this.isWanted ? this.renderer.shown.values() : []) {
+    for (const { item, element } of this.isShown ? this.renderer.itemViews.values() : []) {
       const answer = this.answerOf(item);
       if (answer !== undefined && !(last.get(answer)?.seq > item.seq)) last.set(answer, { seq: item.seq, element });
     }
-    const marks = new Map([...last].map(([answer, { element }]) => [element, this.known.get(answer)]));
-    this.marked?.forEach((element) => marks.has(element) || element.removeAttribute("data-usage"));
-    this.marked = [...marks.keys()];
-    marks.forEach((told, element) => element.setAttribute("data-usage", told));
+    const marks = new Map([...last].map(([answer, { element }]) => [element, this.texts.get(answer)]));
+    this.markedElements.forEach((element) => marks.has(element) || element.removeAttribute("data-usage"));
+    this.markedElements = [...marks.keys()];
+    marks.forEach((text, element) => element.setAttribute("data-usage", text));
   }
 
-  /** What lies ahead of what is known, and what has come behind it. */
+  /** Fetch the usage of messages before and after the known range. */
   async fetch() {
     if (this.isFetching) return;
     this.isFetching = true;
-    const [from, to] = this.loaded();
-    const { from: known = to + 1, to: last = to } = this;
+    const [from, to] = this.loadedMessages();
+    const { from: knownFrom = to + 1, to: knownTo = to } = this;
     try {
-      if (from < known) await this.read(from, known - 1);
-      if (to > last) await this.read(last + 1, to);
-      [this.from, this.to] = [Math.min(from, known), Math.max(to, last)];
+      if (from < knownFrom) await this.fetchRange(from, knownFrom - 1);
+      if (to > knownTo) await this.fetchRange(knownTo + 1, to);
+      [this.from, this.to] = [Math.min(from, knownFrom), Math.max(to, knownTo)];
       this.mark();
     } catch {
-      // It is there to look at: without it nothing is missing that was said.
+      // Usage is optional: without it no content is missing.
     }
     this.isFetching = false;
   }
 
-  /** From which stored message to which. */
-  loaded() {
+  /** The first and the last message of the loaded events. */
+  loadedMessages() {
     let [from, to] = [Infinity, 0];
     for (const { messageSequence } of this.renderer.log.events.values()) {
       from = Math.min(from, messageSequence ?? from);
@@ -81,21 +93,21 @@ export class Usage {
     return [from, to];
   }
 
-  async read(from, to) {
+  async fetchRange(from, to) {
     for (let after = from - 1; after !== undefined && after < to; ) {
       const page = await getJson(withQuery(this.address, { after, limit: 1000 }));
-      page.data.forEach((message) => this.take(message));
+      page.data.forEach((message) => this.add(message));
       after = page.nextAfter;
     }
   }
 
-  take({ id, usage, metadata }) {
-    if (!usage) return;
-    this.known.set(metadata.messageId ?? id, told(usage));
+  add({ id, usage, metadata }) {
+    if (usage) this.texts.set(metadata.messageId ?? id, usageText(usage));
   }
 }
 
-function told(usage) {
-  const { input_tokens: given, output_tokens: made } = usage;
-  return [`${counted(given, "token")} in`, `${number(made)} out`, ...ofCache(usage)].filter(Boolean).join(" · ");
+function usageText(usage) {
+  const { input_tokens: input, output_tokens: output } = usage;
+  const parts = [`${pluralize(input, "token")} in`, `${formatNumber(output)} out`, ...formatCacheUsage(usage)];
+  return parts.filter(Boolean).join(" · ");
 }

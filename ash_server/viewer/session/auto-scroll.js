@@ -1,88 +1,106 @@
-import { counted, number } from "../lib/number-format.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockText } from "../lib/time-format.js";
-import { NEAR, distanceToEnd, holdOn, isShown, keepInView, toEnd } from "./scroll-anchor.js";
+import { NEAR_END, distanceToEnd, isVisible, keepScrollPosition, restoreAnchor, scrollToEnd } from "./scroll-anchor.js";
 
-const OPENED = 100;
+const OPENING_MS = 100;
 
 /**
- * Keeps the end in view for who is at the end, and everybody else's place for them: below it a pill counts what is new,
- * and a rule stands ahead of the first of it.
+ * Follow the end of the log while the page is scrolled to the end; otherwise keep the scroll position, count new items in a
+ * button, and draw a line before the first new item.
  */
-export class Follow {
-  /** `hasEnd` tells whether the end of the log is on the page. */
+export class AutoScroll {
+  isFollowing = false;
+  /** The last event and the time when the end was left. @type {{seq: number, time: number} | undefined} */
+  readMark;
+  /** @type {Element | undefined} */
+  firstUnread;
+
+  /**
+   * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
+   * @param {HTMLElement} pill the button that shows the number of new items
+   * @param {() => boolean} hasEnd true if the newest event is loaded
+   */
   constructor(renderer, pill, hasEnd) {
-    Object.assign(this, { renderer, pill, hasEnd });
-    this.sticks = false;
+    this.renderer = renderer;
+    this.pill = pill;
+    this.hasEnd = hasEnd;
     this.top = scrollY;
     const log = renderer.container;
-    addEventListener("scroll", () => this.scrolled(), { passive: true });
-    log.addEventListener("click", ({ target }) => target.closest("summary, .fold") && this.pause());
-    document.addEventListener("visibilitychange", () => document.hidden && this.remember());
-    new ResizeObserver(() => (this.sticks ? toEnd() : holdOn())).observe(log);
+    addEventListener("scroll", () => this.onScroll(), { passive: true });
+    log.addEventListener("click", ({ target }) => {
+      if (/** @type {Element} */ (target).closest("summary, .fold")) this.pause();
+    });
+    document.addEventListener("visibilitychange", () => document.hidden && this.markAllRead());
+    new ResizeObserver(() => (this.isFollowing ? scrollToEnd() : restoreAnchor())).observe(log);
   }
 
-  /** Changes the page. */
+  /**
+   * Apply a change to the page.
+   *
+   * @param {() => void} change
+   */
   paint(change) {
-    if (this.sticks) change();
-    else keepInView(this.renderer.container, change);
-    this.tell();
+    if (this.isFollowing) change();
+    else keepScrollPosition(this.renderer.container, change);
+    this.update();
   }
 
-  stick() {
-    this.sticks = true;
-    toEnd();
-    this.tell();
+  follow() {
+    this.isFollowing = true;
+    scrollToEnd();
+    this.update();
   }
 
-  /** Somebody opens something: that stays where it is, and then the end is where it is. */
+  /** Stop following while an item is opened, so that the item does not move. */
   pause() {
     this.release();
-    setTimeout(() => this.scrolled(), OPENED);
+    setTimeout(() => this.onScroll(), OPENING_MS);
   }
 
-  /** From now on the page stays where it is. */
+  /** Stop following. */
   release() {
-    if (this.sticks || (!this.mark && this.hasEnd())) this.remember();
-    this.sticks = false;
+    if (this.isFollowing || (!this.readMark && this.hasEnd())) this.markAllRead();
+    this.isFollowing = false;
   }
 
-  /** Only who scrolls up leaves the end: that it moves away from them is no wish of theirs. */
-  scrolled() {
-    const goesUp = scrollY < this.top;
-    const { sticks } = this;
+  /** Only scrolling up stops following: the end also moves away when the page grows. */
+  onScroll() {
+    const isUpwards = scrollY < this.top;
+    const wasFollowing = this.isFollowing;
     this.top = scrollY;
-    if (distanceToEnd() <= NEAR && this.hasEnd()) this.sticks = true;
-    else if (goesUp) this.release();
-    if (this.sticks !== sticks) this.tell();
+    if (distanceToEnd() <= NEAR_END && this.hasEnd()) this.isFollowing = true;
+    else if (isUpwards) this.release();
+    if (this.isFollowing !== wasFollowing) this.update();
   }
 
-  /** What there is now is known; what comes is new. */
-  remember() {
-    this.mark = { seq: this.renderer.log.last, time: Date.now() };
-    this.unread = undefined;
+  /** Count only events after the current last one as new. */
+  markAllRead() {
+    this.readMark = { seq: this.renderer.log.lastSeq, time: Date.now() };
+    this.firstUnread = undefined;
   }
 
-  /** What is new, in order. */
-  news() {
-    const { floor, last } = this.renderer.log;
-    if (this.mark?.seq < floor) this.mark = undefined; // the log was derived anew
-    if (!this.mark || last <= this.mark.seq) return [];
-    const isNew = ({ item, element }) => item.seq > this.mark.seq && isShown(element);
+  /** The visible items after the read mark, in order. */
+  newItems() {
+    const { resetSeq, lastSeq } = this.renderer.log;
+    if (this.readMark && this.readMark.seq < resetSeq) this.readMark = undefined; // the session was rebuilt
+    const { readMark } = this;
+    if (!readMark || lastSeq <= readMark.seq) return [];
+    const isNew = ({ item, element }) => item.seq > readMark.seq && isVisible(element);
     return this.renderer.inOrder.filter(isNew);
   }
 
-  tell() {
-    const news = this.news();
-    this.rule(news[0]?.element);
-    const count = this.sticks ? 0 : news.length;
+  update() {
+    const items = this.newItems();
+    this.markFirstUnread(items[0]?.element);
+    const count = this.isFollowing ? 0 : items.length;
     this.pill.hidden = count === 0;
-    this.pill.textContent = `↓ ${number(count)} new`;
-    this.pill.setAttribute("aria-label", `To the end: ${counted(count, "new item")}`);
+    this.pill.textContent = `↓ ${formatNumber(count)} new`;
+    this.pill.setAttribute("aria-label", `To the end: ${pluralize(count, "new item")}`);
   }
 
-  rule(element) {
-    if (this.unread !== element) this.unread?.removeAttribute("data-unread");
-    this.unread = element;
-    element?.setAttribute("data-unread", `New since ${clockText(this.mark.time)}`);
+  markFirstUnread(element) {
+    if (this.firstUnread !== element) this.firstUnread?.removeAttribute("data-unread");
+    this.firstUnread = element;
+    if (this.readMark) element?.setAttribute("data-unread", `New since ${clockText(this.readMark.time)}`);
   }
 }

@@ -1,46 +1,50 @@
 import { button, el } from "../lib/dom.js";
 
-const LATE = 1500;
+/** Shorter interruptions are not shown. */
+const MIN_OUTAGE_MS = 1500;
 
-/** A quiet line at the end of the log, while the server does not tell what is new. */
-export class Connection {
+/** A line at the end of the log while the event stream is disconnected. */
+export class ConnectionNotice {
+  /** @type {number | undefined} */
+  lostAt;
+  /** @type {number | undefined} */
+  timer;
+
+  /** @param {() => void} onRetry */
   constructor(onRetry) {
     this.text = el("span");
     this.retry = button({ class: "retry" }, "Retry now", onRetry);
     this.element = el("p", { class: "connection", hidden: true }, this.text, " ", this.retry);
   }
 
-  good() {
-    this.stop();
+  connected() {
+    clearInterval(this.timer);
+    this.lostAt = undefined;
     this.element.hidden = true;
   }
 
-  /** Until it tries again, at this time. Who is back at once was hardly away. */
-  lost(until) {
-    this.stop();
-    this.since ??= Date.now();
-    const tell = () => {
-      const left = Math.max(0, Math.ceil((until - Date.now()) / 1000));
+  /** @param {number} retryAt milliseconds since 1970 */
+  disconnected(retryAt) {
+    clearInterval(this.timer);
+    const lostAt = (this.lostAt ??= Date.now());
+    const update = () => {
+      const left = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
       this.show("lost", left ? `Disconnected, tries again in ${left} s.` : "Disconnected, tries again …");
     };
-    if (!this.element.hidden) tell();
-    this.timer = setInterval(() => Date.now() - this.since >= LATE && tell(), 500);
+    if (!this.element.hidden) update();
+    this.timer = setInterval(() => Date.now() - lostAt >= MIN_OUTAGE_MS && update(), 500);
   }
 
-  /** For good. */
-  ended(told) {
-    this.stop();
-    this.show("gone", told);
+  /** The stream will not be retried. */
+  ended(reason) {
+    clearInterval(this.timer);
+    this.show("gone", reason);
   }
 
-  show(state, told) {
+  show(state, text) {
     this.element.dataset.state = state;
     this.element.hidden = false;
     this.retry.hidden = state !== "lost";
-    if (this.text.textContent !== told) this.text.textContent = told;
-  }
-
-  stop() {
-    clearInterval(this.timer);
+    if (this.text.textContent !== text) this.text.textContent = text;
   }
 }

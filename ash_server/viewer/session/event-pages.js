@@ -5,13 +5,24 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 const FIRST_PAGE = 500;
 const PAGE = 1000;
 
-/** The part of a session's log that is loaded: without a gap, from `first` to `last`. */
-export class Pages {
+/** The loaded part of a session's log: without gaps, from `first` to `last`. */
+export class EventPages {
+  isOpen = false;
+  /** @type {number | undefined} */
+  first;
+  last = 0;
+  hasOlder = false;
+  hasNewer = false;
+  /** Identifies the latest open(): pages of earlier ones are discarded. */
+  generation = 0;
+
+  /**
+   * @param {string} address
+   * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
+   */
   constructor(address, renderer) {
     this.address = address;
     this.renderer = renderer;
-    this.isOpen = false;
-    this.clear();
   }
 
   clear() {
@@ -22,63 +33,68 @@ export class Pages {
   }
 
   /**
-   * Shows a page in place of what is shown: {before} or {after} a sequence, around {at} one or around a {message}; the
-   * newest, if nothing else is said. Gives whether it did: another one may have been asked for meanwhile.
+   * Replace the loaded events by a page; false if another page was requested in the meantime.
+   *
+   * @param {{before?: number, after?: number, at?: number, message?: number}} [query] events before or after a sequence,
+   *   around a sequence or around a message; the newest by default
    */
   async open(query = { before: NEWEST }) {
-    const asked = (this.asked = {});
+    const generation = ++this.generation;
     const page = await this.fetch({ ...query, limit: FIRST_PAGE });
-    if (asked !== this.asked) return false;
+    if (generation !== this.generation) return false;
     this.isOpen = true;
     this.clear();
-    this.bound(page.events);
+    this.extendBounds(page.events);
     this.hasOlder = page.prevBefore !== undefined;
     this.hasNewer = page.nextAfter !== undefined;
     this.renderer.replayEvents(page.events);
     return true;
   }
 
-  /** Fetches what is ahead of what is loaded; `put` is called with what puts it there. */
-  older(put) {
-    return this.extend({ before: this.first }, put, ({ prevBefore }) => (this.hasOlder = prevBefore !== undefined));
+  /** Load the page before the loaded events. `apply` is called with the change. */
+  older(apply) {
+    return this.extend({ before: this.first }, apply, ({ prevBefore }) => (this.hasOlder = prevBefore !== undefined));
   }
 
-  /** The same behind it. */
-  newer(put) {
-    return this.extend({ after: this.last }, put, ({ nextAfter }) => (this.hasNewer = nextAfter !== undefined));
+  /** Load the page after the loaded events. `apply` is called with the change. */
+  newer(apply) {
+    return this.extend({ after: this.last }, apply, ({ nextAfter }) => (this.hasNewer = nextAfter !== undefined));
   }
 
-  /** All that is ahead, put there at once: in pieces, what is there already would be laid out anew with each. */
-  async everything(put, goesOn) {
-    const { asked } = this;
+  /**
+   * Load all older events and show them at once: adding each page separately would repeat the layout. `onProgress` gets the
+   * number of loaded events, and returns false to stop.
+   */
+  async allOlder(apply, onProgress) {
+    const { generation } = this;
     const events = [];
     let before = this.first;
-    while (before !== undefined && goesOn(this.renderer.log.events.size + events.length)) {
+    while (before !== undefined && onProgress(this.renderer.log.events.size + events.length)) {
       const page = await this.fetch({ before, limit: PAGE });
-      if (asked !== this.asked) return;
+      if (generation !== this.generation) return;
       events.push(...page.events);
       before = page.prevBefore;
     }
     this.hasOlder = before !== undefined;
-    put(() => this.add(events));
+    apply(() => this.add(events));
   }
 
-  async extend(query, put, bound) {
-    const { asked } = this;
+  async extend(query, apply, updateBounds) {
+    const { generation } = this;
     const page = await this.fetch({ ...query, limit: PAGE });
-    if (asked !== this.asked) return;
-    bound(page);
-    put(() => this.add(page.events));
+    if (generation !== this.generation) return;
+    updateBounds(page);
+    apply(() => this.add(page.events));
   }
 
-  /** Shows more events; those of the stream follow what is loaded. */
+  /** Show more events: of a page, or of the stream. */
   add(events) {
-    this.bound(events);
+    this.extendBounds(events);
     events.forEach((event) => this.renderer.handleNewEvent(event));
     this.renderer.flush();
   }
 
-  bound(events) {
+  extendBounds(events) {
     if (!events.length) return;
     const reset = events.find(({ type }) => type === "reset");
     if (reset) this.hasOlder = false;

@@ -1,113 +1,129 @@
-import { problemOf } from "../lib/api.js";
+import { readProblem } from "../lib/api.js";
 import { parseJson } from "../lib/json-view.js";
-import { chunksOf, frames } from "./sse-parser.js";
+import { parseFrames, readChunks } from "./sse-parser.js";
 
-/** The server says something each 15 s. */
-const SILENCE = 40_000;
-const SOONEST = 1000;
-const LATEST = 30_000;
+/** The server sends a frame at least every 15 s. */
+const TIMEOUT_MS = 40_000;
+const MIN_RETRY_MS = 1000;
+const MAX_RETRY_MS = 30_000;
 
-/** What no further attempt mends. */
-const ENDS = { 401: "refused", 403: "refused", 404: "gone", 409: "ahead" };
+/** Statuses after which retrying is useless. */
+const FINAL = { 401: "refused", 403: "refused", 404: "gone", 409: "ahead" };
 
 /**
- * Follows a session from a cursor, through lost connections and restarts of the server: each event comes once.
+ * Follow a session from a cursor, across lost connections and restarts of the server, without duplicate events.
  *
- * `tell` is called with what happens: ("event", event), ("connected"), ("caught_up"), ("lost", when it tries again, in
- * milliseconds since 1970), and as the last ("gone" | "ahead" | "refused", problem).
+ * `emit` is called with: ("event", event), ("connected"), ("caught_up"), ("lost", time of the next attempt in milliseconds
+ * since 1970), and finally ("gone" | "ahead" | "refused", problem).
  *
- * A browser writes each attempt that fails into its console, whatever made it. So there are few: later and later ones.
+ * Browsers log each failed attempt to the console, so the retry delay grows.
  */
-export class Stream {
-  constructor(address, tell) {
+export class EventStream {
+  after = 0;
+  failures = 0;
+  minRetryMs = MIN_RETRY_MS;
+  /** @type {AbortController | undefined} */
+  controller;
+  /** Ends the current retry delay. @type {(() => void) | undefined} */
+  wake;
+
+  /**
+   * @param {string} address
+   * @param {(name: string, value?: any) => void} emit
+   */
+  constructor(address, emit) {
     this.address = address;
-    this.tell = tell;
-    this.soonest = SOONEST;
+    this.emit = emit;
   }
 
-  /** Goes on behind this sequence. */
+  /** Stream the events after this sequence. */
   start(after) {
     this.stop();
     this.after = after;
     this.failures = 0;
-    this.stopping = new AbortController();
-    this.run(this.stopping.signal);
+    this.controller = new AbortController();
+    this.run(this.controller.signal);
   }
 
   stop() {
-    this.stopping?.abort();
-    this.stopping = undefined;
+    this.controller?.abort();
+    this.controller = undefined;
   }
 
   get isRunning() {
-    return this.stopping !== undefined;
+    return this.controller !== undefined;
   }
 
-  /** Tries at once, where it waits. */
+  /** Retry now instead of after the delay. */
   retry() {
     this.wake?.();
   }
 
+  /** @param {AbortSignal} signal */
   async run(signal) {
     while (!signal.aborted) {
       const problem = await this.attempt(signal).catch((error) => error);
       if (signal.aborted) return;
-      const end = ENDS[problem?.status];
-      if (end) {
+      const final = FINAL[problem?.status];
+      if (final) {
         this.stop();
-        this.tell(end, problem);
+        this.emit(final, problem);
         return;
       }
-      await this.pause(signal);
+      await this.waitForRetry(signal);
     }
   }
 
-  /** Reads until the connection ends, or nothing is heard any more. */
+  /** Read until the connection ends or times out. */
   async attempt(signal) {
-    const silence = new AbortController();
-    const listen = () => setTimeout(() => silence.abort(), SILENCE);
-    let timer = listen();
+    const timeout = new AbortController();
+    const startTimer = () => setTimeout(() => timeout.abort(), TIMEOUT_MS);
+    let timer = startTimer();
     try {
-      const response = await this.connect(AbortSignal.any([signal, silence.signal]));
-      this.tell("connected");
-      for await (const frame of frames(chunksOf(response.body))) {
+      const response = await this.connect(AbortSignal.any([signal, timeout.signal]));
+      this.emit("connected");
+      for await (const frame of parseFrames(readChunks(response.body))) {
         clearTimeout(timer);
-        timer = listen();
+        timer = startTimer();
         if (signal.aborted) return;
-        this.take(frame);
+        this.handleFrame(frame);
       }
     } finally {
       clearTimeout(timer);
-      silence.abort();
+      timeout.abort();
     }
   }
 
   async connect(signal) {
     const headers = { Accept: "text/event-stream", "Last-Event-ID": String(this.after) };
     const response = await fetch(this.address, { headers, signal, cache: "no-store" });
-    if (!response.ok) throw await problemOf(response);
+    if (!response.ok) throw await readProblem(response);
     return response;
   }
 
-  take({ event, data, id, retry }) {
-    if (retry !== undefined) this.soonest = Number(retry) || SOONEST;
+  /** @param {{event?: string, data?: string, id?: string, retry?: string}} frame */
+  handleFrame({ event, data, id, retry }) {
+    if (retry !== undefined) this.minRetryMs = Number(retry) || MIN_RETRY_MS;
     if (id !== undefined && data !== undefined) {
       this.failures = 0;
       this.after = Number(id);
-      this.tell("event", parseJson(data));
+      this.emit("event", parseJson(data));
     } else if (event === "caught_up") {
       this.failures = 0;
-      this.tell("caught_up");
+      this.emit("caught_up");
     }
   }
 
-  async pause(signal) {
-    const wait = Math.min(LATEST, this.soonest * 2 ** this.failures++);
-    this.tell("lost", Date.now() + wait);
-    await new Promise((done) => {
-      this.wake = done;
-      setTimeout(done, wait);
-      signal.addEventListener("abort", done, { once: true });
-    });
+  /** @param {AbortSignal} signal */
+  async waitForRetry(signal) {
+    const delay = Math.min(MAX_RETRY_MS, this.minRetryMs * 2 ** this.failures++);
+    this.emit("lost", Date.now() + delay);
+    await /** @type {Promise<void>} */ (
+      new Promise((done) => {
+        this.wake = done;
+        setTimeout(done, delay);
+        signal.addEventListener("abort", () => done(), { once: true });
+      })
+    );
   }
 }

@@ -1,12 +1,13 @@
-/**
- * What of a session is shown: three presets, and switches beside them. System messages that are hidden are counted in
- * the bar, every kind in the menu.
- */
+/** Filters of a session: presets, and a switch per kind of item. The bar shows the number of hidden system messages. */
 import { button, el } from "../lib/dom.js";
-import { counted, number } from "../lib/number-format.js";
-import { FAILED, ITEM, keepInView } from "./scroll-anchor.js";
+import { pluralize, formatNumber } from "../lib/number-format.js";
+import { FAILED, ITEM, keepScrollPosition } from "./scroll-anchor.js";
 
-/** Each kind of thing that can be left out: styles/filters.css hides it where `data-hides` on the log names it. */
+/**
+ * Kinds of items that can be hidden: styles/filters.css hides those named by `data-hides` on the log.
+ *
+ * @type {Record<string, {label: string, selector: string, within?: string}>}
+ */
 const KINDS = {
   thinking: { label: "Thinking", selector: ".thinking" },
   tools: { label: "Tool calls", selector: ".tool-call, .agent-message", within: ".tool-call *" },
@@ -22,32 +23,42 @@ const PRESETS = {
   everything: { label: "Everything", title: "All there is, and what it cost", hides: [] },
 };
 
-const STANDARD = "work";
-const LATER = 250;
+const DEFAULT_PRESET = "work";
+const DELAY_MS = 250;
 
 export class Filters {
-  /** `log` is the element; `onChange` is called after each change. */
+  preset = DEFAULT_PRESET;
+  /** Whether a kind is shown. @type {Record<string, boolean>} */
+  shows = {};
+  errorsOnly = false;
+  /** @type {number | undefined} */
+  timer;
+
+  /**
+   * @param {HTMLElement} log
+   * @param {() => void} onChange
+   */
   constructor(log, onChange) {
     this.log = log;
     this.onChange = onChange;
-    this.switches = Object.fromEntries([...Object.keys(KINDS), "errors"].map((name) => [name, this.switchOf(name)]));
-    this.sum = el("span", { class: "filter-sum" });
+    this.switches = Object.fromEntries([...Object.keys(KINDS), "errors"].map((name) => [name, this.createSwitch(name)]));
+    this.summary = el("span", { class: "filter-sum" });
     this.presets = this.presetButtons();
     this.menu = el(
       "details",
       { class: "menu filters" },
-      el("summary", {}, "Filters ", this.sum),
+      el("summary", {}, "Filters ", this.summary),
       el("div", { class: "menu-body" }, ...Object.values(this.switches).map(({ element }) => element)),
     );
-    this.menu.addEventListener("toggle", () => this.tell());
-    this.read();
+    this.menu.addEventListener("toggle", () => this.updateControls());
+    this.readAddress();
   }
 
-  /** Takes what the address says. */
-  read() {
+  /** Apply the filters in the address of the page. */
+  readAddress() {
     const query = new URLSearchParams(location.search);
-    const preset = query.get("preset");
-    this.preset = Object.hasOwn(PRESETS, preset) ? preset : STANDARD;
+    const preset = query.get("preset") ?? DEFAULT_PRESET;
+    this.preset = Object.hasOwn(PRESETS, preset) ? preset : DEFAULT_PRESET;
     this.shows = Object.fromEntries(Object.keys(KINDS).map((name) => [name, this.isShownIn(name, query)]));
     this.errorsOnly = query.get("errors") === "1";
     this.apply();
@@ -64,14 +75,14 @@ export class Filters {
     this.change();
   }
 
-  /** Shows a kind or leaves it out; "errors" shows nothing but what went wrong. */
+  /** Toggle a kind; "errors" toggles showing only failed items. */
   toggle(name) {
     if (name === "errors") this.errorsOnly = !this.errorsOnly;
     else this.shows[name] = !this.shows[name];
     this.change();
   }
 
-  /** Shows what hides this element. */
+  /** Change the filters so that an element is visible. */
   reveal(element) {
     const hiding = Object.keys(KINDS).filter((name) => !this.shows[name] && element.closest(KINDS[name].selector));
     if (!hiding.length && !(this.errorsOnly && !element.closest(FAILED))) return;
@@ -81,30 +92,30 @@ export class Filters {
   }
 
   change() {
-    keepInView(this.log, () => this.apply());
+    keepScrollPosition(this.log, () => this.apply());
     history.replaceState(history.state, "", this.address());
     this.onChange();
   }
 
   apply() {
     this.log.dataset.preset = this.preset;
-    this.log.dataset.hides = [...this.hidden(), ...(this.errorsOnly ? ["fine"] : [])].join(" ");
-    this.markEmpty();
-    this.tell();
+    this.log.dataset.hides = [...this.hiddenKinds(), ...(this.errorsOnly ? ["fine"] : [])].join(" ");
+    this.markEmptyTurns();
+    this.updateControls();
   }
 
-  hidden() {
+  hiddenKinds() {
     return Object.keys(KINDS).filter((name) => !this.shows[name]);
   }
 
-  /** The address of this page with what is chosen, as far as it is not what one would get anyway. */
+  /** The address of this page with the filters that differ from the defaults. */
   address() {
-    const url = new URL(location);
+    const url = new URL(location.href);
     const set = (name, value) => {
       if (value === undefined) url.searchParams.delete(name);
       else url.searchParams.set(name, value);
     };
-    set("preset", this.preset === STANDARD ? undefined : this.preset);
+    set("preset", this.preset === DEFAULT_PRESET ? undefined : this.preset);
     for (const [name, isShown] of Object.entries(this.shows)) {
       set(name, isShown === !PRESETS[this.preset].hides.includes(name) ? undefined : Number(isShown));
     }
@@ -112,8 +123,8 @@ export class Filters {
     return url;
   }
 
-  /** Turns of which nothing is left take no room. */
-  markEmpty() {
+  /** Mark turns without visible items, so that they take no space. */
+  markEmptyTurns() {
     const shown = this.errorsOnly ? FAILED : this.shownSelector();
     for (const turn of this.log.querySelectorAll(":scope > .turn")) {
       turn.toggleAttribute("data-empty", turn.querySelector(shown) === null);
@@ -121,37 +132,37 @@ export class Filters {
   }
 
   shownSelector() {
-    const hidden = this.hidden().flatMap((name) => [KINDS[name].selector, KINDS[name].within ?? []].flat());
+    const hidden = this.hiddenKinds().flatMap((name) => [KINDS[name].selector, KINDS[name].within ?? []].flat());
     return hidden.length ? `${ITEM}:not(${hidden.join(", ")})` : ITEM;
   }
 
-  /** After each painting: what came may be hidden, and counts. */
+  /** Update after each painting: new items may be hidden, and are counted. */
   update() {
-    this.markEmpty();
-    this.later ??= setTimeout(() => {
-      this.later = undefined;
-      this.tell();
-    }, LATER);
+    this.markEmptyTurns();
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      this.updateControls();
+    }, DELAY_MS);
   }
 
-  tell() {
+  updateControls() {
     for (const [name, { box }] of Object.entries(this.switches)) {
       box.checked = name === "errors" ? this.errorsOnly : this.shows[name];
     }
-    for (const button of this.presets.children) {
+    for (const button of this.presets.querySelectorAll("button")) {
       const isChosen = button.dataset.preset === this.preset;
       button.setAttribute("aria-checked", String(isChosen));
       button.tabIndex = isChosen ? 0 : -1;
     }
-    this.sum.textContent = this.told(this.countOf("system"));
-    if (this.menu.open) this.count();
+    this.summary.textContent = this.summaryText(this.countOf("system"));
+    if (this.menu.open) this.showCounts();
   }
 
-  /** Only while somebody looks: it means to go through the whole log. */
-  count() {
+  /** Count the items of each kind, only while the menu is open: it searches the whole log. */
+  showCounts() {
     for (const [name, { count }] of Object.entries(this.switches)) {
-      const found = this.countOf(name);
-      count.textContent = found ? number(found) : "";
+      const items = this.countOf(name);
+      count.textContent = items ? formatNumber(items) : "";
     }
   }
 
@@ -159,12 +170,12 @@ export class Filters {
     return this.log.querySelectorAll(name === "errors" ? FAILED : KINDS[name].selector).length;
   }
 
-  told(count) {
+  summaryText(count) {
     if (this.errorsOnly) return "errors only";
-    return this.shows.system || !count ? "" : `${counted(count, "system message")} hidden`;
+    return this.shows.system || !count ? "" : `${pluralize(count, "system message")} hidden`;
   }
 
-  switchOf(name) {
+  createSwitch(name) {
     const box = el("input", { type: "checkbox", name });
     const count = el("span", { class: "filter-count" });
     const label = KINDS[name]?.label ?? "Errors alone";
@@ -184,8 +195,8 @@ export class Filters {
       if (!step) return;
       event.preventDefault();
       const next = buttons.at((buttons.findIndex(({ tabIndex }) => tabIndex === 0) + step) % buttons.length);
-      this.choose(next.dataset.preset);
-      next.focus();
+      this.choose(next?.dataset.preset);
+      next?.focus();
     });
     return group;
   }

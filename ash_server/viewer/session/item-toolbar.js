@@ -1,10 +1,17 @@
-import { el, iconButton } from "../lib/dom.js";
 import { copyText } from "../lib/clipboard.js";
+import { el, iconButton } from "../lib/dom.js";
 import { ITEM } from "./scroll-anchor.js";
 
-/** Small tools for the item that somebody points at, or that has the focus: one element, which goes there. */
-export class Toolbar {
-  /** `actions`: by name {label, run(element)}; `usageOf` tells what the answer of an element cost. */
+/** Buttons for the hovered or focused item: one element that moves to it. */
+export class ItemToolbar {
+  /** @type {any} */
+  item;
+
+  /**
+   * @param {HTMLElement} log
+   * @param {Record<string, {label: string, run: (element: Element) => void}>} actions
+   * @param {(element: Element) => string | undefined} usageOf the usage text of an element's answer
+   */
   constructor(log, actions, usageOf) {
     this.log = log;
     this.usageOf = usageOf;
@@ -18,23 +25,23 @@ export class Toolbar {
       this.usage,
       ...buttons,
     );
-    log.addEventListener("pointerover", ({ target, pointerType }) => pointerType !== "touch" && this.goTo(target));
-    log.addEventListener("focusin", ({ target }) => this.goTo(target));
-    log.addEventListener("click", ({ target }) => this.goTo(target));
-    log.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
-    this.element.addEventListener("pointerleave", ({ relatedTarget }) => this.leave(relatedTarget));
+    log.addEventListener("pointerover", ({ target, pointerType }) => pointerType !== "touch" && this.moveTo(target));
+    log.addEventListener("focusin", ({ target }) => this.moveTo(target));
+    log.addEventListener("click", ({ target }) => this.moveTo(target));
+    log.addEventListener("pointerleave", ({ relatedTarget }) => this.onPointerLeave(relatedTarget));
+    this.element.addEventListener("pointerleave", ({ relatedTarget }) => this.onPointerLeave(relatedTarget));
   }
 
-  goTo(target) {
+  moveTo(target) {
     const item = target.closest(ITEM);
     if (!item || item === this.item) return;
     this.item = item;
-    this.put();
+    this.update();
   }
 
-  leave(to) {
+  onPointerLeave(to) {
     if (to && (this.element.contains(to) || this.log.contains(to))) return;
-    this.goTo(document.activeElement?.closest(`.chat-log ${ITEM}`) ?? document.body);
+    this.moveTo(document.activeElement?.closest(`.chat-log ${ITEM}`) ?? document.body);
     if (!this.item?.contains(document.activeElement)) this.hide();
   }
 
@@ -43,29 +50,34 @@ export class Toolbar {
     this.element.hidden = true;
   }
 
-  /** After each painting, too: things move. */
-  put() {
-    if (!this.item?.isConnected || !this.element.parentElement) return this.hide();
-    const [at, within] = [this.item, this.element.parentElement].map((element) => element.getBoundingClientRect());
+  /** Update the position; also after each painting, which may move the item. */
+  update() {
+    const parent = this.element.parentElement;
+    if (!this.item?.isConnected || !parent) return this.hide();
+    const [box, parentBox] = [this.item, parent].map((element) => element.getBoundingClientRect());
     this.usage.textContent = this.usageOf(this.item) ?? "";
-    this.element.style.setProperty("--item-top", `${Math.round(at.top - within.top)}px`);
-    this.element.style.setProperty("--item-right", `${Math.round(within.right - at.right)}px`);
+    this.element.style.setProperty("--item-top", `${Math.round(box.top - parentBox.top)}px`);
+    this.element.style.setProperty("--item-right", `${Math.round(parentBox.right - box.right)}px`);
     this.element.hidden = false;
   }
 }
 
-/** What an item says, as it was written. */
-export function textOf({ event: { payload }, text, call, results = [], answers = [] }) {
-  const said = text ?? payload.text ?? payload.transcription ?? payload.message;
-  const of = (events) => events.map((event) => written(event.payload.result));
-  const parts = call || results.length ? [call && written(call.payload.args), ...of(results)] : [said, ...of(answers)];
-  return parts.filter(Boolean).join("\n\n") || written(payload.raw ?? payload);
+/** The source text of an item, for copying. */
+export function itemText({ event: { payload }, text, call, results = [], answers = [] }) {
+  const content = text ?? payload.text ?? payload.transcription ?? payload.message;
+  const resultsOf = (events) => events.map((event) => asText(event.payload.result));
+  const isToolCall = call || results.length;
+  const parts = isToolCall
+    ? [call && asText(call.payload.args), ...resultsOf(results)]
+    : [content, ...resultsOf(answers)];
+  return parts.filter(Boolean).join("\n\n") || asText(payload.raw ?? payload);
 }
 
-function written(value) {
+function asText(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-export async function copied(voice, text, what) {
-  voice.say((await copyText(text)) ? `${what} copied` : "The browser does not allow to copy");
+/** Copy a text and report the outcome. */
+export async function copyAndAnnounce(announcer, text, name) {
+  announcer.show((await copyText(text)) ? `${name} copied` : "The browser does not allow to copy");
 }

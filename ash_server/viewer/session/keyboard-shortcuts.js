@@ -1,33 +1,39 @@
-/** What keys do, and the list of them that `?` shows. */
+/** The keyboard shortcuts of a session page. */
 import { toggleFold } from "../render/turn-layout.js";
 import { PROMPT } from "./item-navigation.js";
-import { ITEM, bringTo, edge } from "./scroll-anchor.js";
+import { ITEM, contentTop, scrollToItem } from "./scroll-anchor.js";
 
-const TWICE = 700;
+/** "g g": the second key must follow within this time. */
+const SEQUENCE_MS = 700;
 
-/** Rows of keys (../lib/keyboard.js); those whose acts a page has no use for are left out. */
-export function shortcuts(acts) {
-  const { walk, filters, copyLink, openStored, openFind, toStart, toEnd, close, onEdge, pause, wrap } = acts;
-  const go = async (steps, kind) => walk.go(steps, kind) || ((await onEdge(steps)) && walk.go(steps, kind));
-  const withItem = (act) => () => walk.current && act(walk.current);
-  const opens = (change) => withItem(opening(pause, change));
+/**
+ * The rows for listenForKeys (../lib/keyboard.js). Shortcuts without an action on this page are omitted.
+ *
+ * @param {Record<string, any>} actions
+ * @returns {import("../lib/keyboard.js").Shortcut[]}
+ */
+export function shortcuts(actions) {
+  const { navigation, filters, copyLink, openStored, openSearch, toStart, toEnd, close, onEdge, pause, wrap } = actions;
+  const go = async (steps, kind) => navigation.go(steps, kind) || ((await onEdge(steps)) && navigation.go(steps, kind));
+  const withItem = (act) => () => navigation.current && act(navigation.current);
+  const opens = (change) => withItem(keepingPosition(pause, change));
   const toggles = (name) => () => filters.toggle(name);
-  let pressed = -Infinity;
-  const twice = ({ timeStamp }) => {
-    if (timeStamp - pressed < TWICE) toStart();
-    pressed = timeStamp;
+  let lastPressed = -Infinity;
+  const pressedTwice = ({ timeStamp }) => {
+    if (timeStamp - lastPressed < SEQUENCE_MS) toStart();
+    lastPressed = timeStamp;
   };
   return [
     [["j", "k"], "next, previous", { j: () => go(1), k: () => go(-1) }],
     [["J", "K"], "next, previous prompt", { J: () => go(1, PROMPT), K: () => go(-1, PROMPT) }],
-    [["g g", "G"], "to the beginning, to the end", { g: twice, G: toEnd }],
-    [["e", "E"], "open this, all of this turn", { e: opens(one), E: opens(all) }],
+    [["g g", "G"], "to the beginning, to the end", { g: pressedTwice, G: toEnd }],
+    [["e", "E"], "open this, all of this turn", { e: opens(toggleItem), E: opens(toggleTurn) }],
     [["1", "2", "3"], "Read, Work, Everything", presets(filters)],
     [["t", "s"], "thinking, system messages", { t: toggles("thinking"), s: toggles("system") }],
     [["w"], "wrap long lines", { w: wrap }],
     [["y"], "copy the link", { y: withItem(copyLink) }],
     [["r"], "what is stored", { r: withItem(openStored) }],
-    openFind && [["/"], "search this session", { "/": openFind }],
+    openSearch && [["/"], "search this session", { "/": openSearch }],
     [["Esc"], "close", { Escape: close }],
   ].filter(Boolean);
 }
@@ -36,21 +42,21 @@ function presets(filters) {
   return { 1: () => filters.choose("read"), 2: () => filters.choose("work"), 3: () => filters.choose("everything") };
 }
 
-/** Opens cards or closes them; what somebody looks at stays where it is. */
-function opening(pause, change) {
+/** Apply a change without moving the item on the screen. */
+function keepingPosition(pause, change) {
   return (item) => {
     pause();
-    const below = item.getBoundingClientRect().top - edge();
+    const below = item.getBoundingClientRect().top - contentTop();
     change(item);
-    bringTo(item, below);
+    scrollToItem(item, below);
   };
 }
 
-function one(item) {
+function toggleItem(item) {
   if (item.matches("details")) item.open = !item.open;
 }
 
-function all(item) {
+function toggleTurn(item) {
   const turn = item.closest(".turn");
   const cards = [...turn.querySelectorAll(`details:is(${ITEM})`)];
   const isOpening = cards.some((card) => !card.open);

@@ -1,54 +1,64 @@
 import { el } from "../lib/dom.js";
 
-/** So long after an event something still seems to work. */
-const WORKS_FOR = 15_000;
+/** The session counts as active for this time after an event. */
+const ACTIVE_MS = 15_000;
 
-/** A turn that was left open so long ago is not being worked at any more. */
-const GIVEN_UP = 10 * 60_000;
+/** An open turn without events for this time counts as abandoned. */
+const ABANDONED_MS = 10 * 60_000;
 
-/** Whether somebody writes the session now: told to the log, in the bar, and in the title of the window. */
-export class Live {
-  /** `paint` makes a change of the page; `hasEnd` tells whether the end of the log is on it. */
+/** Show whether the session is being written: in the log, in the bar and in the window title. */
+export class LiveIndicator {
+  isConnected = false;
+  lastEventAt = 0;
+  /** The session's `lastAt`, in milliseconds. */
+  lastRecordAt = 0;
+  /** @type {number | undefined} */
+  timer;
+
+  /**
+   * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
+   * @param {{paint: (change: () => void) => void, hasEnd: () => boolean}} options `paint` applies a change to the page;
+   *   `hasEnd` is true if the newest event is loaded
+   */
   constructor(renderer, { paint, hasEnd }) {
-    Object.assign(this, { renderer, paint, hasEnd });
+    this.renderer = renderer;
+    this.paint = paint;
+    this.hasEnd = hasEnd;
     this.mark = el("span", { class: "live-mark", hidden: true }, "live");
-    this.isConnected = false;
-    this.heard = 0;
-    this.lastAt = 0;
     this.title = document.title;
-    setInterval(() => this.update(), WORKS_FOR);
+    setInterval(() => this.update(), ACTIVE_MS);
   }
 
-  /** Something came just now. */
-  hear() {
-    this.heard = Date.now();
+  /** Record that an event arrived now. */
+  eventReceived() {
+    this.lastEventAt = Date.now();
   }
 
-  /** Whether a turn is worked at. */
+  /** True if a turn is in progress. */
   get isOpen() {
-    return this.renderer.openTurn !== undefined && this.hasEnd() && this.since < GIVEN_UP;
+    return this.renderer.openTurn !== undefined && this.hasEnd() && this.idleMs < ABANDONED_MS;
   }
 
   /**
-   * How long ago something happened last. What was derived from a record that names no time has the time at which that
-   * was stored: `lastAt`, which the records name, knows better.
+   * The time since the last activity. Events of records without a time have the time of storing, so `lastAt` of the
+   * session, which comes from the records, is used if it is earlier.
    */
-  get since() {
-    const { events, last } = this.renderer.log;
-    const { timestamp = Date.now(), messageSequence } = events.get(last) ?? {};
-    const told = messageSequence === undefined ? timestamp : Math.min(timestamp, this.lastAt);
-    return Date.now() - Math.max(this.heard, told);
+  get idleMs() {
+    const { events, lastSeq } = this.renderer.log;
+    const { timestamp = Date.now(), messageSequence } = events.get(lastSeq) ?? {};
+    const writtenAt = messageSequence === undefined ? timestamp : Math.min(timestamp, this.lastRecordAt);
+    return Date.now() - Math.max(this.lastEventAt, writtenAt);
   }
 
-  connect(isConnected) {
+  setConnected(isConnected) {
     this.isConnected = isConnected;
     this.update();
   }
 
-  /** What the session is called, and when its records say that it was written last. */
+  /** Set the window title and the session's `lastAt`. */
   describe(title, lastAt) {
     this.title = title;
-    this.lastAt = Date.parse(lastAt) || 0;
+    this.lastRecordAt = Date.parse(lastAt) || 0;
     this.update();
   }
 
@@ -57,9 +67,9 @@ export class Live {
     const { isOpen } = this;
     if (this.renderer.isLive !== isOpen) this.paint(() => this.renderer.setLive(isOpen));
     const isLive = this.isConnected && isOpen;
-    const left = isLive ? this.heard + WORKS_FOR - Date.now() : 0;
-    this.renderer.container.toggleAttribute("data-live", left > 0);
-    if (left > 0) this.timer = setTimeout(() => this.update(), left);
+    const activeFor = isLive ? this.lastEventAt + ACTIVE_MS - Date.now() : 0;
+    this.renderer.container.toggleAttribute("data-live", activeFor > 0);
+    if (activeFor > 0) this.timer = setTimeout(() => this.update(), activeFor);
     this.mark.hidden = !isLive;
     const title = isLive ? `● ${this.title}` : this.title;
     if (document.title !== title) document.title = title;

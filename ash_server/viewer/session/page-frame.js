@@ -1,13 +1,18 @@
 import { el } from "../lib/dom.js";
 
-/** The page around the log. `bar` stands in it behind the title, `main` in the conversation, `rail` beside it. */
-export function frame({ home, mark, bar, main, rail, others }) {
-  const name = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });
+/**
+ * Build the page around the log.
+ *
+ * @param {{home?: string, mark?: Element, bar: any[], main: any[], rail: Element, others: any[]}} parts `bar` follows the
+ *   title in the top bar, `main` is the conversation, `rail` is next to it
+ */
+export function pageFrame({ home, mark, bar, main, rail, others }) {
+  const title = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });
   const top = el(
     "header",
     { class: "page-bar" },
     home && el("a", { class: "home-link", href: home }, "Sessions"),
-    name,
+    title,
     mark,
     ...bar,
   );
@@ -18,24 +23,30 @@ export function frame({ home, mark, bar, main, rail, others }) {
     el("div", { class: "page-body" }, conversation, rail),
     ...others,
   );
-  requestAnimationFrame(() => watch(top, conversation.querySelector("h1"))); // by then it is laid out anyway
-  document.addEventListener("pointerdown", ({ target }) => closeMenus(target));
-  return { name: (title) => (name.textContent = title) };
+  requestAnimationFrame(() => watchHeading(top, conversation.querySelector("h1"))); // avoids a forced layout
+  document.addEventListener("pointerdown", ({ target }) => closeMenus(/** @type {Node} */ (target)));
+  return { setTitle: (text) => (title.textContent = text) };
 }
 
-/** The bar tells what the page is called once its heading is behind it. */
-function watch(bar, heading) {
+/** Show the title in the bar when the heading is scrolled behind it. */
+function watchHeading(bar, heading) {
   const rootMargin = `-${Math.ceil(bar.getBoundingClientRect().bottom)}px 0px 0px 0px`;
-  const saw = ([{ isIntersecting }]) => bar.toggleAttribute("data-scrolled", !isIntersecting);
-  new IntersectionObserver(saw, { rootMargin }).observe(heading);
+  const onIntersection = (entries) => bar.toggleAttribute("data-scrolled", !entries[0].isIntersecting);
+  new IntersectionObserver(onIntersection, { rootMargin }).observe(heading);
 }
 
-/** Closes menus, but for one that holds this; gives whether any was open. */
-export function closeMenus(but) {
-  const open = [...document.querySelectorAll(".menu[open]")].filter((menu) => !menu.contains(but ?? null));
-  for (const menu of open) {
-    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+/**
+ * Close open menus; true if any was open.
+ *
+ * @param {Node} [except] a menu that contains this node stays open
+ */
+export function closeMenus(except) {
+  /** @type {NodeListOf<HTMLDetailsElement>} */
+  const menus = document.querySelectorAll(".menu[open]");
+  const closing = [...menus].filter((menu) => !menu.contains(except ?? null));
+  for (const menu of closing) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary")?.focus();
     menu.open = false;
   }
-  return open.length > 0;
+  return closing.length > 0;
 }

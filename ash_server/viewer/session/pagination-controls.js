@@ -1,16 +1,34 @@
+import { messageOf } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
-import { number } from "../lib/number-format.js";
+import { formatNumber } from "../lib/number-format.js";
 
-/** So near to what is not loaded it is fetched. */
-const NEAR = 1500;
+/** A page is loaded automatically when its edge is this near to the screen, in pixels. */
+const PRELOAD_DISTANCE = 1500;
 
-const SIDES = ["older", "newer"];
+const SIDES = /** @type {const} */ (["older", "newer"]);
 
-/** Where what is loaded ends: more comes by itself when somebody gets near, or all of it when they ask. */
-export class Edges {
-  /** `paint` makes a change of the page; `onEnd` is called when the newest event is loaded. */
+/** @typedef {"older" | "newer"} Side */
+/** @typedef {(change: () => void) => void} Paint */
+
+/** Buttons at both ends of the loaded events. Pages load automatically near the screen, or all at once on request. */
+export class PaginationControls {
+  isLoadingAll = false;
+  /** The number of events of the session. @type {number | undefined} */
+  count;
+  /** @type {Promise<boolean> | undefined} */
+  loading;
+  /** @type {number | undefined} */
+  frame;
+
+  /**
+   * @param {import("./event-pages.js").EventPages} pages
+   * @param {{paint: Paint, onEnd: () => void, toEnd: () => void}} options `paint` applies a change to the page; `onEnd` is
+   *   called when the newest event is loaded
+   */
   constructor(pages, { paint, onEnd, toEnd }) {
-    Object.assign(this, { pages, paint, onEnd });
+    this.pages = pages;
+    this.paint = paint;
+    this.onEnd = onEnd;
     this.progress = el("span", { role: "status" });
     this.all = button({ class: "load-all" }, "Load all", () => this.loadAll());
     const more = (label, side) => button({ class: "load-more" }, label, () => this.load(side));
@@ -20,18 +38,18 @@ export class Edges {
     addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.fill())), { passive: true });
   }
 
-  /** After each painting. `count` is how many events there are in all, as far as that is known. */
+  /** Update the buttons, after each painting. `count` is the number of events of the session, if known. */
   update(count = this.count) {
     this.count = count;
     this.older.hidden = !this.pages.hasOlder;
     this.newer.hidden = !this.pages.hasNewer;
-    if (!this.isLoadingAll) this.all.textContent = count ? `Load all ${number(count)}` : "Load all";
+    if (!this.isLoadingAll) this.all.textContent = count ? `Load all ${formatNumber(count)}` : "Load all";
   }
 
-  /** Loads what somebody is near to, as long as they are. */
+  /** Load pages while an edge is near the screen. */
   fill() {
     this.frame = undefined;
-    const side = SIDES.find((side) => this.has(side) && isNear(this[side]));
+    const side = SIDES.find((side) => this.has(side) && isNearScreen(this[side]));
     if (side && !this.loading) this.load(side).then((isLoaded) => isLoaded && this.fill());
   }
 
@@ -39,38 +57,49 @@ export class Edges {
     return side === "older" ? this.pages.hasOlder : this.pages.hasNewer;
   }
 
-  /** Loads a page, if none is being loaded; gives whether it came. */
+  /**
+   * Load a page, unless one is loading; true on success.
+   *
+   * @param {Side} side
+   */
   load(side) {
-    return this.alone(side, async () => {
+    return this.exclusively(side, async () => {
       await this.pages[side]((change) => this.paint(change));
       this.progress.textContent = "";
     });
   }
 
-  /** All that is older; a second press stops it, with what has come. */
+  /** Load all older events. A second press stops it and keeps those already loaded. */
   async loadAll() {
     this.isLoadingAll = !this.isLoadingAll;
     this.all.textContent = this.isLoadingAll ? "Stop" : "Load all";
     if (!this.isLoadingAll) return;
     await this.loading;
-    await this.alone("older", () => this.pages.everything((change) => this.paint(change), (count) => this.tell(count)));
+    const onProgress = (loaded) => this.showProgress(loaded);
+    await this.exclusively("older", () => this.pages.allOlder((change) => this.paint(change), onProgress));
     this.isLoadingAll = false;
     this.progress.textContent = "";
     this.update();
   }
 
-  /** How far loading all has come; gives whether it is still wanted. */
-  tell(loaded) {
-    this.progress.textContent = `${number(loaded)} of ${number(this.count ?? this.pages.last)}`;
+  /** Show the number of loaded events; false if loading was stopped. */
+  showProgress(loaded) {
+    this.progress.textContent = `${formatNumber(loaded)} of ${formatNumber(this.count ?? this.pages.last)}`;
     return this.isLoadingAll;
   }
 
-  alone(side, work) {
-    this.loading ??= this.mindful(side, work).finally(() => (this.loading = undefined));
+  /**
+   * Run a load, or join the one that is running.
+   *
+   * @param {Side} side
+   * @param {() => Promise<void>} work
+   */
+  exclusively(side, work) {
+    this.loading ??= this.run(side, work).finally(() => (this.loading = undefined));
     return this.loading;
   }
 
-  async mindful(side, work) {
+  async run(side, work) {
     if (!this.has(side)) return false;
     this[side].setAttribute("aria-busy", "true");
     try {
@@ -78,7 +107,7 @@ export class Edges {
       if (side === "newer" && !this.pages.hasNewer) this.onEnd();
       return true;
     } catch (problem) {
-      this.progress.textContent = problem.message;
+      this.progress.textContent = messageOf(problem);
       return false;
     } finally {
       this[side].removeAttribute("aria-busy");
@@ -87,7 +116,7 @@ export class Edges {
   }
 }
 
-function isNear(edge) {
+function isNearScreen(edge) {
   const { top, bottom } = edge.getBoundingClientRect();
-  return bottom > -NEAR && top < innerHeight + NEAR;
+  return bottom > -PRELOAD_DISTANCE && top < innerHeight + PRELOAD_DISTANCE;
 }

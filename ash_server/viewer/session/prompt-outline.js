@@ -1,46 +1,60 @@
-import { button, el, place } from "../lib/dom.js";
-import { number } from "../lib/number-format.js";
-import { plainly } from "../lib/title-text.js";
-import { FAILED, distanceToEnd, edge } from "./scroll-anchor.js";
+import { button, el, setChildren } from "../lib/dom.js";
+import { formatNumber } from "../lib/number-format.js";
+import { stripMarkdown } from "../lib/title-text.js";
+import { FAILED, distanceToEnd, contentTop } from "./scroll-anchor.js";
 
-const LONGEST = 120;
-const LATER = 300;
+const MAX_TITLE_LENGTH = 120;
+const DELAY_MS = 300;
 
-/** What of the screen, from the top, may pass before the next prompt counts as the one that is read. */
-const READ_FROM = 0.3;
+/** The last prompt above this share of the screen, from the top, is the current one. */
+const READING_SHARE = 0.3;
 
-/** The last ones cannot be brought to the top: towards the end of the page, all of the screen counts. */
-function readLine() {
+/** The reading line. Near the end of the page it moves down, since the last prompts cannot be scrolled to the top. */
+function readingLine() {
   const left = distanceToEnd();
   const range = Math.min(innerHeight, left + scrollY);
   const isNearEnd = range > 0 && left < range;
-  return edge() + (innerHeight - edge()) * (isNearEnd ? 1 - (1 - READ_FROM) * (left / range) : READ_FROM);
+  const share = isNearEnd ? 1 - (1 - READING_SHARE) * (left / range) : READING_SHARE;
+  return contentTop() + (innerHeight - contentTop()) * share;
 }
 
-/** The prompts of a session, in a rail beside it: where one is, and where something failed. */
-export class Outline {
-  /** `onChoose` is called with the element of a prompt. */
+/** @typedef {{prompt: any, link: HTMLAnchorElement, row: HTMLElement, title?: string, turn?: Element}} OutlineEntry */
+
+/** The list of prompts next to the log, with the current one and the number of failures of each. */
+export class PromptOutline {
+  /** By prompt element. @type {Map<Element, OutlineEntry>} */
+  entries = new Map();
+  turnsInView = new Set();
+  /** @type {OutlineEntry | undefined} */
+  current;
+  /** @type {number | undefined} */
+  timer;
+  /** @type {number | undefined} */
+  frame;
+
+  /**
+   * @param {import("../render/chat-renderer.js").ChatRenderer} renderer
+   * @param {(prompt: Element) => void} onChoose
+   */
   constructor(renderer, onChoose) {
     this.renderer = renderer;
-    this.entries = new Map();
-    this.turnsInView = new Set();
-    this.observer = new IntersectionObserver((seen) => this.saw(seen));
+    this.observer = new IntersectionObserver((entries) => this.onIntersection(entries));
     this.list = el("ol", { class: "outline-list" });
     this.older = el("button", { class: "outline-older", type: "button", hidden: true }, "Older …");
-    this.closer = this.toggler("outline-close", "Close", false);
-    this.opener = this.toggler("outline-open", "Prompts", true);
+    this.closer = this.toggleButton("outline-close", "Close", false);
+    this.opener = this.toggleButton("outline-open", "Prompts", true);
     const title = el("h2", { class: "outline-title" }, "Prompts");
     const parts = [title, this.closer, this.older, this.list];
     this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
-    this.list.addEventListener("click", (event) => this.clicked(event, onChoose));
-    addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.mark())), { passive: true });
+    this.list.addEventListener("click", (event) => this.onClick(event, onChoose));
+    addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.markCurrent())), { passive: true });
   }
 
-  toggler(name, label, isOpen) {
+  toggleButton(name, label, isOpen) {
     return button({ class: `${name} icon-button`, "aria-label": label }, null, () => this.toggle(isOpen));
   }
 
-  /** As a sheet, where the screen is small. */
+  /** Open or close the outline, which is a sheet on small screens. */
   toggle(isOpen) {
     this.element.toggleAttribute("data-open", isOpen);
     (isOpen ? this.closer : this.opener).focus({ preventScroll: true });
@@ -50,7 +64,7 @@ export class Outline {
     return this.element.hasAttribute("data-open");
   }
 
-  clicked(event, onChoose) {
+  onClick(event, onChoose) {
     const link = event.target.closest("a");
     const chosen = [...this.entries.values()].find((entry) => entry.link === link);
     if (!chosen || event.ctrlKey || event.metaKey) return;
@@ -59,78 +73,84 @@ export class Outline {
     onChoose(chosen.prompt);
   }
 
-  /** After each painting. */
+  /** Update after each painting. */
   update() {
-    this.later ??= setTimeout(() => {
-      this.later = undefined;
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
       this.fill();
-    }, LATER);
+    }, DELAY_MS);
   }
 
   fill() {
-    const entries = this.renderer.inOrder.filter(isPrompt).map((shown) => this.entryOf(shown));
+    const entries = this.renderer.inOrder.filter(isPrompt).map((view) => this.entryOf(view));
     this.entries = new Map(entries.map((entry) => [entry.prompt, entry]));
-    place(this.list, entries.map(({ row }) => row));
+    setChildren(this.list, entries.map(({ row }) => row));
     this.element.hidden = this.opener.hidden = entries.length === 0;
     this.countErrors(entries);
-    this.mark();
+    this.markCurrent();
   }
 
   entryOf({ element, item }) {
-    const told = lineOf(item);
-    const entry = this.entries.get(element) ?? entryFor(element, item);
-    if (entry.told !== told) {
-      entry.told = told;
-      entry.link.title = told;
-      entry.link.replaceChildren(told);
+    const title = promptTitle(item);
+    const entry = this.entries.get(element) ?? newEntry(element, item);
+    if (entry.title !== title) {
+      entry.title = title;
+      entry.link.title = title;
+      entry.link.replaceChildren(title);
     }
-    entry.turn = element.closest(".turn");
-    this.observer.observe(entry.turn);
+    const turn = element.closest(".turn");
+    entry.turn = turn;
+    this.observer.observe(turn);
     return entry;
   }
 
-  /** What failed behind each prompt, up to the next one. */
+  /** Count the failures between each prompt and the next. */
   countErrors(entries) {
     const counts = entries.map(() => 0);
-    let at = -1;
+    let index = -1;
     for (const element of this.renderer.container.querySelectorAll(FAILED)) {
-      while (entries[at + 1] && isAhead(entries[at + 1].prompt, element)) at++;
-      if (at >= 0) counts[at]++;
+      while (entries[index + 1] && isBefore(entries[index + 1].prompt, element)) index++;
+      if (index >= 0) counts[index]++;
     }
-    entries.forEach(({ link }, place) => showCount(link, counts[place]));
+    entries.forEach(({ link }, each) => showCount(link, counts[each]));
   }
 
-  saw(seen) {
-    for (const { target, isIntersecting } of seen) {
+  onIntersection(entries) {
+    for (const { target, isIntersecting } of entries) {
       if (isIntersecting) this.turnsInView.add(target);
       else this.turnsInView.delete(target);
     }
-    this.mark();
+    this.markCurrent();
   }
 
-  /** Marks the prompt that what is read belongs to. */
-  mark() {
+  /** Mark the prompt of the text that is being read. */
+  markCurrent() {
     this.frame = undefined;
-    const line = readLine();
-    const begun = ({ turn, prompt }) => this.turnsInView.has(turn) && prompt.getBoundingClientRect().top < line;
-    const current = [...this.entries.values()].findLast(begun);
+    const line = readingLine();
+    /** @param {OutlineEntry} entry */
+    const isAboveLine = ({ turn, prompt }) => this.turnsInView.has(turn) && prompt.getBoundingClientRect().top < line;
+    const current = [...this.entries.values()].findLast(isAboveLine);
     if (!current || current === this.current) return;
     this.current?.link.removeAttribute("aria-current");
     this.current = current;
     current.link.setAttribute("aria-current", "true");
-    if (!this.element.matches(":hover")) this.bring(current.row);
+    if (!this.element.matches(":hover")) this.scrollIntoList(current.row);
   }
 
-  /** Into the rail, without the page scrolling. */
-  bring(row) {
-    const rail = [this.list, this.element].find((element) => element.scrollHeight > element.clientHeight + 1);
-    if (!rail) return;
-    const [at, within] = [row.getBoundingClientRect(), rail.getBoundingClientRect()];
-    if (at.top < within.top || at.bottom > within.bottom) rail.scrollTop += at.top - within.top - within.height / 2;
+  /** Scroll the list to a row, without scrolling the page. */
+  scrollIntoList(row) {
+    /** @type {HTMLElement[]} */
+    const lists = [this.list, this.element];
+    const scroller = lists.find((element) => element.scrollHeight > element.clientHeight + 1);
+    if (!scroller) return;
+    const [box, outer] = [row.getBoundingClientRect(), scroller.getBoundingClientRect()];
+    const isOutside = box.top < outer.top || box.bottom > outer.bottom;
+    if (isOutside) scroller.scrollTop += box.top - outer.top - outer.height / 2;
   }
 }
 
-function entryFor(prompt, item) {
+/** @returns {OutlineEntry} */
+function newEntry(prompt, item) {
   const link = el("a", { class: "outline-link", href: `#e-${encodeURIComponent(item.event.id)}` });
   return { prompt, link, row: el("li", {}, link) };
 }
@@ -139,18 +159,18 @@ function isPrompt({ item, element }) {
   return item.kind === "user" && !element.hasAttribute("data-synthetic") && !element.closest(".subagent");
 }
 
-function lineOf({ event: { payload } }) {
-  const said = (payload.visibleText ?? payload.text ?? payload.transcription ?? "").trim();
-  return plainly(said.split("\n", 1)[0]).slice(0, LONGEST) || "…";
+function promptTitle({ event: { payload } }) {
+  const text = (payload.visibleText ?? payload.text ?? payload.transcription ?? "").trim();
+  return stripMarkdown(text.split("\n", 1)[0]).slice(0, MAX_TITLE_LENGTH) || "…";
 }
 
-function isAhead(element, other) {
+function isBefore(element, other) {
   return Boolean(element.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING);
 }
 
 function showCount(link, count) {
   const mark = link.querySelector(".outline-errors");
   if (!count) mark?.remove();
-  else if (mark) mark.textContent = number(count);
-  else link.append(el("span", { class: "outline-errors", title: "failed" }, number(count)));
+  else if (mark) mark.textContent = formatNumber(count);
+  else link.append(el("span", { class: "outline-errors", title: "failed" }, formatNumber(count)));
 }

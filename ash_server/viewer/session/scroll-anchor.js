@@ -1,26 +1,26 @@
-/** Where things are on the screen, and how they stay there. */
+/** Where items are on the screen, and how they keep their position while the page changes. */
 
-/** What has a place of its own in the log. */
+/** Items of the log. */
 export const ITEM = "[data-event-id][id]";
 
-/** What went wrong: what the server counts as errors of a session. */
+/** Failed items: those that the server counts as errors of a session. */
 export const FAILED = ".error-banner, .tool-call[data-failed]";
 
-/** So near to the end a person is at it. */
-export const NEAR = 64;
+/** The page counts as scrolled to the end within this distance, in pixels. */
+export const NEAR_END = 64;
 
-const FRAMES = 30;
-const STEADY = 4;
-const BY_HAND = ["wheel", "touchmove", "keydown", "pointerdown"];
+const MAX_FRAMES = 30;
+const STEADY_FRAMES = 4;
+const USER_INPUT = ["wheel", "touchmove", "keydown", "pointerdown"];
 
-/** Where the contents begin: the bar lies over what is above. */
-export function edge() {
+/** The top of the visible content, below the bar. */
+export function contentTop() {
   return Math.max(0, document.querySelector(".page-bar")?.getBoundingClientRect().bottom ?? 0);
 }
 
-/** The items that can be seen, from the top. */
-export function inView(log) {
-  const [top, bottom] = [edge(), innerHeight];
+/** The items on the screen, from the top. */
+export function itemsInView(log) {
+  const [top, bottom] = [contentTop(), innerHeight];
   return [...log.children]
     .filter((part) => part.matches(".turn") && isBetween(part, top, bottom))
     .flatMap((turn) => [...turn.querySelectorAll(ITEM)].filter((item) => isBetween(item, top, bottom)));
@@ -31,31 +31,44 @@ function isBetween(element, top, bottom) {
   return box.height > 0 && box.bottom > top && box.top < bottom;
 }
 
-/** Whether it takes part in the page: not filtered out, nor folded away. */
-export function isShown(element) {
+/** True for an element that is neither filtered out nor folded. */
+export function isVisible(element) {
   return element.isConnected && element.checkVisibility() && !element.closest("[hidden]");
 }
 
-/** What was held where the last time, and where the page was then: pixels are whole, and what is left adds up. */
-let held;
+/**
+ * The last anchor: an element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding
+ * errors would add up without the exact one.
+ *
+ * @type {{element: Element, top: number, scrollY: number, isRecent: boolean} | undefined}
+ */
+let anchor;
 
-/** Changes the page; what a person sees of the log stays where it is, or what comes next of it. */
-export function keepInView(log, change) {
-  const seen = inView(log).map((element) => [element, wantedTop(element)]);
+/**
+ * Change the page and keep the position of the first visible item, or of the next one that is still visible.
+ *
+ * @param {HTMLElement} log
+ * @param {() => void} change
+ */
+export function keepScrollPosition(log, change) {
+  const before = itemsInView(log).map((element) => [element, anchorTop(element)]);
   change();
-  if (!seen.length) return;
-  const [kept, top] = seen.find(([element]) => isShown(element)) ?? [nextShown(log, seen[0][0]), edge()];
-  if (!kept) return;
-  scrollOn(kept.getBoundingClientRect().top - top);
-  const now = (held = { element: kept, top, at: scrollY, isFresh: true });
-  afterFrames(STEADY, () => (now.isFresh = false));
+  if (!before.length) return;
+  const stillVisible = before.find(([element]) => isVisible(element));
+  const [element, top] = stillVisible ?? [nextVisible(log, before[0][0]), contentTop()];
+  if (!element) return;
+  scrollByExactly(element.getBoundingClientRect().top - top);
+  /** @type {NonNullable<typeof anchor>} */
+  const current = { element, top, scrollY, isRecent: true };
+  anchor = current;
+  afterFrames(STEADY_FRAMES, () => (current.isRecent = false));
 }
 
-/** What was held stays where it is while turns come to be drawn: at the top of a page no browser sees to it. */
-export function holdOn() {
-  if (!held?.isFresh || held.at !== scrollY || !held.element.isConnected) return;
-  scrollOn(held.element.getBoundingClientRect().top - held.top);
-  held.at = scrollY;
+/** Restore the anchor while turns are rendered. Browsers do not anchor the scroll position at the top of the page. */
+export function restoreAnchor() {
+  if (!anchor?.isRecent || anchor.scrollY !== scrollY || !anchor.element.isConnected) return;
+  scrollByExactly(anchor.element.getBoundingClientRect().top - anchor.top);
+  anchor.scrollY = scrollY;
 }
 
 function afterFrames(left, act) {
@@ -63,16 +76,17 @@ function afterFrames(left, act) {
   else requestAnimationFrame(() => afterFrames(left - 1, act));
 }
 
-function wantedTop(element) {
-  return held?.element === element && held.at === scrollY ? held.top : element.getBoundingClientRect().top;
+function anchorTop(element) {
+  if (anchor && anchor.element === element && anchor.scrollY === scrollY) return anchor.top;
+  return element.getBoundingClientRect().top;
 }
 
-function nextShown(log, element) {
+function nextVisible(log, element) {
   const follows = (other) => element.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
-  return [...log.querySelectorAll(ITEM)].find((other) => follows(other) && isShown(other));
+  return [...log.querySelectorAll(ITEM)].find((other) => follows(other) && isVisible(other));
 }
 
-function scrollOn(distance) {
+function scrollByExactly(distance) {
   if (Math.abs(distance) >= 0.5) scrollBy({ top: distance, behavior: "instant" });
 }
 
@@ -81,26 +95,28 @@ export function distanceToEnd() {
   return page.scrollHeight - page.clientHeight - scrollY;
 }
 
-export function toEnd() {
+export function scrollToEnd() {
   scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 }
 
 /**
- * Brings an element so far below the bar, and holds it there while the sizes of what is around it become known; until
- * they are, or the person scrolls.
+ * Scroll an element to a distance below the bar, and keep it there until the layout is steady or the user scrolls.
+ *
+ * @param {Element} element
+ * @param {number} below
  */
-export function bringTo(element, below) {
+export function scrollToItem(element, below) {
   let steady = 0;
-  let left = FRAMES;
-  const stop = () => (left = 0);
-  BY_HAND.forEach((name) => addEventListener(name, stop, { once: true, passive: true }));
+  let framesLeft = MAX_FRAMES;
+  const stop = () => (framesLeft = 0);
+  USER_INPUT.forEach((name) => addEventListener(name, stop, { once: true, passive: true }));
   const step = () => {
-    const off = element.getBoundingClientRect().top - edge() - below;
+    const distance = element.getBoundingClientRect().top - contentTop() - below;
     const before = scrollY;
-    scrollOn(off);
-    steady = Math.abs(off) < 1 || scrollY === before ? steady + 1 : 0;
-    if (element.isConnected && steady < STEADY && --left > 0) requestAnimationFrame(step);
-    else BY_HAND.forEach((name) => removeEventListener(name, stop));
+    scrollByExactly(distance);
+    steady = Math.abs(distance) < 1 || scrollY === before ? steady + 1 : 0;
+    if (element.isConnected && steady < STEADY_FRAMES && --framesLeft > 0) requestAnimationFrame(step);
+    else USER_INPUT.forEach((name) => removeEventListener(name, stop));
   };
   step();
 }

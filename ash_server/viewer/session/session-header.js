@@ -1,12 +1,13 @@
 import { button, el } from "../lib/dom.js";
-import { counted, dollars, duration, number, ofCache } from "../lib/number-format.js";
+import { pluralize, formatDollars, formatDuration, formatNumber, formatCacheUsage } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
-import { lastPart, plainly } from "../lib/title-text.js";
+import { baseName, stripMarkdown } from "../lib/title-text.js";
 
-const MODELS = 2;
-const LONG_TITLE = 80;
+const MAX_MODELS = 2;
+const LONG_TITLE_LENGTH = 80;
 
-const from = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const timeRange = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+/** @type {[label: string, suffix: string][]} */
 const EXPORTS = [
   ["Markdown", ".md"],
   ["JSON", ".json"],
@@ -14,8 +15,8 @@ const EXPORTS = [
   ["HTML, one page", ".html"],
 ];
 
-/** The title of a session, and what is known of it as a whole. */
-export class Header {
+/** The title and the facts of a session. */
+export class SessionHeader {
   constructor() {
     this.title = el("h1", { class: "session-title", dir: "auto" });
     this.facts = el("p", { class: "session-facts" });
@@ -23,13 +24,16 @@ export class Header {
     this.element = el("header", { class: "session-header" }, this.title, this.facts, this.relations);
   }
 
-  /** `summary` is that of projections/session-summary, once it is there. */
+  /**
+   * @param {any} session
+   * @param {{summary?: any, onUnrecognised?: () => void}} [facts] `summary` is the session-summary projection, once loaded
+   */
   show(session, { summary, onUnrecognised } = {}) {
-    const title = titleOf(session);
+    const title = sessionTitle(session);
     this.title.textContent = title;
     this.title.title = session.title ?? session.externalId ?? "";
-    this.title.toggleAttribute("data-long", title.length > LONG_TITLE);
-    const told = [
+    this.title.toggleAttribute("data-long", title.length > LONG_TITLE_LENGTH);
+    const facts = [
       source(session),
       models(summary),
       span(session),
@@ -38,30 +42,34 @@ export class Header {
       ...costs(summary),
       unrecognised(session, onUnrecognised),
     ];
-    this.facts.replaceChildren(...told.filter(Boolean));
+    this.facts.replaceChildren(...facts.filter(Boolean));
   }
 
-  /** The session that started this one, and those that it started. */
-  relate(parent, children) {
-    const up = parent && ["Started by ", linkTo(parent)];
-    const down = children.length && details(children);
-    this.relations.replaceChildren(...[up, down].filter(Boolean).flat());
-    this.relations.hidden = !up && !down;
+  /** Show links to the parent session and to the sessions started by this one. */
+  showRelations(parent, children) {
+    const parentLink = parent && ["Started by ", linkTo(parent)];
+    const childList = children.length && childDetails(children);
+    this.relations.replaceChildren(...[parentLink, childList].filter(Boolean).flat());
+    this.relations.hidden = !parentLink && !childList;
   }
 }
 
-export function titleOf(session) {
+export function sessionTitle(session) {
   const { title, externalId } = session;
-  return plainly(title ?? "") || lastPart(externalId ?? "") || "Untitled";
+  return stripMarkdown(title ?? "") || baseName(externalId ?? "") || "Untitled";
 }
 
-/** A menu of the forms in which a session can be had. */
-export function exports(path) {
+/** A menu of export formats. */
+export function exportMenu(path) {
   const link = ([label, suffix]) => el("a", { class: "menu-item", href: path + suffix, download: true }, label);
   const body = el("div", { class: "menu-body" }, ...EXPORTS.map(link));
   return el("details", { class: "menu forms" }, el("summary", {}, "Export"), body);
 }
 
+/**
+ * @param {string} text
+ * @param {string} [title]
+ */
 function fact(text, title) {
   return el("span", { class: "fact", title }, text);
 }
@@ -73,60 +81,61 @@ function source({ source, metadata }) {
 
 function span({ firstAt, lastAt, createdAt }) {
   const [begin, end] = [firstAt ?? createdAt, lastAt ?? createdAt].map((time) => Date.parse(time));
-  const took = end - begin >= 1000 ? ` · ${duration(end - begin)}` : "";
+  const elapsed = end - begin >= 1000 ? ` · ${formatDuration(end - begin)}` : "";
   const [first, last] = [begin, end].map((time) => new Date(time).toISOString());
-  const told = el("time", { datetime: first }, from.formatRange(begin, end));
-  return el("span", { class: "fact", title: `${first} – ${last}` }, told, took);
+  const range = el("time", { datetime: first }, timeRange.formatRange(begin, end));
+  return el("span", { class: "fact", title: `${first} – ${last}` }, range, elapsed);
 }
 
-/** Of those that answered, the most used first. */
+/** The models that answered; the summary lists the most used first. */
 function models(summary) {
   const names = Object.keys(summary?.models ?? {});
   if (!names.length) return undefined;
-  const more = names.length > MODELS ? ` +${names.length - MODELS}` : "";
-  return fact(names.slice(0, MODELS).join(", ") + more, `Answers: ${named(summary.models)}`);
+  const more = names.length > MAX_MODELS ? ` +${names.length - MAX_MODELS}` : "";
+  return fact(names.slice(0, MAX_MODELS).join(", ") + more, `Answers: ${listCounts(summary.models)}`);
 }
 
 function counts({ messageCount, eventCount }, summary) {
-  const all = `${counted(messageCount, "stored message")}, ${counted(eventCount, "event")}`;
+  const all = `${pluralize(messageCount, "stored message")}, ${pluralize(eventCount, "event")}`;
   const { turns = 0, toolCalls = {} } = summary ?? {};
   const calls = Object.values(toolCalls).reduce((sum, count) => sum + count, 0);
   return [
-    fact(turns > 0 ? counted(turns, "turn") : counted(eventCount, "event"), all),
-    calls > 0 && fact(counted(calls, "tool call"), named(toolCalls)),
+    fact(turns > 0 ? pluralize(turns, "turn") : pluralize(eventCount, "event"), all),
+    calls > 0 && fact(pluralize(calls, "tool call"), listCounts(toolCalls)),
   ];
 }
 
-/** Those of tools and all others, as the list of sessions and the rail count them. */
+/** Errors of tools and others, counted as in the list of sessions and in the rail. */
 function errors({ errorCount }, summary) {
   if (!errorCount) return undefined;
-  return el("span", { class: "fact errors", title: named({ ...summary?.toolErrors, ...summary?.errors }) }, counted(errorCount, "error"));
+  const title = listCounts({ ...summary?.toolErrors, ...summary?.errors });
+  return el("span", { class: "fact errors", title }, pluralize(errorCount, "error"));
 }
 
-function named(counts) {
-  return Object.entries(counts).map(([name, count]) => `${name} ${number(count)}`).join(" · ");
+function listCounts(counts) {
+  return Object.entries(counts).map(([name, count]) => `${name} ${formatNumber(count)}`).join(" · ");
 }
 
 function costs(summary) {
   const { usage, costUsd } = summary ?? {};
-  const told = usage && [counted(usage.total_tokens, "token"), ...ofCache(usage)].filter(Boolean).join(" + ");
-  const exact = usage && `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out`;
-  return [usage && fact(told, exact), costUsd !== undefined && fact(dollars(costUsd))];
+  const total = usage && [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)].filter(Boolean).join(" + ");
+  const exact = usage && `${formatNumber(usage.input_tokens)} in, ${formatNumber(usage.output_tokens)} out`;
+  return [usage && fact(total, exact), costUsd !== undefined && fact(formatDollars(costUsd))];
 }
 
 function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   if (unrecognisedCount === undefined) return undefined;
-  const told = `${number(unrecognisedCount)} unrecognised of ${number(eventCount)}`;
-  if (!unrecognisedCount || !onUnrecognised) return fact(told, "Records that no table of Ash knows");
-  return button({ class: "fact unrecognised", title: "Go to the first" }, told, onUnrecognised);
+  const text = `${formatNumber(unrecognisedCount)} unrecognised of ${formatNumber(eventCount)}`;
+  if (!unrecognisedCount || !onUnrecognised) return fact(text, "Records that no table of Ash knows");
+  return button({ class: "fact unrecognised", title: "Go to the first" }, text, onUnrecognised);
 }
 
 function linkTo(session) {
-  return el("a", { href: `/sessions/${encodeURIComponent(session.id)}` }, titleOf(session));
+  return el("a", { href: `/sessions/${encodeURIComponent(session.id)}` }, sessionTitle(session));
 }
 
-function details(children) {
+function childDetails(children) {
   const rows = children.map((child) => el("li", {}, linkTo(child)));
-  const told = `Started ${counted(children.length, "session")}`;
-  return el("details", { class: "children" }, el("summary", {}, told), el("ul", {}, ...rows));
+  const summary = `Started ${pluralize(children.length, "session")}`;
+  return el("details", { class: "children" }, el("summary", {}, summary), el("ul", {}, ...rows));
 }

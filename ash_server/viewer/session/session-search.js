@@ -1,21 +1,34 @@
-import { getJson, isAbandoned, withQuery } from "../lib/api.js";
-import { el } from "../lib/dom.js";
-import { hasWord, marked, placeOf } from "../lib/search-result.js";
-import { counted } from "../lib/number-format.js";
+import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
+import { blurActiveElement, el } from "../lib/dom.js";
+import { hasSearchWord, markedSnippet, hitPlace } from "../lib/search-result.js";
+import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
-import { addressOf } from "./permalinks.js";
+import { placeUrl } from "./permalinks.js";
 
-const AFTER = 250;
-const MOST = 50;
+const DELAY_MS = 250;
+const MAX_RESULTS = 50;
 
-const WHOSE = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
-const WHAT = { tool_call: "Tool call", tool_result: "Tool result", thinking_done: "Thinking", raw: "Not recognised" };
+const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
+const TYPE_NAMES = { tool_call: "Tool call", tool_result: "Tool result", thinking_done: "Thinking", raw: "Not recognised" };
 
-/** Searches the whole session, also what is not loaded. */
-export class Find {
-  /** `path` is the page of the session; `onChoose` is called with a place. */
+/** Search the whole session, including events that are not loaded. */
+export class SessionSearch {
+  /** @type {number | undefined} */
+  timer;
+  /** @type {AbortController | undefined} */
+  request;
+  /** The places of the results, by their links. @type {WeakMap<Element, import("./permalinks.js").Place>} */
+  places = new WeakMap();
+
+  /**
+   * @param {string} sessionId
+   * @param {string} path of the session's page
+   * @param {(place: import("./permalinks.js").Place) => void} onChoose
+   */
   constructor(sessionId, path, onChoose) {
-    Object.assign(this, { sessionId, path, onChoose });
+    this.sessionId = sessionId;
+    this.path = path;
+    this.onChoose = onChoose;
     this.input = el("input", {
       class: "find-input",
       type: "search",
@@ -24,17 +37,17 @@ export class Find {
       autocomplete: "off",
       spellcheck: "false",
     });
-    this.sum = el("p", { class: "find-sum", role: "status" });
+    this.summary = el("p", { class: "find-sum", role: "status" });
     this.list = el("ol");
-    this.results = el("div", { class: "find-results", hidden: true }, this.sum, this.list);
+    this.results = el("div", { class: "find-results", hidden: true }, this.summary, this.list);
     this.element = el("search", { class: "find" }, this.input, this.results);
-    this.input.addEventListener("input", () => this.wait());
+    this.input.addEventListener("input", () => this.searchSoon());
     this.input.addEventListener("focus", () => (this.results.hidden = !this.input.value.trim()));
-    this.element.addEventListener("keydown", (event) => this.pressed(event));
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.element.addEventListener("focusout", ({ relatedTarget }) => {
-      if (!this.element.contains(relatedTarget)) this.results.hidden = true;
+      if (!this.element.contains(/** @type {Node} */ (relatedTarget))) this.results.hidden = true;
     });
-    this.list.addEventListener("click", (event) => this.clicked(event));
+    this.list.addEventListener("click", (event) => this.onClick(event));
   }
 
   open() {
@@ -42,79 +55,79 @@ export class Find {
     this.input.select();
   }
 
-  wait() {
+  searchSoon() {
     clearTimeout(this.timer);
-    this.asking?.abort();
-    this.timer = setTimeout(() => this.search(), AFTER);
+    this.request?.abort();
+    this.timer = setTimeout(() => this.search(), DELAY_MS);
   }
 
   async search() {
     const q = this.input.value.trim();
-    this.results.hidden = !hasWord(q);
+    this.results.hidden = !hasSearchWord(q);
     if (this.results.hidden) return;
-    this.asking = new AbortController();
-    const query = { q, sessionId: this.sessionId, limit: MOST };
+    this.request = new AbortController();
+    const query = { q, sessionId: this.sessionId, limit: MAX_RESULTS };
     try {
-      this.show(await getJson(withQuery("/api/search", query), { signal: this.asking.signal }));
+      this.showPage(await getJson(withQuery("/api/search", query), { signal: this.request.signal }));
     } catch (problem) {
-      if (!isAbandoned(problem)) this.tell(problem.message, []);
+      if (!isAborted(problem)) this.show(messageOf(problem), []);
     }
   }
 
-  show({ results, nextAfter, pending }) {
+  showPage({ results, nextAfter, pending }) {
     const [first] = results;
-    const found = first ? counted(first.matches, "hit") : "Nothing found";
     const parts = [
-      found,
-      nextAfter !== undefined && `the newest ${MOST} of them`,
-      pending && `${counted(pending, "event")} cannot be searched yet`,
+      first ? pluralize(first.matches, "hit") : "Nothing found",
+      nextAfter !== undefined && `the newest ${MAX_RESULTS} of them`,
+      pending && `${pluralize(pending, "event")} cannot be searched yet`,
     ];
-    this.tell(parts.filter(Boolean).join(" · "), results);
+    this.show(parts.filter(Boolean).join(" · "), results);
   }
 
-  tell(sum, results) {
-    this.sum.textContent = sum;
-    this.list.replaceChildren(...results.map((result) => el("li", {}, this.hit(result))));
+  show(summary, results) {
+    this.summary.textContent = summary;
+    this.list.replaceChildren(...results.map((result) => el("li", {}, this.resultLink(result))));
     this.results.scrollTop = 0;
   }
 
-  hit(result) {
-    const place = placeOf(result);
-    const what = WHAT[result.type] ?? WHOSE[result.role];
+  resultLink(result) {
+    const place = hitPlace(result);
+    const label = TYPE_NAMES[result.type] ?? ROLE_NAMES[result.role];
     const link = el(
       "a",
-      { class: "find-hit", href: addressOf(this.path, place) },
-      el("span", { class: "find-where" }, what, " · ", clockTime(Date.parse(result.createdAt))),
-      el("span", { dir: "auto" }, ...marked(result)),
+      { class: "find-hit", href: placeUrl(this.path, place) },
+      el("span", { class: "find-where" }, label, " · ", clockTime(Date.parse(result.createdAt))),
+      el("span", { dir: "auto" }, ...markedSnippet(result)),
     );
-    link.place = place;
+    this.places.set(link, place);
     return link;
   }
 
-  clicked(event) {
+  onClick(event) {
     const link = event.target.closest("a");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     this.results.hidden = true;
-    this.onChoose(link.place);
+    const place = this.places.get(link);
+    if (place) this.onChoose(place);
   }
 
-  pressed(event) {
+  onKey(event) {
     const links = [...this.list.querySelectorAll("a")];
-    const at = links.indexOf(document.activeElement);
-    const acts = {
-      ArrowDown: () => links[at + 1]?.focus(),
-      ArrowUp: () => (at > 0 ? links[at - 1] : this.input).focus(),
-      Enter: () => at < 0 && links[0]?.click(),
+    const index = links.findIndex((link) => link === document.activeElement);
+    const actions = {
+      ArrowDown: () => links[index + 1]?.focus(),
+      ArrowUp: () => (index > 0 ? links[index - 1] : this.input).focus(),
+      Enter: () => index < 0 && links[0]?.click(),
       Escape: () => this.close(),
     };
-    if (!Object.hasOwn(acts, event.key) || (event.key === "Enter" && at >= 0)) return;
+    if (!Object.hasOwn(actions, event.key) || (event.key === "Enter" && index >= 0)) return;
     event.preventDefault();
-    acts[event.key]();
+    actions[event.key]();
   }
 
   close() {
     this.results.hidden = true;
-    document.activeElement.blur();
+    blurActiveElement();
   }
 }

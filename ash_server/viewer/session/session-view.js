@@ -1,125 +1,153 @@
-/** The log with all that works on it without a server: what the page of a session and the exported one have alike. */
-import { ChatRenderer } from "../render/chat-renderer.js";
-import { button, el } from "../lib/dom.js";
-import { helpButton, listen } from "../lib/keyboard.js";
-import { state } from "../lib/placeholders.js";
+/** The log with everything that works without a server: shared by the session page and the exported page. */
+import { blurActiveElement, button, el } from "../lib/dom.js";
+import { helpButton, listenForKeys } from "../lib/keyboard.js";
+import { placeholder } from "../lib/placeholders.js";
 import { themeToggle } from "../lib/theme.js";
+import { ChatRenderer } from "../render/chat-renderer.js";
 import { toggleFold } from "../render/turn-layout.js";
-import { Colours } from "./syntax-colours.js";
+import { Announcer } from "./announcer.js";
+import { AutoScroll } from "./auto-scroll.js";
 import { Filters } from "./filters.js";
-import { Follow } from "./auto-scroll.js";
-import { closeMenus, frame } from "./page-frame.js";
-import { Outline } from "./prompt-outline.js";
-import { bringTo, keepInView } from "./scroll-anchor.js";
+import { ItemNavigation, focusItem } from "./item-navigation.js";
+import { ItemToolbar, copyAndAnnounce, itemText } from "./item-toolbar.js";
 import { shortcuts } from "./keyboard-shortcuts.js";
-import { Stored } from "./stored-panel.js";
-import { Toolbar, copied, textOf } from "./item-toolbar.js";
-import { Voice } from "./announcer.js";
-import { Walk, focus } from "./item-navigation.js";
+import { closeMenus, pageFrame } from "./page-frame.js";
+import { PromptOutline } from "./prompt-outline.js";
+import { keepScrollPosition, scrollToItem } from "./scroll-anchor.js";
+import { StoredPanel } from "./stored-panel.js";
+import { SyntaxColours } from "./syntax-colours.js";
 
 const MARGIN = 16;
-const FLASH = 1500;
+const FLASH_MS = 1500;
 
-export class View {
+/** @typedef {import("../render/event-log.js").Item} Item */
+
+/** Subclasses override toStart, toEnd, hasEnd, onPaint and onFilter. */
+export class SessionView {
   /**
-   * `addressOf` gives the address of an item, `messages` is where stored messages are asked for, `usageOf` tells what
-   * the answer of an item cost. Methods that end in nothing here are the page's to replace.
+   * @param {object} options
+   * @param {(item: Item) => string} options.addressOf the address of an item
+   * @param {string} [options.messages] the address of the stored messages
+   * @param {(sessionId: string) => string} [options.hrefOf] the address of another session
+   * @param {(item: Item) => string | undefined} [options.usageOf] the usage text of an item's answer
    */
   constructor({ addressOf, messages, hrefOf, usageOf = () => undefined }) {
     this.addressOf = addressOf;
-    this.voice = new Voice();
+    this.announcer = new Announcer();
     this.log = el("div", { role: "log", "aria-live": "off", "aria-label": "Conversation" });
-    this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.painted() });
-    this.filters = new Filters(this.log, () => this.filtered());
+    this.renderer = new ChatRenderer(this.log, { hrefOf, onPaint: () => this.onPaint() });
+    this.filters = new Filters(this.log, () => this.onFilter());
     this.pill = button({ class: "to-end", hidden: true }, null, () => this.toEnd());
-    this.follow = new Follow(this.renderer, this.pill, () => this.hasEnd());
-    this.walk = new Walk(this.log);
-    this.outline = new Outline(this.renderer, (prompt) => this.visit(prompt));
-    this.stored = new Stored(messages);
-    this.colours = new Colours(this.log);
-    this.toolbar = new Toolbar(this.log, this.tools(), (element) => usageOf(this.renderer.itemOf(element)));
+    this.autoScroll = new AutoScroll(this.renderer, this.pill, () => this.hasEnd());
+    this.navigation = new ItemNavigation(this.log);
+    this.outline = new PromptOutline(this.renderer, (prompt) => this.visit(prompt));
+    this.storedPanel = new StoredPanel(messages);
+    this.syntaxColours = new SyntaxColours(this.log);
+    this.toolbar = new ItemToolbar(this.log, this.toolbarActions(), (element) => usageOf(this.itemOf(element)));
     this.blank = el("div", { class: "blank", hidden: true });
-    addEventListener("beforeprint", () => this.renderer.fillAll());
+    addEventListener("beforeprint", () => this.renderer.fillAllToolBodies());
   }
 
-  /** Builds the page; `header`, `ahead` and `behind` are what stands around the log. */
-  build({ home, mark, bar = [], header, ahead = [], behind = [], keys = {} }) {
-    const openHelp = listen([...shortcuts({ ...this.acts(), ...keys }), [["?"], "this list"]]);
+  /**
+   * Build the page. `before` and `after` are elements around the log.
+   *
+   * @param {{home?: string, mark?: Element, bar?: any[], header: Element, before?: any[], after?: any[],
+   *   actions?: Record<string, any>}} parts
+   */
+  build({ home, mark, bar = [], header, before = [], after = [], actions = {} }) {
+    const openHelp = listenForKeys([...shortcuts({ ...this.actions(), ...actions }), [["?"], "this list"]]);
     const onPhones = el("div", { class: "on-phones" }, themeToggle(), helpButton(openHelp));
-    this.filters.menu.querySelector(".menu-body").append(onPhones);
-    return frame({
+    this.filters.menu.querySelector(".menu-body")?.append(onPhones);
+    return pageFrame({
       home,
       mark,
       bar: [this.filters.presets, this.filters.menu, ...bar, themeToggle(), helpButton(openHelp), this.outline.opener],
-      main: [header, ...ahead, this.blank, this.log, ...behind, this.toolbar.element],
+      main: [header, ...before, this.blank, this.log, ...after, this.toolbar.element],
       rail: this.outline.element,
-      others: [this.pill, this.stored.element, this.voice.toast, this.voice.whisper],
+      others: [this.pill, this.storedPanel.element, this.announcer.toast, this.announcer.hiddenStatus],
     });
   }
 
-  acts() {
+  /** The actions of keyboard shortcuts. */
+  actions() {
     return {
-      walk: this.walk,
+      navigation: this.navigation,
       filters: this.filters,
       copyLink: (element) => this.copyLink(element),
-      openStored: (element) => this.stored.open(this.renderer.itemOf(element)),
+      openStored: (element) => this.storedPanel.open(this.itemOf(element)),
       toStart: () => this.toStart(),
       toEnd: () => this.toEnd(),
       close: () => this.close(),
       onEdge: () => false,
-      pause: () => this.follow.pause(),
-      wrap: () => keepInView(this.log, () => this.log.toggleAttribute("data-wrap")),
+      pause: () => this.autoScroll.pause(),
+      wrap: () => keepScrollPosition(this.log, () => this.log.toggleAttribute("data-wrap")),
     };
   }
 
-  tools() {
-    const itemOf = (element) => this.renderer.itemOf(element);
+  toolbarActions() {
     return {
       link: { label: "Copy link", run: (element) => this.copyLink(element) },
-      stored: { label: "What is stored", run: (element) => this.stored.open(itemOf(element)) },
-      text: { label: "Copy text", run: (element) => copied(this.voice, textOf(itemOf(element)), "Text") },
+      stored: { label: "What is stored", run: (element) => this.storedPanel.open(this.itemOf(element)) },
+      text: { label: "Copy text", run: (element) => this.copyText(element) },
     };
+  }
+
+  /** @returns {any} the item shown by an element of the log */
+  itemOf(element) {
+    return this.renderer.itemOf(element);
   }
 
   copyLink(element) {
-    return copied(this.voice, new URL(this.addressOf(this.renderer.itemOf(element)), location).href, "Link");
+    const { href } = new URL(this.addressOf(this.itemOf(element)), location.href);
+    return copyAndAnnounce(this.announcer, href, "Link");
   }
 
-  /** Goes to an item; the way back leads here. */
+  copyText(element) {
+    return copyAndAnnounce(this.announcer, itemText(this.itemOf(element)), "Text");
+  }
+
+  /** Go to an item, as a new entry of the history. */
   visit(element) {
-    history.pushState(null, "", this.addressOf(this.renderer.itemOf(element)));
+    history.pushState(null, "", this.addressOf(this.itemOf(element)));
     this.present(element);
   }
 
-  /** Shows an item: opens what it is folded into, lets it through the filters, scrolls there and flashes. */
+  /**
+   * Unfold and unfilter an item, scroll to it and flash it.
+   *
+   * @param {any} element
+   * @param {{below?: number, flashes?: boolean}} [options] `below` is the distance to the bar
+   */
   present(element, { below = MARGIN, flashes = true } = {}) {
-    this.follow.release();
+    this.autoScroll.release();
     this.filters.reveal(element);
     while (toggleFold(element.closest("[hidden]"), false));
     for (let outer = element.parentElement; outer !== this.log; outer = outer.parentElement) {
       if (outer.matches("details")) outer.open = true;
     }
-    focus(element);
-    bringTo(element, below);
+    focusItem(element);
+    scrollToItem(element, below);
     if (!flashes) return;
     element.setAttribute("data-flash", "");
-    setTimeout(() => element.removeAttribute("data-flash"), FLASH);
+    setTimeout(() => element.removeAttribute("data-flash"), FLASH_MS);
   }
 
-  /** To the first record that no table knows, if it is here; gives whether it is. */
-  goToUnrecognised() {
+  /** Go to the first loaded record that was not recognised; false if there is none. */
+  visitUnrecognised() {
     const raw = this.renderer.inOrder.find(({ item }) => item.event.type === "raw");
     if (raw) this.visit(raw.element);
     return raw !== undefined;
   }
 
+  /** @returns {any} */
   toStart() {
-    this.follow.release();
+    this.autoScroll.release();
     scrollTo({ top: 0, behavior: "instant" });
   }
 
+  /** @returns {any} */
   toEnd() {
-    this.follow.stick();
+    this.autoScroll.follow();
   }
 
   hasEnd() {
@@ -128,31 +156,31 @@ export class View {
 
   close() {
     if (closeMenus()) return;
-    if (this.stored.isOpen) this.stored.close();
+    if (this.storedPanel.isOpen) this.storedPanel.close();
     else if (this.outline.isOpen) this.outline.toggle(false);
-    else document.activeElement?.blur();
+    else blurActiveElement();
   }
 
-  painted() {
+  onPaint() {
     this.filters.update();
     this.outline.update();
-    this.colours.update();
-    this.toolbar.put();
-    this.showBlank();
+    this.syntaxColours.update();
+    this.toolbar.update();
+    this.updateBlank();
   }
 
-  filtered() {
-    this.showBlank();
-    this.toolbar.put();
+  onFilter() {
+    this.updateBlank();
+    this.toolbar.update();
   }
 
-  /** Where all that is loaded is left out, that is told. */
-  showBlank() {
-    const isBlank = this.renderer.shown.size > 0 && !this.log.querySelector(":scope > .turn:not([data-empty])");
+  /** Show a notice if the filters hide all loaded items. */
+  updateBlank() {
+    const isBlank = this.renderer.itemViews.size > 0 && !this.log.querySelector(":scope > .turn:not([data-empty])");
     this.blank.hidden = !isBlank;
     if (!isBlank || this.blank.firstChild) return;
     const action = { label: "Show everything", run: () => this.filters.choose("everything") };
     const detail = "The filters show nothing of this session.";
-    this.blank.append(state("none", "All of it is left out", { detail, action }));
+    this.blank.append(placeholder("none", "All of it is left out", { detail, action }));
   }
 }

@@ -1,20 +1,30 @@
-import { getJson, isAbandoned, withQuery } from "../lib/api.js";
-import { symbol } from "../lib/ansi.js";
+import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
+import { controlSymbol } from "../lib/ansi.js";
 import { copyButton } from "../lib/clipboard.js";
 import { button, el, iconButton } from "../lib/dom.js";
 import { jsonView, parseJson } from "../lib/json-view.js";
-import { counted, number } from "../lib/number-format.js";
-import { clockTime, dayOf } from "../lib/time-format.js";
+import { pluralize, formatNumber } from "../lib/number-format.js";
+import { clockTime, dayTime } from "../lib/time-format.js";
 import { eventsOf } from "./permalinks.js";
 
-const SHOWN_AT_ONCE = 300_000;
+const PREVIEW_LENGTH = 300_000;
 
-/** What would not be seen, or would turn the text around it. */
-const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+/** Characters that are invisible or change the text direction. */
+const INVISIBLE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** A panel beside the log: what was stored, as it was stored. */
-export class Stored {
-  /** `address` is that of the session's messages; without one, there is nothing but the events. */
+/** A panel with the stored text of a message. */
+export class StoredPanel {
+  text = "";
+  /** The sequence of the message that is shown. @type {number | undefined} */
+  sequence;
+  /** The sequences of all messages of the item. @type {number[]} */
+  others = [];
+  /** @type {Element | null} */
+  opener = null;
+  /** @type {AbortController | undefined} */
+  request;
+
+  /** @param {string} [address] of the session's messages; without one, the events are shown */
   constructor(address) {
     this.address = address;
     this.title = el("h2", { class: "stored-title", tabindex: -1 });
@@ -39,7 +49,7 @@ export class Stored {
     return !this.element.hidden;
   }
 
-  /** The stored messages that an item was made of; of one that was posted, its events. */
+  /** Show the stored message of an item or, for posted events, the events. */
   async open(item) {
     this.opener = document.activeElement;
     const events = eventsOf(item);
@@ -52,97 +62,97 @@ export class Stored {
   }
 
   close() {
-    this.asking?.abort();
+    this.request?.abort();
     this.element.hidden = true;
-    this.opener?.focus({ preventScroll: true });
+    if (this.opener instanceof HTMLElement) this.opener.focus({ preventScroll: true });
   }
 
   go(step) {
-    return this.show(this.sequence + step);
+    return this.show((this.sequence ?? 0) + step);
   }
 
   async show(sequence) {
-    this.asking?.abort();
-    this.asking = new AbortController();
-    const { signal } = this.asking;
+    this.request?.abort();
+    this.request = new AbortController();
+    const { signal } = this.request;
     const query = { after: sequence - 1, limit: 1, kind: "message,record,chunk" };
     try {
       const { messages } = await getJson(withQuery(this.address, query), { signal });
       const [message] = messages;
       if (message?.sequence === sequence) this.showMessage(message);
     } catch (problem) {
-      if (!isAbandoned(problem)) this.body.replaceChildren(el("p", {}, problem.message));
+      if (!isAborted(problem)) this.body.replaceChildren(el("p", {}, messageOf(problem)));
     }
   }
 
   showMessage({ sequence, role, kind, source, createdAt, content }) {
     this.sequence = sequence;
-    this.enable(sequence > 1, true);
+    this.enableButtons(sequence > 1, true);
     const size = new TextEncoder().encode(content).length;
-    const at = Date.parse(createdAt);
-    this.put(`Message ${number(sequence)}`, content, [
-      `${role} · ${kind} · ${source} · ${counted(size, "byte")} · stored `,
-      dayOf(at),
+    const storedAt = Date.parse(createdAt);
+    this.showText(`Message ${formatNumber(sequence)}`, content, [
+      `${role} · ${kind} · ${source} · ${pluralize(size, "byte")} · stored `,
+      dayTime(storedAt),
       " ",
-      clockTime(at),
+      clockTime(storedAt),
       ...this.linksToOthers(),
     ]);
   }
 
   showEvents(events) {
     this.sequence = undefined;
-    this.enable(false, false);
+    this.enableButtons(false, false);
     const [first] = events;
     const text = JSON.stringify(events.length === 1 ? first : events, null, 2);
-    const why = this.address ? "It was posted as an event: no message was stored." : "";
-    this.put(first.sequence === undefined ? "Event" : `Event ${number(first.sequence)}`, text, [why]);
+    const reason = this.address ? "It was posted as an event: no message was stored." : "";
+    this.showText(first.sequence === undefined ? "Event" : `Event ${formatNumber(first.sequence)}`, text, [reason]);
   }
 
-  enable(canGoBack, canGoOn) {
-    this.buttons[0].disabled = !canGoBack;
-    this.buttons[1].disabled = !canGoOn;
+  enableButtons(hasPrevious, hasNext) {
+    this.buttons[0].disabled = !hasPrevious;
+    this.buttons[1].disabled = !hasNext;
   }
 
-  /** A call and its result are two messages. */
+  /** Links to the other messages of the item: a call and its result are two messages. */
   linksToOthers() {
     const others = this.others.filter((each) => each !== this.sequence);
-    const linkTo = (each) => button({ class: "stored-other" }, `Message ${number(each)}`, () => this.show(each));
+    const linkTo = (each) => button({ class: "stored-other" }, `Message ${formatNumber(each)}`, () => this.show(each));
     return others.flatMap((each) => [" · ", linkTo(each)]);
   }
 
-  put(title, text, facts) {
+  showText(title, text, facts) {
     this.text = text;
     this.title.textContent = title;
     this.facts.replaceChildren(...facts);
-    const tree = treeOf(text);
-    const pre = el("pre", { class: "stored-text", tabindex: 0, dir: "ltr" }, ...marked(text.slice(0, SHOWN_AT_ONCE)));
-    const parts = [pre, text.length > SHOWN_AT_ONCE && rest(pre, text), tree];
-    this.body.replaceChildren(...parts.filter(Boolean));
+    const isLong = text.length > PREVIEW_LENGTH;
+    const shown = markInvisible(text.slice(0, PREVIEW_LENGTH));
+    const pre = el("pre", { class: "stored-text", tabindex: 0, dir: "ltr" }, ...shown);
+    this.body.replaceChildren(pre, ...[isLong && showAllButton(pre, text), jsonTree(text)].filter((part) => !!part));
     this.body.scrollTop = 0;
   }
 }
 
-function rest(pre, text) {
-  const told = `Show all ${counted(text.length, "character")}`;
-  const more = button({}, told, () => {
-    pre.replaceChildren(...marked(text));
+function showAllButton(pre, text) {
+  const more = button({}, `Show all ${pluralize(text.length, "character")}`, () => {
+    pre.replaceChildren(...markInvisible(text));
     more.remove();
   });
   return more;
 }
 
-/** The text as it is, and each character that cannot be seen in an element that shows a symbol for it. */
-function marked(text) {
+/** The unchanged text; each invisible character is in an element that shows a symbol for it. */
+function markInvisible(text) {
   const parts = [];
-  let at = 0;
-  for (const { 0: character, index } of text.matchAll(UNSEEN)) {
-    parts.push(text.slice(at, index), el("span", { class: "control", "data-symbol": symbol(character) }, character));
-    at = index + 1;
+  let offset = 0;
+  for (const { 0: character, index } of text.matchAll(INVISIBLE)) {
+    const mark = el("span", { class: "control", "data-symbol": controlSymbol(character) }, character);
+    parts.push(text.slice(offset, index), mark);
+    offset = index + 1;
   }
-  return [...parts, text.slice(at)].filter((part) => part !== "");
+  return [...parts, text.slice(offset)].filter((part) => part !== "");
 }
 
-function treeOf(text) {
+function jsonTree(text) {
   try {
     const value = parseJson(text);
     return typeof value === "object" && value !== null && el("div", { class: "stored-tree" }, jsonView(value));

@@ -1,37 +1,41 @@
-/** Syntax colours for the code in answers: late, where somebody looks, and never another text. */
+/** Highlight code blocks of answers in the background, when they are near the screen and complete. */
 import { highlight } from "../lib/highlight.js";
 
-const PLAIN = "pre.code > code[class]:not([data-coloured])";
-const LATER = 300;
-const AHEAD = "600px 0px";
+const PLAIN_CODE = "pre.code > code[class]:not([data-coloured])";
+const DELAY_MS = 300;
+const ROOT_MARGIN = "600px 0px";
 
-const idle = globalThis.requestIdleCallback ?? ((act) => setTimeout(act, 50));
+const whenIdle = globalThis.requestIdleCallback ?? ((act) => setTimeout(act, 50));
 
-export class Colours {
+export class SyntaxColours {
+  /** @type {number | undefined} */
+  timer;
+
+  /** @param {HTMLElement} log */
   constructor(log) {
     this.log = log;
-    this.observer = new IntersectionObserver((seen) => this.saw(seen), { rootMargin: AHEAD });
+    this.observer = new IntersectionObserver((entries) => this.onIntersection(entries), { rootMargin: ROOT_MARGIN });
   }
 
-  /** After each painting: what was painted anew has lost its colours, and is found again. */
+  /** Observe new code blocks, after each painting: repainting removes the colours. */
   update() {
-    this.later ??= setTimeout(() => {
-      this.later = undefined;
-      const isWritten = (code) => !code.closest("[data-streaming]");
-      [...this.log.querySelectorAll(PLAIN)].filter(isWritten).forEach((code) => this.observer.observe(code));
-    }, LATER);
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      const isComplete = (code) => !code.closest("[data-streaming]");
+      [...this.log.querySelectorAll(PLAIN_CODE)].filter(isComplete).forEach((code) => this.observer.observe(code));
+    }, DELAY_MS);
   }
 
-  saw(seen) {
-    for (const { target, isIntersecting } of seen) {
+  onIntersection(entries) {
+    for (const { target, isIntersecting } of entries) {
       if (!isIntersecting) continue;
       this.observer.unobserve(target);
-      idle(() => colour(target));
+      whenIdle(() => highlightElement(target));
     }
   }
 }
 
-function colour(code) {
+function highlightElement(code) {
   const language = code.className.match(/language-(\S+)/)?.[1];
   const coloured = code.isConnected && !code.closest("[data-streaming]") && highlight(code.textContent, language);
   code.dataset.coloured = "";

@@ -1,13 +1,16 @@
-/**
- * Whether an order must not change now: the pointer is over it, the focus is in it, or it is scrolled.
- * `onRelease` is called when that is over.
- */
-export class Hold {
+/** True while the user interacts with a list, so that it must not be reordered: hovered, focused or scrolled. */
+export class InteractionGuard {
+  isHovered = false;
+
+  /**
+   * @param {HTMLElement} element
+   * @param {() => void} onRelease called when an interaction ends
+   */
   constructor(element, onRelease) {
     this.element = element;
-    element.addEventListener("pointerenter", ({ pointerType }) => (this.isPointed = pointerType === "mouse"));
+    element.addEventListener("pointerenter", ({ pointerType }) => (this.isHovered = pointerType === "mouse"));
     element.addEventListener("pointerleave", () => {
-      this.isPointed = false;
+      this.isHovered = false;
       onRelease();
     });
     element.addEventListener("focusout", () => queueMicrotask(onRelease));
@@ -18,7 +21,7 @@ export class Hold {
     return this.element.getBoundingClientRect().top < 0;
   }
 
-  get isHeld() {
-    return this.isPointed || this.element.contains(document.activeElement) || this.isScrolled;
+  get isActive() {
+    return this.isHovered || this.element.contains(document.activeElement) || this.isScrolled;
   }
 }

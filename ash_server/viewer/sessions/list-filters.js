@@ -1,11 +1,11 @@
-/** What is looked for, as the address of the page has it, as the API takes it, and as a session meets it. */
+/** The filters of the list: parsed from the page's address, sent to the API, and matched against sessions. */
 import { withQuery } from "../lib/api.js";
-import { activeAt } from "./session-groups.js";
+import { lastActivity } from "./session-groups.js";
 import { oneLine } from "./session-row.js";
 
-export const NOTHING = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
+export const NO_FILTERS = { q: "", source: "", since: "", until: "", errors: "", tools: "" };
 
-/** Days back from today, by the word in the address. */
+/** Days before today, by the name in the address. */
 export const SPANS = { today: 0, "7d": 6, "30d": 29 };
 
 const DATE = /^\d{4}-\d\d-\d\d$/;
@@ -19,38 +19,38 @@ const READERS = {
   tools: flag,
 };
 
-export function filtersOf(search) {
-  const given = new URLSearchParams(search);
-  const read = Object.entries(READERS).map(([name, reader]) => [name, reader(given.get(name) ?? "")]);
-  return { ...NOTHING, ...Object.fromEntries(read) };
+export function parseFilters(search) {
+  const query = new URLSearchParams(search);
+  const values = Object.entries(READERS).map(([name, read]) => [name, read(query.get(name) ?? "")]);
+  return { ...NO_FILTERS, ...Object.fromEntries(values) };
 }
 
-export function addressOf(filters) {
+export function filtersUrl(filters) {
   return withQuery("/", filters);
 }
 
-/** Whether anything but the text is asked for. A search does not look for errors. */
+/** True if there is a filter besides the text. Searches ignore the errors filter. */
 export function isNarrowed({ q, source, since, until, errors }) {
   return Boolean(source || since || until || (errors && !q));
 }
 
-/** The same search, everywhere. */
+/** The same search without other filters. */
 export function withoutFilters({ q, tools }) {
-  return { ...NOTHING, q, tools };
+  return { ...NO_FILTERS, q, tools };
 }
 
-/** What list and search of the API have in common. */
-export function parametersOf({ source, since, until, errors }, now) {
-  return { source, since: isoOf(begin(since, now)), until: isoOf(end(until)), errors };
+/** The query parameters shared by the list and the search of the API. */
+export function apiParameters({ source, since, until, errors }, now) {
+  return { source, since: toIso(startTime(since, now)), until: toIso(endTime(until)), errors };
 }
 
-/** Whether a session that just changed belongs to the list. */
-export function isMet(session, { source, since, until, errors }, now) {
-  const at = activeAt(session);
+/** True if a session matches the filters. */
+export function matchesFilters(session, { source, since, until, errors }, now) {
+  const activity = lastActivity(session);
   return (
     (!source || session.source === source) &&
-    (!since || at >= begin(since, now)) &&
-    (!until || at < end(until)) &&
+    (!since || activity >= (startTime(since, now) ?? 0)) &&
+    (!until || activity < (endTime(until) ?? 0)) &&
     (!errors || session.errorCount > 0)
   );
 }
@@ -63,13 +63,13 @@ function flag(text) {
   return text === "true" ? text : "";
 }
 
-function begin(since, now) {
+function startTime(since, now) {
   if (!since) return undefined;
   return Object.hasOwn(SPANS, since) ? midnight(now, -SPANS[since]) : Date.parse(`${since}T00:00`);
 }
 
-/** The day that is named belongs to it. */
-function end(until) {
+/** The end of the named day, which is included. */
+function endTime(until) {
   return until ? midnight(Date.parse(`${until}T00:00`), 1) : undefined;
 }
 
@@ -78,6 +78,6 @@ function midnight(milliseconds, days) {
   return new Date(day.getFullYear(), day.getMonth(), day.getDate() + days).getTime();
 }
 
-function isoOf(milliseconds) {
+function toIso(milliseconds) {
   return milliseconds === undefined ? undefined : new Date(milliseconds).toISOString();
 }

@@ -1,24 +1,35 @@
-import { getJson, isAbandoned, withQuery } from "../lib/api.js";
+import { getJson, isAborted, withQuery } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
-import { counted } from "../lib/number-format.js";
-import { command, errorState, skeleton, state } from "../lib/placeholders.js";
-import { isMet, isNarrowed, parametersOf } from "./list-filters.js";
-import { LIVE_FOR, SessionList } from "./session-list.js";
-import { More } from "./load-more.js";
-import { Pages } from "./page-cursor.js";
+import { pluralize } from "../lib/number-format.js";
+import { commandLine, errorPlaceholder, skeleton, placeholder } from "../lib/placeholders.js";
+import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
+import { LIVE_MS, SessionList } from "./session-list.js";
+import { LoadMore } from "./load-more.js";
+import { PageCursor } from "./page-cursor.js";
 
 const PAGE = 100;
-const LARGEST_PAGE = 1000;
+const MAX_PAGE = 1000;
 
-/** All sessions, or those that the filters leave. */
+/**
+ * Callbacks of both views: `status` shows a text about the list, `sources` adds source filters, `clear` removes the
+ * filters, `everywhere` searches tool results too.
+ * @typedef {{status: (text: string) => void, sources: (sources: string[]) => void, clear: () => void,
+ *   everywhere: () => void}} ViewCallbacks
+ */
+
+/** The list of sessions that match the filters. */
 export class ListView {
-  /** `on.status(text)` is told what is shown, `on.sources` of whom; `on.clear` is to forget the filters. */
+  filters = NO_FILTERS;
+  /** @type {Promise<boolean> | undefined} */
+  loading;
+
+  /** @param {ViewCallbacks} on */
   constructor(on) {
     this.on = on;
-    this.pages = new Pages("/api/sessions", PAGE);
-    this.list = new SessionList({ onLayOut: () => this.tell(), onUnfold: (id) => this.loadChildren(id) });
-    this.more = new More("More sessions", () => this.loadMore(), { isAutomatic: true });
-    this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.catchUp());
+    this.pages = new PageCursor("/api/sessions", PAGE);
+    this.list = new SessionList({ onLayOut: () => this.updateStatus(), onUnfold: (id) => this.loadChildren(id) });
+    this.more = new LoadMore("More sessions", () => this.loadMore(), { isAutomatic: true });
+    this.pill = button({ class: "changed-pill", hidden: true }, null, () => this.showPending());
     this.contents = el("div");
     this.element = el("div", { class: "list-view" }, this.pill, this.contents, this.more.element);
   }
@@ -27,7 +38,12 @@ export class ListView {
     return this.list.size;
   }
 
-  /** Shows the sessions, `size` of them at first, once they are there. Whether nothing else was asked for. */
+  /**
+   * Load and show sessions; false if another list was requested in the meantime.
+   *
+   * @param {typeof NO_FILTERS} filters
+   * @param {{size?: number, isTyping?: boolean}} [options] `size` is the number of sessions to load first
+   */
   show(filters, { size = PAGE } = {}) {
     this.filters = filters;
     return (this.loading = this.load(size));
@@ -43,66 +59,67 @@ export class ListView {
       this.contents.replaceChildren(this.list.element);
       this.add(page);
     } catch (error) {
-      if (isAbandoned(error)) return false;
+      if (isAborted(error)) return false;
       this.list.clear();
-      this.contents.replaceChildren(errorState(error, () => this.show(this.filters, { size })));
+      this.contents.replaceChildren(errorPlaceholder(error, () => this.show(this.filters, { size })));
       this.on.status("");
     }
     this.element.setAttribute("aria-busy", "false");
     return true;
   }
 
-  leave() {
-    this.pages.abandon();
+  /** Abort pending requests. */
+  close() {
+    this.pages.abort();
   }
 
   async loadMore() {
     this.add(await this.pages.next());
   }
 
-  /** Pages may hold some of them, and more of them lie behind. */
+  /** Load all subagents of a session: the loaded pages may contain only some of them. */
   async loadChildren(parentId) {
     try {
-      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: LARGEST_PAGE }));
+      const { sessions } = await getJson(withQuery("/api/sessions", { parentId, limit: MAX_PAGE }));
       this.list.add(sessions);
     } catch {
-      // Those that are known are shown.
+      // The subagents that are loaded are shown.
     }
   }
 
-  /** What may have changed while nobody told. */
+  /** Load the list again after the feed was disconnected. */
   async refresh() {
     await this.loading;
     if (!this.list.element.isConnected) return this.show(this.filters);
     try {
       const { sessions } = await this.pages.first(this.parameters, pageSize(this.size));
-      const written = sessions.filter((session) => isRecent(session) && this.isWritten(session));
-      this.list.renew(sessions, !this.hasMore);
-      written.forEach(({ id }) => this.list.enliven(id));
+      const active = sessions.filter((session) => isRecent(session) && this.hasNewContent(session));
+      this.list.replace(sessions, !this.hasMore);
+      active.forEach(({ id }) => this.list.markLive(id));
       this.more.show(this.hasMore);
     } catch {
-      // What is shown stays; the next return tries again.
+      // The list stays as it is; the next refresh tries again.
     }
     return true;
   }
 
-  /** A session as it is now. */
+  /** Update a session that changed. */
   update(session) {
     if (!this.list.element.isConnected) return;
     const before = this.list.get(session.id);
-    if (!isMet(session, this.filters, Date.now())) {
+    if (!matchesFilters(session, this.filters, Date.now())) {
       if (before) this.list.remove(session.id);
       return;
     }
-    const isWritten = this.isWritten(session);
+    const isActive = this.hasNewContent(session);
     this.list.update(session);
     this.on.sources([session.source]);
-    if (isWritten) this.list.enliven(session.id);
+    if (isActive) this.list.markLive(session.id);
   }
 
-  /** Whether more was written to it than is known here. */
-  isWritten(session) {
-    return isFresh(session) && hasGrown(this.list.get(session.id), session);
+  /** True if a session was written to since it was loaded. Imports do not count. */
+  hasNewContent(session) {
+    return !isImported(session) && hasGrown(this.list.get(session.id), session);
   }
 
   remove(id) {
@@ -110,7 +127,7 @@ export class ListView {
   }
 
   get parameters() {
-    return parametersOf(this.filters, Date.now());
+    return apiParameters(this.filters, Date.now());
   }
 
   get hasMore() {
@@ -121,65 +138,68 @@ export class ListView {
     this.list.add(sessions);
     this.on.sources(sessions.map(({ source }) => source));
     this.more.show(this.hasMore);
-    this.tell();
+    this.updateStatus();
   }
 
-  tell() {
-    const { waiting, size } = this.list;
-    this.pill.hidden = waiting === 0;
-    this.pill.textContent = `${waiting} changed`;
-    this.showNothing(size === 0 && waiting === 0 && !this.hasMore);
-    const told = size === 0 ? "" : counted(size, "session");
-    this.on.status(this.hasMore ? `The newest ${told}` : told);
+  updateStatus() {
+    const { pendingMoves, size } = this.list;
+    this.pill.hidden = pendingMoves === 0;
+    this.pill.textContent = `${pendingMoves} changed`;
+    this.updateEmptyNotice(size === 0 && pendingMoves === 0 && !this.hasMore);
+    const count = size === 0 ? "" : pluralize(size, "session");
+    this.on.status(this.hasMore ? `The newest ${count}` : count);
   }
 
-  showNothing(isEmpty) {
-    const shown = this.contents.querySelector(":scope > .state");
-    if (!isEmpty) shown?.remove();
-    else if (!shown) this.contents.append(isNarrowed(this.filters) ? noneLeft(this.on.clear) : nothingHere());
+  updateEmptyNotice(isEmpty) {
+    const notice = this.contents.querySelector(":scope > .state");
+    if (!isEmpty) notice?.remove();
+    else if (!notice) this.contents.append(isNarrowed(this.filters) ? noMatches(this.on.clear) : noSessions());
   }
 
-  catchUp() {
-    this.list.settle();
+  /** Apply pending moves and go to the first row. */
+  showPending() {
+    this.list.applyMoves();
     scrollTo({ top: 0 });
-    this.list.element.querySelector(".session-row")?.focus({ preventScroll: true });
+    /** @type {HTMLElement | null} */
+    const first = this.list.element.querySelector(".session-row");
+    first?.focus({ preventScroll: true });
   }
 }
 
-/** As many as were shown before, as far as one page holds them. */
+/** As many sessions as are shown, within the limits of a page. */
 function pageSize(size) {
-  return Math.min(Math.max(size, PAGE), LARGEST_PAGE);
+  return Math.min(Math.max(size, PAGE), MAX_PAGE);
 }
 
 function isRecent({ updatedAt }) {
-  return Date.now() - Date.parse(updatedAt) < LIVE_FOR;
+  return Date.now() - Date.parse(updatedAt) < LIVE_MS;
 }
 
-/** What is stored long after it was written is an import, and nobody works there. */
-function isFresh({ lastAt, updatedAt }) {
-  return lastAt === undefined || Date.parse(updatedAt) - Date.parse(lastAt) < 60_000;
+/** True if a session was stored long after it was written. */
+function isImported({ lastAt, updatedAt }) {
+  return lastAt !== undefined && Date.parse(updatedAt) - Date.parse(lastAt) >= 60_000;
 }
 
 function hasGrown(before, now) {
   return !before || now.messageCount > before.messageCount || now.eventCount > before.eventCount;
 }
 
-function noneLeft(clear) {
-  return state("none", "No session is left", {
+function noMatches(clear) {
+  return placeholder("none", "No session is left", {
     detail: "The filters leave none of them.",
     action: { label: "Clear filters", run: clear },
   });
 }
 
-function nothingHere() {
-  return state("empty", "Nothing here yet", {
+function noSessions() {
+  return placeholder("empty", "Nothing here yet", {
     detail: "What command line agents have kept on this machine can be brought in:",
     children: [
-      command("ash import --discover"),
-      command("ash import --all"),
+      commandLine("ash import --discover"),
+      commandLine("ash import --all"),
       el("p", { class: "state-detail" }, "Or a run is stored while it goes on, and shown here live:"),
-      command('claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix'),
-      command('codex exec --json "Fix the test" | ash ingest --session fix'),
+      commandLine('claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix'),
+      commandLine('codex exec --json "Fix the test" | ash ingest --session fix'),
     ],
   });
 }

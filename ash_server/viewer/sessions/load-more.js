@@ -1,44 +1,51 @@
-import { isAbandoned } from "../lib/api.js";
+import { isAborted, messageOf } from "../lib/api.js";
 import { button } from "../lib/dom.js";
 
-const AHEAD = "800px";
+const PRELOAD_MARGIN = "800px";
 
-/** A button for the next page, which comes by itself where `isAutomatic` and the button is near. */
-export class More {
+/** A button that loads the next page. */
+export class LoadMore {
+  isBusy = false;
+  /** @type {IntersectionObserver | undefined} */
+  observer;
+
+  /**
+   * @param {string} label
+   * @param {() => Promise<any>} load
+   * @param {{isAutomatic?: boolean}} [options] `isAutomatic` also loads when the button is near the screen
+   */
   constructor(label, load, { isAutomatic = false } = {}) {
     this.label = label;
     this.load = load;
     this.element = button({ class: "more", hidden: true }, label, () => this.run());
-    if (isAutomatic) this.sight = new IntersectionObserver((seen) => this.see(seen), { rootMargin: AHEAD });
+    if (!isAutomatic) return;
+    const runIfNear = (entries) => entries.some(({ isIntersecting }) => isIntersecting) && this.run();
+    this.observer = new IntersectionObserver(runIfNear, { rootMargin: PRELOAD_MARGIN });
   }
 
-  /** Is there more? Asked again after each page: the button may still be in sight. */
+  /** Show or hide the button, after each page. Observing it again detects that it is still near the screen. */
   show(hasMore, label = this.label) {
     this.label = label;
     this.element.textContent = label;
     this.element.hidden = !hasMore;
-    this.sight?.disconnect();
-    if (hasMore) this.sight?.observe(this.element);
-  }
-
-  see(seen) {
-    if (seen.some(({ isIntersecting }) => isIntersecting)) this.run();
+    this.observer?.disconnect();
+    if (hasMore) this.observer?.observe(this.element);
   }
 
   async run() {
     if (this.isBusy) return;
-    this.tell(true, this.label);
+    this.setState(true, this.label);
     try {
       await this.load();
-      this.tell(false, this.label);
+      this.setState(false, this.label);
     } catch (error) {
-      this.tell(false, isAbandoned(error) ? this.label : `${error.message} Try again`);
+      this.setState(false, isAborted(error) ? this.label : `${messageOf(error)} Try again`);
     }
   }
 
-  tell(isBusy, label) {
+  setState(isBusy, label) {
     this.isBusy = isBusy;
-    this.element.setAttribute("aria-disabled", isBusy);
+    this.element.setAttribute("aria-disabled", String(isBusy));
     this.element.textContent = label;
   }
 }

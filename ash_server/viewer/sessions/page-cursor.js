@@ -1,31 +1,41 @@
 import { getJson, withQuery } from "../lib/api.js";
 
-/** Pages of a list of the API, one after the other. What was asked ahead of `first` is forgotten. */
-export class Pages {
+/** Fetches the pages of a list of the API one after the other. */
+export class PageCursor {
+  controller = new AbortController();
+  parameters = {};
+  /** The cursor of the next page, if there is one. @type {string | undefined} */
+  after;
+
+  /**
+   * @param {string} path
+   * @param {number} size
+   */
   constructor(path, size) {
     this.path = path;
     this.size = size;
   }
 
+  /** Fetch the first page, and abort pending requests. */
   first(parameters, size = this.size) {
-    this.abandon();
-    this.waiting = new AbortController();
+    this.abort();
+    this.controller = new AbortController();
     this.parameters = parameters;
-    return this.ask({ limit: size });
+    return this.fetch({ limit: size });
   }
 
   next() {
-    return this.ask({ limit: this.size, after: this.after });
+    return this.fetch({ limit: this.size, after: this.after });
   }
 
-  abandon() {
-    this.waiting?.abort();
+  abort() {
+    this.controller.abort();
     this.after = undefined;
   }
 
-  async ask(place) {
-    const { signal } = this.waiting;
-    const page = await getJson(withQuery(this.path, { ...this.parameters, ...place }), { signal });
+  async fetch(range) {
+    const { signal } = this.controller;
+    const page = await getJson(withQuery(this.path, { ...this.parameters, ...range }), { signal });
     signal.throwIfAborted();
     this.after = page.nextAfter;
     return page;

@@ -1,21 +1,21 @@
 const ANCHORS = "[data-session-id]";
 
-/** What somebody looks at: how far down, and the row at the top, for what is above may grow or shrink. */
-export function sightOf(parent) {
+/** The scroll position with the first visible row as its anchor, since content above may change its height. */
+export function readScrollPosition(parent) {
   if (scrollY === 0) return undefined;
   const anchor = [...parent.querySelectorAll(ANCHORS)].find((element) => topOf(element) > 0);
   return { top: scrollY, id: anchor?.dataset.sessionId, offset: anchor && topOf(anchor) };
 }
 
-/** Scrolls there again; to the top, if nothing else is known. */
-export function lookAt(parent, sight) {
-  scrollTo(0, sight?.top ?? 0);
-  const anchor = sight?.id && parent.querySelector(`[data-session-id="${CSS.escape(sight.id)}"]`);
+/** Restore a scroll position, by default the top. */
+export function restoreScrollPosition(parent, position) {
+  scrollTo(0, position?.top ?? 0);
+  const anchor = position?.id && parent.querySelector(`[data-session-id="${CSS.escape(position.id)}"]`);
   if (!anchor) return;
-  const bring = () => anchor.isConnected && scrollBy(0, topOf(anchor) - sight.offset);
+  const align = () => anchor.isConnected && scrollBy(0, topOf(anchor) - position.offset);
   anchor.scrollIntoView();
-  bring();
-  requestAnimationFrame(() => requestAnimationFrame(bring)); // the heights of the rows around it are known then
+  align();
+  requestAnimationFrame(() => requestAnimationFrame(align)); // by then the rows around it are rendered
 }
 
 function topOf(element) {

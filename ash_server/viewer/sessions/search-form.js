@@ -1,23 +1,23 @@
-import { button, el, place } from "../lib/dom.js";
+import { button, el, setChildren } from "../lib/dom.js";
 import { sourceName } from "../lib/source-names.js";
-import { NOTHING, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
+import { NO_FILTERS, SPANS, isNarrowed, withoutFilters } from "./list-filters.js";
 import { oneLine } from "./session-row.js";
 
-const PAUSE = 150;
+const TYPING_DELAY_MS = 150;
 
 const SPAN_NAMES = { today: "Today", "7d": "7 days", "30d": "30 days" };
 
-/** The box and the filters. `onChange(filters, {isTyping})` is called when something else is asked for. */
-export class Finder {
+/** The search box and the filters of the list. */
+export class SearchForm {
+  filters = NO_FILTERS;
+  /** The sources that sessions have. @type {Set<string>} */
+  sources = new Set();
+  /** @type {number | undefined} */
+  timer;
+
+  /** @param {(filters: typeof NO_FILTERS, how: {isTyping: boolean}) => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
-    this.filters = NOTHING;
-    this.sources = new Set();
-    this.build();
-    this.listen();
-  }
-
-  build() {
     this.box = el("input", {
       class: "search-box",
       type: "search",
@@ -50,11 +50,12 @@ export class Finder {
       ),
     );
     this.errors = chip({ "data-errors": "true" }, "With errors");
-    this.clear = button({ class: "clear-filters" }, "Clear filters", () => this.ask(withoutFilters(this.filters)));
-    this.element = this.form();
+    this.clear = button({ class: "clear-filters" }, "Clear filters", () => this.change(withoutFilters(this.filters)));
+    this.element = this.createForm();
+    this.addListeners();
   }
 
-  form() {
+  createForm() {
     return el(
       "form",
       { class: "finder", role: "search" },
@@ -77,36 +78,40 @@ export class Finder {
     );
   }
 
-  listen() {
+  addListeners() {
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.hear();
+      this.submit();
     });
     this.box.addEventListener("input", () => {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.hear(true), PAUSE);
+      this.timer = setTimeout(() => this.submit(true), TYPING_DELAY_MS);
     });
-    this.box.addEventListener("keydown", (event) => this.escape(event));
-    this.tools.addEventListener("change", () => this.hear());
-    [this.since, this.until].forEach((field) => field.addEventListener("change", () => this.hearRange()));
-    this.element.addEventListener("click", ({ target }) => this.press(target.closest("button.chip")));
-    document.addEventListener("click", ({ target }) => this.range.contains(target) || this.fold());
-    this.range.addEventListener("keydown", (event) => event.key === "Escape" && this.fold(event));
+    this.box.addEventListener("keydown", (event) => this.onEscape(event));
+    this.tools.addEventListener("change", () => this.submit());
+    [this.since, this.until].forEach((field) => field.addEventListener("change", () => this.submitRange()));
+    this.element.addEventListener("click", ({ target }) => {
+      this.toggleChip(/** @type {Element} */ (target).closest("button.chip"));
+    });
+    document.addEventListener("click", ({ target }) => {
+      if (!this.range.contains(/** @type {Node} */ (target))) this.closeRange();
+    });
+    this.range.addEventListener("keydown", (event) => event.key === "Escape" && this.closeRange(event));
   }
 
-  /** Sets what the form says. */
+  /** Set the fields of the form. */
   show(filters) {
     clearTimeout(this.timer);
     this.filters = filters;
     if (this.text !== filters.q) this.box.value = filters.q;
     this.tools.checked = Boolean(filters.tools);
     this.showRange(filters);
-    press(this.errors, Boolean(filters.errors));
-    this.spanChips.forEach((button) => press(button, button.dataset.since === filters.since));
+    setPressed(this.errors, Boolean(filters.errors));
+    this.spanChips.forEach((button) => setPressed(button, button.dataset.since === filters.since));
     this.errors.hidden = filters.q !== "";
     this.clear.hidden = !isNarrowed(filters);
     this.element.toggleAttribute("data-searching", filters.q !== "");
-    this.offer([]);
+    this.addSources([]);
   }
 
   showRange({ since, until }) {
@@ -117,16 +122,17 @@ export class Finder {
     this.rangeName.toggleAttribute("data-set", isDate || until !== "");
   }
 
-  /** There are sessions of these sources. */
-  offer(sources) {
+  /** Add chips for sources that sessions have. */
+  addSources(sources) {
     sources.forEach((source) => this.sources.add(source));
     if (this.filters.source) this.sources.add(this.filters.source);
-    const known = new Map([...this.sourceChips.children].map((button) => [button.dataset.source, button]));
+    const current = [...this.sourceChips.querySelectorAll("button")];
+    const existing = new Map(current.map((button) => [button.dataset.source, button]));
     const names = [...this.sources].sort();
-    const shown = names.map((name) => known.get(name) ?? chip({ "data-source": name }, sourceName(name)));
-    shown.forEach((button) => press(button, button.dataset.source === this.filters.source));
-    place(this.sourceChips, shown);
-    this.sourceChips.hidden = shown.length < 2 && !this.filters.source;
+    const buttons = names.map((name) => existing.get(name) ?? chip({ "data-source": name }, sourceName(name)));
+    buttons.forEach((button) => setPressed(button, button.dataset.source === this.filters.source));
+    setChildren(this.sourceChips, buttons);
+    this.sourceChips.hidden = buttons.length < 2 && !this.filters.source;
   }
 
   focus() {
@@ -138,43 +144,47 @@ export class Finder {
     return oneLine(this.box.value);
   }
 
-  hear(isTyping = false) {
-    this.ask({ ...this.filters, q: this.text, tools: this.tools.checked ? "true" : "" }, isTyping);
+  submit(isTyping = false) {
+    this.change({ ...this.filters, q: this.text, tools: this.tools.checked ? "true" : "" }, isTyping);
   }
 
-  hearRange() {
+  submitRange() {
     const since = this.since.value || (Object.hasOwn(SPANS, this.filters.since) ? this.filters.since : "");
-    this.ask({ ...this.filters, q: this.text, since, until: this.until.value });
+    this.change({ ...this.filters, q: this.text, since, until: this.until.value });
   }
 
-  /** A chip that is pressed already is let go. */
-  press(button) {
+  /** Press a chip, or release it if it is pressed. */
+  toggleChip(button) {
     if (!button) return;
     const isPressed = button.getAttribute("aria-pressed") === "true";
     const [name, value] = Object.entries(button.dataset)[0];
     const span = name === "since" && { until: "" };
-    this.ask({ ...this.filters, q: this.text, ...span, [name]: isPressed ? "" : value });
+    this.change({ ...this.filters, q: this.text, ...span, [name]: isPressed ? "" : value });
   }
 
-  ask(filters, isTyping = false) {
+  change(filters, isTyping = false) {
     clearTimeout(this.timer);
     this.onChange(filters, { isTyping });
   }
 
-  escape(event) {
+  onEscape(event) {
     if (event.key !== "Escape") return;
     event.preventDefault();
     if (this.box.value === "") return this.box.blur();
     this.box.value = "";
-    this.hear();
+    this.submit();
   }
 
-  /** By a click elsewhere, or by a key, which then gives the focus back. */
-  fold(key) {
+  /**
+   * Close the date range. A key returns the focus to its summary; a click elsewhere does not.
+   *
+   * @param {KeyboardEvent} [event]
+   */
+  closeRange(event) {
     if (!this.range.open) return;
     this.range.open = false;
-    key?.preventDefault();
-    if (key) this.rangeName.focus();
+    event?.preventDefault();
+    if (event) this.rangeName.focus();
   }
 }
 
@@ -206,6 +216,6 @@ function chip(data, name) {
   return el("button", { class: "chip", type: "button", ...data, "aria-pressed": "false" }, name);
 }
 
-function press(button, isPressed) {
+function setPressed(button, isPressed) {
   button.setAttribute("aria-pressed", isPressed);
 }

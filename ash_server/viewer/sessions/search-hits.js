@@ -1,22 +1,26 @@
-import { el, place } from "../lib/dom.js";
-import { marked, placeOf } from "../lib/search-result.js";
-import { counted, number } from "../lib/number-format.js";
-import { addressOf } from "../session/permalinks.js";
+import { el, setChildren } from "../lib/dom.js";
+import { markedSnippet, hitPlace } from "../lib/search-result.js";
+import { pluralize, formatNumber } from "../lib/number-format.js";
+import { placeUrl } from "../session/permalinks.js";
 import { sourceName } from "../lib/source-names.js";
-import { timeAgo } from "../lib/time-format.js";
-import { More } from "./load-more.js";
-import { Pages } from "./page-cursor.js";
-import { nameOf, sessionAddress } from "./session-row.js";
+import { agoTime } from "../lib/time-format.js";
+import { LoadMore } from "./load-more.js";
+import { PageCursor } from "./page-cursor.js";
+import { sessionName, sessionAddress } from "./session-row.js";
 
 const PAGE = 100;
 
-/** Hits under the sessions they are in, in the order in which the first of each came. */
-export class Hits {
-  /** `parameters()` are those of the search, for asking for the other hits of a session. */
+/** @typedef {{id: string, hits: Map<number, any>, matches: number, pages: PageCursor, list: Element, more: LoadMore}} HitGroup */
+
+/** Search hits grouped by session, in the order of their first hits. */
+export class SearchHits {
+  /** @type {Map<string, HitGroup>} */
+  groups = new Map();
+
+  /** @param {() => object} parameters the parameters of the search, for loading more hits of a session */
   constructor(parameters) {
     this.parameters = parameters;
     this.element = el("div");
-    this.clear();
   }
 
   clear() {
@@ -24,7 +28,7 @@ export class Hits {
     this.element.replaceChildren();
   }
 
-  /** How many there are, shown or not. */
+  /** The number of hits, including those not loaded. */
   get count() {
     return [...this.groups.values()].reduce((sum, { matches }) => sum + matches, 0);
   }
@@ -38,27 +42,32 @@ export class Hits {
     new Set(results.map(({ sessionId }) => sessionId)).forEach((id) => this.show(this.groups.get(id)));
   }
 
+  /** @returns {HitGroup} */
   groupOf(hit) {
-    return this.groups.get(hit.sessionId) ?? this.begin(hit);
+    return this.groups.get(hit.sessionId) ?? this.addGroup(hit);
   }
 
-  begin(hit) {
-    const pages = new Pages("/api/search", PAGE);
+  addGroup(hit) {
+    const pages = new PageCursor("/api/search", PAGE);
     const list = el("ol", { class: "hit-list", role: "list" });
-    const more = new More("", () => this.addRest(group));
+    const more = new LoadMore("", () => this.loadMore(group));
+    /** @type {HitGroup} */
     const group = { id: hit.sessionId, hits: new Map(), matches: 0, pages, list, more };
     this.groups.set(hit.sessionId, group);
     this.element.append(section(hit, list, more.element));
     return group;
   }
 
-  show({ hits, matches, list, more }) {
+  /** @param {HitGroup | undefined} group */
+  show(group) {
+    if (!group) return;
+    const { hits, matches, list, more } = group;
     const now = Date.now();
-    place(list, [...hits.values()].map((hit) => (hit.element ??= hitRow(hit, now))));
-    more.show(matches > hits.size, `${number(matches - hits.size)} more in this session`);
+    setChildren(list, [...hits.values()].map((hit) => (hit.element ??= hitRow(hit, now))));
+    more.show(matches > hits.size, `${formatNumber(matches - hits.size)} more in this session`);
   }
 
-  async addRest(group) {
+  async loadMore(group) {
     const { pages, id } = group;
     const parameters = { ...this.parameters(), sessionId: id };
     const page = await (pages.after === undefined ? pages.first(parameters) : pages.next());
@@ -78,12 +87,12 @@ function section(hit, ...children) {
       el(
         "a",
         { class: "hits-session", href: sessionAddress(sessionId) },
-        el("span", { class: "session-title", dir: "auto" }, nameOf(hit).name),
+        el("span", { class: "session-title", dir: "auto" }, sessionName(hit).name),
       ),
       " ",
       el("span", { class: "session-source" }, sourceName(source)),
       " ",
-      el("span", { class: "fact" }, counted(hit.matches, "hit")),
+      el("span", { class: "fact" }, pluralize(hit.matches, "hit")),
     ),
     ...children,
   );
@@ -95,12 +104,12 @@ function hitRow(hit, now) {
     {},
     el(
       "a",
-      { class: "hit", href: addressOf(sessionAddress(hit.sessionId), placeOf(hit)) },
+      { class: "hit", href: placeUrl(sessionAddress(hit.sessionId), hitPlace(hit)) },
       el("span", { class: "hit-role" }, hit.role),
       " ",
-      timeAgo(Date.parse(hit.createdAt), now),
+      agoTime(Date.parse(hit.createdAt), now),
       " ",
-      el("span", { class: "snippet", dir: "auto" }, ...marked(hit)),
+      el("span", { class: "snippet", dir: "auto" }, ...markedSnippet(hit)),
     ),
   );
 }

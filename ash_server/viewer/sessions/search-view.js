@@ -1,62 +1,69 @@
-import { isAbandoned } from "../lib/api.js";
+import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
-import { hasWord } from "../lib/search-result.js";
-import { counted } from "../lib/number-format.js";
-import { errorState, skeleton, state } from "../lib/placeholders.js";
-import { isNarrowed, parametersOf } from "./list-filters.js";
-import { Hits } from "./search-hits.js";
+import { hasSearchWord } from "../lib/search-result.js";
+import { pluralize } from "../lib/number-format.js";
+import { errorPlaceholder, skeleton, placeholder } from "../lib/placeholders.js";
+import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
+import { SearchHits } from "./search-hits.js";
 import { SessionList } from "./session-list.js";
-import { More } from "./load-more.js";
-import { Pages } from "./page-cursor.js";
+import { LoadMore } from "./load-more.js";
+import { PageCursor } from "./page-cursor.js";
 
-const FEW_TITLES = 5;
+const FIRST_TITLES = 5;
 const TITLES = 50;
 const HITS = 60;
-const HITS_OF_ONE = 3;
-const PAUSE = 250;
+const HITS_PER_SESSION = 3;
+const TYPING_DELAY_MS = 250;
 
-/** What was found: sessions by their titles at once, and by what was said in them after a short pause. */
+/** Search results: sessions with matching titles, and messages after a short delay. */
 export class SearchView {
-  /**
-   * `on.status(text)` is told what was found, `on.sources` of whom; `on.clear` is to forget the filters,
-   * `on.everywhere` to search the results of tools too.
-   */
+  filters = NO_FILTERS;
+  /** @type {number | undefined} */
+  timer;
+
+  /** @param {import("./list-view.js").ViewCallbacks} on */
   constructor(on) {
     this.on = on;
-    this.titlePages = new Pages("/api/sessions", TITLES);
-    this.hitPages = new Pages("/api/search", HITS);
+    this.titlePages = new PageCursor("/api/sessions", TITLES);
+    this.hitPages = new PageCursor("/api/search", HITS);
     this.titles = new SessionList({ isFlat: true });
-    this.hits = new Hits(() => this.parameters);
-    this.moreTitles = new More("More titles", () => this.loadTitles());
-    this.moreHits = new More("More messages", () => this.loadHits(), { isAutomatic: true });
+    this.hits = new SearchHits(() => this.parameters);
+    this.moreTitles = new LoadMore("More titles", () => this.loadTitles());
+    this.moreHits = new LoadMore("More messages", () => this.loadHits(), { isAutomatic: true });
     this.pending = el("p", { class: "pending", hidden: true });
     this.rest = el("div", { class: "rest" });
     this.titleSection = section("titles-found", "Titles", this.titles.element, this.moreTitles.element);
-    const found = [this.pending, this.rest, this.hits.element, this.moreHits.element];
-    this.hitSection = section("contents-found", "Messages", ...found);
+    const hitParts = [this.pending, this.rest, this.hits.element, this.moreHits.element];
+    this.hitSection = section("contents-found", "Messages", ...hitParts);
     this.element = el("div", { class: "results" }, this.titleSection, this.hitSection);
   }
 
-  /** Whether it was shown, and not given up for something else. */
+  /**
+   * Search and show the results; false if another search was requested in the meantime.
+   *
+   * @param {typeof NO_FILTERS} filters
+   * @param {{size?: number, isTyping?: boolean}} [options]
+   */
   show(filters, { isTyping = false } = {}) {
-    this.leave();
+    this.close();
     this.filters = filters;
     this.element.setAttribute("aria-busy", "true");
     this.moreTitles.show(false);
     this.moreHits.show(false);
     const titles = this.searchTitles();
     return new Promise((done) => {
-      this.timer = setTimeout(() => done(this.searchHits(titles)), isTyping ? PAUSE : 0);
+      this.timer = setTimeout(() => done(this.searchHits(titles)), isTyping ? TYPING_DELAY_MS : 0);
     });
   }
 
-  leave() {
+  /** Abort pending requests. */
+  close() {
     clearTimeout(this.timer);
-    this.titlePages.abandon();
-    this.hitPages.abandon();
+    this.titlePages.abort();
+    this.hitPages.abort();
   }
 
-  /** What was found stays as it is, for whoever reads it. */
+  /** Results are not refreshed, so that they do not change while they are read. */
   refresh() {}
 
   update(session) {
@@ -67,38 +74,38 @@ export class SearchView {
     this.titles.remove(id);
   }
 
-  /** Of the search for messages. */
+  /** The parameters of the message search. */
   get parameters() {
     const { q, source, tools } = this.filters;
-    const { since, until } = parametersOf(this.filters, Date.now());
+    const { since, until } = apiParameters(this.filters, Date.now());
     return { q, source, since, until, in: tools ? "everything" : undefined };
   }
 
-  /** Titles tell of their failure where messages tell of theirs: it is the same server. */
+  /** Search titles. Errors are shown by the message search, which uses the same server. */
   async searchTitles() {
-    const { q, ...others } = { ...this.filters, errors: "" };
+    const { q, ...filters } = { ...this.filters, errors: "" };
     try {
-      const asked = { ...parametersOf(others, Date.now()), q: q.replaceAll('"', "") };
-      const page = await this.titlePages.first(asked, FEW_TITLES);
+      const parameters = { ...apiParameters(filters, Date.now()), q: q.replaceAll('"', "") };
+      const page = await this.titlePages.first(parameters, FIRST_TITLES);
       this.titles.clear();
       this.showTitles(page);
     } catch (error) {
-      if (!isAbandoned(error)) this.titleSection.hidden = true;
+      if (!isAborted(error)) this.titleSection.hidden = true;
     }
   }
 
   async searchHits(titles) {
     if (!this.hits.count) this.rest.replaceChildren(skeleton(3));
     try {
-      const asked = { ...this.parameters, perSession: HITS_OF_ONE };
-      const page = hasWord(this.filters.q) ? await this.hitPages.first(asked) : { results: [] };
+      const parameters = { ...this.parameters, perSession: HITS_PER_SESSION };
+      const page = hasSearchWord(this.filters.q) ? await this.hitPages.first(parameters) : { results: [] };
       await titles;
       this.hits.clear();
       this.showHits(page);
     } catch (error) {
-      if (isAbandoned(error)) return false;
+      if (isAborted(error)) return false;
       this.hits.clear();
-      this.rest.replaceChildren(errorState(error, () => this.show(this.filters)));
+      this.rest.replaceChildren(errorPlaceholder(error, () => this.show(this.filters)));
       this.on.status("");
     }
     this.element.setAttribute("aria-busy", "false");
@@ -125,26 +132,26 @@ export class SearchView {
     this.on.sources(results.map(({ source }) => source));
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
-    this.pending.textContent = pending ? `${counted(pending, "event")} cannot be found yet.` : "";
-    this.rest.replaceChildren(...(this.hits.count ? [] : [this.nothing()]));
-    this.on.status(this.told());
+    this.pending.textContent = pending ? `${pluralize(pending, "event")} cannot be found yet.` : "";
+    this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults()]));
+    this.on.status(this.statusText());
   }
 
-  told() {
+  statusText() {
     const { count, groups } = this.hits;
     if (!count && !this.titles.size) return "Nothing found";
-    const titles = counted(this.titles.size, "title") + andMore(this.titlePages);
-    const hits = `${counted(count, "hit")} in ${counted(groups.size, "session")}${andMore(this.hitPages)}`;
+    const titles = pluralize(this.titles.size, "title") + andMore(this.titlePages);
+    const hits = `${pluralize(count, "hit")} in ${pluralize(groups.size, "session")}${andMore(this.hitPages)}`;
     return `${titles} · ${hits}`;
   }
 
-  nothing() {
+  noResults() {
     const { q, tools } = this.filters;
     const isAll = this.titles.size === 0;
     const action = isNarrowed(this.filters)
       ? { label: "Clear filters", run: this.on.clear }
       : !tools && { label: "Search results of tools too", run: this.on.everywhere };
-    return state("none", isAll ? `Nothing found for “${q}”` : "Nothing in messages", {
+    return placeholder("none", isAll ? `Nothing found for “${q}”` : "Nothing in messages", {
       detail: "All words must be in one message. Fewer words, or “or” between them, find more.",
       action,
     });

@@ -1,16 +1,27 @@
-const FIRST_RETRY = 2_000;
-const LAST_RETRY = 60_000;
+const MIN_RETRY_MS = 2_000;
+const MAX_RETRY_MS = 60_000;
 
 /**
- * What happens to sessions, as long as somebody looks: browsers open few connections to one server, and a
- * window in the background needs none. `on.state` is told "connecting", "live" or "away"; `on.caught_up` that
- * from now on all is told, which is when to read the list; `on.session` and `on.deleted` what came.
+ * Subscribe to changes of sessions while the page is visible, since browsers limit the connections to a server.
+ *
+ * `on.state` is called with "connecting", "live" or "away"; `on.caught_up` when all later changes will be delivered, so
+ * that the list can be loaded; `on.session` and `on.deleted` with changes.
  */
-export class LiveSessions {
+export class SessionFeed {
+  retryMs = MIN_RETRY_MS;
+  /** @type {EventSource | undefined} */
+  source;
+  /** @type {number | undefined} */
+  timer;
+
+  /**
+   * @param {string} address
+   * @param {{state: (name: string) => void, caught_up: () => void, session: (session: any) => void,
+   *   deleted: (session: any) => void}} on
+   */
   constructor(address, on) {
     this.address = address;
     this.on = on;
-    this.retry = FIRST_RETRY;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
     addEventListener("pagehide", () => this.close());
     addEventListener("pageshow", () => this.open());
@@ -21,11 +32,10 @@ export class LiveSessions {
     clearTimeout(this.timer);
     this.on.state("connecting");
     this.source = new EventSource(this.address);
-    this.source.addEventListener("error", () => this.isLost());
-    this.source.addEventListener("caught_up", () => this.isCaughtUp());
-    for (const name of ["session", "deleted"]) {
-      this.source.addEventListener(name, ({ data }) => this.on[name](JSON.parse(data)));
-    }
+    this.source.addEventListener("error", () => this.onLost());
+    this.source.addEventListener("caught_up", () => this.onCaughtUp());
+    this.source.addEventListener("session", ({ data }) => this.on.session(JSON.parse(data)));
+    this.source.addEventListener("deleted", ({ data }) => this.on.deleted(JSON.parse(data)));
   }
 
   close() {
@@ -34,17 +44,17 @@ export class LiveSessions {
     this.source = undefined;
   }
 
-  isCaughtUp() {
-    this.retry = FIRST_RETRY;
+  onCaughtUp() {
+    this.retryMs = MIN_RETRY_MS;
     this.on.state("live");
     this.on.caught_up();
   }
 
-  /** The browser would try again each second, and complain each time. */
-  isLost() {
+  /** Retry with a growing delay; the browser would retry each second and log each failure. */
+  onLost() {
     this.close();
     this.on.state("away");
-    this.timer = setTimeout(() => this.open(), this.retry);
-    this.retry = Math.min(this.retry * 2, LAST_RETRY);
+    this.timer = setTimeout(() => this.open(), this.retryMs);
+    this.retryMs = Math.min(this.retryMs * 2, MAX_RETRY_MS);
   }
 }

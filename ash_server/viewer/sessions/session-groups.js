@@ -1,62 +1,73 @@
-/** Which sessions belong together, in which order they stand, and on which day. */
+/** Group sessions with their subagents, and order the groups. */
 import { dayKey } from "../lib/time-format.js";
 
-/** When something last happened, as the list of the API is ordered. */
-export function activeAt({ lastAt, updatedAt }) {
+/** The time of the last activity, by which the API orders its list. */
+export function lastActivity({ lastAt, updatedAt }) {
   const stored = Date.parse(updatedAt);
   return lastAt === undefined ? stored : Math.min(Date.parse(lastAt), stored);
 }
 
 /**
- * Sessions with their subagents, as old as the newest of them. Where the one that started them is not there,
- * the newest stands for it.
+ * A session with its subagents. `time` is the last activity of any of them.
+ * @typedef {{key: string, lead: any, time: number, children: any[]}} SessionGroup
  */
-export function grouped(sessions, byId) {
+
+/**
+ * Group sessions with their subagents. The newest subagent leads a group whose root session is not loaded.
+ *
+ * @returns {SessionGroup[]}
+ */
+export function groupSessions(sessions, byId) {
   const groups = new Map();
   for (const session of [...sessions].sort(newestFirst)) {
     const key = rootOf(session, byId);
-    const group = groups.get(key) ?? alone(key, byId.get(key) ?? session, activeAt(session));
+    const group = groups.get(key) ?? newGroup(key, byId.get(key) ?? session, lastActivity(session));
     if (session.id !== group.lead.id) group.children.push(session);
     groups.set(key, group);
   }
   return [...groups.values()];
 }
 
-/** Each for itself. */
-export function single(sessions) {
+/** One group per session. */
+export function singleGroups(sessions) {
   return [...sessions]
     .sort(newestFirst)
-    .map((session) => alone(session.id, session, activeAt(session)));
+    .map((session) => newGroup(session.id, session, lastActivity(session)));
 }
 
 /**
- * The groups that should stand elsewhere than they do. Those that are live, with nothing quiet and older
- * above them, are left where they are: else two of them would change places all the time.
+ * The groups that are out of place. A live group stays where it is unless an older, quiet one is above it: otherwise live
+ * groups would keep swapping places.
+ *
+ * @param {SessionGroup[]} groups
+ * @param {Map<string, number>} places the time by which each group was last placed
+ * @param {(group: SessionGroup) => boolean} isLive
  */
-export function movers(groups, places, isLive) {
-  const placed = groups.filter(({ key }) => places.has(key)).sort(inPlace(places));
-  const moved = groups.filter(({ key }) => !places.has(key));
+export function groupsToMove(groups, places, isLive) {
+  const placed = groups.filter(({ key }) => places.has(key)).sort(byPlace(places));
+  const moving = groups.filter(({ key }) => !places.has(key));
   let oldest = Infinity;
   for (const group of placed) {
-    if (group.at > oldest || dayKey(group.at) !== dayKey(places.get(group.key))) moved.push(group);
-    if (!isLive(group)) oldest = Math.min(oldest, group.at);
+    if (group.time > oldest || dayKey(group.time) !== dayKey(places.get(group.key))) moving.push(group);
+    if (!isLive(group)) oldest = Math.min(oldest, group.time);
   }
-  return moved;
+  return moving;
 }
 
-export function inPlace(places) {
+export function byPlace(places) {
   return (one, other) => places.get(other.key) - places.get(one.key) || (one.key < other.key ? 1 : -1);
 }
 
-function alone(key, lead, at) {
-  return { key, lead, at, children: [] };
+/** @returns {SessionGroup} */
+function newGroup(key, lead, time) {
+  return { key, lead, time, children: [] };
 }
 
 function newestFirst(one, other) {
-  return activeAt(other) - activeAt(one) || (one.id < other.id ? 1 : -1);
+  return lastActivity(other) - lastActivity(one) || (one.id < other.id ? 1 : -1);
 }
 
-/** The id of the first ancestor, whether or not that is there. */
+/** The id of the topmost ancestor, which may not be loaded. */
 function rootOf(session, byId) {
   const seen = new Set();
   let { id } = session;

@@ -1,111 +1,132 @@
-import { become, el, place } from "../lib/dom.js";
-import { counted } from "../lib/number-format.js";
-import { ago, dayKey, dayOf } from "../lib/time-format.js";
-import { activeAt, grouped, inPlace, movers, single } from "./session-groups.js";
-import { Hold } from "./interaction-guard.js";
+import { morph, el, setChildren } from "../lib/dom.js";
+import { pluralize } from "../lib/number-format.js";
+import { agoText, dayKey, dayTime } from "../lib/time-format.js";
+import { lastActivity, groupSessions, byPlace, groupsToMove, singleGroups } from "./session-groups.js";
+import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
 
-/** So long after something came a session still seems to be worked at, in milliseconds. */
-export const LIVE_FOR = 15_000;
-const TOGETHER = 150;
+/** A session is shown as live for this time after an event. */
+export const LIVE_MS = 15_000;
+const BATCH_MS = 150;
 const MINUTE = 60_000;
 
-/** Rows of sessions by day, newest activity first; subagents are folded under who started them. */
+/**
+ * @typedef {{element: HTMLElement, children: any[], link?: Element, inputs?: any[],
+ *   fold?: {element: HTMLDetailsElement, summary: Element, list: Element}}} Row
+ * @typedef {{element: HTMLElement, list: Element, heading?: Element}} Day
+ */
+
+/** Rows of sessions by day, newest activity first; subagents are folded below their root session. */
 export class SessionList {
+  /** @type {Map<string, any>} */
+  sessions = new Map();
+  /** @type {Map<string, Row>} */
+  rows = new Map();
+  /** @type {Map<string, Day>} */
+  days = new Map();
+  /** The time by which each group was placed. @type {Map<string, number>} */
+  places = new Map();
+  /** Deleted sessions whose rows are still shown. @type {Set<string>} */
+  deleted = new Set();
+  /** Timers of live sessions. @type {Map<string, number>} */
+  live = new Map();
+  /** The number of changes that wait until the user stops interacting. */
+  pendingMoves = 0;
+  /** @type {number | undefined} */
+  scheduled;
+
   /**
-   * `isFlat`: without days and folds. `onLayOut` is called when rows came, went or wait to be moved;
-   * `onUnfold` with the id of a session whose subagents are to be seen.
+   * @param {{isFlat?: boolean, onLayOut?: () => void, onUnfold?: (id: string) => void}} [options] `isFlat` shows neither
+   *   days nor folds; `onLayOut` is called after each layout; `onUnfold` is called with a session whose subagents are opened
    */
   constructor({ isFlat = false, onLayOut = () => {}, onUnfold = () => {} } = {}) {
     this.isFlat = isFlat;
     this.onLayOut = onLayOut;
     this.onUnfold = onUnfold;
     this.element = el("div", { class: "session-days" });
-    this.hold = new Hold(this.element, () => this.waiting && this.schedule());
+    this.guard = new InteractionGuard(this.element, () => this.pendingMoves && this.schedule());
     this.element.addEventListener("toggle", ({ target }) => this.unfold(target), true);
-    setInterval(() => this.tick(), MINUTE / 2);
-    this.clear();
+    setInterval(() => this.updateTimes(), MINUTE / 2);
   }
 
   clear() {
-    this.known = new Map();
+    this.sessions = new Map();
     this.rows = new Map();
     this.days = new Map();
     this.places = new Map();
-    this.gone = new Set();
+    this.deleted = new Set();
     this.live = new Map();
-    this.waiting = 0;
+    this.pendingMoves = 0;
     this.element.replaceChildren();
   }
 
   get size() {
-    return this.known.size;
+    return this.sessions.size;
   }
 
-  /** A page of the list: it is put where it belongs at once. */
+  /** Add a page of sessions, placed at once. */
   add(sessions) {
-    sessions.forEach((session) => this.take(session));
+    sessions.forEach((session) => this.store(session));
     const added = new Set(sessions.map(({ id }) => id));
-    for (const { key, lead, at, children } of this.groups()) {
+    for (const { key, lead, time, children } of this.groups()) {
       const isAdded = [lead, ...children].some(({ id }) => added.has(id));
-      if (isAdded && !this.places.has(key)) this.places.set(key, at);
+      if (isAdded && !this.places.has(key)) this.places.set(key, time);
     }
     this.layOut();
   }
 
-  /** A session as it is now; it moves when nobody would lose their place. */
+  /** Update a session; its row moves once the user does not interact with the list. */
   update(session) {
-    this.take(session);
+    this.store(session);
     this.schedule();
   }
 
-  /** How a session was before it changed. */
   get(id) {
-    return this.known.get(id);
+    return this.sessions.get(id);
   }
 
-  /** Something came just now. */
-  enliven(id) {
+  /** Show a session as live for some time. */
+  markLive(id) {
     clearTimeout(this.live.get(id));
-    const quieten = () => this.live.delete(id) && this.schedule();
-    this.live.set(id, setTimeout(quieten, LIVE_FOR));
+    const expire = () => this.live.delete(id) && this.schedule();
+    this.live.set(id, setTimeout(expire, LIVE_MS));
     this.schedule();
   }
 
   remove(id) {
-    if (this.known.has(id)) this.gone.add(id);
+    if (this.sessions.has(id)) this.deleted.add(id);
     this.schedule();
   }
 
-  /** The newest sessions as they are now, or all: those that are not among them are no more. */
-  renew(sessions, isAll) {
+  /** Replace the newest sessions, or all: those missing in that range were deleted. */
+  replace(sessions, isAll) {
     const ids = new Set(sessions.map(({ id }) => id));
-    const oldest = isAll ? -Infinity : Math.min(...sessions.map(activeAt));
-    sessions.forEach((session) => this.take(session));
-    const missing = [...this.known.values()].filter(({ id }) => !ids.has(id));
-    missing.filter((session) => activeAt(session) >= oldest).forEach(({ id }) => this.gone.add(id));
+    const oldest = isAll ? -Infinity : Math.min(...sessions.map(lastActivity));
+    sessions.forEach((session) => this.store(session));
+    const missing = [...this.sessions.values()].filter(({ id }) => !ids.has(id));
+    missing.filter((session) => lastActivity(session) >= oldest).forEach(({ id }) => this.deleted.add(id));
     this.schedule();
   }
 
-  /** Moves what waits, whoever looks. */
-  settle() {
-    this.gone.forEach((id) => this.known.delete(id));
-    this.gone.clear();
+  /** Apply pending moves and deletions now. */
+  applyMoves() {
+    this.deleted.forEach((id) => this.sessions.delete(id));
+    this.deleted.clear();
     const groups = this.groups();
-    movers(groups, this.places, this.isLive).forEach(({ key, at }) => this.places.set(key, at));
+    groupsToMove(groups, this.places, this.isLive).forEach(({ key, time }) => this.places.set(key, time));
     this.layOut(groups);
   }
 
-  take(session) {
-    const before = this.known.get(session.id);
+  store(session) {
+    const before = this.sessions.get(session.id);
     if (before && Date.parse(before.updatedAt) > Date.parse(session.updatedAt)) return;
-    this.known.set(session.id, session);
-    this.gone.delete(session.id);
+    this.sessions.set(session.id, session);
+    this.deleted.delete(session.id);
   }
 
   groups() {
-    const sessions = this.known.values();
-    return this.isFlat ? single(sessions) : grouped(sessions, this.known);
+    const sessions = this.sessions.values();
+    return this.isFlat ? singleGroups(sessions) : groupSessions(sessions, this.sessions);
   }
 
   isLive = ({ lead, children }) => [lead, ...children].some(({ id }) => this.live.has(id));
@@ -113,36 +134,39 @@ export class SessionList {
   schedule() {
     this.scheduled ??= setTimeout(() => {
       this.scheduled = undefined;
-      if (this.hold.isHeld) this.layOut();
-      else this.settle();
-    }, TOGETHER);
+      if (this.guard.isActive) this.layOut();
+      else this.applyMoves();
+    }, BATCH_MS);
   }
 
-  tick() {
+  updateTimes() {
     const now = Date.now();
+    /** @type {NodeListOf<HTMLTimeElement>} */
     const times = this.element.querySelectorAll(".session-when time");
-    times.forEach((time) => retell(time, ago(Date.parse(time.dateTime), now)));
+    times.forEach((time) => setText(time, agoText(Date.parse(time.dateTime), now)));
     this.schedule();
   }
 
-  // The elements.
+  // Elements.
 
   layOut(groups = this.groups()) {
-    const shown = groups.filter(({ key }) => this.places.has(key)).sort(inPlace(this.places));
-    this.waiting = movers(groups, this.places, this.isLive).length + this.gone.size;
-    this.drop();
+    const placed = groups.filter(({ key }) => this.places.has(key)).sort(byPlace(this.places));
+    this.pendingMoves = groupsToMove(groups, this.places, this.isLive).length + this.deleted.size;
+    this.removeRows();
+    /** @type {Map<string, import("./session-groups.js").SessionGroup[]>} */
     const byDay = new Map();
-    for (const group of shown) {
+    for (const group of placed) {
       const day = this.isFlat ? "" : dayKey(this.places.get(group.key));
       byDay.set(day, [...(byDay.get(day) ?? []), group]);
     }
-    place(this.element, [...byDay].map(([day, members]) => this.showDay(day, members)));
+    setChildren(this.element, [...byDay].map(([day, members]) => this.showDay(day, members)));
     this.onLayOut();
   }
 
-  drop() {
+  /** Remove the rows of sessions that are no longer in the list. */
+  removeRows() {
     for (const [id, { element }] of this.rows) {
-      if (this.known.has(id)) continue;
+      if (this.sessions.has(id)) continue;
       element.remove();
       this.rows.delete(id);
     }
@@ -151,8 +175,8 @@ export class SessionList {
   showDay(key, groups) {
     const day = this.days.get(key) ?? newDay();
     this.days.set(key, day);
-    place(day.list, groups.map((group) => this.showGroup(group)));
-    if (!this.isFlat) place(day.element, [dayHeading(day, this.places.get(groups[0].key)), day.list]);
+    setChildren(day.list, groups.map((group) => this.showGroup(group)));
+    if (!this.isFlat) setChildren(day.element, [dayHeading(day, this.places.get(groups[0].key)), day.list]);
     return day.element;
   }
 
@@ -165,13 +189,14 @@ export class SessionList {
     return row.element;
   }
 
+  /** @param {Row} row */
   showFold(row) {
-    row.fold ??= newFold(row);
-    if (!row.fold.element.isConnected) row.element.append(row.fold.element);
-    retell(row.fold.summary, counted(row.children.length, "subagent"));
-    if (!row.fold.element.open) return;
+    const fold = (row.fold ??= newFold());
+    if (!fold.element.isConnected) row.element.append(fold.element);
+    setText(fold.summary, pluralize(row.children.length, "subagent"));
+    if (!fold.element.open) return;
     const children = row.children.map((child) => this.showRow(child, this.live.has(child.id), true));
-    place(row.fold.list, children.map(({ element }) => element));
+    setChildren(fold.list, children.map(({ element }) => element));
   }
 
   unfold(element) {
@@ -183,24 +208,25 @@ export class SessionList {
   }
 
   showRow(session, isLive, isSubagent) {
-    const isGone = this.gone.has(session.id);
+    const isDeleted = this.deleted.has(session.id);
     const row = this.rows.get(session.id) ?? newRow(session);
     this.rows.set(session.id, row);
-    const told = [session, isLive, isSubagent, isGone];
-    if (told.every((value, index) => value === row.told?.[index])) return row;
-    row.told = told;
+    const inputs = [session, isLive, isSubagent, isDeleted];
+    if (inputs.every((value, index) => value === row.inputs?.[index])) return row;
+    row.inputs = inputs;
     const fresh = rowLink(session, { now: Date.now(), isLive, isSubagent });
     row.element.dataset.source = session.source;
     row.element.toggleAttribute("data-live", isLive);
-    row.element.toggleAttribute("data-gone", isGone);
-    if (row.link) become(row.link, fresh);
+    row.element.toggleAttribute("data-gone", isDeleted);
+    if (row.link) morph(row.link, fresh);
     else row.element.append((row.link = fresh));
     return row;
   }
 }
 
+/** @returns {Row} */
 function newRow({ id }) {
-  return { element: el("li", { class: "session-item", "data-session-id": id }) };
+  return { element: el("li", { class: "session-item", "data-session-id": id }), children: [] };
 }
 
 function newFold() {
@@ -209,6 +235,7 @@ function newFold() {
   return { element: el("details", { class: "subagents" }, summary, list), summary, list };
 }
 
+/** @returns {Day} */
 function newDay() {
   const list = rowList();
   return { element: el("section", { class: "session-day" }, list), list };
@@ -218,22 +245,22 @@ function rowList() {
   return el("ul", { class: "session-rows", role: "list" });
 }
 
-function dayHeading(day, at) {
-  const fresh = el("h2", { class: "day" }, dayName(at, Date.now()));
-  if (day.heading) become(day.heading, fresh);
+function dayHeading(day, time) {
+  const fresh = el("h2", { class: "day" }, dayName(time, Date.now()));
+  if (day.heading) morph(day.heading, fresh);
   else day.heading = fresh;
   return day.heading;
 }
 
-function dayName(at, now) {
+function dayName(time, now) {
   const yesterday = new Date(now);
   yesterday.setDate(yesterday.getDate() - 1);
-  const named = dayOf(at);
-  if (dayKey(at) === dayKey(now)) named.textContent = "Today";
-  if (dayKey(at) === dayKey(yesterday)) named.textContent = "Yesterday";
-  return named;
+  const name = dayTime(time);
+  if (dayKey(time) === dayKey(now)) name.textContent = "Today";
+  if (dayKey(time) === dayKey(yesterday)) name.textContent = "Yesterday";
+  return name;
 }
 
-function retell(element, text) {
+function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,20 +1,20 @@
 import { el } from "../lib/dom.js";
-import { counted, number } from "../lib/number-format.js";
+import { pluralize, formatNumber } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
-import { timeAgo } from "../lib/time-format.js";
-import { lastPart, plainly } from "../lib/title-text.js";
-import { activeAt } from "./session-groups.js";
+import { agoTime } from "../lib/time-format.js";
+import { baseName, stripMarkdown } from "../lib/title-text.js";
+import { lastActivity } from "./session-groups.js";
 
-/** The link that a row is: all of it is one, and says what it leads to. */
+/** A row of the list: one link with the facts of a session. */
 export function rowLink(session, { now, isLive, isSubagent }) {
-  const { name, isNamed, prompt, path } = nameOf(session);
+  const { name, isNamed, prompt, path } = sessionName(session);
   const { source, eventCount, errorCount, unrecognisedCount } = session;
   return el(
     "a",
     { class: "session-row", href: sessionAddress(session.id) },
     el("span", { class: isNamed ? "session-title" : "session-title untitled", dir: "auto", title: path }, name),
     " ",
-    el("span", { class: "session-when" }, timeAgo(activeAt(session), now)),
+    el("span", { class: "session-when" }, agoTime(lastActivity(session), now)),
     " ",
     prompt && el("span", { class: "session-prompt", dir: "auto" }, prompt, " "),
     el(
@@ -23,10 +23,10 @@ export function rowLink(session, { now, isLive, isSubagent }) {
       ...spaced(
         el("span", { class: "session-source" }, sourceName(source)),
         isSubagent && el("span", { class: "fact relation" }, "subagent"),
-        el("span", { class: "fact" }, counted(eventCount, "event")),
-        errorCount > 0 && el("span", { class: "fact errors" }, counted(errorCount, "error")),
+        el("span", { class: "fact" }, pluralize(eventCount, "event")),
+        errorCount > 0 && el("span", { class: "fact errors" }, pluralize(errorCount, "error")),
         unrecognisedCount > 0 &&
-          el("span", { class: "fact unrecognised" }, `${number(unrecognisedCount)} unrecognised`),
+          el("span", { class: "fact unrecognised" }, `${formatNumber(unrecognisedCount)} unrecognised`),
         isLive && el("span", { class: "live-mark" }, "live"),
       ),
     ),
@@ -37,25 +37,28 @@ export function sessionAddress(id) {
   return `/sessions/${encodeURIComponent(id)}`;
 }
 
-/** What to call it, and what it was asked where that says more. */
-export function nameOf({ title, prompt, externalId }) {
-  const said = oneLine(prompt);
-  const told = oneLine(title);
-  if (told) return { name: plainly(told), isNamed: true, prompt: said.startsWith(begun(told)) ? "" : plainly(said) };
-  if (said) return { name: plainly(said), isNamed: true, prompt: "" };
-  return { name: lastPart(externalId ?? "") || "Untitled", isNamed: false, prompt: "", path: externalId };
+/** The name of a session, and its first prompt unless the title repeats it. */
+export function sessionName({ title, prompt, externalId }) {
+  const promptLine = oneLine(prompt);
+  const titleLine = oneLine(title);
+  if (titleLine) {
+    const isRepeated = promptLine.startsWith(withoutEllipsis(titleLine));
+    return { name: stripMarkdown(titleLine), isNamed: true, prompt: isRepeated ? "" : stripMarkdown(promptLine) };
+  }
+  if (promptLine) return { name: stripMarkdown(promptLine), isNamed: true, prompt: "" };
+  return { name: baseName(externalId ?? "") || "Untitled", isNamed: false, prompt: "", path: externalId };
 }
 
 export function oneLine(text) {
   return (text ?? "").replace(/\s+/g, " ").trim();
 }
 
-/** A title that was cut ends with an ellipsis, where the prompt goes on. */
-function begun(title) {
+/** Truncated titles end with an ellipsis. */
+function withoutEllipsis(title) {
   return title.replace(/\s*(…|\.\.\.)$/, "");
 }
 
-/** Read aloud or copied, words that stand apart must not run together. */
+/** Separate elements by spaces, for screen readers and copied text. */
 function spaced(...elements) {
-  return elements.filter(Boolean).flatMap((element, place) => (place ? [" ", element] : [element]));
+  return elements.filter(Boolean).flatMap((element, index) => (index ? [" ", element] : [element]));
 }

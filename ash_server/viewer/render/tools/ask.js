@@ -1,39 +1,39 @@
-/** Questions to the user, with what they may choose and what they chose. */
+/** Questions to the user, with the options and the answers. */
 import { el } from "../../lib/dom.js";
 import { facts, note } from "./body-parts.js";
-import { formOf } from "./call-result.js";
-import { at, isObject, isSome, isText, Reader, textAt } from "../../lib/json-fields.js";
+import { structuredOf } from "./call-result.js";
+import { fieldOf, isObject, isDisplayableList, isString, FieldReader, textField } from "../../lib/json-fields.js";
 
 export const ask = {
   gist(args) {
     const first = questionsIn(args)?.[0];
-    return textAt(first, "question", "header") ?? textAt(args, "question");
+    return textField(first, "question", "header") ?? textField(args, "question");
   },
 
   outcome({ last }) {
-    const answers = Object.values(answersIn(last)).filter(isText);
+    const answers = Object.values(answersIn(last)).filter(isString);
     return [answers.length === 1 && answers[0].length <= 40 && answers[0]];
   },
 
   args(reader, { last }) {
-    if (!questionsIn(reader.whole)) return undefined;
+    if (!questionsIn(reader.value)) return undefined;
     const answers = answersIn(last);
-    return reader.list("questions").flatMap((each) => shownQuestion(new Reader(each), answers));
+    return reader.list("questions").flatMap((each) => questionView(new FieldReader(each), answers));
   },
 };
 
 function questionsIn(args) {
-  return at(args, ["questions"], (each) => isSome(each) && each.every(isObject));
+  return fieldOf(args, ["questions"], (each) => isDisplayableList(each) && each.every(isObject));
 }
 
 function answersIn(result) {
-  return at(formOf(result), ["answers"], isObject) ?? {};
+  return fieldOf(structuredOf(result), ["answers"], isObject) ?? {};
 }
 
-function shownQuestion(reader, answers) {
+function questionView(reader, answers) {
   const question = reader.text("question");
-  const options = reader.take(["options"], (each) => isSome(each) && each.every(isOption));
-  const answer = question !== undefined && isText(at(answers, [question])) ? at(answers, [question]) : "";
+  const options = reader.take(["options"], (each) => isDisplayableList(each) && each.every(isOption));
+  const answer = question !== undefined && isString(fieldOf(answers, [question])) ? fieldOf(answers, [question]) : "";
   const rest = reader.rest();
   return [
     question && note(question),
@@ -44,13 +44,13 @@ function shownQuestion(reader, answers) {
 }
 
 function isOption(value) {
-  return isText(value) || (isObject(value) && isText(value.label) && Object.values(value).every(isText));
+  return isString(value) || (isObject(value) && isString(value.label) && Object.values(value).every(isString));
 }
 
 function option(value, answer) {
-  const { label, ...more } = isText(value) ? { label: value } : value;
+  const { label, ...more } = isString(value) ? { label: value } : value;
   const isChosen = answer === label || answer.split(", ").includes(label);
-  const told = [label, ...Object.values(more)].join(" · ");
+  const text = [label, ...Object.values(more)].join(" · ");
   const mark = isChosen && el("span", { class: "visually-hidden" }, " (chosen)");
-  return el("li", { "data-chosen": isChosen }, told, mark);
+  return el("li", { "data-chosen": isChosen }, text, mark);
 }

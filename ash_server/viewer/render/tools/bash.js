@@ -1,15 +1,15 @@
-/** Commands, and code that is run. */
+/** Shell commands and other code that is executed. */
 import { blocks } from "../content-blocks.js";
-import { decoded } from "./call.js";
+import { decodeJson } from "./call.js";
 import { code, facts, note, output } from "./body-parts.js";
-import { formOf, shown, textOf, textual } from "./call-result.js";
-import { at, isEmpty, isObject, isText, isTexts, Reader, textAt } from "../../lib/json-fields.js";
+import { structuredOf, valueView, resultText, splitText } from "./call-result.js";
+import { fieldOf, isEmpty, isObject, isString, isStringOrStrings, FieldReader, textField } from "../../lib/json-fields.js";
 
 const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];
 const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory"];
 const SHELL = /^(?:.*\/)?(?:ba|z|da|k)?sh$/;
 
-/** What Codex writes ahead of what the command wrote. */
+/** The header that Codex writes before the output. */
 const ENVELOPE =
   /^(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b.*\n)+Output:\n/;
 const EXITS = [
@@ -27,102 +27,102 @@ export const bash = {
   },
 
   outcome({ last, state }) {
-    const exit = last && exitOf(last);
-    const isStopped = state !== "interrupted" && formOf(last)?.interrupted === true;
+    const exit = last && exitCodeOf(last);
+    const isStopped = state !== "interrupted" && structuredOf(last)?.interrupted === true;
     return [exit !== undefined && exit !== 0 && `exit ${exit}`, isStopped && "interrupted"];
   },
 
   args(reader) {
-    const args = reader.whole;
+    const args = reader.value;
     const text = commandOf(args);
-    if (text === undefined || !(reader.all(isText) ?? reader.take(COMMAND, isTexts))) return undefined;
+    if (text === undefined || !(reader.takeWhole(isString) ?? reader.take(COMMAND, isStringOrStrings))) return undefined;
     const description = reader.text("description", "justification", "explanation");
     const folder = reader.text(...FOLDER);
-    const isCode = textAt(args, "code", "snippet") !== undefined;
-    const language = textAt(args, "language") ?? (isCode ? "python" : "bash");
+    const isCode = textField(args, "code", "snippet") !== undefined;
+    const language = textField(args, "language") ?? (isCode ? "python" : "bash");
     const shell = shellOf(args);
-    const where = [folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ");
+    const location = [folder && `in ${folder}`, shell && `by ${shell}`].filter(Boolean).join(", ");
     return [
       description && note(description),
       code(text, language.toLowerCase(), "command"),
-      where && note(where),
+      location && note(location),
     ];
   },
 
   result(result) {
-    const parts = shownOutput(result);
+    const parts = commandOutput(result);
     return parts.length || result.error ? parts : [note("No output.")];
   },
 };
 
-/** What a program wrote, without what it is wrapped in. */
-export function shownOutput(result) {
-  const value = decoded(result.value);
-  if (isStreams(value)) return streams(new Reader(value));
-  const { text, beside } = textual(result.value) ?? {};
-  if (text) return [...written(text, textAt(formOf(result), ...ERR) ?? ""), ...blocks(beside)];
-  return isEmpty(result.value) ? streamsOf(new Reader(formOf(result))) : shown(result.value);
+/** The output of a program, without its envelope. */
+export function commandOutput(result) {
+  const value = decodeJson(result.value);
+  if (hasStreams(value)) return streamsAndRest(new FieldReader(value));
+  const { text, others } = splitText(result.value) ?? {};
+  if (text) return [...outputParts(text, textField(structuredOf(result), ...ERR) ?? ""), ...blocks(others)];
+  return isEmpty(result.value) ? streamOutputs(new FieldReader(structuredOf(result))) : valueView(result.value);
 }
 
-/** A command as a text, however it is told; undefined where none is. */
+/** The command as text; undefined if there is none. */
 function commandOf(args) {
-  if (isText(args)) return args;
-  const value = at(args, COMMAND, isTexts);
-  if (isText(value) || value === undefined) return value;
+  if (isString(args)) return args;
+  const value = fieldOf(args, COMMAND, isStringOrStrings);
+  if (isString(value) || value === undefined) return value;
   if (Object.hasOwn(args, "commands")) return value.join("\n");
-  return shellOf(args) ? value[2] : value.map(quoted).join(" ");
+  return shellOf(args) ? value[2] : value.map(quoteWord).join(" ");
 }
 
-/** The shell that a list gives a script to. */
+/** The shell of a command list that runs a script with `-c`. */
 function shellOf(args) {
-  const list = at(args, COMMAND, isTexts);
+  const list = fieldOf(args, COMMAND, isStringOrStrings);
   const isScript = list?.length === 3 && SHELL.test(list[0]) && /^-\w*c$/.test(list[1]);
   return isScript ? `${list[0]} ${list[1]}` : undefined;
 }
 
-function quoted(word) {
+function quoteWord(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** What a command wrote; what of it went to the second stream is told apart where it is known. */
-function written(text, stderr) {
+/** Output with its header as a note and, if its stderr is known, with that part marked. */
+function outputParts(text, stderr) {
   const [head] = text.match(ENVELOPE) ?? [""];
   const body = text.slice(head.length);
   const heading = head && note(head.trimEnd().split("\n").slice(0, -1).join(" · "));
-  const place = stderr.trim() ? body.lastIndexOf(stderr.trim()) : -1;
-  const parts = place < 0 ? [["", body], ["stderr", stderr]] : split(body, place, stderr.trim().length);
+  const start = stderr.trim() ? body.lastIndexOf(stderr.trim()) : -1;
+  const parts = start < 0 ? [["", body], ["stderr", stderr]] : splitStreams(body, start, stderr.trim().length);
   return [heading, ...parts.filter(([, part]) => part.trim()).map(([stream, part]) => output(part, stream))];
 }
 
-function split(text, place, length) {
-  const end = place + length;
-  return [["", text.slice(0, place)], ["stderr", text.slice(place, end)], ["", text.slice(end)]];
+function splitStreams(text, start, length) {
+  const end = start + length;
+  return [["", text.slice(0, start)], ["stderr", text.slice(start, end)], ["", text.slice(end)]];
 }
 
-function isStreams(value) {
-  const isWrapped = textAt(value, "output") !== undefined && isObject(value.metadata);
-  return isWrapped || textAt(value, ...OUT, ...ERR) !== undefined;
+function hasStreams(value) {
+  const isWrapped = textField(value, "output") !== undefined && isObject(value.metadata);
+  return isWrapped || textField(value, ...OUT, ...ERR) !== undefined;
 }
 
-function streams(reader) {
-  const parts = streamsOf(reader);
+function streamsAndRest(reader) {
+  const parts = streamOutputs(reader);
   const rest = reader.rest();
   return [...parts, rest && facts(rest)];
 }
 
-function streamsOf(reader) {
+function streamOutputs(reader) {
   const parts = [[undefined, reader.text(...OUT, "output")], ["stderr", reader.text(...ERR)]];
   return parts.filter(([, text]) => text).map(([stream, text]) => output(text, stream));
 }
 
-/** How the command ended, as far as anything tells. */
-export function exitOf({ exitCode, structured, value }) {
+/** The exit code, if the result contains one. */
+export function exitCodeOf({ exitCode, structured, value }) {
   if (Number.isInteger(exitCode)) return exitCode;
-  return at(formOf({ structured }), EXIT_KEYS, Number.isInteger) ?? exitTold(textOf(value));
+  return fieldOf(structuredOf({ structured }), EXIT_KEYS, Number.isInteger) ?? exitCodeInText(resultText(value));
 }
 
-/** How it ended, as the text says. */
-export function exitTold(text) {
-  const found = EXITS.map((pattern) => text.match(pattern)).find(Boolean);
-  return found && Number(found[1]);
+/** The exit code stated in the output. */
+export function exitCodeInText(text) {
+  const match = EXITS.map((pattern) => text.match(pattern)).find(Boolean);
+  return match && Number(match[1]);
 }

@@ -1,31 +1,40 @@
-/** The parts that the bodies of calls are made of. */
-import { ansi, visible } from "../../lib/ansi.js";
+/** Parts of the bodies of tool calls. */
+import { ansi, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { highlight } from "../../lib/highlight.js";
 import { jsonView } from "../../lib/json-view.js";
 import { markdown } from "../../lib/markdown.js";
-import { isScalar, isText } from "../../lib/json-fields.js";
+import { isScalar, isString } from "../../lib/json-fields.js";
 
-const LONGEST = 2_000_000;
-const SHORT = 200;
-const MOST_FACTS = 100;
-const NAMES_OF_CALLS = new Set(["toolCallId", "tool_call_id"]);
+const MAX_LENGTH = 2_000_000;
+const MAX_INLINE_LENGTH = 200;
+const MAX_FACTS = 100;
+const CALL_ID_FIELDS = new Set(["toolCallId", "tool_call_id"]);
 
-/** Code in its colours. */
+/**
+ * A code block, highlighted if the language is known.
+ *
+ * @param {string} text
+ * @param {string | null} [language]
+ * @param {string} [name] the class of the element
+ */
 export function code(text, language, name = "source") {
-  const shown = within(text);
+  const shown = truncate(text);
   const coloured = language ? highlight(shown, language) : null;
   const attributes = coloured === null ? {} : { class: `language-${language}`, "data-coloured": true };
   const inner = el("code", attributes, coloured ?? shown);
-  return whole(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, inner));
+  return withDownload(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, inner));
 }
 
-/** What a program wrote. */
+/**
+ * The output of a program.
+ *
+ * @param {string} text
+ * @param {string} [stream]
+ */
 export function output(text, stream) {
-  const isSecond = stream === "stderr" && stream;
-  const shown = el("pre", { class: "output", tabindex: 0, dir: "auto", "data-stream": isSecond });
-  shown.append(ansi(within(text)));
-  return whole(text, shown);
+  const attributes = { class: "output", tabindex: 0, dir: "auto", "data-stream": stream === "stderr" && stream };
+  return withDownload(text, el("pre", attributes, ansi(truncate(text))));
 }
 
 export function prose(text) {
@@ -37,18 +46,18 @@ export function label(text) {
 }
 
 export function note(...texts) {
-  const parts = texts.map((each) => (isText(each) ? visible(each) : each));
+  const parts = texts.map((each) => (isString(each) ? showControlCharacters(each) : each));
   return el("p", { class: "tool-note", dir: "auto" }, ...parts);
 }
 
-/** The name of a file over what is shown of it. */
+/** A file name as a heading. */
 export function filePath(...parts) {
-  return el("div", { class: "file-path" }, visible(parts.filter(Boolean).join(" · ")));
+  return el("div", { class: "file-path" }, showControlCharacters(parts.filter(Boolean).join(" · ")));
 }
 
-/** Names and what they are set to. */
+/** Names and values as a definition list. */
 export function facts(values) {
-  if (Object.keys(values).length > MOST_FACTS) return jsonView(values);
+  if (Object.keys(values).length > MAX_FACTS) return jsonView(values);
   const pairs = Object.entries(values).flatMap(([name, value]) => [
     el("dt", {}, name),
     el("dd", {}, fact(value)),
@@ -56,60 +65,62 @@ export function facts(values) {
   return el("dl", { class: "facts" }, ...pairs);
 }
 
-/** What else a call was set to, taken from its arguments, where that is told in a word. */
-export function setting(reader) {
-  const names = Object.keys(reader.rest() ?? {}).filter((name) => !NAMES_OF_CALLS.has(name));
-  const words = names.map((name) => [name, reader.scalar(name)]).filter(([, value]) => value !== undefined);
-  return words.length > 0 && facts(Object.fromEntries(words));
+/** Take the remaining scalar arguments and show them. */
+export function settings(reader) {
+  const names = Object.keys(reader.rest() ?? {}).filter((name) => !CALL_ID_FIELDS.has(name));
+  const scalars = names.map((name) => [name, reader.scalar(name)]).filter(([, value]) => value !== undefined);
+  return scalars.length > 0 && facts(Object.fromEntries(scalars));
 }
 
 function fact(value) {
-  if (isText(value) && (value.length > SHORT || value.includes("\n"))) return output(value);
+  if (isString(value) && (value.length > MAX_INLINE_LENGTH || value.includes("\n"))) return output(value);
   return isScalar(value) || value === null || value === undefined ? ansi(String(value)) : jsonView(value);
 }
 
-/** What is there too, for those who open it: made then, as failed calls are open and few look further. */
+/** A closed `<details>` for additional values, filled when it is opened. */
 export function aside(title, value) {
   const details = el("details", { class: "aside" }, el("summary", {}, title));
-  const fill = () => details.append(isText(value) ? output(value) : jsonView(value));
+  const fill = () => details.append(isString(value) ? output(value) : jsonView(value));
   details.addEventListener("toggle", fill, { once: true });
   return details;
 }
 
-/** A link to the web, or the text where the address leads elsewhere. */
+/** A link to a web address; plain text for other addresses. */
 export function link(address, text = address) {
-  if (!isWeb(address)) return el("span", { class: "dead-link" }, text);
+  if (!isWebUrl(address)) return el("span", { class: "dead-link" }, text);
   return el("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", dir: "auto" }, text);
 }
 
-export function isWeb(address) {
+/** True for http and https addresses. */
+export function isWebUrl(address) {
   return URL.canParse(address) && ["http:", "https:"].includes(new URL(address).protocol);
 }
 
-/** A file to save, made of what is here. */
-export function download(name, href, ...children) {
+/** A link that saves a data URL as a file. */
+export function downloadLink(name, href, ...children) {
   return el("a", { class: "attachment", download: name, href }, ...children);
 }
 
-export function textHref(text) {
+export function textDataUrl(text) {
   const wellFormed = new TextDecoder().decode(new TextEncoder().encode(text));
   return `data:application/octet-stream,${encodeURIComponent(wellFormed)}`;
 }
 
-function within(text) {
-  return text.length > LONGEST ? text.slice(0, LONGEST) : text;
+function truncate(text) {
+  return text.length > MAX_LENGTH ? text.slice(0, MAX_LENGTH) : text;
 }
 
-function whole(text, shown) {
-  if (text.length <= LONGEST) return shown;
-  const all = download("whole.txt", textHref(text), "Save it");
-  return el("div", {}, shown, note(`${size(text.length)} in all. `, all));
+/** Append a download of the whole text if it is truncated. */
+function withDownload(text, shown) {
+  if (text.length <= MAX_LENGTH) return shown;
+  const all = downloadLink("whole.txt", textDataUrl(text), "Save it");
+  return el("div", {}, shown, note(`${formatSize(text.length)} in all. `, all));
 }
 
 const UNITS = ["kB", "MB", "GB"];
 
-/** A count of bytes, or of characters, for a person. */
-export function size(count) {
+/** A number of bytes or characters with a unit. */
+export function formatSize(count) {
   if (count < 1000) return `${count} B`;
   const power = Math.min(Math.floor(Math.log10(count) / 3), UNITS.length);
   const value = count / 1000 ** power;

@@ -1,59 +1,59 @@
-/** What a call gave, by its type alone. */
+/** Render the result of a call by its JSON type. */
 import { blocks } from "../content-blocks.js";
 import { jsonView } from "../../lib/json-view.js";
-import { decoded } from "./call.js";
+import { decodeJson } from "./call.js";
 import { output } from "./body-parts.js";
-import { at, isObject, isScalar, isSome, isText, textAt } from "../../lib/json-fields.js";
+import { fieldOf, isObject, isScalar, isDisplayableList, isString, textField } from "../../lib/json-fields.js";
 
-/** Any value, whole. */
-export function shown(value) {
+/** Render any value completely. */
+export function valueView(value) {
   if (value === undefined || value === null || value === "") return [];
-  if (isText(value)) return [shownText(value)];
-  if (isList(value)) return value.flatMap(shownBlock);
+  if (isString(value)) return [textView(value)];
+  if (isBlockList(value)) return value.flatMap(blockView);
   return [isScalar(value) ? output(String(value)) : jsonView(value)];
 }
 
-/** A list of blocks, and not of anything else. */
-function isList(value) {
-  return isSome(value) && value.every((each) => textAt(each, "type") !== undefined);
+function isBlockList(value) {
+  return isDisplayableList(value) && value.every((each) => textField(each, "type") !== undefined);
 }
 
-function shownText(text) {
-  const told = decoded(text);
-  return isText(told) ? output(text) : jsonView(told);
+function textView(text) {
+  const value = decodeJson(text);
+  return isString(value) ? output(text) : jsonView(value);
 }
 
-function shownBlock(block) {
-  return isPlain(block) ? shown(block.text) : blocks([block]);
+function blockView(block) {
+  return isPlainText(block) ? valueView(block.text) : blocks([block]);
 }
 
-const PLAIN = new Set(["type", "text", "source_type"]);
+const TEXT_BLOCK_FIELDS = new Set(["type", "text", "source_type"]);
 
-function isPlain(block) {
-  return block.type === "text" && isText(block.text) && Object.keys(block).every((name) => PLAIN.has(name));
+function isPlainText(block) {
+  const hasText = block.type === "text" && isString(block.text);
+  return hasText && Object.keys(block).every((name) => TEXT_BLOCK_FIELDS.has(name));
 }
 
-/** A result that is text, and what stands beside it, such as pictures: `{text, beside}`; else undefined. */
-export function textual(value) {
-  if (isText(value)) return { text: value, beside: [] };
-  if (!isList(value)) return undefined;
-  const texts = value.filter(isPlain);
-  const beside = value.filter((block) => !isPlain(block));
-  return texts.length ? { text: texts.map(({ text }) => text).join("\n"), beside } : undefined;
+/** Split a result into its text and other blocks, such as images; undefined if it has no text. */
+export function splitText(value) {
+  if (isString(value)) return { text: value, others: [] };
+  if (!isBlockList(value)) return undefined;
+  const texts = value.filter(isPlainText);
+  const others = value.filter((block) => !isPlainText(block));
+  return texts.length ? { text: texts.map(({ text }) => text).join("\n"), others } : undefined;
 }
 
-/** The text of a result, as far as it has any. */
-export function textOf(value) {
-  return textual(value)?.text ?? textAt(value, "output", "text", "content", "stdout") ?? "";
+/** The text of a result; empty if it has none. */
+export function resultText(value) {
+  return splitText(value)?.text ?? textField(value, "output", "text", "content", "stdout") ?? "";
 }
 
-/** Whether a result says what went wrong itself. */
-export function isSaid(message, value) {
-  return !message || textOf(value).includes(message);
+/** True if a result contains the error message. */
+export function includesMessage(message, value) {
+  return !message || resultText(value).includes(message);
 }
 
-/** The machine-readable form, of Cursor without what it is wrapped in. */
-export function formOf(result) {
+/** The structured result, without the wrapper that Cursor adds. */
+export function structuredOf(result) {
   const { structured } = result ?? {};
-  return at(structured, ["success", "failure", "error", "rejected"], isObject) ?? structured;
+  return fieldOf(structured, ["success", "failure", "error", "rejected"], isObject) ?? structured;
 }

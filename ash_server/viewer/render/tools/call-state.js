@@ -1,18 +1,23 @@
-import { exitOf } from "./bash.js";
-import { isShell } from "./registry.js";
-import { isObject, isText } from "../../lib/json-fields.js";
+import { exitCodeOf } from "./bash.js";
+import { isShellTool } from "./registry.js";
+import { isObject, isString } from "../../lib/json-fields.js";
 
-/** How far a call is; `isWritten` as long as something may come of it. What is not answered then was left. */
-export function stateOf(item, isWritten) {
+/**
+ * The state of a call, undefined for other items.
+ *
+ * @param {import("../event-log.js").Item} item
+ * @param {boolean} canContinue false if no more events can follow: a call without a result was interrupted
+ */
+export function callState(item, canContinue) {
   if (item.kind !== "tool") return undefined;
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
   if (result) return outcomeOf(result.payload, item.event.payload.toolName);
-  if (!isWritten) return "interrupted";
+  if (!canContinue) return "interrupted";
   return item.call ? "running" : "pending";
 }
 
-/** What is told where somebody said no: by the providers, in the words that the model is given. */
+/** Error messages of denied calls, by all providers. */
 const DENIED = [
   /^(?:<tool_use_error>)?The user doesn't want to (?:proceed|take this action)/,
   /^Permission (?:prompt was aborted|to use .{1,80} (?:has been )?denied)/,
@@ -23,21 +28,21 @@ const DENIED = [
   /^The tool call was (?:rejected|declined|denied)/i,
 ];
 const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
-const CODE = /denied|reject|declin|permission/i;
+const DENIED_CODE = /denied|reject|declin|permission/i;
 
 function outcomeOf(result, tool) {
   const { error, structured } = result;
   if (isRefusal(structured)) return "denied";
   if (!error) return hasFailed(result, tool) ? "error" : "done";
   const { code, message } = error;
-  const isSaid = (patterns) => isText(message) && patterns.some((pattern) => pattern.test(message));
-  if (CODE.test(isText(code) ? code : "") || isSaid(DENIED)) return "denied";
-  return isSaid(STOPPED) ? "interrupted" : "error";
+  const messageMatches = (patterns) => isString(message) && patterns.some((pattern) => pattern.test(message));
+  if (DENIED_CODE.test(isString(code) ? code : "") || messageMatches(DENIED)) return "denied";
+  return messageMatches(STOPPED) ? "interrupted" : "error";
 }
 
-/** Whether a program ended with another code than 0. To some providers that is no error; it is shown alike for all. */
+/** True for an exit code other than 0. Some providers do not report it as an error. */
 function hasFailed({ exitCode, structured, result }, tool) {
-  const exit = isText(tool) && isShell(tool) ? exitOf({ exitCode, structured, value: result }) : exitCode;
+  const exit = isString(tool) && isShellTool(tool) ? exitCodeOf({ exitCode, structured, value: result }) : exitCode;
   return Number.isInteger(exit) && exit !== 0;
 }
 

@@ -1,63 +1,64 @@
-/** An item of the log as a call: what it is, with what, and what came of it. No DOM. */
+/** Read a tool call from an item of the log. No DOM. */
 import { parseJson } from "../../lib/json-view.js";
-import { partial } from "../../lib/partial-json.js";
-import { isEmpty, isText } from "../../lib/json-fields.js";
+import { parsePartialJson } from "../../lib/partial-json.js";
+import { isEmpty, isString } from "../../lib/json-fields.js";
 
-const OF_BOTH = ["toolCallId", "parentToolCallId", "sidechain"];
-const OF_CALL = new Set([...OF_BOTH, "toolName", "args", "executor", "partial"]);
-const OF_RESULT = new Set([...OF_BOTH, "result", "error", "exitCode", "structured", "orphan"]);
+const SHARED_FIELDS = ["toolCallId", "parentToolCallId", "sidechain"];
+const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "partial"]);
+const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan"]);
 
 /**
- * @typedef {{name: string, args: any, written?: string, executor?: string, more: object, output: any[],
- *   results: Result[], last?: Result, state: string, took?: number}} Call
+ * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card.
+ *
+ * @typedef {{name: string, args: any, rawArgs?: string, executor?: string, more: object, output: any[],
+ *   results: Result[], last?: Result, state: string, durationMs?: number}} Call
  * @typedef {{id: string, value: any, error?: any, exitCode?: number, structured: any, more: object}} Result
  */
 
 /** @returns {Call} */
 export function readCall(item, state) {
-  const told = item.call?.payload ?? item.event.payload;
+  const payload = item.call?.payload ?? item.event.payload;
   const results = item.results.map(readResult);
   return {
-    name: nameOf(told.toolName),
-    ...argsOf(item, told.args),
-    executor: told.executor ?? undefined,
-    more: item.call ? others(told, OF_CALL) : {},
+    name: toolName(payload.toolName),
+    ...readArgs(item, payload.args),
+    executor: payload.executor ?? undefined,
+    more: item.call ? omitFields(payload, CALL_FIELDS) : {},
     output: item.output,
     results,
     last: results.at(-1),
     state,
-    took: between(item.call?.timestamp, item.results.at(-1)?.timestamp),
+    durationMs: difference(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };
 }
 
-function between(begin, end) {
-  return Number.isFinite(begin) && Number.isFinite(end) ? end - begin : undefined;
+function difference(start, end) {
+  return Number.isFinite(start) && Number.isFinite(end) ? end - start : undefined;
 }
 
-/** `written` is the text of arguments that are not whole. */
-function argsOf({ call, input }, args) {
-  const value = decoded(call ? args : input);
-  if (!isText(value) || (call && !/^\s*\{/.test(value))) return { args: value };
-  const read = partial(value);
-  return read === value || isEmpty(read) ? { args: value } : { args: read, written: value };
+function readArgs({ call, input }, args) {
+  const value = decodeJson(call ? args : input);
+  if (!isString(value) || (call && !/^\s*\{/.test(value))) return { args: value };
+  const partial = parsePartialJson(value);
+  return partial === value || isEmpty(partial) ? { args: value } : { args: partial, rawArgs: value };
 }
 
 function readResult({ id, payload }) {
   const { result, error, exitCode, structured } = payload;
-  return { id, value: result, error, exitCode, structured, more: others(payload, OF_RESULT) };
+  return { id, value: result, error, exitCode, structured, more: omitFields(payload, RESULT_FIELDS) };
 }
 
-function nameOf(name) {
-  return isText(name) ? name : name === undefined || name === null ? "" : JSON.stringify(name);
+function toolName(name) {
+  return isString(name) ? name : name === undefined || name === null ? "" : JSON.stringify(name);
 }
 
-function others(payload, known) {
+function omitFields(payload, known) {
   return Object.fromEntries(Object.entries(payload).filter(([name]) => !known.has(name)));
 }
 
-/** The value that a text is JSON for, if that is an object or a list; else the text. */
-export function decoded(text) {
-  if (!isText(text) || !/^\s*[{[]/.test(text) || !/[\]}]\s{0,9}$/.test(text.slice(-10))) return text;
+/** Parse a string that contains a JSON object or list; other values are returned unchanged. */
+export function decodeJson(text) {
+  if (!isString(text) || !/^\s*[{[]/.test(text) || !/[\]}]\s{0,9}$/.test(text.slice(-10))) return text;
   try {
     return parseJson(text);
   } catch {

@@ -1,48 +1,49 @@
-/** Calls as plain text: what the page holds of those that are closed, so that its own search finds it. */
+/** Bodies of closed tool calls as plain text, so that the browser's find-in-page searches them. */
 import { el } from "../../lib/dom.js";
-import { size } from "./body-parts.js";
-import { isSaid } from "./call-result.js";
-import { isEmpty, isObject, isText, sizeOf, textAt } from "../../lib/json-fields.js";
+import { formatSize } from "./body-parts.js";
+import { includesMessage } from "./call-result.js";
+import { isEmpty, isObject, isString, sizeOf, textField } from "../../lib/json-fields.js";
 
-const MOST = 20_000;
-const SHOWN = 4_000;
-const DEEPEST = 40;
-const LONGEST_WORD = 1_000;
-const COLOURS = /\x1b\[[\d;:]*m/g;
+const MAX_LENGTH = 20_000;
+const PREVIEW_LENGTH = 4_000;
+const MAX_DEPTH = 40;
+const MAX_WORD_LENGTH = 1_000;
+const SGR_SEQUENCE = /\x1b\[[\d;:]*m/g;
 
-export function plainBody({ args, written, results, output }) {
-  const asked = plain(written ?? args);
-  const soFar = results.length ? "" : plain(output.map(({ chunk }) => chunk).join(""));
+/** @param {import("./call.js").Call} call */
+export function closedBody({ args, rawArgs, results, output }) {
+  const argsText = plainText(rawArgs ?? args);
+  const outputText = results.length ? "" : plainText(output.map(({ chunk }) => chunk).join(""));
   return [
-    asked && el("pre", { class: "tool-args" }, asked),
+    argsText && el("pre", { class: "tool-args" }, argsText),
     ...results.map(plainResult),
-    soFar && el("pre", { class: "tool-output" }, soFar),
+    outputText && el("pre", { class: "tool-output" }, outputText),
   ];
 }
 
 function plainResult(result) {
-  return el("pre", { class: "tool-result", "data-event-id": result.id }, plain(told(result)));
+  return el("pre", { class: "tool-result", "data-event-id": result.id }, plainText(resultParts(result)));
 }
 
-/** What the model was told, else what stands for it. */
-function told({ value, structured, error }) {
-  const message = textAt(error, "message");
-  return [isEmpty(value) ? structured : value, ...(isSaid(message, value) ? [] : [message])];
+/** The value shown to the model, else the structured result; and the error message. */
+function resultParts({ value, structured, error }) {
+  const message = textField(error, "message");
+  return [isEmpty(value) ? structured : value, ...(includesMessage(message, value) ? [] : [message])];
 }
 
-function plain(value) {
+function plainText(value) {
   const writer = new Writer();
   writer.write(value, "", 0);
-  if (writer.text.length <= MOST) return writer.text.trimEnd();
-  return `${writer.text.slice(0, SHOWN)}…\n${size(sizeOf(value))} in all`;
+  if (writer.text.length <= MAX_LENGTH) return writer.text.trimEnd();
+  return `${writer.text.slice(0, PREVIEW_LENGTH)}…\n${formatSize(sizeOf(value))} in all`;
 }
 
 class Writer {
   text = "";
 
   write(value, indent, depth) {
-    if (isText(value)) this.add(readable(value), indent);
-    else if (typeof value === "object" && depth > DEEPEST) this.add("…", indent);
+    if (isString(value)) this.add(readable(value), indent);
+    else if (typeof value === "object" && depth > MAX_DEPTH) this.add("…", indent);
     else if (Array.isArray(value)) this.members(value, indent, depth + 1);
     else if (isObject(value)) this.object(value, indent, depth + 1);
     else if (value !== undefined && value !== null) this.add(String(value), indent);
@@ -50,15 +51,15 @@ class Writer {
 
   members(list, indent, depth) {
     for (const each of list) {
-      if (this.text.length > MOST) return;
+      if (this.text.length > MAX_LENGTH) return;
       this.write(each, indent, depth);
     }
   }
 
   object(value, indent, depth) {
-    if (value.type === "text" && isText(value.text)) return this.add(readable(value.text), indent);
+    if (value.type === "text" && isString(value.text)) return this.add(readable(value.text), indent);
     for (const [name, inner] of Object.entries(value)) {
-      if (this.text.length > MOST) return;
+      if (this.text.length > MAX_LENGTH) return;
       const isShort = typeof inner !== "object" && !String(inner).includes("\n");
       if (isShort) this.add(`${name}: ${readable(String(inner))}`, indent);
       else this.member(name, inner, indent, depth);
@@ -71,13 +72,13 @@ class Writer {
   }
 
   add(text, indent) {
-    const cut = text.slice(0, MOST + 1);
+    const cut = text.slice(0, MAX_LENGTH + 1);
     this.text += indent ? `${cut.replaceAll(/^/gm, indent)}\n` : `${cut}\n`;
   }
 }
 
-/** Without colours, and without what no person reads, such as pictures. */
+/** Remove colours, and shorten encoded data such as images. */
 function readable(text) {
-  const isWord = text.length > LONGEST_WORD && !/\s/.test(text.slice(0, LONGEST_WORD));
-  return isWord ? `${text.slice(0, 60)}… ${size(text.length)}` : text.replaceAll(COLOURS, "");
+  const isData = text.length > MAX_WORD_LENGTH && !/\s/.test(text.slice(0, MAX_WORD_LENGTH));
+  return isData ? `${text.slice(0, 60)}… ${formatSize(text.length)}` : text.replaceAll(SGR_SEQUENCE, "");
 }

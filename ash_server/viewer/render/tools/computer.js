@@ -1,22 +1,22 @@
-/** A screen, a mouse and a keyboard. */
-import { raw } from "./generic.js";
-import { at, isScalar, isText, textAt } from "../../lib/json-fields.js";
+/** Computer use: screen, mouse and keyboard. */
+import { generic } from "./generic.js";
+import { fieldOf, isScalar, isString, textField } from "../../lib/json-fields.js";
 
-const PLACE = ["coordinate", "start_coordinate"];
-const WHAT = ["text", "keys", "key", "url", "scroll_direction", "ref", "duration"];
+const COORDINATES = ["coordinate", "start_coordinate"];
+const OPERANDS = ["text", "keys", "key", "url", "scroll_direction", "ref", "duration"];
 
 export const computer = {
-  ...raw,
+  ...generic,
 
   gist(args) {
-    const place = at(args, PLACE, (each) => Array.isArray(each) && each.every(isScalar)) ?? pointIn(args);
-    const what = at(args, WHAT, (each) => isScalar(each) || (Array.isArray(each) && each.every(isText)));
-    const told = [textAt(args, "action", "type"), place?.join(", "), [what ?? []].flat().join(" ")];
-    return told.filter(Boolean).join(" ") || undefined;
+    const point = fieldOf(args, COORDINATES, (each) => Array.isArray(each) && each.every(isScalar)) ?? pointIn(args);
+    const operand = fieldOf(args, OPERANDS, (each) => isScalar(each) || (Array.isArray(each) && each.every(isString)));
+    const parts = [textField(args, "action", "type"), point?.join(", "), [operand ?? []].flat().join(" ")];
+    return parts.filter(Boolean).join(" ") || undefined;
   },
 };
 
 function pointIn(args) {
-  const [x, y] = ["x", "y"].map((name) => at(args, [name], isScalar));
+  const [x, y] = ["x", "y"].map((name) => fieldOf(args, [name], isScalar));
   return x === undefined || y === undefined ? undefined : [x, y];
 }

@@ -1,22 +1,22 @@
-/** Changes of files, as differences. */
-import { hunkDiff, lineDiff, unified } from "../../lib/diff-view.js";
+/** File changes as diffs. */
+import { hunkDiff, lineDiff, unifiedDiff } from "../../lib/diff-view.js";
 import { languageOf } from "../../lib/highlight.js";
-import { number } from "../../lib/number-format.js";
-import { filesOf } from "../../lib/patch-parser.js";
-import { shownOutput } from "./bash.js";
+import { formatNumber } from "../../lib/number-format.js";
+import { parsePatch } from "../../lib/patch-parser.js";
+import { commandOutput } from "./bash.js";
 import { aside, code, facts, filePath, note } from "./body-parts.js";
-import { tail } from "./file-paths.js";
-import { changesAsked, changesTold, isBare, isPatch, isSeenIn, tallyOf } from "./file-changes.js";
-import { formOf } from "./call-result.js";
-import { at, isObject, isSome, Reader } from "../../lib/json-fields.js";
+import { pathTail } from "./file-paths.js";
+import { requestedChanges, reportedChanges, isWithoutContent, isPatch, isCoveredBy, countChangedLines } from "./file-changes.js";
+import { structuredOf } from "./call-result.js";
+import { fieldOf, isObject, isDisplayableList, FieldReader } from "../../lib/json-fields.js";
 
 const FAILED = new Set(["error", "denied", "interrupted"]);
 const COUNTS = { added: ["linesAdded", "additions"], removed: ["linesRemoved", "deletions"] };
 
 export const edit = {
   gist(args) {
-    const paths = pathsOf(changesAsked(new Reader(args)));
-    return paths.length ? paths.map(tail).join(", ") : undefined;
+    const paths = pathsOf(requestedChanges(new FieldReader(args)));
+    return paths.length ? paths.map(pathTail).join(", ") : undefined;
   },
 
   outcome(call) {
@@ -24,36 +24,36 @@ export const edit = {
   },
 
   args(reader, call) {
-    const asked = changesAsked(reader);
-    if (!isSome(asked)) return undefined;
+    const requested = requestedChanges(reader);
+    if (!isDisplayableList(requested)) return undefined;
     const reason = reader.text("instruction", "explanation", "description");
-    const done = call.state === "done" ? named(changesTold(call.last, asked), asked) : [];
-    const shown = isSome(done) ? shownDone(done, asked, reader.whole) : asked.flatMap(shownChange);
-    return [reason && note(reason), ...shown];
+    const done = call.state === "done" ? withRequestedPath(reportedChanges(call.last, requested), requested) : [];
+    const changes = isDisplayableList(done) ? doneView(done, requested, reader.value) : requested.flatMap(changeView);
+    return [reason && note(reason), ...changes];
   },
 
-  result: shownOutput,
+  result: commandOutput,
 };
 
-/** One change that was made is that of the one file that was asked for. */
-function named(done, asked) {
-  const isOne = done.length === 1 && asked.length === 1;
-  return isOne ? [{ ...done[0], path: asked[0].path ?? done[0].path }] : done;
+/** If one change was requested and one reported, use the requested path. */
+function withRequestedPath(done, requested) {
+  const isSingle = done.length === 1 && requested.length === 1;
+  return isSingle ? [{ ...done[0], path: requested[0].path ?? done[0].path }] : done;
 }
 
-/** What was done, and what of that which was asked for cannot be seen in it. */
-function shownDone(done, asked, args) {
-  const isNamed = (path) => pathsOf(done).some((each) => each === path || each.endsWith(`/${path}`));
-  const unnamed = pathsOf(asked).filter((path) => !isNamed(path));
-  const isSeen = asked.every((change) => isSeenIn(change, done));
+/** The reported changes, and the requested ones that they do not cover. */
+function doneView(done, requested, args) {
+  const isReported = (path) => pathsOf(done).some((each) => each === path || each.endsWith(`/${path}`));
+  const unreported = pathsOf(requested).filter((path) => !isReported(path));
+  const isCovered = requested.every((change) => isCoveredBy(change, done));
   return [
-    ...unnamed.map((path) => filePath(path)),
-    ...done.flatMap(shownChange),
-    !isSeen && aside("As asked", args),
+    ...unreported.map((path) => filePath(path)),
+    ...done.flatMap(changeView),
+    !isCovered && aside("As asked", args),
   ];
 }
 
-/** The files that changes are of, each once. */
+/** The distinct paths of changes. */
 function pathsOf(changes) {
   const paths = changes.flatMap(({ path, patch }) => (path === undefined ? pathsIn(patch ?? "") : [path]));
   return [...new Set(paths.filter(Boolean))];
@@ -63,16 +63,17 @@ function pathsIn(patch) {
   return [...patch.matchAll(/^\*\*\* (?:Add|Update|Delete) File: (.*)$/gm)].map(([, path]) => path.trim());
 }
 
-/** What the result counts, else what can be counted. */
+/** The line counts of the result, else counts of the changes. */
 function countsOf(call) {
-  const asked = changesAsked(new Reader(call.args));
-  const done = changesTold(call.last, asked);
-  const form = formOf(call.last);
-  const counted = at(form, ["filediff"], isObject) ?? form;
-  const own = Object.fromEntries(
-    Object.entries(COUNTS).map(([name, keys]) => [name, at(counted, keys, Number.isInteger)]),
+  const requested = requestedChanges(new FieldReader(call.args));
+  const done = reportedChanges(call.last, requested);
+  const structured = structuredOf(call.last);
+  const counts = fieldOf(structured, ["filediff"], isObject) ?? structured;
+  const reported = Object.fromEntries(
+    Object.entries(COUNTS).map(([name, keys]) => [name, fieldOf(counts, keys, Number.isInteger)]),
   );
-  return plusMinus(own.added === undefined ? sum((done.length ? done : asked).map(tallyOf)) : own);
+  if (reported.added !== undefined) return lineCounts(reported);
+  return lineCounts(sum((done.length ? done : requested).map(countChangedLines)));
 }
 
 function sum(tallies) {
@@ -81,36 +82,40 @@ function sum(tallies) {
   return { added: all("added"), removed: all("removed") };
 }
 
-/** "+12 −3", as two parts, so that each has its colour. */
-export function plusMinus(tally) {
+/** "+12 −3" as two parts, since each has its colour. */
+export function lineCounts(tally) {
   if (!tally) return undefined;
   const parts = [["added", "+"], ["removed", "−"]].filter(([name]) => tally[name] > 0);
-  return parts.map(([name, sign]) => ({ name, text: `${sign}${number(tally[name])}` }));
+  return parts.map(([name, sign]) => ({ name, text: `${sign}${formatNumber(tally[name])}` }));
 }
 
-/** A change as it is looked at. */
-export function shownChange(change) {
+/**
+ * Render a change.
+ *
+ * @param {import("./file-changes.js").Change} change
+ */
+export function changeView(change) {
   const { path, verb, moved, hunks, patch, before, after, content, rest } = change;
   const words = [verb && `${verb} file`, moved && `moved to ${moved}`].filter(Boolean);
   return [
     words.length > 0 && filePath(path, ...words),
     hunks && hunkDiff(hunks, { path }),
-    ...(patch === undefined ? [] : shownPatch(patch, path)),
+    ...(patch === undefined ? [] : patchView(patch, path)),
     before !== undefined && lineDiff(before, after, { path }),
     content !== undefined && !words.length && path && filePath(path),
     content !== undefined && code(content, languageIn(path)),
-    isBare(change) && !words.length && filePath(path ?? "a file"),
+    isWithoutContent(change) && !words.length && filePath(path ?? "a file"),
     rest !== undefined && (isObject(rest) ? facts(rest) : facts({ value: rest })),
   ];
 }
 
-/** The cells of a notebook are code, though the file is JSON. */
+/** The language of a file; notebook cells are Python. */
 function languageIn(path) {
   return path && (path.endsWith(".ipynb") ? "python" : languageOf(path));
 }
 
-function shownPatch(patch, path) {
-  const isNamed = path === undefined || filesOf(patch, path).some((file) => file.path === path);
-  const shown = isPatch(patch) ? unified(patch, { path }) : code(patch, "diff");
+function patchView(patch, path) {
+  const isNamed = path === undefined || parsePatch(patch, path).some((file) => file.path === path);
+  const shown = isPatch(patch) ? unifiedDiff(patch, { path }) : code(patch, "diff");
   return isNamed && isPatch(patch) ? [shown] : [path && filePath(path), shown];
 }

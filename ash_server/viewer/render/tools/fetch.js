@@ -1,64 +1,64 @@
-/** What is fetched from the web, and searches in it. */
+/** Web pages that are fetched, and web searches. */
 import { blocks } from "../content-blocks.js";
 import { el } from "../../lib/dom.js";
-import { counted } from "../../lib/number-format.js";
-import { decoded } from "./call.js";
-import { isWeb, label, link, note, prose, setting } from "./body-parts.js";
-import { formOf, shown, textual } from "./call-result.js";
-import { at, isText, isTexts, textAt, textsAt } from "../../lib/json-fields.js";
+import { pluralize } from "../../lib/number-format.js";
+import { decodeJson } from "./call.js";
+import { isWebUrl, label, link, note, prose, settings } from "./body-parts.js";
+import { structuredOf, valueView, splitText } from "./call-result.js";
+import { fieldOf, isString, isStringOrStrings, textField, joinedTextField } from "../../lib/json-fields.js";
 
 const URL_KEYS = ["url", "uri", "link"];
 const QUERY = ["query", "search_query", "search_term", "q", "queries", "urls", "pattern"];
-const WISH = ["prompt", "objective", "instructions"];
-const DEEPEST = 6;
-const MOST = 200;
+const PROMPT = ["prompt", "objective", "instructions"];
+const MAX_DEPTH = 6;
+const MAX_HITS = 200;
 
 export const web = {
   gist(args) {
-    return textAt(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? textsAt(args, QUERY) ?? textAt(args, ...WISH);
+    return textField(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? joinedTextField(args, QUERY) ?? textField(args, ...PROMPT);
   },
 
   outcome({ last }) {
-    const found = hitsIn(last?.structured);
-    const status = at(formOf(last), ["code", "status_code"], Number.isInteger);
-    return [status >= 400 && `status ${status}`, found.length > 0 && counted(found.length, "result")];
+    const hits = hitsIn(last?.structured);
+    const status = fieldOf(structuredOf(last), ["code", "status_code"], Number.isInteger);
+    return [status >= 400 && `status ${status}`, hits.length > 0 && pluralize(hits.length, "result")];
   },
 
   args(reader) {
     const url = reader.text(...URL_KEYS);
-    const query = textsAt(reader.whole, QUERY);
-    if (query !== undefined) reader.take(QUERY, isTexts);
-    const wish = reader.text(...WISH);
-    if (url === undefined && query === undefined && wish === undefined) return undefined;
+    const query = joinedTextField(reader.value, QUERY);
+    if (query !== undefined) reader.take(QUERY, isStringOrStrings);
+    const prompt = reader.text(...PROMPT);
+    if (url === undefined && query === undefined && prompt === undefined) return undefined;
     return [
       url !== undefined && note(link(url)),
       query !== undefined && note(query),
-      wish !== undefined && prose(wish),
-      setting(reader),
+      prompt !== undefined && prose(prompt),
+      settings(reader),
     ];
   },
 
   result(result) {
-    const { text, beside } = textual(result.value) ?? {};
-    const isProse = text && isText(decoded(text));
+    const { text, others } = splitText(result.value) ?? {};
+    const isProse = text && isString(decodeJson(text));
     const hits = hitsIn(result.structured);
-    const answer = isProse ? [prose(text), ...blocks(beside)] : shown(result.value);
+    const answer = isProse ? [prose(text), ...blocks(others)] : valueView(result.value);
     if (!hits.length) return answer;
-    return [el("ul", { class: "links" }, ...hits.map(hit)), isProse && label("Answer"), ...answer];
+    return [el("ul", { class: "links" }, ...hits.map(hitView)), isProse && label("Answer"), ...answer];
   },
 };
 
-/** The pages that a search found, wherever its answer has them. */
+/** The search hits in a value, at any depth. */
 function hitsIn(value, depth = 0) {
-  if (typeof value !== "object" || value === null || depth > DEEPEST) return [];
-  if (depth > 0 && textAt(value, ...URL_KEYS) !== undefined) return [value];
-  return Object.values(value).flatMap((each) => hitsIn(each, depth + 1)).slice(0, MOST);
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return [];
+  if (depth > 0 && textField(value, ...URL_KEYS) !== undefined) return [value];
+  return Object.values(value).flatMap((each) => hitsIn(each, depth + 1)).slice(0, MAX_HITS);
 }
 
-function hit(page) {
-  const url = textAt(page, ...URL_KEYS);
-  const title = textAt(page, "title", "name");
-  const host = title !== undefined && isWeb(url) && new URL(url).host;
-  const more = [host, textAt(page, "page_age", "snippet")].filter(Boolean);
+function hitView(page) {
+  const url = textField(page, ...URL_KEYS);
+  const title = textField(page, "title", "name");
+  const host = url !== undefined && title !== undefined && isWebUrl(url) && new URL(url).host;
+  const more = [host, textField(page, "page_age", "snippet")].filter(Boolean);
   return el("li", {}, link(url, title ?? url), ...more.map((each) => ` · ${each}`));
 }

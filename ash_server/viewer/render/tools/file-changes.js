@@ -1,19 +1,19 @@
-/** What edits change, in whichever form they tell it. No DOM. */
-import { counts, tally } from "../../lib/diff-view.js";
-import { filesOf, rowsOfHunks } from "../../lib/patch-parser.js";
-import { PATH } from "./file-paths.js";
-import { formOf } from "./call-result.js";
-import { at, isObject, isText, Reader, textAt } from "../../lib/json-fields.js";
+/** Read file changes from the arguments and results of edit tools, in all known forms. No DOM. */
+import { countChanges, countRows } from "../../lib/diff-view.js";
+import { parsePatch, parseHunks } from "../../lib/patch-parser.js";
+import { PATH_KEYS } from "./file-paths.js";
+import { structuredOf } from "./call-result.js";
+import { fieldOf, isObject, isString, FieldReader, textField } from "../../lib/json-fields.js";
 
 const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content"];
 const AFTER = ["new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content"];
 const PATCH = [
-  ...["patch", "patchText", "patch_text", "patchContent", "input"],
-  ...["unified_diff", "diff", "diffString", "fileDiff"],
+  "patch", "patchText", "patch_text", "patchContent", "input",
+  "unified_diff", "diff", "diffString", "fileDiff",
 ];
 const CONTENT = [
-  ...["content", "contents", "streamContent", "file_text", "code_edit"],
-  ...["new_source", "insert_text", "new_str"],
+  "content", "contents", "streamContent", "file_text", "code_edit",
+  "new_source", "insert_text", "new_str",
 ];
 const VERBS = {
   add: "new",
@@ -24,36 +24,46 @@ const VERBS = {
   update: "",
   update_file: "",
 };
-const LARGEST = 200_000;
+const MAX_COUNTED_LENGTH = 200_000;
 
 /**
- * What happens to one file: `hunks` or a `patch`, what stood there `before` and stands there `after`, the
- * `content` that it has now, or only that something happens. `rest` is what else is told of it.
+ * A change of one file: `hunks`, a `patch`, the text `before` and `after`, the new `content`, or none of these. `rest` are
+ * the other fields.
  * @typedef {{path?: string, verb?: string, moved?: string, hunks?: any[], patch?: string, before?: string,
  *   after?: string, content?: string, rest?: any}} Change
  */
 
-/** What the result says that was changed. @returns {Change[]} */
-export function changesTold(result, asked = []) {
-  const form = formOf(result);
-  const path = textAt(form, ...PATH);
-  const hunks = at(form, ["structuredPatch"], areHunks);
+/**
+ * The changes that a result reports.
+ *
+ * @param {any} result
+ * @param {Change[]} [requested]
+ * @returns {Change[]}
+ */
+export function reportedChanges(result, requested = []) {
+  const structured = structuredOf(result);
+  const path = textField(structured, ...PATH_KEYS);
+  const hunks = fieldOf(structured, ["structuredPatch"], areHunks);
   if (hunks) return [{ path, hunks }];
-  const changes = at(form, ["changes"], isObject);
+  const changes = fieldOf(structured, ["changes"], isObject);
   if (changes) return changesByPath(changes).filter(({ patch, content }) => patch ?? content);
-  const patch = at(form, PATCH, (each) => isText(each) && /^@@/m.test(each));
+  const patch = fieldOf(structured, PATCH, (each) => isString(each) && /^@@/m.test(each));
   if (patch !== undefined) return [{ path, patch }];
-  const signed = asked.every(isBare) ? at(form, PATCH, isSigned) : undefined;
-  return signed === undefined ? [] : [{ path, patch: `@@\n${signed}` }];
+  const signedLines = requested.every(isWithoutContent) ? fieldOf(structured, PATCH, isSignedLines) : undefined;
+  return signedLines === undefined ? [] : [{ path, patch: `@@\n${signedLines}` }];
 }
 
-/** Lines with their signs alone, as Cursor has them. */
-function isSigned(value) {
-  return isText(value) && value.split("\n").every((line) => /^(?:[-+ ]|$)/.test(line)) && /^[-+]/m.test(value);
+/** True for a patch without headers, as Cursor reports it. */
+function isSignedLines(value) {
+  return isString(value) && value.split("\n").every((line) => /^(?:[-+ ]|$)/.test(line)) && /^[-+]/m.test(value);
 }
 
-/** Whether it says nothing but that something happens. */
-export function isBare({ hunks, patch, before, content }) {
+/**
+ * True for a change without hunks, patch and text.
+ *
+ * @param {Change} change
+ */
+export function isWithoutContent({ hunks, patch, before, content }) {
   return [hunks, patch, before, content].every((each) => each === undefined);
 }
 
@@ -63,19 +73,19 @@ function areHunks(value) {
 
 function isHunk(hunk) {
   const { oldStart, newStart, lines } = hunk ?? {};
-  return [oldStart, newStart].every(Number.isInteger) && Array.isArray(lines) && lines.every(isText);
+  return [oldStart, newStart].every(Number.isInteger) && Array.isArray(lines) && lines.every(isString);
 }
 
-/** What the call asks for. What it is read from is taken. @returns {Change[]} */
-export function changesAsked(reader) {
-  const patch = reader.all((each) => isText(each) && each !== "") ?? patchInCommand(reader);
+/** Take the changes that a call requests. @returns {Change[]} */
+export function requestedChanges(reader) {
+  const patch = reader.takeWhole((each) => isString(each) && each !== "") ?? patchInCommand(reader);
   if (patch !== undefined) return [{ patch }];
   const changes = reader.object("changes") ?? reader.list("changes");
   if (Array.isArray(changes)) return changes.map((each) => changeIn(each));
   if (changes) return changesByPath(changes);
-  const path = reader.text(...PATH);
+  const path = reader.text(...PATH_KEYS);
   const nested = reader.object("multiStrReplace") ?? reader.object("strReplace", "applyPatch");
-  const many = reader.list("edits") ?? (nested && (at(nested, ["edits"], Array.isArray) ?? [nested])) ?? [];
+  const many = reader.list("edits") ?? (nested && (fieldOf(nested, ["edits"], Array.isArray) ?? [nested])) ?? [];
   const own = ownChange(reader, path);
   const isOwn = path === undefined || many.length ? Object.keys(own).some((name) => name !== "path") : true;
   return [...(isOwn ? [own] : []), ...many.map((each) => changeIn(each, path))];
@@ -83,79 +93,87 @@ export function changesAsked(reader) {
 
 const HEREDOC = /^\s*(?:cd \S+ && )?apply_?patch <<[^]*?(\*\*\* Begin Patch\n[^]*\*\*\* End Patch)/;
 
-/** Whether a command does nothing but give a patch to `apply_patch`. */
+/** True for a command that only passes a patch to `apply_patch`. */
 export function isPatchCommand(value) {
   return isPatchCall(value) || HEREDOC.test(scriptIn(value));
 }
 
 function isPatchCall(value) {
-  const isPair = Array.isArray(value) && value.length === 2 && value.every(isText);
+  const isPair = Array.isArray(value) && value.length === 2 && value.every(isString);
   return isPair && /^(?:.*\/)?apply_?patch$/.test(value[0]);
 }
 
 function scriptIn(value) {
   const script = Array.isArray(value) ? value.at(-1) : value;
-  return isText(script) ? script : "";
+  return isString(script) ? script : "";
 }
 
 function patchInCommand(reader) {
-  const command = at(reader.whole, ["command", "cmd"], isPatchCommand);
+  const command = fieldOf(reader.value, ["command", "cmd"], isPatchCommand);
   if (isPatchCall(command)) return reader.list("command", "cmd")[1];
   return scriptIn(command).match(HEREDOC)?.[1];
 }
 
+/** @returns {Change[]} */
 function changesByPath(changes) {
   return Object.entries(changes).map(([path, value]) => changeIn(value, path));
 }
 
 function changeIn(value, path) {
-  if (isText(value)) return { path, patch: value };
-  const reader = new Reader(value);
-  const change = ownChange(reader, reader.text(...PATH) ?? path);
+  if (isString(value)) return { path, patch: value };
+  const reader = new FieldReader(value);
+  const change = ownChange(reader, reader.text(...PATH_KEYS) ?? path);
   return { ...change, rest: reader.rest() };
 }
 
 function ownChange(reader, path) {
-  const kind = reader.take(["kind", "type"], (each) => isText(each) && Object.hasOwn(VERBS, each));
+  const kind = reader.take(["kind", "type"], (each) => isString(each) && Object.hasOwn(VERBS, each));
   const moved = reader.text("move_path", "movePath", "new_path");
   const change = { path, verb: VERBS[kind] || undefined, moved };
   const patch = reader.text(...PATCH);
   const before = patch === undefined ? reader.text(...BEFORE) : undefined;
-  if (before !== undefined) return without({ ...change, before, after: reader.text(...AFTER) ?? "" });
-  return without({ ...change, patch, content: patch === undefined ? reader.text(...CONTENT) : undefined });
+  if (before !== undefined) return omitUndefined({ ...change, before, after: reader.text(...AFTER) ?? "" });
+  return omitUndefined({ ...change, patch, content: patch === undefined ? reader.text(...CONTENT) : undefined });
 }
 
-function without(change) {
+/** @returns {Change} */
+function omitUndefined(change) {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
 }
 
-/** How many lines come and go; undefined where that cannot be said cheaply. */
-export function tallyOf({ hunks, patch, before, after, verb, content }) {
-  if (hunks) return tally(rowsOfHunks(hunks));
-  if ((patch ?? before ?? content ?? "").length + (after ?? "").length > LARGEST) return undefined;
-  if (before !== undefined) return counts(before, after);
-  if (patch !== undefined && isPatch(patch)) return tally(filesOf(patch).flatMap(({ rows }) => rows));
+/**
+ * Count the added and removed lines; undefined if unknown or too expensive.
+ *
+ * @param {Change} change
+ */
+export function countChangedLines({ hunks, patch, before, after, verb, content }) {
+  if (hunks) return countRows(parseHunks(hunks));
+  if ((patch ?? before ?? content ?? "").length + (after ?? "").length > MAX_COUNTED_LENGTH) return undefined;
+  if (before !== undefined) return countChanges(before, after);
+  if (patch !== undefined && isPatch(patch)) return countRows(parsePatch(patch).flatMap(({ rows }) => rows));
   const whole = patch ?? content;
   if (whole === undefined) return undefined;
-  return { new: counts("", whole), deleted: counts(whole, "") }[verb];
+  return { new: countChanges("", whole), deleted: countChanges(whole, "") }[verb ?? ""];
 }
 
-/** Whether it has the signs of a patch; what the providers call one may be a whole file. */
+/** True if a text is a patch. Providers also put whole files into fields named `patch`. */
 export function isPatch(text) {
   return /^(?:@@|\*\*\* (?:Begin|Add|Update|Delete)|[-+]{3} |diff )/m.test(text);
 }
 
-/** Whether all that one change asks for is seen in the other ones. */
-export function isSeenIn(change, changes) {
+/** True if all lines of a change are contained in other changes. */
+export function isCoveredBy(change, changes) {
   const lines = new Set(changes.flatMap(linesOf));
   return change.patch === undefined && plainLinesOf(change).every((line) => lines.has(line));
 }
 
+/** @param {Change} change */
 function linesOf({ hunks = [], patch = "", ...texts }) {
   const signed = [...hunks.flatMap(({ lines }) => lines), ...patch.split("\n")];
   return [...signed.map((line) => line.slice(1)), ...plainLinesOf(texts)];
 }
 
+/** @param {Change} change */
 function plainLinesOf({ before, after, content }) {
-  return [before, after, content].filter(isText).flatMap((text) => text.split("\n"));
+  return [before, after, content].filter(isString).flatMap((text) => text.split("\n"));
 }

@@ -1,14 +1,14 @@
-/** Paths of files, as tools have them. */
+/** File paths in arguments and results of tools. */
 
-export const PATH = [
-  ...["file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file"],
-  ...["file", "filename", "fileName", "relative_path", "relativePath", "relative_workspace_path", "uri"],
+export const PATH_KEYS = [
+  "file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file",
+  "file", "filename", "fileName", "relative_path", "relativePath", "relative_workspace_path", "uri",
 ];
 
-const SHOWN = 3;
+const TAIL_SEGMENTS = 3;
 
-/** The end of a path, by which a person knows it. */
-export function tail(path) {
+/** The last segments of a path. */
+export function pathTail(path) {
   const parts = path.split(/(?<=[\\/])(?=.)/);
-  return parts.length > SHOWN + 1 ? `…/${parts.slice(-SHOWN).join("")}` : path;
+  return parts.length > TAIL_SEGMENTS + 1 ? `…/${parts.slice(-TAIL_SEGMENTS).join("")}` : path;
 }

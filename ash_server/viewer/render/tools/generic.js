@@ -1,34 +1,34 @@
-/** Any other tool: all that it was given, and all that it gave. */
+/** Any other tool: all arguments and the whole result. */
 import { jsonView } from "../../lib/json-view.js";
 import { facts, output } from "./body-parts.js";
-import { shown } from "./call-result.js";
-import { isEmpty, isObject, isScalar, textAt } from "../../lib/json-fields.js";
+import { valueView } from "./call-result.js";
+import { isEmpty, isObject, isScalar, textField } from "../../lib/json-fields.js";
 
-const TELLING = [
-  ...["command", "cmd", "path", "file_path", "filePath", "url", "query", "q", "pattern"],
-  ...["title", "subject", "question", "skill", "action", "name", "description"],
-  ...["prompt", "message", "text", "id"],
+const GIST_FIELDS = [
+  "command", "cmd", "path", "file_path", "filePath", "url", "query", "q", "pattern",
+  "title", "subject", "question", "skill", "action", "name", "description",
+  "prompt", "message", "text", "id",
 ];
-const SHORT = 80;
+const MAX_GIST_VALUE = 80;
 
-export const raw = {
+export const generic = {
   gist(args) {
     if (isScalar(args)) return String(args);
-    const telling = textAt(args, ...TELLING);
-    if (telling !== undefined || !isObject(args)) return telling ?? "";
-    const words = Object.values(args).filter(isScalar).map(String);
-    return words.filter((word) => word !== "" && word.length <= SHORT).slice(0, 3).join(", ");
+    const text = textField(args, ...GIST_FIELDS);
+    if (text !== undefined || !isObject(args)) return text ?? "";
+    const scalars = Object.values(args).filter(isScalar).map(String);
+    return scalars.filter((each) => each !== "" && each.length <= MAX_GIST_VALUE).slice(0, 3).join(", ");
   },
 
   args(reader) {
-    const { whole } = reader;
+    const { value } = reader;
     reader.takeRest();
-    if (isEmpty(whole)) return [];
-    if (isObject(whole)) return [facts(whole)];
-    return [isScalar(whole) ? output(String(whole)) : jsonView(whole)];
+    if (isEmpty(value)) return [];
+    if (isObject(value)) return [facts(value)];
+    return [isScalar(value) ? output(String(value)) : jsonView(value)];
   },
 
   result(result) {
-    return shown(result.value);
+    return valueView(result.value);
   },
 };

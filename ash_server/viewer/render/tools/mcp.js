@@ -1,34 +1,34 @@
-/** Tools of MCP servers: `mcp__server__tool`, or with the server told beside. */
+/** Tools of MCP servers: named `mcp__server__tool`, or with the server in the arguments. */
 import { facts } from "./body-parts.js";
-import { raw } from "./generic.js";
-import { at, isObject, textAt } from "../../lib/json-fields.js";
+import { generic } from "./generic.js";
+import { fieldOf, isObject, textField } from "../../lib/json-fields.js";
 
 const SERVER = ["server_label", "server_name", "server", "providerIdentifier", "provider_identifier"];
 const NAME = /^mcp__(.+?)__(.+)$/s;
 
 export const mcp = {
-  ...raw,
+  ...generic,
 
   title({ name, args }) {
-    return name.match(NAME)?.[2] ?? textAt(args, "toolName", "tool_name") ?? name;
+    return name.match(NAME)?.[2] ?? textField(args, "toolName", "tool_name") ?? name;
   },
 
   gist(args, { name }) {
-    const server = name.match(NAME)?.[1] ?? textAt(args, ...SERVER);
-    return [server, raw.gist(innerArgs(args) ?? args)].filter(Boolean).join(" · ");
+    const server = name.match(NAME)?.[1] ?? textField(args, ...SERVER);
+    return [server, generic.gist(innerArgs(args) ?? args)].filter(Boolean).join(" · ");
   },
 
   args(reader) {
-    const inner = innerArgs(reader.whole);
-    if (!inner) return raw.args(reader);
+    const inner = innerArgs(reader.value);
+    if (!inner) return generic.args(reader);
     reader.object("args", "arguments");
     const rest = reader.takeRest();
     return [facts(inner), rest && facts(rest)];
   },
 };
 
-/** The arguments proper, where those of the call name server and tool. */
+/** The arguments of the MCP tool, if the arguments of the call wrap them together with server and tool name. */
 function innerArgs(args) {
-  const isWrapped = textAt(args, ...SERVER) !== undefined || textAt(args, "toolName") !== undefined;
-  return isWrapped ? at(args, ["args", "arguments"], isObject) : undefined;
+  const isWrapped = textField(args, ...SERVER) !== undefined || textField(args, "toolName") !== undefined;
+  return isWrapped ? fieldOf(args, ["args", "arguments"], isObject) : undefined;
 }

@@ -1,11 +1,11 @@
-/** The body of a call that a person has opened. */
+/** The body of an open tool call. */
 import { el } from "../../lib/dom.js";
-import { exitTold } from "./bash.js";
+import { exitCodeInText } from "./bash.js";
 import { aside, note, output } from "./body-parts.js";
-import { raw } from "./generic.js";
-import { isSaid, textOf } from "./call-result.js";
-import { titleOf } from "./summary-line.js";
-import { at, isEmpty, isObject, isScalar, isText, Reader, same } from "../../lib/json-fields.js";
+import { generic } from "./generic.js";
+import { includesMessage, resultText } from "./call-result.js";
+import { callTitle } from "./summary-line.js";
+import { fieldOf, isEmpty, isObject, isScalar, isString, FieldReader, isEqual } from "../../lib/json-fields.js";
 
 const STATES = {
   denied: "It was not allowed.",
@@ -18,7 +18,7 @@ const EXECUTORS = {
   agent: "Another agent ran it.",
 };
 
-export function richBody(call, tool) {
+export function openBody(call, tool) {
   return [
     el("div", { class: "tool-args" }, ...argsOf(call, tool)),
     ...call.results.map((result) => resultBody(result, call, tool)),
@@ -32,16 +32,16 @@ function resultBody(result, call, tool) {
 }
 
 function argsOf(call, tool) {
-  const { name, args, written, executor, more } = call;
-  const reader = new Reader(args);
-  const shown = tool.args(reader, call) ?? raw.args(reader);
+  const { name, args, rawArgs, executor, more } = call;
+  const reader = new FieldReader(args);
+  const argParts = tool.args(reader, call) ?? generic.args(reader);
   const rest = reader.rest();
   const parts = [
-    name !== titleOf(call, tool) && name !== "" && note(name),
-    ...shown,
+    name !== callTitle(call, tool) && name !== "" && note(name),
+    ...argParts,
     rest !== undefined && aside("More arguments", rest),
-    written !== undefined && aside("As it was written", written),
-    isText(executor) && note(at(EXECUTORS, [executor]) ?? `It was run by: ${executor}`),
+    rawArgs !== undefined && aside("As it was written", rawArgs),
+    isString(executor) && note(fieldOf(EXECUTORS, [executor]) ?? `It was run by: ${executor}`),
     !isEmpty(more) && aside("More of the call", more),
   ].filter(Boolean);
   return parts.length || call.state === "orphan" ? parts : [note("No arguments.")];
@@ -52,7 +52,7 @@ function resultOf(result, call, tool) {
     ...tool.result(result, call),
     ...errorOf(result),
     ...exitOf(result),
-    isTelling(result) && aside("Structured result", result.structured),
+    hasExtraStructure(result) && aside("Structured result", result.structured),
     !isEmpty(result.more) && aside("More of the result", result.more),
   ].filter(Boolean);
   return parts.length ? parts : [note("No output.")];
@@ -61,29 +61,29 @@ function resultOf(result, call, tool) {
 function exitOf({ value, exitCode }) {
   if (isEmpty(exitCode)) return [];
   if (!isScalar(exitCode)) return [aside("Exit code", exitCode)];
-  return exitTold(textOf(value)) === exitCode ? [] : [note(`exit ${exitCode}`)];
+  return exitCodeInText(resultText(value)) === exitCode ? [] : [note(`exit ${exitCode}`)];
 }
 
-/** What went wrong, where the result does not say so itself. */
+/** The error, without a message that the result contains. */
 function errorOf({ value, error }) {
   if (isEmpty(error)) return [];
   if (!isObject(error)) return [aside("Error", error)];
-  const reader = new Reader(error);
+  const reader = new FieldReader(error);
   const code = reader.text("code");
   const message = reader.text("message");
   const rest = reader.rest();
   return [
     code !== undefined && code !== "error" && note(code),
-    !isSaid(message, value) && output(message, "stderr"),
+    message !== undefined && !includesMessage(message, value) && output(message, "stderr"),
     rest !== undefined && aside("More of the error", rest),
   ];
 }
 
-/** Whether the machine-readable form says what the result does not. */
-function isTelling({ value, structured }) {
-  if (isEmpty(structured) || same(structured, value)) return false;
+/** True if the structured result has more than the result. */
+function hasExtraStructure({ value, structured }) {
+  if (isEmpty(structured) || isEqual(structured, value)) return false;
   const keys = Object.keys(structured);
-  return !(isText(value) && keys.length === 1 && structured[keys[0]] === value);
+  return !(isString(value) && keys.length === 1 && structured[keys[0]] === value);
 }
 
 function outputOf({ output: chunks }) {
@@ -96,6 +96,6 @@ function outputOf({ output: chunks }) {
 }
 
 function stateNote({ state, results }) {
-  const told = state === "interrupted" && results.length ? "It was interrupted." : STATES[state];
-  return told && el("p", { class: "state-note", "data-state": state }, told);
+  const text = state === "interrupted" && results.length ? "It was interrupted." : STATES[state];
+  return text && el("p", { class: "state-note", "data-state": state }, text);
 }

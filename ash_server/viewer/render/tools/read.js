@@ -1,57 +1,58 @@
-/** Files and pictures that are read. */
+/** Files and images that are read. */
 import { blocks } from "../content-blocks.js";
 import { el } from "../../lib/dom.js";
 import { languageOf } from "../../lib/highlight.js";
-import { counted } from "../../lib/number-format.js";
-import { code, filePath, note, output, setting } from "./body-parts.js";
-import { PATH, tail } from "./file-paths.js";
-import { formOf, shown, textOf, textual } from "./call-result.js";
-import { at, isObject, isSome, isText, textAt } from "../../lib/json-fields.js";
-import { linesIn } from "./write.js";
+import { pluralize } from "../../lib/number-format.js";
+import { code, filePath, note, output, settings } from "./body-parts.js";
+import { PATH_KEYS, pathTail } from "./file-paths.js";
+import { structuredOf, valueView, resultText, splitText } from "./call-result.js";
+import { fieldOf, isObject, isDisplayableList, isString, textField } from "../../lib/json-fields.js";
+import { countLines } from "./write.js";
 
-const MANY = ["paths", "files", "include", "file_paths"];
-const PICTURE = /\.(?:png|jpe?g|gif|webp|bmp|svg|pdf)$/i;
+const PATH_LISTS = ["paths", "files", "include", "file_paths"];
+const IMAGE = /\.(?:png|jpe?g|gif|webp|bmp|svg|pdf)$/i;
 const NUMBERED = /^[ \t]*(\d+)(→|\t|: |\| ?)(.*)$/;
 const TAG = /^<(\/?[\w-]+)>(?:.*<\/\1>)?$/;
 
 export const read = {
   gist(args) {
-    return pathsIn(args).map(tail).join(", ") || undefined;
+    return pathsIn(args).map(pathTail).join(", ") || undefined;
   },
 
   outcome({ args, last, state }) {
-    if (state !== "done" || pathsIn(args).some((path) => PICTURE.test(path))) return [];
-    const file = at(formOf(last), ["file"], isObject) ?? formOf(last);
-    const count = at(file, ["numLines"], Number.isInteger) ?? linesIn(numbered(textOf(last.value)).source);
-    return [count > 0 && counted(count, "line")];
+    if (state !== "done" || pathsIn(args).some((path) => IMAGE.test(path))) return [];
+    const file = fieldOf(structuredOf(last), ["file"], isObject) ?? structuredOf(last);
+    const inText = () => countLines(splitLineNumbers(resultText(last.value)).source);
+    const count = fieldOf(file, ["numLines"], Number.isInteger) ?? inText();
+    return [count > 0 && pluralize(count, "line")];
   },
 
   args(reader) {
-    const path = reader.text(...PATH);
-    const paths = path === undefined ? reader.take(MANY, isPaths) : [path];
-    return paths && [...paths.map((each) => filePath(each)), setting(reader)];
+    const path = reader.text(...PATH_KEYS);
+    const paths = path === undefined ? reader.take(PATH_LISTS, isPathList) : [path];
+    return paths && [...paths.map((each) => filePath(each)), settings(reader)];
   },
 
   result(result, { args, state }) {
-    const { text, beside } = textual(result.value) ?? {};
-    if (!text || state !== "done") return shown(result.value);
+    const { text, others } = splitText(result.value) ?? {};
+    if (!text || state !== "done") return valueView(result.value);
     const [path] = pathsIn(args);
-    return [...fileView(text, path && languageOf(path)), ...blocks(beside)];
+    return [...fileView(text, path && languageOf(path)), ...blocks(others)];
   },
 };
 
 function pathsIn(args) {
-  const path = textAt(args, ...PATH);
-  return path === undefined ? (at(args, MANY, isPaths) ?? []) : [path];
+  const path = textField(args, ...PATH_KEYS);
+  return path === undefined ? (fieldOf(args, PATH_LISTS, isPathList) ?? []) : [path];
 }
 
-function isPaths(value) {
-  return isSome(value) && value.every(isText);
+function isPathList(value) {
+  return isDisplayableList(value) && value.every(isString);
 }
 
-/** A file with the numbers of its lines beside it, where they are told. */
+/** A file, with a gutter if its lines are numbered. */
 function fileView(text, language) {
-  const { before, numbers, source, after } = numbered(text);
+  const { before, numbers, source, after } = splitLineNumbers(text);
   if (!numbers.length) return [code(source, language)];
   const gutter = el("pre", { class: "gutter", "aria-hidden": "true" }, numbers.join("\n"));
   return [
@@ -61,15 +62,15 @@ function fileView(text, language) {
   ];
 }
 
-/** The lines that have numbers, without them, and what stands around these lines. */
-function numbered(text) {
+/** Split numbered lines into numbers and source, and the text before and after them. */
+function splitLineNumbers(text) {
   const lines = text.split("\n");
   const matches = lines.map((line) => line.match(NUMBERED));
   const first = matches.findIndex(Boolean);
   const isStart = first >= 0 && lines.slice(0, first).every((line) => line === "" || TAG.test(line));
   if (!isStart) return { before: "", numbers: [], source: text, after: "" };
   const sign = matches[first][2];
-  const end = matches.findIndex((match, place) => place > first && !isNext(match, matches[place - 1], sign));
+  const end = matches.findIndex((match, index) => index > first && !isNext(match, matches[index - 1], sign));
   const last = end < 0 ? lines.length : end;
   return {
     before: lines.slice(0, first).join("\n"),

@@ -1,4 +1,4 @@
-/** Calls of tools: which kind each is, and how it is shown. */
+/** Tool calls: the table of tools by name, and the painter of their cards. */
 import { ask } from "./ask.js";
 import { bash } from "./bash.js";
 import { readCall } from "./call.js";
@@ -7,25 +7,25 @@ import { edit } from "./edit.js";
 import { web } from "./fetch.js";
 import { mcp } from "./mcp.js";
 import { isPatchCommand } from "./file-changes.js";
-import { plainBody } from "./closed-body.js";
-import { words } from "./think.js";
-import { raw } from "./generic.js";
+import { closedBody } from "./closed-body.js";
+import { think } from "./think.js";
+import { generic } from "./generic.js";
 import { read } from "./read.js";
-import { richBody } from "./open-body.js";
-import { row } from "./summary-line.js";
+import { openBody } from "./open-body.js";
+import { summaryLine } from "./summary-line.js";
 import { search } from "./search.js";
 import { task } from "./task.js";
 import { todo } from "./todo.js";
-import { at, textAt } from "../../lib/json-fields.js";
+import { fieldOf, textField } from "../../lib/json-fields.js";
 import { write } from "./write.js";
 
 /**
- * How a kind of tool is shown: `title`, `gist` and `outcome` in the line, `args` and `result` below. `args`
- * takes what it shows from a Reader, and gives undefined where the arguments are not what it expects.
+ * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body. `args`
+ * takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not expect.
  * @typedef {{gist: Function, title?: Function, outcome?: Function, args?: Function, result?: Function}} Tool
  */
 
-/** By their names, without case and signs. The second column is `data-kind`. */
+/** Tool, `data-kind` and names; case and punctuation of names are ignored. @type {[Tool, string, string][]} */
 const TOOLS = [
   [
     bash,
@@ -36,7 +36,7 @@ const TOOLS = [
      nova_code_interpreter python ipython js_repl repl execute_code run_code`,
   ],
   [
-    raw,
+    generic,
     "execute",
     "bash_output kill_shell kill_bash task_output task_stop get_terminal_output kill_terminal",
   ],
@@ -49,7 +49,7 @@ const TOOLS = [
   ],
   [edit, "delete", "delete delete_file remove_file rm"],
   [write, "edit", "write write_file write_to_file file_write create create_file save_file save_memory"],
-  [raw, "move", "move move_file rename rename_file mv copy_file"],
+  [generic, "move", "move move_file rename rename_file mv copy_file"],
   [
     read,
     "read",
@@ -83,18 +83,20 @@ const TOOLS = [
     `fetch web_fetch url_fetch fetch_url read_web_page open_page browse web_search search_web
      google_web_search web_search_exa x_search x_semantic_search x_keyword_search`,
   ],
-  [words, "think", "think thinking sequential_thinking"],
-  [words, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
+  [think, "think", "think thinking sequential_thinking"],
+  [think, "switch_mode", "enter_plan_mode exit_plan_mode plan_enter plan_exit switch_mode"],
   [ask, "other", "ask_user ask_user_question ask_followup_question question request_user_input"],
   [computer, "other", "computer computer_use computer_call browser browser_action"],
   [mcp, "other", "mcp mcp_tool use_mcp_tool call_mcp_tool mcp_approval_request"],
 ];
 
 const BY_NAME = new Map(
-  TOOLS.flatMap(([tool, kind, names]) => names.split(/\s+/).map((name) => [bare(name), { tool, kind }])),
+  TOOLS.flatMap(([tool, kind, names]) =>
+    names.split(/\s+/).map((name) => /** @type {const} */ ([normalizeName(name), { tool, kind }])),
+  ),
 );
 
-/** What a tool that does several things is asked to do. */
+/** Commands of editor tools, which combine several operations. */
 const COMMANDS = {
   view: { tool: read, kind: "read" },
   create: { tool: write, kind: "edit" },
@@ -102,40 +104,49 @@ const COMMANDS = {
   insert: { tool: edit, kind: "edit" },
   undo_edit: { tool: edit, kind: "edit" },
   delete: { tool: edit, kind: "delete" },
-  rename: { tool: raw, kind: "move" },
+  rename: { tool: generic, kind: "move" },
 };
 const EDITORS = /^(?:str_?replace_?(?:based_?)?edit|text_?editor|memory$)/i;
 
 const PATCH = { tool: edit, kind: "edit" };
 const MCP = { tool: mcp, kind: "other" };
-const OTHER = { tool: raw, kind: "other" };
+const OTHER = { tool: generic, kind: "other" };
 
+/** Paint a tool call: the summary line, and the body as rich or, while closed, as plain text. */
 export function toolCall(item, { state, isOpen }) {
   const call = readCall(item, state);
   const { tool, kind } = toolOf(call);
-  const id = item.event.payload.toolCallId;
-  const failed = call.results.some(({ error }) => error);
   return {
     name: "details",
     kind: "tool-call",
-    data: { "data-tool-call-id": id, "data-block": "tool", "data-kind": kind, "data-state": state, "data-failed": failed },
-    children: [row(call, tool), ...(isOpen ? richBody(call, { ...raw, ...tool }) : plainBody(call))],
+    data: {
+      "data-tool-call-id": item.event.payload.toolCallId,
+      "data-block": "tool",
+      "data-kind": kind,
+      "data-state": state,
+      "data-failed": call.results.some(({ error }) => error),
+    },
+    children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }) : closedBody(call))],
   };
 }
 
-/** By the name; where one name means several things, by the arguments. */
+/**
+ * The tool by its name or, for a name with several meanings, by its arguments.
+ *
+ * @param {import("./call.js").Call} call
+ */
 function toolOf({ name, args, executor }) {
   if (/^mcp__.+__/s.test(name) || executor === "mcp") return MCP;
-  if (EDITORS.test(name)) return at(COMMANDS, [textAt(args, "command") ?? ""]) ?? OTHER;
-  if (at(args, ["command", "cmd"], isPatchCommand)) return PATCH;
-  return BY_NAME.get(bare(name)) ?? OTHER;
+  if (EDITORS.test(name)) return fieldOf(COMMANDS, [textField(args, "command") ?? ""]) ?? OTHER;
+  if (fieldOf(args, ["command", "cmd"], isPatchCommand)) return PATCH;
+  return BY_NAME.get(normalizeName(name)) ?? OTHER;
 }
 
-/** Whether it runs programs. */
-export function isShell(name) {
-  return BY_NAME.get(bare(name))?.tool === bash;
+/** True for tools that run programs. */
+export function isShellTool(name) {
+  return BY_NAME.get(normalizeName(name))?.tool === bash;
 }
 
-function bare(name) {
+function normalizeName(name) {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }

@@ -1,91 +1,95 @@
-/** What a search found, read from the text or the form that it answers with. No DOM. */
-import { at, isObject, isText, textAt } from "../../lib/json-fields.js";
+/** Parse the matches of a search from its text or structured result. No DOM. */
+import { fieldOf, isObject, isString, textField } from "../../lib/json-fields.js";
 
 const AT_LINE = /^((?:[A-Za-z]:)?[^\s:][^:]*):(\d{1,9}):(.*)$/;
-const IN_FILE = [/^ {0,4}L(\d{1,9}):? ?(.*)$/, /^ {0,4}Line (\d{1,9}): ?(.*)$/];
-const FILE = [/^File: (.+)$/, /^((?:\/|[A-Za-z]:[\\/]|\.{1,2}\/).+):$/];
-const BETWEEN = /^-{0,3}$/;
+const UNDER_HEADING = [/^ {0,4}L(\d{1,9}):? ?(.*)$/, /^ {0,4}Line (\d{1,9}): ?(.*)$/];
+const HEADING = [/^File: (.+)$/, /^((?:\/|[A-Za-z]:[\\/]|\.{1,2}\/).+):$/];
+const SEPARATOR = /^-{0,3}$/;
 
 /**
  * @typedef {{number: string, text: string, isContext: boolean}} Line
- * @typedef {{path: string, isHeaded: boolean, lines: Line[]}} Found
+ * @typedef {{path: string, hasHeading: boolean, lines: Line[]}} FileMatches
+ * @typedef {{files: FileMatches[], others: string[]}} Matches
  */
 
 /**
- * Lines by file; others belong to none. Undefined where most of the text is not of that form.
- * @returns {{files: Found[], others: string[]} | undefined}
+ * Parse lines by file; `others` are lines without a file. Undefined if most lines are not matches.
+ *
+ * @param {string} text
+ * @returns {Matches | undefined}
  */
-export function matchesIn(text) {
-  const found = { files: [], others: [] };
-  text.split("\n").forEach((line) => take(found, line));
-  const count = found.files.reduce((sum, { lines }) => sum + lines.length, 0);
-  return count > 0 && count >= found.others.length ? found : undefined;
+export function parseMatches(text) {
+  /** @type {Matches} */
+  const matches = { files: [], others: [] };
+  text.split("\n").forEach((line) => addLine(matches, line));
+  const count = matches.files.reduce((sum, { lines }) => sum + lines.length, 0);
+  return count > 0 && count >= matches.others.length ? matches : undefined;
 }
 
-function take({ files, others }, line) {
+function addLine({ files, others }, line) {
   const last = files.at(-1);
-  const heading = matchOf(FILE, line);
-  if (heading) return void files.push({ path: heading[1], isHeaded: true, lines: [] });
-  const match = matchOf([AT_LINE], line) ?? within(line, last);
+  const heading = firstMatch(HEADING, line);
+  if (heading) return void files.push({ path: heading[1], hasHeading: true, lines: [] });
+  const match = firstMatch([AT_LINE], line) ?? matchInFile(line, last);
   const [, path = last?.path, number, text, isContext = false] = match;
-  if (number === undefined) return BETWEEN.test(line) || void others.push(line);
-  if (path !== last?.path) files.push({ path, isHeaded: false, lines: [] });
+  if (number === undefined) return SEPARATOR.test(line) || void others.push(line);
+  if (path !== last?.path) files.push({ path, hasHeading: false, lines: [] });
   files.at(-1).lines.push({ number, text, isContext });
 }
 
-/** A line under the heading of its file, or one beside a match. */
-function within(line, last) {
+/** Match a line under the heading of its file, or a context line next to a match. */
+function matchInFile(line, last) {
   if (!last) return [];
-  const [, number, text] = (last.isHeaded && matchOf(IN_FILE, line)) || [];
+  const [, number, text] = (last.hasHeading && firstMatch(UNDER_HEADING, line)) || [];
   if (number !== undefined) return ["", undefined, number, text];
   if (!line.startsWith(`${last.path}-`)) return [];
   const rest = line.slice(last.path.length + 1).match(/^(\d{1,9})-(.*)$/);
   return rest ? ["", undefined, rest[1], rest[2], true] : [];
 }
 
-function matchOf(patterns, line) {
+function firstMatch(patterns, line) {
   return patterns.map((pattern) => line.match(pattern)).find(Boolean);
 }
 
-/** The lines of a result that has no text, as the providers tell what was found in a form; else undefined. */
-export function linesTold(form) {
-  if (!isObject(form)) return undefined;
-  const results = Object.values(at(form, ["workspaceResults"], isObject) ?? {});
-  const listed = listing(at(form, ["directoryTreeRoot"], isObject), 0);
-  const lines = [...results.flatMap(linesOfPart), ...namesIn(form), ...listed];
+/** The matches of a structured result as lines of text; undefined if there are none. */
+export function structuredLines(structured) {
+  if (!isObject(structured)) return undefined;
+  const results = Object.values(fieldOf(structured, ["workspaceResults"], isObject) ?? {});
+  const listed = listing(fieldOf(structured, ["directoryTreeRoot"], isObject), 0);
+  const lines = [...results.flatMap(workspaceLines), ...namesIn(structured), ...listed];
   return lines.length ? lines : undefined;
 }
 
-function linesOfPart(part) {
-  const matches = listAt(at(part, ["content"], isObject), "matches").flatMap((file) => {
-    const path = textAt(file, "file", "path") ?? "";
-    return listAt(file, "matches").map((match) => lineOf(path, match));
+function workspaceLines(part) {
+  const matches = listField(fieldOf(part, ["content"], isObject), "matches").flatMap((file) => {
+    const path = textField(file, "file", "path") ?? "";
+    return listField(file, "matches").map((match) => lineOf(path, match));
   });
-  return [...matches, ...namesIn(at(part, ["files"], isObject))];
+  return [...matches, ...namesIn(fieldOf(part, ["files"], isObject))];
 }
 
 function lineOf(path, match) {
-  const number = at(match, ["lineNumber"], Number.isInteger) ?? 0;
-  const text = textAt(match, "content", "line") ?? "";
-  return [path, number, text].join(at(match, ["isContextLine"]) === true ? "-" : ":");
+  const number = fieldOf(match, ["lineNumber"], Number.isInteger) ?? 0;
+  const text = textField(match, "content", "line") ?? "";
+  return [path, number, text].join(fieldOf(match, ["isContextLine"]) === true ? "-" : ":");
 }
 
-function namesIn(form) {
-  return listAt(form, "filenames", "files").filter(isText);
+function namesIn(structured) {
+  return listField(structured, "filenames", "files").filter(isString);
 }
 
-function listAt(form, ...names) {
-  return at(form, names, Array.isArray) ?? [];
+function listField(value, ...names) {
+  return fieldOf(value, names, Array.isArray) ?? [];
 }
 
-const DEEPEST = 30;
+const MAX_DEPTH = 30;
 
 function listing(folder, depth) {
-  if (!folder || depth > DEEPEST) return [];
+  if (!folder || depth > MAX_DEPTH) return [];
   const indent = "  ".repeat(depth);
-  const files = listAt(folder, "childrenFiles").map((file) => `${indent}${textAt(file, "name") ?? "?"}`);
-  const folders = listAt(folder, "childrenDirs").flatMap((each) => [
-    `${indent}${textAt(each, "absPath", "name") ?? "?"}/`,
+  const files = listField(folder, "childrenFiles").map((file) => `${indent}${textField(file, "name") ?? "?"}`);
+  const folders = listField(folder, "childrenDirs").flatMap((each) => [
+    `${indent}${textField(each, "absPath", "name") ?? "?"}/`,
     ...listing(isObject(each) ? each : undefined, depth + 1),
   ]);
   return [...folders, ...files];

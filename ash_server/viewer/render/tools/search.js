@@ -1,31 +1,31 @@
-/** Searches in files, and lists of files. */
+/** File searches and directory listings. */
 import { el } from "../../lib/dom.js";
-import { counted, number } from "../../lib/number-format.js";
+import { pluralize, formatNumber } from "../../lib/number-format.js";
 import { blocks } from "../content-blocks.js";
-import { facts, filePath, note, output, setting } from "./body-parts.js";
-import { linesTold, matchesIn } from "./search-matches.js";
-import { PATH, tail } from "./file-paths.js";
-import { formOf, shown, textual } from "./call-result.js";
-import { at, isTexts, Reader, textAt, textsAt } from "../../lib/json-fields.js";
-import { linesIn } from "./write.js";
+import { facts, filePath, note, output, settings } from "./body-parts.js";
+import { structuredLines, parseMatches } from "./search-matches.js";
+import { PATH_KEYS, pathTail } from "./file-paths.js";
+import { structuredOf, valueView, splitText } from "./call-result.js";
+import { fieldOf, isStringOrStrings, FieldReader, textField, joinedTextField } from "../../lib/json-fields.js";
+import { countLines } from "./write.js";
 
 const PATTERN = [
-  ...["pattern", "query", "glob_pattern", "globPattern", "regex", "search_term", "file_pattern"],
-  ...["queries", "goal", "paths"],
+  "pattern", "query", "glob_pattern", "globPattern", "regex", "search_term", "file_pattern",
+  "queries", "goal", "paths",
 ];
 const FOLDER = ["path", "dir_path", "target_directory", "targetDirectory", "directory", "absolute_path"];
 const NAME = ["filename", "file", "path"];
 const TEXT = ["text", "content"];
-const NOTHING = /^(?:No (?:files|matches|results|content)\b|Found 0 )/i;
-const FOUND = /^Found (?:at least )?(\d+) (?:total )?(match|file|line|result)/i;
-const MOST_FILES = 500;
+const NO_MATCHES = /^(?:No (?:files|matches|results|content)\b|Found 0 )/i;
+const MATCH_COUNT = /^Found (?:at least )?(\d+) (?:total )?(match|file|line|result)/i;
+const MAX_FILES = 500;
 
 export const search = {
   gist(args) {
-    const folder = textAt(args, ...FOLDER, ...PATH);
-    const pattern = textsAt(args, PATTERN);
-    if (pattern === undefined) return folder && tail(folder);
-    return folder ? `${pattern} in ${tail(folder)}` : pattern;
+    const folder = textField(args, ...FOLDER, ...PATH_KEYS);
+    const pattern = joinedTextField(args, PATTERN);
+    if (pattern === undefined) return folder && pathTail(folder);
+    return folder ? `${pattern} in ${pathTail(folder)}` : pattern;
   },
 
   outcome({ last, state }) {
@@ -33,75 +33,75 @@ export const search = {
   },
 
   args(reader) {
-    const pattern = reader.take(PATTERN, isTexts);
-    const folder = reader.text(...FOLDER, ...PATH);
+    const pattern = reader.take(PATTERN, isStringOrStrings);
+    const folder = reader.text(...FOLDER, ...PATH_KEYS);
     if (pattern === undefined && folder === undefined) return undefined;
     return [
       pattern !== undefined && el("pre", { class: "command", tabindex: 0 }, [pattern].flat().join("\n")),
       folder && note("in ", folder),
-      setting(reader),
+      settings(reader),
     ];
   },
 
   result(result) {
-    const { text, beside } = textual(result.value) ?? {};
-    if (text) return [...foundIn(text), ...blocks(beside)];
-    const pieces = piecesIn(formOf(result));
-    const lines = result.value ? undefined : linesTold(formOf(result));
-    return [...shown(result.value), ...pieces, ...(lines ? foundIn(lines.join("\n")) : [])];
+    const { text, others } = splitText(result.value) ?? {};
+    if (text) return [...matchesView(text), ...blocks(others)];
+    const excerpts = excerptsIn(structuredOf(result));
+    const lines = result.value ? undefined : structuredLines(structuredOf(result));
+    return [...valueView(result.value), ...excerpts, ...(lines ? matchesView(lines.join("\n")) : [])];
   },
 };
 
-function foundIn(text) {
-  const found = matchesIn(text);
-  if (!found || found.files.length > MOST_FILES) return [output(text)];
+function matchesView(text) {
+  const matches = parseMatches(text);
+  if (!matches || matches.files.length > MAX_FILES) return [output(text)];
   return [
-    found.others.length > 0 && note(found.others.join("\n")),
-    el("ul", { class: "matches" }, ...found.files.map(fileOf)),
+    matches.others.length > 0 && note(matches.others.join("\n")),
+    el("ul", { class: "matches" }, ...matches.files.map(fileView)),
   ];
 }
 
-function fileOf({ path, lines }) {
-  const width = lines.reduce((most, line) => Math.max(most, line.number.length), 0);
+function fileView({ path, lines }) {
+  const width = lines.reduce((max, line) => Math.max(max, line.number.length), 0);
   const texts = lines.map(({ number, text, isContext }) => {
     return `${number.padStart(width)}${isContext ? "-" : ":"} ${text}`;
   });
   return el("li", {}, filePath(path), texts.length > 0 && output(texts.join("\n")));
 }
 
-/** Pieces of documents, as searches of vector stores find them. */
-function piecesIn(form) {
-  const isPiece = (each) => textAt(each, ...NAME) && textAt(each, ...TEXT);
-  const isAll = Array.isArray(form) && form.length <= MOST_FILES && form.every(isPiece);
-  return isAll ? form.flatMap((each) => shownPiece(new Reader(each))) : [];
+/** Excerpts of documents, as returned by searches of vector stores. */
+function excerptsIn(structured) {
+  const isExcerpt = (each) => textField(each, ...NAME) && textField(each, ...TEXT);
+  const areExcerpts = Array.isArray(structured) && structured.length <= MAX_FILES && structured.every(isExcerpt);
+  return areExcerpts ? structured.flatMap((each) => excerptView(new FieldReader(each))) : [];
 }
 
-function shownPiece(reader) {
+function excerptView(reader) {
   const parts = [filePath(reader.text(...NAME)), output(reader.text(...TEXT))];
   const rest = reader.rest();
   return [...parts, rest && facts(rest)];
 }
 
 function countOf(result) {
-  const names = result.value ? undefined : linesTold(formOf(result));
-  const text = textual(result.value)?.text ?? names?.join("\n") ?? "";
-  const found = matchesIn(text);
-  if (found) return several(matchesOf(found).length, "match");
-  if (NOTHING.test(text)) return "nothing found";
-  const [, count, noun] = text.match(FOUND) ?? [];
-  if (count !== undefined) return several(Number(count), noun.toLowerCase());
-  if (names) return `${number(names.length)} found`;
-  const form = formOf(result);
-  if (Array.isArray(form)) return counted(form.length, "result");
-  const files = at(form, ["numFiles", "totalFiles"], Number.isInteger);
-  if (files) return counted(files, "file");
-  return text !== "" && counted(linesIn(text), "line");
+  const names = result.value ? undefined : structuredLines(structuredOf(result));
+  const text = splitText(result.value)?.text ?? names?.join("\n") ?? "";
+  const matches = parseMatches(text);
+  if (matches) return countText(matchingLines(matches).length, "match");
+  if (NO_MATCHES.test(text)) return "nothing found";
+  const [, count, noun] = text.match(MATCH_COUNT) ?? [];
+  if (count !== undefined) return countText(Number(count), noun.toLowerCase());
+  if (names) return `${formatNumber(names.length)} found`;
+  const structured = structuredOf(result);
+  if (Array.isArray(structured)) return pluralize(structured.length, "result");
+  const files = fieldOf(structured, ["numFiles", "totalFiles"], Number.isInteger);
+  if (files) return pluralize(files, "file");
+  return text !== "" && pluralize(countLines(text), "line");
 }
 
-function matchesOf({ files }) {
+function matchingLines({ files }) {
   return files.flatMap(({ lines }) => lines).filter(({ isContext }) => !isContext);
 }
 
-function several(count, noun) {
-  return noun === "match" && count !== 1 ? `${number(count)} matches` : counted(count, noun);
+function countText(count, noun) {
+  return noun === "match" && count !== 1 ? `${formatNumber(count)} matches` : pluralize(count, noun);
 }

@@ -1,67 +1,69 @@
-/** The line that stands for a call: its name, the one thing that tells, and what came of it. */
-import { symbol, visible } from "../../lib/ansi.js";
+/** The summary line of a call: name, most telling argument, outcome, state and duration. */
+import { controlSymbol, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
-import { duration } from "../../lib/number-format.js";
-import { raw } from "./generic.js";
+import { formatDuration } from "../../lib/number-format.js";
+import { generic } from "./generic.js";
 
-const LONGEST = 200;
-const LONGEST_NAME = 80;
-const NOTABLE = 500; // milliseconds
-const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const MAX_GIST_LENGTH = 200;
+const MAX_TITLE_LENGTH = 80;
+const MIN_DURATION_MS = 500;
+const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-const TOLD = { denied: "denied", orphan: "call missing" };
-const UNSEEN = { pending: "being written", running: "running", error: "failed" };
+const STATE_TEXTS = { denied: "denied", orphan: "call missing" };
 
-export function row(call, tool) {
-  const gist = tool.gist(call.args, call) ?? raw.gist(call.args);
+/** States that are visible as an icon, and text for screen readers only. */
+const HIDDEN_STATE_TEXTS = { pending: "being written", running: "running", error: "failed" };
+
+export function summaryLine(call, tool) {
+  const gist = tool.gist(call.args, call) ?? generic.gist(call.args);
   const outcome = outcomeOf(call, tool);
   return el(
     "summary",
     {},
-    el("span", { class: "tool-name" }, titleOf(call, tool)),
+    el("span", { class: "tool-name" }, callTitle(call, tool)),
     " ",
-    el("span", { class: "tool-gist" }, oneLine(gist, LONGEST)),
+    el("span", { class: "tool-gist" }, oneLine(gist, MAX_GIST_LENGTH)),
     " ",
     outcome.length > 0 && el("span", { class: "tool-outcome" }, ...outcome),
   );
 }
 
-/** What it is called, as long as a line has room for it. */
-export function titleOf(call, tool) {
+/** The title of a call, shortened to fit on the line. */
+export function callTitle(call, tool) {
   const nameless = call.state === "orphan" ? "A call that is not here" : "A call";
-  return oneLine(tool.title?.(call) ?? (call.name || nameless), LONGEST_NAME);
+  return oneLine(tool.title?.(call) ?? (call.name || nameless), MAX_TITLE_LENGTH);
 }
 
-/** Of a text what fits on a line, with nothing in it that would hide or turn round what follows. */
-function oneLine(text, longest) {
-  const [first, more] = text.slice(0, longest * 4).trim().split(/\s*\n\s*/, 2);
-  const line = first.length > longest ? first.slice(0, longest).replace(/[\ud800-\udbff]$/, "") : first;
-  const isCut = line !== first || more !== undefined || text.length > longest * 4;
-  return `${visible(line).replaceAll(DIRECTIONS, symbol)}${isCut ? " …" : ""}`;
+/** The first line of a text, shortened, without invisible and direction-changing characters. */
+function oneLine(text, maxLength) {
+  const [first, more] = text.slice(0, maxLength * 4).trim().split(/\s*\n\s*/, 2);
+  const line = first.length > maxLength ? first.slice(0, maxLength).replace(/[\ud800-\udbff]$/, "") : first;
+  const isCut = line !== first || more !== undefined || text.length > maxLength * 4;
+  return `${showControlCharacters(line).replaceAll(DIRECTION_MARKS, controlSymbol)}${isCut ? " …" : ""}`;
 }
 
 function outcomeOf(call, tool) {
-  const came = (tool.outcome?.(call) ?? []).filter((part) => part?.length > 0);
-  const isMute = call.state === "error" && came.length === 0;
-  const told = [...came, isMute && UNSEEN.error, stateTold(call), tookOf(call)];
-  const parts = told.filter((part) => part?.length > 0).map(shownPart);
-  const seen = parts.flatMap((part, place) => (place ? [" · ", ...part] : part));
-  const unseen = isMute ? undefined : UNSEEN[call.state];
-  if (!unseen) return seen;
-  return [...seen, el("span", { class: "visually-hidden" }, seen.length ? `, ${unseen}` : unseen)];
+  const outcome = (tool.outcome?.(call) ?? []).filter((part) => part?.length > 0);
+  const isUnexplained = call.state === "error" && outcome.length === 0;
+  const all = [...outcome, isUnexplained && HIDDEN_STATE_TEXTS.error, stateText(call), durationText(call)];
+  const parts = all.filter((part) => part?.length > 0).map(outcomePart);
+  const visible = parts.flatMap((part, index) => (index ? [" · ", ...part] : part));
+  const hidden = isUnexplained ? undefined : HIDDEN_STATE_TEXTS[call.state];
+  if (!hidden) return visible;
+  return [...visible, el("span", { class: "visually-hidden" }, visible.length ? `, ${hidden}` : hidden)];
 }
 
-function shownPart(part) {
+function outcomePart(part) {
   if (!Array.isArray(part)) return [part];
   const spans = part.map(({ name, text }) => el("span", { class: name }, text));
-  return spans.flatMap((span, place) => (place ? [" ", span] : [span]));
+  return spans.flatMap((span, index) => (index ? [" ", span] : [span]));
 }
 
-function tookOf({ took }) {
-  return took >= NOTABLE ? duration(took) : undefined;
+function durationText({ durationMs }) {
+  return durationMs >= MIN_DURATION_MS ? formatDuration(durationMs) : undefined;
 }
 
-function stateTold({ state, results }) {
+function stateText({ state, results }) {
   if (state === "interrupted") return results.length ? "interrupted" : "result missing";
-  return TOLD[state];
+  return STATE_TEXTS[state];
 }

@@ -1,16 +1,16 @@
-/** Tools whose one argument is a text for people: thoughts and plans. */
-import { prose, setting } from "./body-parts.js";
-import { textAt } from "../../lib/json-fields.js";
+/** Tools whose only argument is a text: thoughts and plans. */
+import { prose, settings } from "./body-parts.js";
+import { textField } from "../../lib/json-fields.js";
 
 const TEXT = ["plan", "plan_content", "thought", "thinking", "text", "reason", "summary", "code"];
 
-export const words = {
+export const think = {
   gist(args) {
-    return textAt(args, ...TEXT)?.replace(/^[#\s]+/, "");
+    return textField(args, ...TEXT)?.replace(/^[#\s]+/, "");
   },
 
   args(reader) {
     const text = reader.text(...TEXT);
-    return text === undefined ? undefined : [prose(text), setting(reader)];
+    return text === undefined ? undefined : [prose(text), settings(reader)];
   },
 };

@@ -1,13 +1,13 @@
-/** Lists of what is to do. */
+/** Task lists. */
 import { el } from "../../lib/dom.js";
-import { decoded } from "./call.js";
-import { aside, note, prose, setting } from "./body-parts.js";
-import { formOf, shown, textual } from "./call-result.js";
-import { at, isEmpty, isSome, isText, Reader, same, textAt } from "../../lib/json-fields.js";
+import { decodeJson } from "./call.js";
+import { aside, note, prose, settings } from "./body-parts.js";
+import { structuredOf, valueView, splitText } from "./call-result.js";
+import { fieldOf, isEmpty, isDisplayableList, isString, FieldReader, isEqual, textField } from "../../lib/json-fields.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];
 const TEXT = ["content", "step", "text", "title", "subject", "description"];
-const WHY = ["explanation", "subject", "description"];
+const REASON = ["explanation", "subject", "description"];
 const STATES = {
   done: ["completed", "complete", "done", "finished"],
   active: ["inprogress", "active", "doing", "running", "started"],
@@ -22,9 +22,9 @@ const WORDS = { done: "done: ", active: "being done: ", cancelled: "cancelled: "
 export const todo = {
   gist(args) {
     const active = readItems(listIn(args))?.find(({ state }) => state === "active");
-    const task = at(args, ["taskId", "task_id", "id"], (each) => isText(each) || Number.isInteger(each));
-    const named = [task !== undefined && `#${task}`, textAt(args, "status")].filter(Boolean).join(" ");
-    return active?.text ?? textAt(args, ...WHY) ?? (listIn(args) ? "" : named || undefined);
+    const task = fieldOf(args, ["taskId", "task_id", "id"], (each) => isString(each) || Number.isInteger(each));
+    const update = [task !== undefined && `#${task}`, textField(args, "status")].filter(Boolean).join(" ");
+    return active?.text ?? textField(args, ...REASON) ?? (listIn(args) ? "" : update || undefined);
   },
 
   outcome({ args, last }) {
@@ -37,39 +37,40 @@ export const todo = {
     const plan = reader.text("plan");
     if (plan !== undefined) return [prose(plan)];
     const list = reader.take(LISTS, readItems);
-    const why = reader.text(...WHY);
-    if (!list && why === undefined) return undefined;
-    return [why && note(why), ...(list ? checklist(list) : []), setting(reader)];
+    const reason = reader.text(...REASON);
+    if (!list && reason === undefined) return undefined;
+    return [reason && note(reason), ...(list ? checklist(list) : []), settings(reader)];
   },
 
   result(result, { args }) {
     const list = listOf(result);
-    const isNew = list !== undefined && !same(list, listIn(args));
-    const isListItself = readItems(decoded(textual(result.value)?.text)) !== undefined;
-    return [...(isListItself && isNew ? [] : shown(result.value)), ...(isNew ? checklist(list) : [])];
+    const isNew = list !== undefined && !isEqual(list, listIn(args));
+    const isListItself = readItems(decodeJson(splitText(result.value)?.text)) !== undefined;
+    return [...(isListItself && isNew ? [] : valueView(result.value)), ...(isNew ? checklist(list) : [])];
   },
 };
 
-/** The list in a value that is one, or has one. */
+/** The value itself or its field that is a task list. */
 function listIn(value) {
-  return readItems(value) ? value : at(value, LISTS, readItems);
+  return readItems(value) ? value : fieldOf(value, LISTS, readItems);
 }
 
 function listOf(result) {
-  const form = formOf(result);
-  return listIn(at(form, ["newTodos"])) ?? listIn(form) ?? listIn(decoded(textual(result?.value)?.text));
+  const structured = structuredOf(result);
+  const inText = () => listIn(decodeJson(splitText(result?.value)?.text));
+  return listIn(fieldOf(structured, ["newTodos"])) ?? listIn(structured) ?? inText();
 }
 
-/** The items of a list, if it is a list of things to do. */
+/** The items of a task list; undefined for other values. */
 function readItems(list) {
-  if (!isSome(list)) return undefined;
+  if (!isDisplayableList(list)) return undefined;
   const items = list.map(readItem);
   return items.every(Boolean) ? items : undefined;
 }
 
 function readItem(item) {
-  if (isText(item)) return { text: item, state: "open" };
-  const reader = new Reader(item);
+  if (isString(item)) return { text: item, state: "open" };
+  const reader = new FieldReader(item);
   const text = reader.text(...TEXT);
   const status = reader.text("status", "state");
   const isDone = reader.take(["completed", "done"], (each) => typeof each === "boolean");
