@@ -1,4 +1,4 @@
-"""What somebody may have written to do harm when it is read: `pwn()` must not run, and nobody asks evil.example."""
+"""Hostile texts: `pwn()` must never run, and evil.example must never be requested."""
 
 SCRIPTS = (
     "<script>pwn()</script>",

@@ -1,4 +1,4 @@
-"""Logs of events to show, from all that there is, and the ways in which they may come."""
+"""Logs of events from all samples, and the orders in which events may arrive."""
 
 import json
 import random
@@ -17,10 +17,10 @@ from tests.shared.logs import context
 
 Log = list[Event]
 Steps = list[list[int]]
-"""Which events come together; the first step is what is there at the beginning."""
+"""Batches of event indices; the first step is replayed."""
 
 ROOM = 1000
-"""Sequences lie so far apart, for pieces to be cut into more."""
+"""The distance between sequences, so that chunks can be split further."""
 
 LARGEST = 120_000
 
@@ -29,7 +29,7 @@ SESSIONS = Path(__file__).parents[1] / "shared" / "sessions"
 
 
 def log_of(lines: Iterable[str | bytes], source: str | None = None, *, ends: bool = True) -> Log:
-    """What the server would derive of them."""
+    """The events that the server derives from stored messages."""
     normalizer, events = Normalizer(source), Log()
     for number, line in enumerate(lines, start=1):
         told = normalizer.follow(read_line(line, source), context(number))
@@ -42,7 +42,7 @@ def numbered(events: Iterable[Event]) -> Log:
 
 
 def whole_and_left(name: str, lines: Sequence[str | bytes], source: str | None = None) -> dict[str, Log]:
-    """The log of a session, and that of one that is not over."""
+    """The log of a session, once complete and once cut off."""
     left = lines[: len(lines) * 2 // 3]
     logs = {name: log_of(lines, source), f"{name}, not over": log_of(left, source, ends=False)}
     return {name: log for name, log in logs.items() if log}
@@ -57,7 +57,7 @@ def from_files(*paths: Path) -> dict[str, Log]:
 
 
 def from_sessions(source: str) -> dict[str, Log]:
-    """Of the short sessions that the tests of the normalisers have."""
+    """Logs of the normalizer tests' short sessions."""
     logs = dict[str, Log]()
     for name, session in json.loads((SESSIONS / f"{source}.json").read_text()).items():
         logs |= whole_and_left(name, list(map(json.dumps, session["lines"])), source)
@@ -65,7 +65,7 @@ def from_sessions(source: str) -> dict[str, Log]:
 
 
 def from_corpus(folder: str) -> dict[str, Log]:
-    """A few files: the largest that are not too large, and some of every size."""
+    """Some corpus files: the largest within a limit, and some of each size."""
     found = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
     by_size = sorted((path.stat().st_size, path) for path in found)
     fitting = [path for size, path in by_size if size <= LARGEST]
@@ -78,11 +78,11 @@ MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
     **{f"sessions of {path.stem}": partial(from_sessions, path.stem) for path in sorted(SESSIONS.iterdir())},
     **{f"corpus: {path.name}": partial(from_corpus, path.name) for path in sorted(CORPUS.glob("*/"))},
 }
-"""By what they are made of; made when they are wanted."""
+"""Functions that create logs, by kind of material."""
 
 
 def at_random(seed: int, count: int = 40) -> Log:
-    """Events of every type in no order that anybody would write, about few turns, answers, calls and agents."""
+    """Random events of all types with few distinct turns, answers, calls and agents."""
     choose = random.Random(seed)
     names = [f"seed {seed}/{number}" for number in range(count)]
     return numbered(_any_event(choose, name, names) for name in names)
@@ -121,7 +121,7 @@ def _text(choose: random.Random) -> str:
 
 
 def _answer(text: str) -> dict[str, Any]:
-    """Every other one has a source."""
+    """The payload of an answer; every other one has a citation."""
     citations = {"citations": [{"title": text, "cited_text": "six"}]} if len(text) % 2 else {}
     return {"text": text, "stopReason": "end_turn", **citations}
 
@@ -215,7 +215,7 @@ _NESTED = frozenset(
 
 
 def ways(log: Log, seed: int = 0) -> tuple[Log, dict[str, Steps]]:
-    """How the log may come: all events that are needed for it, and by name the steps."""
+    """Ways in which a log may arrive: all events needed, and the steps by name."""
     choose = random.Random(seed)
     pieces = cut(log, choose)
     events = [*log, *pieces]
@@ -241,7 +241,7 @@ def ways(log: Log, seed: int = 0) -> tuple[Log, dict[str, Steps]]:
 
 
 def cut(log: Log, choose: random.Random) -> Log:
-    """The same, said in more and smaller pieces."""
+    """The same log with smaller chunks."""
     return [piece for event in log for piece in (_cut(event, choose) if event["type"] in CHUNKS else [event])]
 
 
@@ -269,7 +269,7 @@ def _piece(event: Event, key: str, number: int, begin: int, end: int) -> Event:
 
 
 def became_whole(log: Log, place: int) -> bool:
-    """Whether it is a piece of what a later event tells as a whole."""
+    """True for a chunk of a later complete event."""
     event = log[place]
     return event["type"] in CHUNKS and any(
         later["type"] == WHOLES[event["type"]] and _is_of_one(event, later) for later in log[place + 1 :]
@@ -304,5 +304,5 @@ def _batches(places: Sequence[int], choose: random.Random) -> Iterator[list[int]
 
 
 def _parts(places: list[int], count: int) -> Steps:
-    """So many stretches of about the same length."""
+    """Split into parts of similar length."""
     return [places[len(places) * part // count : len(places) * (part + 1) // count] for part in range(count)]

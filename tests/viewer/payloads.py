@@ -1,4 +1,4 @@
-"""Calls of tools whose arguments and results are of any form, each leaf of them with a word of its own."""
+"""Tool calls with arguments and results of all forms; each leaf contains a unique word."""
 
 import random
 from typing import Any
@@ -35,7 +35,7 @@ GROUPS = [
         "type raw rawType reason code message hint constructor __proto__ toString",
     )
 ]
-"""Keys that say something to one tool or another, together."""
+"""Keys that tool cards read, combined."""
 
 SHAPES = (
     "{0}",
@@ -53,7 +53,7 @@ SHAPES = (
     "*{0}* `{1}`",
     "/{0}/b/c/d/e/{1}.py",
 )
-"""Texts that a tool might take for something."""
+"""Texts that tool cards may parse."""
 
 WORDS: tuple[Json, ...] = (
     None,

@@ -1,4 +1,4 @@
-"""The pictures in docs/screenshots: both pages, wide and on a phone, in the light and in the dark."""
+"""Take the screenshots in docs/screenshots: both pages, wide and on a phone, light and dark."""
 
 import asyncio
 import signal
@@ -32,7 +32,7 @@ PAGES = {
     "sessions": "/",
     "session": f"/sessions/{session_id_for('gemini_cli', 'samples/bird-counter.jsonl')}",
 }
-"""By what the pictures are called."""
+"""Paths of the pages, by the file names of their screenshots."""
 
 _OPEN = "document.querySelectorAll('.tool-call[data-kind=edit][data-state=done]').forEach((card) => (card.open = true))"
 
@@ -63,7 +63,7 @@ async def picture(browser: Browser, address: str, file: Path, device: Mapping[st
 
 
 async def settle(page: Page) -> None:
-    """What is asked for at the start is there, and one change is open."""
+    """Wait for the content, and open one diff."""
     await page.locator(".turn, .session-row").first.wait_for()
     await page.evaluate(_OPEN)
     await page.evaluate(_SETTLED)

@@ -1,4 +1,4 @@
-"""Both pages can be used by everybody: with the keyboard alone, with a screen reader, on a phone, without motion."""
+"""Accessibility of both pages: keyboard, screen readers, phones, reduced motion."""
 
 import json
 import time
@@ -97,7 +97,7 @@ MOVING = """
 
 @pytest.fixture(scope="module")
 async def samples(ash: str) -> dict[str, str]:
-    """By their names the addresses of sessions that have what the sample files say."""
+    """The addresses of sessions with sample content, by name."""
     addresses = {}
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         for path in SAMPLES:
@@ -113,7 +113,7 @@ async def samples(ash: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def visiting(browser: Browser, complaints: list[str], address: str, look: str) -> AsyncIterator[Page]:
-    """With axe at hand, which the policy of the page would not let in."""
+    """A page with axe, which bypasses the policy of the page."""
     scheme, (width, height) = LOOKS[look]
     async with await browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
@@ -129,7 +129,7 @@ async def visiting(browser: Browser, complaints: list[str], address: str, look: 
 
 
 @pytest.mark.parametrize("sample", [path.stem for path in SAMPLES])
-async def test_a_session_with_everything_open(
+async def test_session_page_with_everything_open(
     browser: Browser, complaints: list[str], samples: dict[str, str], sample: str
 ) -> None:
     async with visiting(browser, complaints, samples[sample], "light, wide") as page:
@@ -146,7 +146,7 @@ async def test_a_session_with_everything_open(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_what_comes_up_over_a_session(
+async def test_dialogs_and_panels_of_a_session_page(
     browser: Browser, complaints: list[str], samples: dict[str, str], look: str
 ) -> None:
     found = {}
@@ -176,7 +176,7 @@ async def test_what_comes_up_over_a_session(
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_the_sessions(
+async def test_sessions_page(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], look: str
 ) -> None:
     found = {}
@@ -195,7 +195,7 @@ async def test_the_sessions(
 
 @pytest.mark.parametrize("place", ["a session", "all sessions"])
 @pytest.mark.parametrize("look", ["light, wide", "dark, narrow"])
-async def test_the_keyboard_reaches_every_control(
+async def test_keyboard_reaches_every_control(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, look: str
 ) -> None:
     addresses = {
@@ -218,9 +218,7 @@ async def test_the_keyboard_reaches_every_control(
     assert (unreached, steps) == ([], [])
 
 
-async def test_nothing_moves_for_who_does_not_want_it(
-    browser: Browser, complaints: list[str], ash: str
-) -> None:
+async def test_respects_reduced_motion(browser: Browser, complaints: list[str], ash: str) -> None:
     address = await unfinished(ash)
     moving = {}
 
@@ -237,7 +235,7 @@ async def test_nothing_moves_for_who_does_not_want_it(
 
 
 async def unfinished(ash: str) -> str:
-    """The address of a session that is being written."""
+    """The address of a live session."""
     inside: list[tuple[str, dict[str, Any]]] = [
         ("turn_start", {"trigger": "user"}),
         ("user_message", {"text": "Where is it?"}),

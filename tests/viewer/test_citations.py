@@ -1,4 +1,4 @@
-"""What an answer has from elsewhere, with marks in the text and each source once below it; and what went wrong."""
+"""Citation marks, source lists and error titles."""
 
 from typing import Any
 
@@ -55,7 +55,9 @@ def source(name: str, **more: str) -> dict[str, str]:
         ([("\u2e00\u2e01", [source("a")])], ["\u2e00\u2e01¹", ["https://a.example/"], ["a"]]),
     ],
 )
-async def test_marks_and_sources(blank: Page, parts: list[tuple[str, Any]], shown: list[Any]) -> None:
+async def test_citation_marks_and_sources(
+    blank: Page, parts: list[tuple[str, Any]], shown: list[Any]
+) -> None:
     told = [{"text": text, **({"citations": citations} if citations else {})} for text, citations in parts]
 
     assert await blank.evaluate(_PAINTED, told) == shown
@@ -78,7 +80,7 @@ _ERROR = """async (payload) => {
         ({"code": "constructor"}, ["Error constructor", None]),
     ],
 )
-async def test_errors_are_told_in_words(
+async def test_errors_have_readable_titles(
     blank: Page, payload: dict[str, Any], shown: list[str | None]
 ) -> None:
     assert await blank.evaluate(_ERROR, {"message": "m", **payload}) == shown

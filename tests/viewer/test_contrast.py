@@ -1,4 +1,4 @@
-"""Whatever is text can be read on whatever is behind it, in both themes: 4.5 to 1 at least, as WCAG asks."""
+"""Text has a contrast of at least 4.5 to 1 (WCAG AA) on all backgrounds, in both themes."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ PAIRS = (
     ("on-accent", "accent"),
     ("bg", "text"),
 )
-"""What is written in which colour on which ground."""
+"""Text colours and their backgrounds."""
 
 GROUND_OF_TERMINAL = 0.24
-"""How much of its colour a ground has that a program asked for (code.css)."""
+"""The share of colour in backgrounds set by terminal output (code.css)."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _BLOCK = re.compile(r"^(?P<where>\S[^{]*?) \{(?P<tokens>.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -34,11 +34,11 @@ _COLOUR = re.compile(r"--([\w-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\);
 RGB = tuple[float, float, float]
 
 
-def test_text_can_be_read() -> None:
+def test_text_contrast() -> None:
     assert list(_too_faint(_colours(None))) == []
 
 
-def test_more_contrast_is_more() -> None:
+def test_high_contrast_theme_has_more_contrast() -> None:
     plain, more = _colours(None), _colours("prefers-contrast")
     assert list(_too_faint(more)) == []
     assert [
@@ -48,7 +48,7 @@ def test_more_contrast_is_more() -> None:
     ] == []
 
 
-def test_text_on_grounds_of_terminals_can_be_read() -> None:
+def test_text_contrast_on_terminal_backgrounds() -> None:
     ratios = {
         f"{theme}: {tint} on {behind}": _ratio(
             colours["text"], _mixed(colours[tint], colours[behind], share=GROUND_OF_TERMINAL)
@@ -60,8 +60,8 @@ def test_text_on_grounds_of_terminals_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(STYLES.glob("*.css")), ids=lambda path: path.name)
-def test_colours_are_tokens(path: Path) -> None:
-    """Elsewhere no colour is written out, but black in masks, whose colour is not seen, and white on paper."""
+def test_colours_are_defined_as_tokens_only(path: Path) -> None:
+    """Other style sheets contain no literal colours, except black in masks and white for printing."""
     if path.name == "tokens.css":
         return
     without = re.sub(r"url\(.*?\)|mask-image: .*?;|--bg: #ffffff;", "", path.read_text())
@@ -76,7 +76,7 @@ def _too_faint(colours: dict[str, dict[str, RGB]]) -> Iterator[str]:
 
 
 def _colours(medium: str | None) -> dict[str, dict[str, RGB]]:
-    """By theme and name: those of every medium, and over them those of this one."""
+    """Colours by theme and name, including those of a medium."""
     found: dict[str, dict[str, RGB]] = {theme: {} for theme in THEMES}
     for block in _BLOCK.finditer(_COMMENT.sub("", (STYLES / "tokens.css").read_text())):
         if block["where"] == ":root" or (medium and medium in block["where"]):

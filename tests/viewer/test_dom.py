@@ -1,4 +1,4 @@
-"""What is painted anew becomes what it is, and keeps what somebody has there."""
+"""Morphing elements in place."""
 
 import pytest
 from playwright.async_api import Page
@@ -22,8 +22,8 @@ _BECOMES = """async ([name, before, after]) => {
 
 
 @pytest.mark.parametrize("made", ["a tree", "an aside"])
-async def test_what_is_not_yet_opened_is_what_came_last(blank: Page, made: str) -> None:
-    """Two trees of the same keys look alike as long as they are closed."""
+async def test_morph_replaces_closed_trees(blank: Page, made: str) -> None:
+    """Closed trees with the same keys have equal nodes."""
     first, last = ({"many": {f"key {n}": value for n in range(60)}} for value in ("first", "last"))
 
     told, is_kept = await blank.evaluate(_BECOMES, [made, first, last])

@@ -1,4 +1,4 @@
-"""What the events of a session say together (event-log.js), before anything is drawn."""
+"""Folding events into items and turns (event-log.js)."""
 
 import json
 import random
@@ -16,13 +16,13 @@ TOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).tol
 SEEDS = 300
 
 Row = tuple[list[dict[str, Any]], list[str]]
-"""Events, which get their places as sequences, and the items; no other turns or retractions are expected."""
+"""Events, numbered by their index, and the expected items."""
 
 _BESIDE = {"turn": "turnId", "answer": "responseId", "record": "recordId", "name": "id", "at": "sequence"}
 
 
 def event(type: str, turn: str | None = None, **told: Any) -> dict[str, Any]:
-    """The rest is its payload."""
+    """Create an event; the other arguments are its payload."""
     beside = {"turn": turn, **{key: told.pop(key) for key in _BESIDE if key in told}}
     named = {_BESIDE[key]: value for key, value in beside.items() if value is not None}
     return {"type": type, "timestamp": 0, "sessionId": "s", **named, "payload": told}
@@ -337,7 +337,7 @@ async def told(page: Page, *logs: Log) -> list[dict[str, list[str]]]:
 
 
 async def however(page: Page, log: Log) -> dict[str, list[str]]:
-    """What the log says, which is the same in whichever order its events come, and however often."""
+    """The result of a log, checked to be independent of order and duplicates."""
     orders = [log, log[::-1], [*log, *log], *(random.Random(seed).sample(log, len(log)) for seed in range(6))]
     first, *others = await told(page, *orders)
     assert others == [first] * len(others)
@@ -366,11 +366,11 @@ async def test_retractions(blank: Page) -> None:
 
 
 def without_resets(log: Log) -> Log:
-    """The server has nothing ahead of one."""
+    """The server has no events before a reset."""
     return [event for event in log if event["type"] != "reset"]
 
 
-async def test_what_stands_is_what_the_projections_let_stand(blank: Page) -> None:
+async def test_retractions_match_the_projections(blank: Page) -> None:
     logs = [*map(talk, range(SEEDS)), *map(without_resets, map(at_random, range(SEEDS)))]
     ids = [{event["id"] for event in log if event["type"] != "retraction"} for log in logs]
 
@@ -382,7 +382,7 @@ async def test_what_stands_is_what_the_projections_let_stand(blank: Page) -> Non
 
 
 def talk(seed: int) -> Log:
-    """Of which much is taken back; some have turns with ids, some turns with marks, and some neither."""
+    """A random log with retractions; turns have ids, marks or neither."""
     choose = random.Random(seed)
     has_turns, has_marks = choose.random() * (seed % 3 > 0), seed % 2
     forms: list[Callable[..., dict[str, Any]]] = [asked, call, partial(done, ""), partial(piece, "")]

@@ -1,4 +1,4 @@
-"""The page that stands alone: opened from a disk, under its own policy, it shows what the page of the session shows."""
+"""The exported page, opened from disk under its own policy, shows the same as the session page."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ SHOWN = "document.querySelector('.chat-log').innerHTML"
 
 @pytest.fixture
 def session(ash: str, request: pytest.FixtureRequest) -> str:
-    """The address of a session that holds a transcript."""
+    """The address of a session with a transcript."""
     with httpx.Client(base_url=ash, timeout=60) as client:
         id = client.post("/api/sessions", json={}).json()["id"]
         path: Path = request.param
@@ -31,7 +31,7 @@ def session(ash: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def file(session: str, tmp_path: Path) -> str:
-    """The address of its page on the disk."""
+    """The file URL of the exported page."""
     file = tmp_path / "session.html"
     file.write_bytes(httpx.get(f"{session}.html", timeout=60).content)
     return file.as_uri()
@@ -45,7 +45,7 @@ async def drawn(page: Page, address: str) -> str:
 
 
 @pytest.mark.parametrize("session", FILES, ids=lambda path: path.name, indirect=True)
-async def test_the_file_shows_what_the_page_shows(
+async def test_exported_page_equals_the_session_page(
     page: Page, complaints: list[str], session: str, file: str
 ) -> None:
     live = await drawn(page, session)
@@ -61,8 +61,8 @@ async def test_the_file_shows_what_the_page_shows(
     complaints.remove(f"request: {file}")
 
 
-async def test_nobody_writes_it_any_more(page: Page, ash: str) -> None:
-    """However new it is when it is exported."""
+async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
+    """Even if it was written just before the export."""
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
         call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}
@@ -82,7 +82,7 @@ async def test_nobody_writes_it_any_more(page: Page, ash: str) -> None:
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https://evil.example/x.png"
 
 
-async def test_hostile_words_stay_words(page: Page, ash: str) -> None:
+async def test_exported_page_escapes_hostile_text(page: Page, ash: str) -> None:
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         made = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
         id = made.json()["id"]
@@ -108,8 +108,8 @@ MODULES = {
 }
 
 
-async def test_bundled_modules_run_as_modules_do(blank: Page) -> None:
-    """Names are those of their module, modules may import each other, and functions are there ahead of all."""
+async def test_bundled_modules_run_like_modules(blank: Page) -> None:
+    """Names are local to modules, circular imports work, and functions are hoisted."""
     script = bundle(MODULES, "a.js")
 
     await blank.evaluate(f"() => {{ {script} }}")

@@ -1,4 +1,4 @@
-"""Whatever a transcript says, nothing of it runs, nobody is asked for anything, and all of it can be read."""
+"""Hostile transcripts: nothing runs, nothing is requested, and all text is readable."""
 
 import asyncio
 import copy
@@ -15,7 +15,7 @@ from tests.viewer.hostile import BARE, PAYLOADS, STALLS
 from tests.viewer.logs import SERVER, Log, from_files, numbered
 
 ENOUGH_SECONDS = 60
-"""Far more than anything takes: whoever is not done by then hangs."""
+"""A generous limit: anything slower hangs."""
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": "a", "citations": [{"url": "u", "title": "t"}], "variant": "refusal"},
@@ -139,7 +139,7 @@ CARRIERS = frozenset(
     data-turn-id data-variant download href id title
     """.split()  # noqa: SIM905 - a text to read
 )
-"""The attributes that may hold what somebody wrote."""
+"""Attributes that may contain text of a transcript."""
 
 PROTOCOLS = frozenset(("#", "http:", "https:", "mailto:", "data:"))
 SOURCES = frozenset(("data:image/png;",))
@@ -158,7 +158,7 @@ _SHOW = """async (told) => {
 
 
 async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
-    """The tokens that are nowhere, neither at first nor when all is open."""
+    """The tokens that are not on the page, neither initially nor with everything open."""
     closed, opened = await asyncio.wait_for(page.evaluate(_SHOW, json.dumps([log, tokens])), ENOUGH_SECONDS)
     for found in (closed, opened):
         assert set(found["tags"]) <= TAGS
@@ -171,12 +171,12 @@ async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
 
 
 def marked(payload: str, number: int) -> str:
-    """With a word behind it by which it is found: of a colour that is left open, its first letter would be a part."""
+    """The payload followed by a token; the separator ends unfinished escape sequences."""
     return f"{payload}{'m' * payload.endswith(chr(27) + '[')}zz{number}zz"
 
 
 NAMES = frozenset(("messageId", "parentToolCallId", "toolCallId"))
-"""What belongs together has one of these in common."""
+"""Ids shared by related events."""
 
 
 def log_of(payload: str, number: int) -> Log:
@@ -218,11 +218,11 @@ def with_texts(value: Any, name: str, text: str) -> Any:
 TENS = [PAYLOADS[place : place + 10] for place in range(0, len(PAYLOADS), 10)]
 
 SILENT = frozenset(("turn_start", "turn_end", "audio_chunk", "audio_done"))
-"""Of these, what is written is told by the stored text alone."""
+"""Types whose text is only in the stored message."""
 
 
 @pytest.mark.parametrize("payloads", TENS, ids=lambda payloads: repr(payloads[0])[:30])
-async def test_in_every_field_at_once(blank: Page, payloads: tuple[str, ...]) -> None:
+async def test_hostile_text_in_all_fields(blank: Page, payloads: tuple[str, ...]) -> None:
     log = numbered(event for number, payload in enumerate(payloads) for event in log_of(payload, number))
     tokens = {
         f"zz{token(number, place)}zz": (payload, type)
@@ -235,8 +235,8 @@ async def test_in_every_field_at_once(blank: Page, payloads: tuple[str, ...]) ->
     assert {type: payload for payload, type in lost} == {}
 
 
-async def test_as_names_of_what_nobody_knows(blank: Page) -> None:
-    """Types of events and of blocks, and keys."""
+async def test_hostile_text_as_unknown_types_and_keys(blank: Page) -> None:
+    """As types of events and blocks, and as keys."""
     events = Log()
     for number, payload in enumerate(PAYLOADS):
         text = marked(payload, number)
@@ -258,8 +258,8 @@ async def test_as_names_of_what_nobody_knows(blank: Page) -> None:
     assert await audited(blank, log, [f"zz{number}zz" for number in range(len(PAYLOADS))]) == []
 
 
-async def test_as_bare_names(blank: Page) -> None:
-    """Where something is looked up by what was written."""
+async def test_hostile_names_in_lookups(blank: Page) -> None:
+    """Names of object members, where text is used as a key."""
     events = [{"type": name, "payload": {name: {name: 1}}} for name in BARE]
     events += [
         {"type": type, "payload": with_texts(told, name, name)} for name in BARE for type, told in SPECIMENS
@@ -270,7 +270,7 @@ async def test_as_bare_names(blank: Page) -> None:
 
 
 BESIDE_EACH_OTHER = 8
-"""A log is shown so often; each time every so manieth of its texts is replaced."""
+"""The number of rounds; in each, every n-th text of a log is replaced."""
 
 NOT_SHOWN = frozenset(
     {
@@ -287,12 +287,12 @@ NOT_SHOWN = frozenset(
         ("user_message", "visibleText"),  # a part of `text`
     }
 )
-"""Types and keys of what only attributes say, or the stored text of the message."""
+"""Types and keys that are only in attributes or in the stored message."""
 
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SERVER.glob("samples/*.jsonl")))
-async def test_in_one_field_at_a_time(blank: Page, sample: str) -> None:
-    """In the midst of a session that is otherwise as it was."""
+async def test_hostile_text_in_single_fields(blank: Page, sample: str) -> None:
+    """In an otherwise unchanged session."""
     [log] = (log for name, log in from_files(SERVER / "samples" / sample).items() if name == sample)
     places = [(number, path) for number, event in enumerate(log) for path in texts_within(event["payload"])]
     lost = set[tuple[str, str]]()
@@ -321,7 +321,7 @@ def put(value: Any, path: tuple[str | int, ...], text: str) -> None:
 
 
 @pytest.mark.parametrize("name", STALLS)
-async def test_nothing_stalls_the_page(blank: Page, name: str) -> None:
+async def test_no_text_stalls_the_page(blank: Page, name: str) -> None:
     text, number = STALLS[name], count()
     told: list[tuple[str, dict[str, Any]]] = [
         ("user_message", {"text": text}),
@@ -371,6 +371,6 @@ async def test_no_value_stalls_the_page(blank: Page, name: str) -> None:
     await audited(blank, log, [])
 
 
-def test_there_are_enough_payloads() -> None:
+def test_number_of_payloads() -> None:
     assert len(set(PAYLOADS)) >= 100
     assert not [payload for payload in PAYLOADS if re.search(r"zz\d+zz", payload)]

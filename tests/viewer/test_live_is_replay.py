@@ -1,4 +1,4 @@
-"""However the events of a session come, the page is the same, to the byte."""
+"""The page is the same, byte for byte, in whatever order events arrive."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ SEEDS = 80
 
 
 async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[str, Any]:
-    """By log and way, what stands where the replayed page has something else."""
+    """Differences to the replayed page, by log and way."""
     found = dict[str, Any]()
     for name, log in logs.items():
         events, by_name = ways(log)
@@ -35,8 +35,8 @@ async def test_live_is_replay(blank: Page, material: str) -> None:
 
 
 @pytest.mark.parametrize("decade", range(0, SEEDS, 10))
-async def test_whatever_the_events_are(blank: Page, decade: int) -> None:
-    """But for what became whole: nothing says that these wholes hold their pieces."""
+async def test_live_is_replay_for_random_events(blank: Page, decade: int) -> None:
+    """Without splitting chunks: random complete events do not contain the text of their chunks."""
     logs = {f"seed {seed}": at_random(seed) for seed in range(decade, decade + 10)}
 
     assert await differences(blank, logs, "without what became whole") == {}

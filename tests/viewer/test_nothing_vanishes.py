@@ -1,4 +1,4 @@
-"""What nobody knows is seen, and counted."""
+"""Unknown content is shown and counted."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ _SHOWN = """async (told) => {
 
 
 @pytest.mark.parametrize("what", EVENTS)
-async def test_what_nobody_knows(blank: Page, what: str) -> None:
+async def test_unknown_content_is_shown_and_counted(blank: Page, what: str) -> None:
     type, payload, unrecognised = EVENTS[what]
     event = {"id": "e1", "timestamp": 1, "sessionId": "s", "turnId": "t1", "type": type, "payload": payload}
 

@@ -1,4 +1,4 @@
-"""The page of a session: what is loaded of it and what is new, the places in it, and what keys and switches do."""
+"""The session page: loading, live updates, permalinks, filters and keys."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ DOWN = """
   step();
 })
 """
-"""Scrolls until there is nothing more."""
+"""Scroll until no more events load."""
 
 WATCH = """
 () => {
@@ -59,12 +59,12 @@ WATCH = """
   look();
 }
 """
-"""From now on `moves` has each frame in which what stands first on the screen was not where it is."""
+"""Record each frame in which the first visible item moved, in `moves`."""
 
 
 @dataclass
 class Session:
-    """A session that is told to the server while the page of it is open, or before."""
+    """A session whose events are posted before or while its page is open."""
 
     client: httpx.AsyncClient
     id: str
@@ -104,7 +104,7 @@ async def session(client: httpx.AsyncClient) -> Session:
 def turn(
     number: int, *, said: str | None = None, is_over: bool = True, at: int = 1_790_000_000_000
 ) -> list[Event]:
-    """A turn as a writer posts it: what the user said, a thought, a text, a call with its result, and the answer."""
+    """The events of a turn: prompt, thought, text, call with result, and answer."""
     inside: list[tuple[str, dict[str, Any]]] = [
         ("turn_start", {"trigger": "user"}),
         ("user_message", {"text": said or f"Prompt {number}"}),
@@ -170,12 +170,12 @@ async def wheel(page: Page, by: int) -> None:
 
 
 async def kept(page: Page) -> None:
-    """Where somebody is has been noted: by its own clock the page waits a quarter of a second for that."""
+    """Wait until the page has saved the scroll position, which takes 250 ms of its clock."""
     await page.evaluate("new Promise((done) => setTimeout(done, 400))")
 
 
 async def position(page: Page, id: str) -> int:
-    """How far below the bar an item is."""
+    """The distance of an item to the bar."""
     script = """(id) => Math.round(document.getElementById('e-' + id).getBoundingClientRect().top
       - document.querySelector('.page-bar').getBoundingClientRect().bottom)"""
     return int(await page.evaluate(script, id))
@@ -184,7 +184,7 @@ async def position(page: Page, id: str) -> int:
 # What is loaded
 
 
-async def test_the_newest_come_first_and_the_end_is_in_view(page: Page, session: Session) -> None:
+async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(120)))
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
@@ -202,7 +202,7 @@ async def test_the_newest_come_first_and_the_end_is_in_view(page: Page, session:
 
 
 @pytest.mark.parametrize("scroll", [0, 40, 700])
-async def test_what_is_older_comes_without_moving_what_is_read(
+async def test_loading_older_events_keeps_the_scroll_position(
     page: Page, session: Session, scroll: int
 ) -> None:
     await session.tell(*turns(*range(120)))
@@ -227,7 +227,7 @@ async def test_what_is_older_comes_without_moving_what_is_read(
     assert await page.evaluate("moves") == []
 
 
-async def test_all_of_it_at_once(page: Page, session: Session) -> None:
+async def test_load_all(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(400)))
     await open_page(page, session.address)
     await page.evaluate(WATCH)
@@ -241,9 +241,7 @@ async def test_all_of_it_at_once(page: Page, session: Session) -> None:
     assert await page.evaluate(TO_END) == 0
 
 
-async def test_what_is_over_and_here_as_a_whole_is_read_from_its_beginning(
-    page: Page, session: Session
-) -> None:
+async def test_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
@@ -253,7 +251,7 @@ async def test_what_is_over_and_here_as_a_whole_is_read_from_its_beginning(
     assert await page.evaluate(TO_END) == 0
 
 
-async def test_what_is_being_written_is_opened_at_its_end(page: Page, session: Session) -> None:
+async def test_live_session_opens_at_its_end(page: Page, session: Session) -> None:
     now = int(await page.evaluate("Date.now()"))
     await session.tell(*turns(*range(20)), *turn(20, is_over=False, at=now - 20 * 60_000))
 
@@ -264,7 +262,7 @@ async def test_what_is_being_written_is_opened_at_its_end(page: Page, session: S
     await expect(page).to_have_title("● Paths on Windows · Ash")
 
 
-async def test_an_empty_session_waits(page: Page, session: Session) -> None:
+async def test_empty_session_shows_a_notice(page: Page, session: Session) -> None:
     await open_page(page, session.address)
     await expect(page.locator(".state")).to_contain_text("No events yet")
 
@@ -277,7 +275,7 @@ async def test_an_empty_session_waits(page: Page, session: Session) -> None:
 # What is new
 
 
-async def test_the_end_stays_in_view_for_who_is_there(page: Page, session: Session) -> None:
+async def test_follows_the_end(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(10)))
     await open_page(page, session.address)
     await page.keyboard.press("Shift+G")
@@ -290,7 +288,7 @@ async def test_the_end_stays_in_view_for_who_is_there(page: Page, session: Sessi
     await expect(page.locator(".to-end")).to_be_hidden()
 
 
-async def test_who_reads_above_is_left_alone_and_told(page: Page, session: Session) -> None:
+async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(30)))
     await open_page(page, session.address)
     await page.keyboard.press("Shift+G")
@@ -320,7 +318,7 @@ async def test_who_reads_above_is_left_alone_and_told(page: Page, session: Sessi
     await expect(page.locator("[data-unread]")).to_have_count(1)
 
 
-async def test_a_card_that_grows_above_moves_nothing(page: Page, session: Session) -> None:
+async def test_growing_card_above_keeps_the_scroll_position(page: Page, session: Session) -> None:
     call = {
         "type": "tool_call",
         "turnId": "t",
@@ -343,7 +341,7 @@ async def test_a_card_that_grows_above_moves_nothing(page: Page, session: Sessio
     assert await page.evaluate("moves") == []
 
 
-async def test_it_is_live_while_something_comes(page: Page, session: Session) -> None:
+async def test_live_mark_while_events_arrive(page: Page, session: Session) -> None:
     await session.tell(*turns(1))
     await page.clock.install()
     await open_page(page, session.address)
@@ -369,8 +367,8 @@ async def test_it_is_live_while_something_comes(page: Page, session: Session) ->
 
 
 @pytest.mark.parametrize("is_timed", [True, False])
-async def test_what_was_imported_is_not_live(page: Page, session: Session, is_timed: bool) -> None:
-    """Also where its records name no time, and so have that of the import."""
+async def test_imported_session_is_not_live(page: Page, session: Session, is_timed: bool) -> None:
+    """Also if its records have no time, so that the events have the time of the import."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
     lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
     for line in lines if not is_timed else ():
@@ -387,8 +385,8 @@ async def test_what_was_imported_is_not_live(page: Page, session: Session, is_ti
     await expect(page.locator(".live-mark")).to_be_visible()
 
 
-async def test_what_is_replayed_is_followed(page: Page, session: Session) -> None:
-    """However old the times are that it tells."""
+async def test_follows_a_replay_with_old_timestamps(page: Page, session: Session) -> None:
+    """Even with old timestamps."""
     await session.tell(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
@@ -406,7 +404,7 @@ async def test_what_is_replayed_is_followed(page: Page, session: Session) -> Non
     assert await page.evaluate("scrollY") == 0
 
 
-async def test_who_reads_the_beginning_is_told_what_is_new(page: Page, session: Session) -> None:
+async def test_new_items_are_counted_at_the_start(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(20)))
     await open_page(page, session.address)
     await page.keyboard.press("j")
@@ -417,7 +415,7 @@ async def test_who_reads_the_beginning_is_told_what_is_new(page: Page, session: 
     await expect(page.locator("#e-user-0")).to_be_in_viewport()
 
 
-async def test_a_reading_anew_takes_the_place_of_the_old_one(page: Page, session: Session) -> None:
+async def test_rebuilt_log_replaces_the_old_one(page: Page, session: Session) -> None:
     await session.tell(*turns(1, 2))
     await open_page(page, session.address)
 
@@ -433,7 +431,7 @@ async def test_a_reading_anew_takes_the_place_of_the_old_one(page: Page, session
 
 
 class Line:
-    """What lies between a browser and a server, and can be cut."""
+    """A proxy between browser and server whose connections can be cut."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -478,7 +476,7 @@ async def line_to(address: str) -> AsyncIterator[tuple[Line, str]]:
         line.cut()
 
 
-async def test_what_was_missed_comes_once(
+async def test_reconnect_delivers_missed_events_once(
     page: Page, session: Session, ash: str, complaints: list[str]
 ) -> None:
     await session.tell(*turns(1))
@@ -506,7 +504,7 @@ async def test_what_was_missed_comes_once(
     complaints.clear()
 
 
-async def test_a_session_that_is_made_anew_is_shown_anew(
+async def test_recreated_session_is_reloaded(
     page: Page, client: httpx.AsyncClient, complaints: list[str]
 ) -> None:
     made = {"source": "test", "externalId": "again"}
@@ -525,9 +523,7 @@ async def test_a_session_that_is_made_anew_is_shown_anew(
     complaints.clear()
 
 
-async def test_a_session_that_is_deleted_is_told_so(
-    page: Page, session: Session, complaints: list[str]
-) -> None:
+async def test_deleted_session_shows_a_notice(page: Page, session: Session, complaints: list[str]) -> None:
     await session.tell(*turns(1))
     async with page.expect_response(re.compile("/events/stream")):
         await open_page(page, session.address)
@@ -568,7 +564,7 @@ LINES: list[Event] = [
 
 @pytest.fixture
 async def long(client: httpx.AsyncClient, ash: str) -> Session:
-    """One for all tests: they only read it."""
+    """A long session, shared by tests that only read it."""
     told = {"source": "claude", "externalId": "long", "title": "A long one"}
     made = await client.post("/api/sessions", json=told)
     session = Session(client, made.json()["id"])
@@ -594,12 +590,12 @@ FLASHES = """
   look();
 })
 """
-"""Waits for the first; `wait_for_function` would need what the policy of the page forbids."""
+"""Wait for the first flash; `wait_for_function` needs eval, which the policy of the page forbids."""
 
 
 @pytest.fixture(autouse=True)
 async def flashes(page: Page) -> None:
-    """Notes what flashes, which is over soon."""
+    """Record elements that flash."""
     await page.add_init_script("""window.flashed = [];
       new MutationObserver((changes) =>
         changes.forEach(({ target }) => target.hasAttribute("data-flash") && flashed.push(target.id)),
@@ -615,9 +611,7 @@ async def flashes(page: Page) -> None:
         (1, "user_message", 1),
     ],
 )
-async def test_an_address_leads_to_its_place(
-    page: Page, long: Session, message: int, type: str, item: int
-) -> None:
+async def test_permalinks(page: Page, long: Session, message: int, type: str, item: int) -> None:
     event = await event_of(long, message, type)
     named = await event_of(long, item, {"tool_result": "tool_call"}.get(type, type))
 
@@ -636,7 +630,7 @@ async def test_an_address_leads_to_its_place(
     await expect(target).not_to_have_attribute("data-flash", "")
 
 
-async def test_a_window_goes_on_both_ways(page: Page, long: Session) -> None:
+async def test_permalink_page_extends_in_both_directions(page: Page, long: Session) -> None:
     await open_page(page, f"{long.address}?message=800")
     await page.evaluate(FLASHES)
     await page.evaluate(WATCH)
@@ -653,7 +647,7 @@ async def test_a_window_goes_on_both_ways(page: Page, long: Session) -> None:
     assert len(shown) == 1200
 
 
-async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Session) -> None:
+async def test_places_on_the_same_page_and_history(page: Page, long: Session) -> None:
     await open_page(page, long.address)
     await page.evaluate("scrollBy(0, -2000)")
     await still(page)
@@ -698,14 +692,14 @@ async def test_places_on_the_same_page_and_the_way_back(page: Page, long: Sessio
         ("?at=99999", "This place is not there any more: this is what is next to it."),
     ],
 )
-async def test_a_place_that_is_gone(page: Page, long: Session, place: str, told: str) -> None:
+async def test_permalink_to_a_missing_place(page: Page, long: Session, place: str, told: str) -> None:
     await open_page(page, long.address + place)
 
     await expect(page.locator(".toast")).to_have_text(told)
     assert await page.locator(".chat-log .turn").count() > 10
 
 
-async def test_a_link_is_copied(page: Page, long: Session) -> None:
+async def test_copy_link(page: Page, long: Session) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await open_page(page, f"{long.address}?message=41&preset=everything")
     await page.keyboard.press("y")
@@ -715,7 +709,7 @@ async def test_a_link_is_copied(page: Page, long: Session) -> None:
     assert await page.evaluate("navigator.clipboard.readText()") == f"{long.address}?message=41#e-{event}"
 
 
-async def test_what_filters_hide_is_shown_to_who_is_sent_there(page: Page, session: Session) -> None:
+async def test_permalink_reveals_filtered_items(page: Page, session: Session) -> None:
     await session.tell(*turns(1))
     await open_page(page, f"{session.address}?preset=read#e-notice-1")
 
@@ -777,7 +771,7 @@ async def test_presets_and_filters(
         ("?errors=1", ""),
     ],
 )
-async def test_a_fold_tells_what_is_not_left_out(page: Page, session: Session, query: str, told: str) -> None:
+async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, query: str, told: str) -> None:
     start, asked, thought, _, call, result, *_, answer, end = turn(1)
     steps = list[Event]()
     for number in range(4):
@@ -794,7 +788,7 @@ async def test_a_fold_tells_what_is_not_left_out(page: Page, session: Session, q
     await expect(page.locator(".tool-call").nth(2)).to_be_visible(visible="tools=0" not in query)
 
 
-async def test_how_much_is_hidden(page: Page, session: Session) -> None:
+async def test_counts_hidden_system_messages(page: Page, session: Session) -> None:
     await session.tell(*turns(1, 2, 3))
     await open_page(page, session.address)
     sum = page.locator(".filter-sum")
@@ -806,7 +800,7 @@ async def test_how_much_is_hidden(page: Page, session: Session) -> None:
     await expect(sum).to_have_text("")
 
 
-async def test_turns_of_which_nothing_is_left_take_no_room(page: Page, session: Session) -> None:
+async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
     notices = [{"type": "system_message", "payload": {"text": f"Notice {number}"}} for number in range(50)]
     await session.tell(*notices, *turns(1))
     await open_page(page, session.address)
@@ -815,7 +809,7 @@ async def test_turns_of_which_nothing_is_left_take_no_room(page: Page, session: 
     await expect(page.locator("#e-user-1")).to_be_in_viewport()
 
 
-async def test_a_filter_keeps_the_place(page: Page, session: Session) -> None:
+async def test_filters_keep_the_scroll_position(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(30)))
     await open_page(page, f"{session.address}?at=140#e-user-15")
     await still(page)
@@ -830,7 +824,7 @@ async def test_a_filter_keeps_the_place(page: Page, session: Session) -> None:
 # Keys, the rail, and what is stored
 
 
-async def test_a_walk_by_keys(page: Page, session: Session) -> None:
+async def test_keyboard_navigation(page: Page, session: Session) -> None:
     await session.tell(*turns(*range(6)))
     await open_page(page, session.address)
     walked = list[Any]()
@@ -863,7 +857,7 @@ async def test_a_walk_by_keys(page: Page, session: Session) -> None:
     assert page.url == session.address
 
 
-async def test_the_rail_has_the_prompts_and_what_failed(page: Page, session: Session) -> None:
+async def test_outline_shows_prompts_and_failures(page: Page, session: Session) -> None:
     await session.tell(*turns(0))
     failed = [
         {**event, "payload": {**event["payload"], "error": {"code": "exit", "message": "1"}}}
@@ -889,7 +883,7 @@ STORED = (
 )
 
 
-async def test_what_is_stored_is_shown_as_it_is(page: Page, session: Session) -> None:
+async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -> None:
     await session.write(user("Before", "s0"), STORED)
     await session.tell({"id": "posted", "type": "user_message", "payload": {"text": "Posted"}})
     await open_page(page, session.address)
@@ -916,7 +910,7 @@ async def test_what_is_stored_is_shown_as_it_is(page: Page, session: Session) ->
     )
 
 
-async def test_what_each_answer_cost_is_told_in_everything(page: Page, session: Session) -> None:
+async def test_usage_per_answer_in_preset_everything(page: Page, session: Session) -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 30,
@@ -945,7 +939,7 @@ async def test_what_each_answer_cost_is_told_in_everything(page: Page, session: 
 
 
 @pytest.mark.parametrize("width", [1280, 1024, 390])
-async def test_the_tools_of_an_item_stay_in_the_window(page: Page, session: Session, width: int) -> None:
+async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, width: int) -> None:
     usage = {"input_tokens": 1234, "output_tokens": 1234, "cache_read_input_tokens": 1234}
     await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
     await page.set_viewport_size({"width": width, "height": 800})
@@ -964,7 +958,7 @@ async def test_the_tools_of_an_item_stay_in_the_window(page: Page, session: Sess
         assert 0 <= box["left"] < box["right"] <= window
 
 
-async def test_calls_are_printed_as_they_are_shown(page: Page, session: Session) -> None:
+async def test_printing_opens_calls(page: Page, session: Session) -> None:
     change = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
     await session.write(
         user("Go", "p1"),
@@ -978,7 +972,7 @@ async def test_calls_are_printed_as_they_are_shown(page: Page, session: Session)
     assert await page.locator(".tool-call:not([open]) .diff").count() == 1
 
 
-async def test_colours_and_keys_are_in_a_menu_on_a_phone(page: Page, session: Session) -> None:
+async def test_theme_and_help_are_in_the_menu_on_phones(page: Page, session: Session) -> None:
     await session.write(user("Go", "p1"))
     await page.set_viewport_size({"width": 390, "height": 844})
     await open_page(page, session.address)
@@ -990,7 +984,7 @@ async def test_colours_and_keys_are_in_a_menu_on_a_phone(page: Page, session: Se
     await expect(page.locator("dialog")).to_be_visible()
 
 
-async def test_code_gets_its_colours_and_keeps_its_text(page: Page, session: Session) -> None:
+async def test_highlighting_keeps_the_text(page: Page, session: Session) -> None:
     text = "```py\nx = 1  # <b>\n```\n\n```holo\nx\n```"
     await session.tell({"type": "assistant_done", "turnId": "t", "payload": {"text": text}})
     await open_page(page, session.address)
@@ -1005,7 +999,7 @@ async def test_code_gets_its_colours_and_keeps_its_text(page: Page, session: Ses
     assert await page.locator("pre.code span").count() > 0
 
 
-async def test_what_a_type_is_called_does_not_matter(page: Page, session: Session) -> None:
+async def test_event_types_named_like_object_members(page: Page, session: Session) -> None:
     await open_page(page, session.address)
     names = ("hologram", "caught_up", "closed", "message", "error ", "a: b", "__proto__")
 
@@ -1014,7 +1008,7 @@ async def test_what_a_type_is_called_does_not_matter(page: Page, session: Sessio
     await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
 
 
-async def test_sessions_that_belong_together(page: Page, session: Session) -> None:
+async def test_links_to_parent_and_child_sessions(page: Page, session: Session) -> None:
     for title in ("Look at Windows", "Look at macOS"):
         made = await session.client.post("/api/sessions", json={"title": title, "parentId": session.id})
     await open_page(page, session.address)
@@ -1027,7 +1021,7 @@ async def test_sessions_that_belong_together(page: Page, session: Session) -> No
     await expect(relations).to_have_text("Started by Paths on Windows")
 
 
-async def test_facts_of_the_whole(page: Page, session: Session) -> None:
+async def test_header_facts(page: Page, session: Session) -> None:
     usage = {"input_tokens": 5, "output_tokens": 30, "cache_read_input_tokens": 1000}
     await session.write(
         user("Go on.", "f0"),
@@ -1051,7 +1045,7 @@ async def test_facts_of_the_whole(page: Page, session: Session) -> None:
     assert page.url.startswith(f"{session.address}?message=3#e-")
 
 
-async def test_all_models_that_answered(page: Page, session: Session) -> None:
+async def test_header_lists_all_models(page: Page, session: Session) -> None:
     models = ["sonnet", "opus", "haiku", "opus", "haiku", "opus", "<synthetic>"]
     usage = {"input_tokens": 1, "output_tokens": 1, "cache_creation_input_tokens": 20}
     answers = [
@@ -1091,7 +1085,7 @@ ERRORS = [
 ]
 
 
-async def test_errors_are_the_same_number_everywhere(page: Page, session: Session) -> None:
+async def test_error_counts_agree(page: Page, session: Session) -> None:
     await session.tell(*ERRORS)
     await page.goto(session.address.replace(f"sessions/{session.id}", "?source=test"))
     row = page.locator(f".session-item[data-session-id='{session.id}']")
@@ -1108,8 +1102,8 @@ async def test_errors_are_the_same_number_everywhere(page: Page, session: Sessio
     assert await page.locator(".tool-call:visible, .error-banner:visible").count() == 5
 
 
-async def test_what_a_session_is_stands_above_it_from_the_start(page: Page, session: Session) -> None:
-    """Otherwise what somebody has begun to read would move."""
+async def test_header_is_filled_before_the_log(page: Page, session: Session) -> None:
+    """Otherwise the log would move while it is read."""
     events_came = asyncio.Event()
 
     async def late(route: Route) -> None:
@@ -1125,7 +1119,7 @@ async def test_what_a_session_is_stands_above_it_from_the_start(page: Page, sess
     assert await page.locator(".session-facts").inner_text() != ""
 
 
-async def test_what_comes_is_counted(page: Page, session: Session) -> None:
+async def test_header_counts_new_events(page: Page, session: Session) -> None:
     await session.tell(*turn(1, is_over=False))
     await open_page(page, session.address)
     facts = page.locator(".session-facts")
@@ -1141,8 +1135,8 @@ async def test_what_comes_is_counted(page: Page, session: Session) -> None:
     await expect(facts).to_contain_text("2 tool calls")
 
 
-async def test_the_way_to_what_is_not_recognised(page: Page, session: Session) -> None:
-    """A record of which nothing is shown is known all the same, and an event of another type is no record."""
+async def test_header_links_to_unrecognised_records(page: Page, session: Session) -> None:
+    """Ignored records are recognised, and events of unknown types are not records."""
     unknown = {"type": "holo_frame", "uuid": "n2", "timestamp": "2026-03-10T11:00:06Z"}
     await session.write(
         {"type": "file-history-snapshot", "messageId": "n0", "snapshot": {}}, user("Go on.", "n1")
@@ -1159,7 +1153,7 @@ async def test_the_way_to_what_is_not_recognised(page: Page, session: Session) -
     await expect(page.locator(".raw:focus")).to_contain_text("holo_frame")
 
 
-async def test_a_search_leads_to_its_hits(page: Page, long: Session) -> None:
+async def test_session_search(page: Page, long: Session) -> None:
     await open_page(page, long.address)
 
     await page.keyboard.press("/")
@@ -1192,7 +1186,7 @@ async ([text, size]) => {
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-async def test_frames_wherever_they_are_cut(blank: Page, size: int) -> None:
+async def test_parses_sse_frames_split_anywhere(blank: Page, size: int) -> None:
     text = 'retry: 9\n\n:\n\nid: 7\nevent: a: b\ndata: {"é":"🪁"}\ndata:\n\nid:8\ndata: \ndata:  2\nodd\n\nid: 9\n'
 
     assert await blank.evaluate(FRAMES, [text, size]) == [
@@ -1203,7 +1197,7 @@ async def test_frames_wherever_they_are_cut(blank: Page, size: int) -> None:
     ]
 
 
-async def test_the_page_that_stands_alone(
+async def test_exported_page_controls(
     page: Page, session: Session, tmp_path: Path, complaints: list[str]
 ) -> None:
     await session.tell(*turns(*range(3)))

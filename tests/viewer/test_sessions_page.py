@@ -1,4 +1,4 @@
-"""The page of all sessions: its rows and their order, what finds them, and how it changes while somebody looks."""
+"""The sessions page: rows and their order, search, filters and live updates."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.viewer.browser import elapse, still
 from tests.viewer.hostile import PAYLOADS
 
 NOW = "2026-03-10T12:00:00Z"
-"""When the page is opened, by its clock: a day is the same day in nearly every zone at that time."""
+"""The page's clock: at this time the date is the same in nearly all time zones."""
 TODAY, YESTERDAY = "2026-03-10T11:00:00Z", "2026-03-09T12:00:00Z"
 BEFORE, LONG_BEFORE = "2026-02-03T12:00:00Z", "2026-01-02T12:00:00Z"
 
@@ -35,14 +35,14 @@ SEEN = """
   ]);
 }
 """
-"""Day by day what the rows say, but for times and sources."""
+"""The texts of the rows by day, without times and sources."""
 
 TITLES = "() => [...document.querySelectorAll('.session-item > a > .session-title')].map((each) => each.textContent)"
 
 
 @dataclass
 class Store:
-    """Sessions of a source of their own, so that a test finds those that it made, and no others."""
+    """Sessions with a unique source, so that a test lists only its own."""
 
     client: httpx.AsyncClient
     source: str = field(default_factory=lambda: f"test {uuid4()}")
@@ -99,7 +99,7 @@ async def open_list(page: Page, address: str) -> None:
     await expect(page.locator(".list-view")).to_have_attribute("aria-busy", "false")
 
 
-async def test_rows_by_day_with_what_they_tell(page: Page, store: Store) -> None:
+async def test_rows_by_day(page: Page, store: Store) -> None:
     parent = await store.make("Fix the paths", user("Please.", TODAY))
     await store.make("Look at Windows", user("Look.", TODAY), parentId=parent)
     await store.make("Look at macOS", user("Look.", YESTERDAY), parentId=parent)
@@ -121,7 +121,7 @@ async def test_rows_by_day_with_what_they_tell(page: Page, store: Store) -> None
     assert await page.inner_text(".list-status") == "6 sessions"
 
 
-async def test_sources_have_the_names_that_people_know(page: Page, store: Store) -> None:
+async def test_sources_have_display_names(page: Page, store: Store) -> None:
     named = Store(store.client, "gemini_cli")
     await named.make(f"Of {store.source}", user(f"Kites of {store.source}", TODAY))
 
@@ -145,7 +145,7 @@ async def test_subagents_unfold(page: Page, store: Store) -> None:
     await expect(nested).to_have_text(["macOS", "Windows"])
 
 
-async def test_a_row_is_a_link(page: Page, store: Store) -> None:
+async def test_row_is_a_link(page: Page, store: Store) -> None:
     session_id = await store.make("Fix the paths", user("Please.", TODAY))
 
     await open_list(page, store.address)
@@ -154,7 +154,7 @@ async def test_a_row_is_a_link(page: Page, store: Store) -> None:
     await expect(page).to_have_url(f"{store.client.base_url}/sessions/{session_id}")
 
 
-async def test_pages_come_until_there_are_no_more(page: Page, store: Store) -> None:
+async def test_loads_all_pages(page: Page, store: Store) -> None:
     titles = [f"Session {number}" for number in range(130)]
     for title in titles:
         await store.make(title)
@@ -168,7 +168,7 @@ async def test_pages_come_until_there_are_no_more(page: Page, store: Store) -> N
     await expect(page.locator(".more")).to_be_hidden()
 
 
-async def test_who_comes_back_is_where_they_were(page: Page, store: Store) -> None:
+async def test_going_back_restores_the_scroll_position(page: Page, store: Store) -> None:
     for number in range(130):
         await store.make(f"Session {number}")
     await open_list(page, store.address)
@@ -219,7 +219,7 @@ async def test_filters_are_in_the_address(page: Page, store: Store) -> None:
     await sees({"since": "today"}, "Of today")
 
 
-async def test_what_is_in_no_session_is_told(page: Page, store: Store) -> None:
+async def test_empty_results_show_a_notice(page: Page, store: Store) -> None:
     await store.make("Of long ago", user("Go on.", BEFORE))
     await page.goto(f"{store.address}&since=today")
 
@@ -230,7 +230,7 @@ async def test_what_is_in_no_session_is_told(page: Page, store: Store) -> None:
     assert httpx.URL(page.url).query == b""
 
 
-async def test_an_empty_store_tells_how_to_fill_it(page: Page, store: Store) -> None:
+async def test_empty_store_shows_how_to_fill_it(page: Page, store: Store) -> None:
     await answer(page, "**/api/sessions?*", {"sessions": []})
     await page.route("**/api/sessions/stream", never)
     await page.goto(str(store.client.base_url))
@@ -251,7 +251,7 @@ async def test_an_empty_store_tells_how_to_fill_it(page: Page, store: Store) -> 
     await page.clock.resume()
 
 
-async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints: list[str]) -> None:
+async def test_failed_request_can_be_retried(page: Page, store: Store, complaints: list[str]) -> None:
     await store.make("Fix the paths")
     problem = {"title": "The database does not answer.", "status": 503, "code": "database_unavailable"}
     await answer(page, "**/api/sessions?*", problem, 503)
@@ -268,7 +268,7 @@ async def test_a_failure_can_be_tried_again(page: Page, store: Store, complaints
 
 
 async def never(route: Route) -> None:
-    """Leaves the stream without an answer: the page would try again by itself as soon as it is connected."""
+    """Never answer the stream request: once connected, the page would retry on its own."""
 
 
 async def answer(page: Page, address: str, document: object, status: int = 200) -> None:
@@ -278,7 +278,7 @@ async def answer(page: Page, address: str, document: object, status: int = 200) 
     await page.route(address, fulfil)
 
 
-async def test_whatever_sessions_are_called_is_text(page: Page, store: Store) -> None:
+async def test_titles_are_text(page: Page, store: Store) -> None:
     texts = [text for text in map(one_line, PAYLOADS) if 0 < len(text) < 150][-100:]
     for number, text in enumerate(texts):
         at = f"2026-03-10T11:{59 - number // 60:02}:{59 - number % 60:02}Z"
@@ -292,7 +292,7 @@ async def test_whatever_sessions_are_called_is_text(page: Page, store: Store) ->
     assert list(map(unmarked, prompts)) == [unmarked(f"Read: {text}") for text in texts]
 
 
-async def test_titles_are_words(page: Page, store: Store) -> None:
+async def test_titles_are_shown_without_markdown(page: Page, store: Store) -> None:
     await store.make("## Fix `a.py` and **all** of 2 * 3 ** 4", user("Look at `b.py`.", TODAY))
     await store.make(None, user("Run `make` `` `x` ``", BEFORE))
     await store.make(None, unheard_of(LONG_BEFORE), externalId="/home/dev/runs/7.jsonl")
@@ -315,7 +315,7 @@ async def test_titles_are_words(page: Page, store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", PAYLOADS[::20])
-async def test_whatever_sources_are_called_is_text(page: Page, store: Store, text: str) -> None:
+async def test_source_names_are_text(page: Page, store: Store, text: str) -> None:
     hostile = Store(store.client, f"{one_line(text)[:60]} {uuid4()}")
     await hostile.make("Fix the paths")
 
@@ -325,7 +325,7 @@ async def test_whatever_sources_are_called_is_text(page: Page, store: Store, tex
     assert await page.text_content(".chip[aria-pressed=true]") == hostile.source
 
 
-async def test_titles_and_messages_are_found(page: Page, store: Store) -> None:
+async def test_search_finds_titles_and_messages(page: Page, store: Store) -> None:
     named = await store.make("Kingfisher at the lake", user("Count them.", TODAY))
     told = await store.make("Herons", user("Where is the kingfisher <b>now</b>?", TODAY), *results(BEFORE, 4))
     await open_list(page, store.address)
@@ -359,7 +359,7 @@ async def test_titles_and_messages_are_found(page: Page, store: Store) -> None:
     await expect(page.locator(".hit").first).to_be_visible()
 
 
-async def test_one_search_is_one_entry_of_the_history(page: Page, store: Store) -> None:
+async def test_typing_a_search_adds_one_history_entry(page: Page, store: Store) -> None:
     await store.make("Kingfisher")
     await open_list(page, store.address)
 
@@ -377,7 +377,7 @@ async def test_one_search_is_one_entry_of_the_history(page: Page, store: Store) 
     assert [httpx.URL(url).params.get("q") for url in urls] == [None, "kingfishers", None]
 
 
-async def test_rows_change_while_somebody_looks(page: Page, store: Store) -> None:
+async def test_rows_update_live(page: Page, store: Store) -> None:
     older = await store.make("Older", user("Go on.", YESTERDAY))
     newer = await store.make("Newer", user("Go on.", TODAY))
     await open_live(page, store.address)
@@ -395,7 +395,7 @@ async def test_rows_change_while_somebody_looks(page: Page, store: Store) -> Non
     await expect(page.locator("[data-live]")).to_have_count(0)
 
 
-async def test_nothing_moves_under_who_is_there(page: Page, store: Store) -> None:
+async def test_rows_do_not_move_during_interaction(page: Page, store: Store) -> None:
     older = await store.make("Older", user("Go on.", YESTERDAY))
     await store.make("Newer", user("Go on.", TODAY))
     await open_live(page, store.address)
@@ -415,7 +415,7 @@ async def test_nothing_moves_under_who_is_there(page: Page, store: Store) -> Non
     assert await page.evaluate(FOCUSED) == "Newest"
 
 
-async def test_what_does_not_belong_does_not_come(page: Page, store: Store) -> None:
+async def test_live_updates_respect_filters(page: Page, store: Store) -> None:
     await store.make("Here", failed(TODAY))
     await open_live(page, f"{store.address}&errors=true")
 
@@ -426,8 +426,8 @@ async def test_what_does_not_belong_does_not_come(page: Page, store: Store) -> N
     await expect(page.locator(".session-item > a > .session-title")).to_have_text(["There", "Here"])
 
 
-async def test_what_was_missed_is_caught_up_with(page: Page, store: Store, complaints: list[str]) -> None:
-    """The stream of this test tells nothing but that one is to look, when somebody comes back."""
+async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: list[str]) -> None:
+    """The stream of this test only reports that it is connected again."""
     gone = await store.make("Gone")
     await store.make("Kept", user("Go on.", TODAY))
     await page.route("**/api/sessions/stream", lambda route: route.abort())
@@ -447,14 +447,14 @@ async def test_what_was_missed_is_caught_up_with(page: Page, store: Store, compl
     complaints.clear()
 
 
-async def test_what_cannot_be_found_yet_is_told(page: Page, store: Store) -> None:
+async def test_search_reports_pending_events(page: Page, store: Store) -> None:
     await answer(page, "**/api/search?*", {"results": [], "pending": 12000})
     await page.goto(f"{store.address}&q=kingfisher")
 
     await expect(page.locator(".pending")).to_have_text("12,000 events cannot be found yet.")
 
 
-async def test_colours_are_kept(page: Page, store: Store) -> None:
+async def test_theme_is_remembered(page: Page, store: Store) -> None:
     await open_list(page, store.address)
     chosen = list[str | None]()
     for _ in range(3):
@@ -465,7 +465,7 @@ async def test_colours_are_kept(page: Page, store: Store) -> None:
     assert chosen == ["light", "dark", None]
 
 
-async def test_all_filters_are_in_sight_on_a_phone(page: Page, store: Store) -> None:
+async def test_all_filters_are_visible_on_phones(page: Page, store: Store) -> None:
     for source in ("claude", "codex", "gemini_cli", "cursor", "opencode", "openai_responses"):
         await Store(store.client, source).make("Fix the paths")
     await page.set_viewport_size({"width": 390, "height": 844})
@@ -478,7 +478,7 @@ async def test_all_filters_are_in_sight_on_a_phone(page: Page, store: Store) -> 
     assert all(0 <= left < right <= 390 for left, right in chips)
 
 
-async def test_a_narrow_screen_is_not_scrolled_sideways(page: Page, store: Store) -> None:
+async def test_no_horizontal_scrolling_on_narrow_screens(page: Page, store: Store) -> None:
     parent = await store.make("Title " * 100, user("prompt" * 200, TODAY))
     await store.make("unbroken" * 60, user("Look.", TODAY), parentId=parent)
     await page.set_viewport_size({"width": 390, "height": 844})
@@ -500,15 +500,15 @@ SESSIONS = [
 ]
 
 
-async def test_who_belongs_to_whom(blank: Page) -> None:
-    """Behind each other as they were active; those that began each other begin nothing."""
-    groupSessions = """async (sessions) => {
+async def test_groups_sessions_with_their_subagents(blank: Page) -> None:
+    """Groups are ordered by activity; circular parents are ignored."""
+    group_script = """async (sessions) => {
         const { groupSessions } = await import("/viewer/sessions/session-groups.js");
         const groups = groupSessions(sessions, new Map(sessions.map((session) => [session.id, session])));
         return groups.map(({ lead, children }) => [lead, ...children].map(({ id }) => id).join(" "));
     }"""
 
-    assert await blank.evaluate(groupSessions, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
+    assert await blank.evaluate(group_script, SESSIONS) == ["a", "c b", "e d", "f", "g", "h"]
 
 
 MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
@@ -519,20 +519,21 @@ MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
     ({"a": 3, "b": 2, "c": 1}, {"a": 4, "b": 2, "c": 5}, "a c", ["c"]),
     ({"a": 2}, {"a": 2, "b": 1}, "", ["b"]),
 ]
-"""Where they stand, when they were active, which are live, and which are to move."""
+"""Places, activity, live groups, and the groups to move."""
 
 
 @pytest.mark.parametrize(("places", "active", "live", "moved"), MOVES)
-async def test_who_moves(
+async def test_groups_to_move(
     blank: Page, places: dict[str, int], active: dict[str, int], live: str, moved: list[str]
 ) -> None:
-    groupsToMove = """async ([places, active, live]) => {
+    move_script = """async ([places, active, live]) => {
         const { groupsToMove } = await import("/viewer/sessions/session-groups.js");
-        const groups = Object.entries(active).map(([key, at]) => ({ key, at }));
-        return groupsToMove(groups, new Map(Object.entries(places)), ({ key }) => live.includes(key)).map(({ key }) => key);
+        const groups = Object.entries(active).map(([key, time]) => ({ key, time }));
+        const isLive = ({ key }) => live.includes(key);
+        return groupsToMove(groups, new Map(Object.entries(places)), isLive).map(({ key }) => key);
     }"""
 
-    assert await blank.evaluate(groupsToMove, [places, active, live.split()]) == moved
+    assert await blank.evaluate(move_script, [places, active, live.split()]) == moved
 
 
 HREFS = "(links) => links.map((link) => link.getAttribute('href'))"

@@ -1,4 +1,4 @@
-"""Texts as elements: Markdown, code in colours, what a terminal shows, differences, JSON. All texts are hostile."""
+"""Rendering of texts: Markdown, highlighted code, terminal output, diffs, JSON. All texts are hostile."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ CALL = """async ([name, told]) => {
 
 
 async def answers(page: Page, function: str, calls: Sequence[Any]) -> list[Any]:
-    """What a function of text-modules.js answers to each list of arguments."""
+    """The results of a function of text-modules.js for each list of arguments."""
     return list(json.loads(await page.evaluate(CALL, [function, json.dumps(calls)])))
 
 
@@ -93,7 +93,7 @@ async def test_markdown(blank: Page) -> None:
     assert await by_text(blank, "markdownHtml", MARKDOWN) == MARKDOWN
 
 
-async def test_line_ends_of_prompts(blank: Page) -> None:
+async def test_markdown_keeps_line_ends_of_prompts(blank: Page) -> None:
     calls = [["a\nb"], ["a\nb", {"breaks": True}]]
 
     assert await answers(blank, "markdownHtml", calls) == [
@@ -146,8 +146,8 @@ HOSTILE = {
 }
 
 
-async def test_no_markdown_holds_up_the_page(blank: Page) -> None:
-    """What would is shown as it was written, to the last character."""
+async def test_expensive_markdown_is_plain_text(blank: Page) -> None:
+    """Expensive texts are shown completely, as plain text."""
     found = await answers(blank, "outcome", [[text] for text, _ in HOSTILE.values()])
 
     assert dict(zip(HOSTILE, found, strict=True)) == {name: outcome for name, (_, outcome) in HOSTILE.items()}
@@ -182,8 +182,8 @@ PARTS = (
 )
 
 
-async def test_work_grows_with_the_length(blank: Page) -> None:
-    """Four times the text takes about four times as long, where the square would take sixteen."""
+async def test_markdown_takes_linear_time(blank: Page) -> None:
+    """Four times the text takes about four times as long; quadratic work would take sixteen times."""
     calls = [*([part] for part in PARTS), ["  1\n\n", "- 1\n\n"]]
     found = await answers(blank, "growth", calls)
 
@@ -191,8 +191,8 @@ async def test_work_grows_with_the_length(blank: Page) -> None:
 
 
 @pytest.mark.parametrize("way", ["markdown", "ansi", "json", "lineDiff", "unified", "highlight"])
-async def test_nothing_hostile_gets_through(blank: Page, way: str) -> None:
-    """The fixture hears of each request, dialog and refusal of the policy; here is nothing that could make one."""
+async def test_hostile_texts_are_harmless(blank: Page, way: str) -> None:
+    """The fixture fails on any request, dialog or policy violation."""
     texts = [*SCRIPTS, *HANDLERS, *EMBEDDED, *PARTS, *MARKDOWN]
 
     assert await answers(blank, "strange", [[way, text] for text in texts]) == [[] for _ in texts]
@@ -224,7 +224,7 @@ CODE = {
 }
 
 
-async def test_code_in_colours(blank: Page) -> None:
+async def test_highlighting(blank: Page) -> None:
     found = await answers(blank, "isHighlighted", [[code, language] for language, code in CODE.items()])
 
     assert dict(zip(CODE, found, strict=True)) == dict.fromkeys(CODE, True)
@@ -246,14 +246,14 @@ TOO_MUCH = {
 }
 
 
-async def test_too_much_stays_as_it_is(blank: Page) -> None:
+async def test_large_code_is_not_highlighted(blank: Page) -> None:
     found = await answers(blank, "highlighted", list(TOO_MUCH.values()))
 
     assert dict(zip(TOO_MUCH, found, strict=True)) == dict.fromkeys(TOO_MUCH)
     assert await answers(blank, "isHighlighted", [["1\n" * 799, "py"], ["1 " * 500, "py"]]) == [True, True]
 
 
-async def test_colours_within_colours_have_an_end(blank: Page) -> None:
+async def test_highlighting_limits_nesting(blank: Page) -> None:
     assert await answers(blank, "highlightDepth", [["`${" * 300, "js"]]) == [40]
 
 
@@ -314,7 +314,7 @@ ANSI = {
 }
 
 
-async def test_what_a_terminal_shows(blank: Page) -> None:
+async def test_terminal_output(blank: Page) -> None:
     assert await by_text(blank, "ansiHtml", ANSI) == ANSI
 
 
@@ -330,7 +330,7 @@ OF_A_MEGABYTE = {
 }
 
 
-async def test_no_output_holds_up_the_page(blank: Page) -> None:
+async def test_terminal_output_limits(blank: Page) -> None:
     calls = [[part, 1_000_000 // len(part)] for part in OF_A_MEGABYTE]
     found = await answers(blank, "ansiText", calls)
 
@@ -396,7 +396,7 @@ async def test_line_diffs(blank: Page) -> None:
     assert dict(zip(LINE_DIFFS, found, strict=True)) == {name: rows for name, (_, rows) in LINE_DIFFS.items()}
 
 
-async def test_counts(blank: Page) -> None:
+async def test_counts_changed_lines(blank: Page) -> None:
     calls = [["a\nb\n", "a\nc\nd\n"], [None, "a"], ["", ""], ["a\n" * 5_000, "b\n" * 3]]
 
     assert await answers(blank, "countChanges", calls) == [
@@ -407,14 +407,14 @@ async def test_counts(blank: Page) -> None:
     ]
 
 
-async def test_any_two_texts(blank: Page) -> None:
-    """What is kept and gone is the one text, what is kept and new the other."""
+async def test_line_diff_of_random_texts(blank: Page) -> None:
+    """Kept and removed lines form the old text, kept and added lines the new one."""
     found = await answers(blank, "randomDiffs", [[seed] for seed in range(300)])
 
     assert {seed: each for seed, each in enumerate(found) if each != [True, True, True]} == {}
 
 
-async def test_gaps_open_and_more_is_shown(blank: Page) -> None:
+async def test_diff_gaps_can_be_opened(blank: Page) -> None:
     many = "\n".join(map(str, range(5_000)))
 
     assert (
@@ -520,7 +520,7 @@ NUMBERS = {
 }
 
 
-async def test_whole_numbers_stay_exact(blank: Page) -> None:
+async def test_large_numbers_stay_exact(blank: Page) -> None:
     found = await answers(blank, "jsonKinds", [[number] for number in NUMBERS])
     texts = [
         '{"a":[9007199254740993,{"b":-1e400}],"c":"9007199254740993"}',
@@ -584,7 +584,7 @@ WIDE_AND_DEEP = {
 }
 
 
-async def test_no_json_holds_up_the_page(blank: Page) -> None:
+async def test_json_limits(blank: Page) -> None:
     calls = [[json.dumps(value)] for value, _ in WIDE_AND_DEEP.values()]
     found = await answers(blank, "jsonElements", calls)
 
@@ -604,7 +604,7 @@ async def test_more_is_shown_on_demand(blank: Page) -> None:
     assert await blank.locator(".json-leaf").count() == 450
 
 
-async def test_what_is_very_large_can_be_saved(blank: Page) -> None:
+async def test_very_large_json_can_be_saved(blank: Page) -> None:
     value = {"a": "b" * 2_000_001}
     await answers(blank, "show", [[json.dumps(value)]])
     async with blank.expect_download() as coming:

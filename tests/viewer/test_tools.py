@@ -1,4 +1,4 @@
-"""Each call of a tool as the row and the body that it becomes, whoever made it, and whatever it holds."""
+"""Tool calls of all providers: summary line and body."""
 
 import json
 from base64 import b64encode
@@ -12,7 +12,7 @@ from tests.viewer.payloads import Json, Payloads
 
 HERE = Path(__file__).parent
 KINDS = sorted(path.stem for path in HERE.glob("tool_calls/*.json"))
-"""Of each a file: by a name the events of a call, and what is `shown` when it is opened."""
+"""Kinds of tools; each file has the events of calls and what is `shown` when they are open."""
 
 TYPES = {
     "call": "tool_call",
@@ -52,7 +52,7 @@ def events_of(entries: list[tuple[str, Json]], took: int = 0) -> list[Json]:
 
 
 async def shown(page: Page, events: dict[str, list[Json]], options: dict[str, Json]) -> dict[str, list[str]]:
-    """Of logs of one call each, by name, the row and the body as texts."""
+    """The summary lines and bodies of calls as text, by name."""
     rows: dict[str, list[str]] = await page.evaluate(_SHOWN, [events, options])
     return rows
 
@@ -66,7 +66,7 @@ _SHOWN = """async ([logs, options]) => {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_an_opened_call_shows(blank: Page, kind: str) -> None:
+async def test_open_call(blank: Page, kind: str) -> None:
     cases = told(f"tool_calls/{kind}.json")
     events = {name: events_of(case["events"], case.get("took", 0)) for name, case in cases.items()}
     options = {name: {"openTurn": case.get("openTurn")} for name, case in cases.items()}
@@ -129,7 +129,7 @@ CLOSED: Mapping[str, tuple[list[tuple[str, Json]], list[str]]] = {
 }
 
 
-async def test_a_closed_call_holds_its_text_for_the_search_of_the_browser(blank: Page) -> None:
+async def test_closed_call_contains_its_text(blank: Page) -> None:
     events = {name: events_of(entries) for name, (entries, _) in CLOSED.items()}
 
     rows = await shown(blank, events, {name: {"isOpen": False} for name in CLOSED})
@@ -139,7 +139,7 @@ async def test_a_closed_call_holds_its_text_for_the_search_of_the_browser(blank:
     }
 
 
-async def test_what_a_block_shows(blank: Page) -> None:
+async def test_content_blocks(blank: Page) -> None:
     cases = told("blocks.json")
 
     shown = await blank.evaluate(_SHOWN_BLOCKS, {name: case["block"] for name, case in cases.items()})
@@ -193,7 +193,7 @@ async def test_files_can_be_saved(blank: Page) -> None:
 
 
 async def save(page: Page, block: Json) -> tuple[str, bytes]:
-    """What a person gets who clicks at it."""
+    """The name and content of the file saved by a click."""
     await page.evaluate(_PLACED, json.dumps(block))
     async with page.expect_download() as expected:
         await page.click("a.attachment")
@@ -207,7 +207,7 @@ _PLACED = """async (block) => {
 }"""
 
 
-async def test_pictures_are_small_until_they_are_opened_and_none_is_fetched(blank: Page) -> None:
+async def test_images_are_small_until_opened_and_never_fetched(blank: Page) -> None:
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
     await blank.evaluate(_PLACED, json.dumps(block))
 
@@ -220,7 +220,7 @@ async def test_pictures_are_small_until_they_are_opened_and_none_is_fetched(blan
     assert not await blank.evaluate("document.querySelector('.picture details').open")
 
 
-async def test_nothing_of_a_payload_is_lost(blank: Page) -> None:
+async def test_all_payload_texts_are_shown(blank: Page) -> None:
     all_payloads = [Payloads(seed) for seed in SEEDS]
     logs = [events_of(payloads.call()) for payloads in all_payloads]
 
@@ -239,7 +239,7 @@ _OPENED = """async (logs) => {
 }"""
 
 
-async def test_no_payload_stops_the_page(blank: Page) -> None:
+async def test_painting_never_throws(blank: Page) -> None:
     failures = "async (names) => (await import('/tool-calls.js')).failures(names)"
 
     assert await blank.evaluate(failures, ONE_OF_EACH) == []

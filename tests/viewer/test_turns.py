@@ -44,7 +44,7 @@ END = event("turn_end")
 
 
 async def told(page: Page, events: Iterable[Event], script: str, *, is_live: bool = False) -> Any:
-    """What a script finds in the log (`log`) that shows these events; `more` shows further ones."""
+    """The result of a script run with the log (`log`) of these events; `more` adds events."""
     placed = [{"id": f"e{place}", "sequence": place, **each} for place, each in enumerate(events, start=1)]
     return await page.evaluate(_TOLD % script, json.dumps([placed, is_live]))
 
@@ -63,8 +63,8 @@ _TOLD = """async (given) => {
 
 
 @pytest.mark.parametrize("ended", [[], [event("interrupt", at=90 * MINUTE, reason="error")]])
-async def test_the_absence_of_the_user_is_between_turns(blank: Page, ended: list[Event]) -> None:
-    """The end of a turn that no tool tells has the time of the next prompt."""
+async def test_gap_before_the_next_prompt(blank: Page, ended: list[Event]) -> None:
+    """A turn end that the tool does not report has the time of the next prompt."""
     first = [*asked(), event("assistant_done", at=24_000, text="Built."), *ended]
     events = [*first, event("turn_end", at=90 * MINUTE), *asked("u", 90 * MINUTE)]
 
@@ -74,7 +74,7 @@ async def test_the_absence_of_the_user_is_between_turns(blank: Page, ended: list
 
 
 @pytest.mark.parametrize("is_live", [False, True])
-async def test_what_is_open_goes_on_only_while_somebody_writes(blank: Page, is_live: bool) -> None:
+async def test_unfinished_items_run_only_while_live(blank: Page, is_live: bool) -> None:
     events = [*asked(), event("thinking_chunk", text="Let me"), called("a"), event("audio_chunk", data="")]
     script = """return [all(".tool-call, .turn").map(({ dataset }) => dataset.state),
       ...texts(".thinking > summary, .speech, .tool-outcome"), all("[data-streaming]").length];"""
@@ -104,7 +104,7 @@ RUNS: dict[str, tuple[list[Event], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-async def test_a_run_is_folded_once_its_turn_is_over(blank: Page, name: str) -> None:
+async def test_runs_of_calls_fold_after_their_turn(blank: Page, name: str) -> None:
     events, folds, in_sight = RUNS[name]
     script = """const seen = (selector) => all(selector).filter((element) => !element.closest("[hidden]"));
       return [texts(".fold"), seen(".tool-call .tool-gist").map(({ textContent }) => textContent),
@@ -119,7 +119,7 @@ async def test_a_run_is_folded_once_its_turn_is_over(blank: Page, name: str) -> 
     assert running == [folds, gists, thoughts]
 
 
-async def test_a_fold_is_opened_with_its_thoughts(blank: Page) -> None:
+async def test_unfolding_shows_thoughts(blank: Page) -> None:
     events = [*asked(), thought(), *chain(*map(call, "abcd")), thought(), END]
     script = """const hidden = () => all("[hidden]").length;
       const before = hidden();
@@ -129,7 +129,7 @@ async def test_a_fold_is_opened_with_its_thoughts(blank: Page) -> None:
     assert await told(blank, events, script) == [6, 0, "true", 7]
 
 
-async def test_what_failed_is_open_until_somebody_closes_it(blank: Page) -> None:
+async def test_failed_calls_are_open_until_closed(blank: Page) -> None:
     denied = "The user doesn't want to proceed with this tool use."
     calls = [*call("a"), *call("b", "No rule."), *call("c", denied), *call("d", "Stop."), called("e")]
     script = """const [a, b, c, d, e] = all(".tool-call");

@@ -1,4 +1,4 @@
-"""The libraries of the viewer are those that were published, and nothing else is among them."""
+"""The vendored libraries are the published ones, and complete."""
 
 import json
 import re
@@ -16,7 +16,7 @@ IMPORT = re.compile(
 )
 
 
-def test_every_file_is_the_published_one() -> None:
+def test_files_match_the_published_hashes() -> None:
     listed = {
         f"{folder}/{path}": file["sha256"]
         for folder, library in LIBRARIES.items()
@@ -31,7 +31,7 @@ def test_every_file_is_the_published_one() -> None:
     assert present == listed
 
 
-def test_every_library_says_what_it_is() -> None:
+def test_libraries_have_complete_metadata() -> None:
     said = {folder: sorted(library) for folder, library in LIBRARIES.items()}
     keys = ["files", "integrity", "licence", "package", "version"]
 
@@ -50,7 +50,7 @@ def test_every_library_says_what_it_is() -> None:
     ] == []
 
 
-def test_every_licence_is_there() -> None:
+def test_licences_are_included() -> None:
     texts = {
         f"{folder}/{name}": (VENDOR / folder / name).read_text()
         for folder, library in LIBRARIES.items()
@@ -60,7 +60,7 @@ def test_every_licence_is_there() -> None:
     assert [name for name, text in texts.items() if "copyright" not in text.lower()] == []
 
 
-def test_none_loads_anything() -> None:
+def test_libraries_import_nothing() -> None:
     modules = [path for path in VENDOR.rglob("*") if path.suffix in (".js", ".mjs")]
 
     assert len(modules) == 23
