@@ -1,10 +1,10 @@
-"""The modules that an entry reaches as one classic script: what a page needs that is opened from a disk.
+"""Bundle ES modules into one classic script, as needed by pages opened from disk.
 
-Each module becomes a function whose names are its own. It first tells what it exports, then takes what it imports and
-runs. Modules run in the order in which a browser would run them, and functions are there before their module has run,
-so that modules may import each other.
+Each module becomes a generator function, so its names stay local. It first yields its exports as getters, then binds
+its imports and runs. Modules run in the order in which a browser runs them. Functions are available before their module
+has run, so circular imports work.
 
-It knows the forms that our modules are written in, and that minified libraries end in, and refuses others.
+Only the syntax of our own modules and of the vendored minified libraries is supported; other syntax raises BundleError.
 """
 
 import re
@@ -16,11 +16,11 @@ _NAMED_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[^"]+)";?[
 _EXPORTED = re.compile(
     r"^export\s+(default\s+)?((?:async\s+)?(?:function\*?|class|const)\s+([\w$]+))", re.MULTILINE
 )
-_LIST_AT_END = re.compile(r"\bexport\s*\{([^{}]*)\}\s*;?\s*$")
-_DEFAULT_AT_END = re.compile(r"\bexport\s+default\s+([\w$]+(?:\([^()]*\))?)\s*;?\s*$")
+_EXPORT_LIST = re.compile(r"\bexport\s*\{([^{}]*)\}\s*;?\s*$")
+_DEFAULT_EXPORT = re.compile(r"\bexport\s+default\s+([\w$]+(?:\([^()]*\))?)\s*;?\s*$")
 _SOURCE_MAP = re.compile(r"^//[#@] sourceMappingURL=.*$", re.MULTILINE)
-_MODULE_WORD = re.compile(r"^(?:import|export)\b.*|\bimport(?:\.meta\b|\().*", re.MULTILINE)
-_ENDS_SCRIPT = re.compile(r"<(?=/script|!--|script)", re.IGNORECASE)
+_MODULE_SYNTAX = re.compile(r"^(?:import|export)\b.*|\bimport(?:\.meta\b|\().*", re.MULTILINE)
+_SCRIPT_TAG = re.compile(r"<(?=/script|!--|script)", re.IGNORECASE)
 
 _DEFAULT = "$default"
 
@@ -29,7 +29,7 @@ _SCRIPT = """\
 (() => {{
 const $modules = [], $exports = [];
 {modules}
-for (const [place, module] of $modules.entries()) $exports[place] = module.next().value;
+for (const [index, module] of $modules.entries()) $exports[index] = module.next().value;
 for (const module of $modules) module.next();
 }})();
 """
@@ -43,13 +43,13 @@ yield {{ {exports} }};
 """
 
 
-class NotBundled(Exception):
-    """A module is written in a form that is not known."""
+class BundleError(Exception):
+    """A module uses syntax that is not supported."""
 
 
 class _Import(NamedTuple):
     names: tuple[tuple[str, str], ...]
-    """What the other module calls it, and what this one does."""
+    """Exported and local names."""
     path: str
 
 
@@ -57,76 +57,78 @@ class _Module(NamedTuple):
     path: str
     imports: tuple[_Import, ...]
     exports: Mapping[str, str]
-    """By what they are called outside, what they are called inside."""
+    """Local names by exported names."""
     body: str
 
 
 def bundle(sources: Mapping[str, str], entry: str) -> str:
-    """A script that can stand in a page as it is. Raises NotBundled, and KeyError for a module that there is not."""
+    """Return a script that can be inlined into a page. Raises BundleError, and KeyError for a missing module."""
     modules: dict[str, _Module] = {}
-    _gather(sources, entry, modules, set())
-    places = {path: place for place, path in enumerate(modules)}
-    written = "".join(_written(module, places) for module in modules.values())
-    return _ENDS_SCRIPT.sub(r"\\x3C", _SCRIPT.format(modules=written))
+    _collect(sources, entry, modules, set())
+    indices = {path: index for index, path in enumerate(modules)}
+    code = "".join(_module_code(module, indices) for module in modules.values())
+    return _SCRIPT_TAG.sub(r"\\x3C", _SCRIPT.format(modules=code))
 
 
-def _gather(sources: Mapping[str, str], path: str, modules: dict[str, _Module], seen: set[str]) -> None:
-    if path in seen:
+def _collect(sources: Mapping[str, str], path: str, modules: dict[str, _Module], visited: set[str]) -> None:
+    """Parse a module and its imports, and add them in the order in which they run."""
+    if path in visited:
         return
-    seen.add(path)
-    module = _read(path, sources[path])
-    for each in module.imports:
-        _gather(sources, each.path, modules, seen)
+    visited.add(path)
+    module = _parse_module(path, sources[path])
+    for imported in module.imports:
+        _collect(sources, imported.path, modules, visited)
     modules[path] = module
 
 
-def _read(path: str, source: str) -> _Module:
+def _parse_module(path: str, source: str) -> _Module:
     source = _SOURCE_MAP.sub("", source).rstrip()
-    source, exports = _take_exports(source)
-    imports = tuple(_imports(path, source))
+    source, exports = _split_exports(source)
+    imports = tuple(_parse_imports(path, source))
     body = _NAMED_IMPORT.sub("", source).strip()
-    if left := _MODULE_WORD.search(_without_comments(body)):
-        raise NotBundled(f"{path}: {left[0][:80]}")
+    if unsupported := _MODULE_SYNTAX.search(_remove_comments(body)):
+        raise BundleError(f"{path}: {unsupported[0][:80]}")
     return _Module(path, imports, exports, body)
 
 
-def _take_exports(source: str) -> tuple[str, dict[str, str]]:
-    """The source without them, and what they are."""
+def _split_exports(source: str) -> tuple[str, dict[str, str]]:
+    """Return the source without `export` keywords, and the exports."""
     exports = {"default" if default else name: name for default, _, name in _EXPORTED.findall(source)}
     source = _EXPORTED.sub(r"\2", source)
-    if found := _LIST_AT_END.search(source):
-        exports |= {outside: inside for inside, outside in _names(found[1])}
-        source = source[: found.start()]
-    elif found := _DEFAULT_AT_END.search(source):
+    if match := _EXPORT_LIST.search(source):
+        exports |= {exported: local for local, exported in _parse_names(match[1])}
+        source = source[: match.start()]
+    elif match := _DEFAULT_EXPORT.search(source):
         exports["default"] = _DEFAULT
-        source = f"{source[: found.start()]}\nconst {_DEFAULT} = {found[1]};"
+        source = f"{source[: match.start()]}\nconst {_DEFAULT} = {match[1]};"
     return source, exports
 
 
-def _imports(path: str, source: str) -> Iterator[_Import]:
+def _parse_imports(path: str, source: str) -> Iterator[_Import]:
     for match in _NAMED_IMPORT.finditer(source):
-        yield _Import(_names(match[1]), normpath(join(dirname(path), match[2])))
+        yield _Import(_parse_names(match[1]), normpath(join(dirname(path), match[2])))
 
 
-def _names(listed: str) -> tuple[tuple[str, str], ...]:
-    """Each name on the left of `as` with the one on its right, which is the same where there is none."""
-    names = (each.split() for each in listed.split(",") if each.strip())
-    return tuple((words[0], words[-1]) for words in names)
+def _parse_names(names: str) -> tuple[tuple[str, str], ...]:
+    """The names on both sides of `as`, which are equal without `as`."""
+    words = (name.split() for name in names.split(",") if name.strip())
+    return tuple((each[0], each[-1]) for each in words)
 
 
-def _without_comments(body: str) -> str:
+def _remove_comments(body: str) -> str:
     return re.sub(r"^\s*(?://|/?\*).*$", "", body, flags=re.MULTILINE)
 
 
-def _written(module: _Module, places: Mapping[str, int]) -> str:
+def _module_code(module: _Module, indices: Mapping[str, int]) -> str:
     exports = ", ".join(
-        f"get {outside}() {{ return {inside}; }}" for outside, inside in module.exports.items()
+        f"get {exported}() {{ return {local}; }}" for exported, local in module.exports.items()
     )
     imports = "\n".join(
-        f"const {{ {_taken(each.names)} }} = $exports[{places[each.path]}];" for each in module.imports
+        f"const {{ {_destructuring(each.names)} }} = $exports[{indices[each.path]}];"
+        for each in module.imports
     )
     return _MODULE.format(path=module.path, exports=exports, imports=imports, body=module.body)
 
 
-def _taken(names: tuple[tuple[str, str], ...]) -> str:
-    return ", ".join(outside if outside == inside else f"{outside}: {inside}" for outside, inside in names)
+def _destructuring(names: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(exported if exported == local else f"{exported}: {local}" for exported, local in names)

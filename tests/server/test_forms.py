@@ -29,7 +29,7 @@ from ash_server.transfer.exporting.markdown import MarkdownWriter, write_markdow
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.viewer import FOLDER, viewer
-from ash_server.viewer.bundle import NotBundled, bundle
+from ash_server.viewer.bundle import BundleError, bundle
 from ash_shared import transform_messages
 from ash_shared.model.events import CHUNKS
 from ash_shared.model.message import StandardMessage
@@ -457,7 +457,7 @@ MODULES = {
     ],
 )
 def test_other_forms_of_modules_are_refused(source: str) -> None:
-    with pytest.raises(NotBundled):
+    with pytest.raises(BundleError):
         bundle({**MODULES, "a.js": source}, "a.js")
 
 

@@ -14,7 +14,7 @@ from ash_server.db.sessions import Session
 from ash_server.errors import SessionNotFound, SessionTooLarge
 from ash_server.queries.projection_inputs import read_summary
 from ash_server.queries.standard_pages import Connect, get_event_pages
-from ash_server.viewer import WHOLE_STYLE, Viewer, script_of, viewer
+from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 
 ENTRY = "exported-page.js"
 
@@ -99,8 +99,8 @@ def join_events(events: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _frame(current: Viewer) -> Frame:
-    script = script_of(current.assets, ENTRY).replace("\r", "")
-    style = current.assets[WHOLE_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
+    script = bundled_script(current.assets, ENTRY).replace("\r", "")
+    style = current.assets[BUNDLED_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
         f"default-src 'none'; script-src {_csp_hash(script)}; style-src {_csp_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'; "

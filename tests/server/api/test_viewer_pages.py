@@ -59,14 +59,14 @@ async def test_the_list_is_a_shell(client: AsyncClient) -> None:
     page = await client.get("/", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert f'<script defer src="{viewer().root}/whole/sessions-page.js"></script>' in page.text
+    assert f'<script defer src="{viewer().root}/bundled/sessions-page.js"></script>' in page.text
 
 
 async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert f'<script defer src="{viewer().root}/whole/session-page.js"></script>' in page.text
+    assert f'<script defer src="{viewer().root}/bundled/session-page.js"></script>' in page.text
     assert f'<body data-session-id="{session_id}">' in page.text
     assert "<title>&lt;b&gt;A &amp; B&lt;/b&gt; · Ash</title>" in page.text
 
@@ -451,7 +451,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "sessions.html").write_text("$viewer")
     monkeypatch.setattr(ash_server.viewer, "FOLDER", folder)
     yield folder
-    ash_server.viewer._read.cache_clear()
+    ash_server.viewer._load.cache_clear()
 
 
 async def test_a_change_is_served_at_once_under_another_digest(client: AsyncClient, folder: Path) -> None:
@@ -476,6 +476,6 @@ async def test_nothing_outside_of_the_folder_is_served(client: AsyncClient, fold
     (folder / ".git").mkdir()
     (folder / ".git" / "one.js").write_text("secret")
 
-    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css", "whole.css"]
+    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css", "bundled.css"]
     for path in ("link.js", "linked/one.js", ".hidden.js", "_private.js", ".git/one.js"):
         assert (await client.get(f"{viewer().root}/{path}")).status_code == 404
