@@ -39,6 +39,7 @@ check: .venv/.dev  ## lint, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@sh tools/check-javascript.sh
 
 openapi: .venv/.dev  ## write openapi/openapi.json and the TypeScript types made from it
 	@sh openapi/generate.sh
@@ -56,4 +57,4 @@ requirements:  ## compile the pinned requirements anew (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches
-	rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
