@@ -376,7 +376,7 @@ async def test_subscribers_get_stored_events_then_new_ones(store: Store, session
 async def test_a_closed_store_has_notified_the_others(
     store: Store, session: UUID, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ash_server.live.hub._LOOKS", 3600)
+    monkeypatch.setattr("ash_server.live.hub.POLL_SECONDS", 3600)
     async with aclosing(store.events.subscribe(session)) as subscription:
         async with Store.open(database_url) as other:
             await other.messages.append(session, [PROMPT])

@@ -553,8 +553,8 @@ REFUSED = {
     ("whistle",): (2, "ash: No such command 'whistle' (`ash --help` tells more)"),
     ("serve", "--host", "0.0.0.0"): (
         1,
-        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, and Ash does not ask them for a key. "
-        "Set ASH_ALLOW_UNAUTHENTICATED=1 if something in front of it does, or leave ASH_HOST out.",
+        "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, which has no authentication. "
+        "Set ASH_ALLOW_UNAUTHENTICATED=1 if a proxy in front of it authenticates clients, or unset ASH_HOST.",
     ),
 }
 
