@@ -142,6 +142,7 @@ def seed() -> int:
     return seed
 
 
+@pytest.mark.slow
 # The clients' libraries leave a socket open where the server dies, or they are cancelled, while they connect.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_every_reader_sees_every_event_once_and_in_order(

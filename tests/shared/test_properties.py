@@ -76,7 +76,13 @@ KEYS = (
 )
 NAMES = st.sampled_from(
     sorted(
-        {*content.BLOCK_TYPES, *records.RECORDS, *records.STREAM, *records._SYSTEM, *content._ANSWERS}
+        {
+            *content.BLOCK_TYPES,
+            *records.RECORDS,
+            *records.STREAM,
+            *records._SYSTEM_READERS,
+            *content._RESULT_CONTENT,
+        }
         - {None}
         | {"user", "assistant", "message", "base64", "unheard_of", "web_search_tool_result_error"}
     )

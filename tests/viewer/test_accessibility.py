@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 import ash_server
+from tests.marking import slow_unless
 from tests.viewer.conftest import settle, watch
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -128,7 +129,7 @@ async def visiting(browser: Browser, complaints: list[str], address: str, look: 
     assert complaints == []
 
 
-@pytest.mark.parametrize("sample", [path.stem for path in SAMPLES])
+@pytest.mark.parametrize("sample", slow_unless("tide-clock".__eq__, [path.stem for path in SAMPLES]))
 async def test_session_page_with_everything_open(
     browser: Browser, complaints: list[str], samples: dict[str, str], sample: str
 ) -> None:

@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 
 import ash_server
 from ash_server.viewer.bundle import bundle
+from tests.marking import slow_unless
 
 SERVER = Path(ash_server.__file__).parent
 FILES = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
@@ -44,7 +45,12 @@ async def drawn(page: Page, address: str) -> str:
     return html
 
 
-@pytest.mark.parametrize("session", FILES, ids=lambda path: path.name, indirect=True)
+@pytest.mark.parametrize(
+    "session",
+    slow_unless(lambda path: path.stem in ("tide-clock", "kite-wind"), FILES),
+    ids=lambda path: path.name,
+    indirect=True,
+)
 async def test_exported_page_equals_the_session_page(
     page: Page, complaints: list[str], session: str, file: str
 ) -> None:

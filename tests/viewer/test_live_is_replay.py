@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
+from tests.marking import slow_unless
 from tests.viewer.logs import MATERIAL, Log, at_random, ways
 
 SEEDS = 80
@@ -26,7 +27,7 @@ async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[s
 COMPARED = "async (told) => (await import('/harness.js')).compared(...JSON.parse(told))"
 
 
-@pytest.mark.parametrize("material", MATERIAL)
+@pytest.mark.parametrize("material", slow_unless(lambda name: "corpus" not in name, MATERIAL))
 async def test_live_is_replay(blank: Page, material: str) -> None:
     logs = MATERIAL[material]()
 

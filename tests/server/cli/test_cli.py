@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
@@ -58,6 +59,7 @@ def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path
     with ExitStack() as here:
         here.enter_context(patch.dict(os.environ, environment, clear=True))
         here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
+        here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches what TMPDIR was
         here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
         here.enter_context(redirect_stdout(out))
         here.enter_context(redirect_stderr(err))

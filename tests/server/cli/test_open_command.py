@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import webbrowser
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -13,7 +12,8 @@ import pytest
 from ash_server.cli.output import browser
 from ash_server.db.sessions import session_id_for
 from tests.conftest import at_database, new_database
-from tests.server.cli.test_cli_serve import COMMAND, answer, running, stopped
+from tests.server.cli.test_cli import ran_here
+from tests.server.cli.test_cli_serve import answer, running, stopped
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
 UNKNOWN = "ash: no file and no session goes by 'nothing': `ash sessions` lists those that are there\n"
@@ -29,10 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 def opened(*arguments: str | Path, home: Path, **variables: str) -> tuple[int, str, str]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **variables}
-    done = subprocess.run(
-        [COMMAND, "open", *arguments], capture_output=True, text=True, env=environment, cwd=home, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
+    return ran_here(["open", *map(str, arguments)], environment, home)
 
 
 def id_of(file: Path) -> str:

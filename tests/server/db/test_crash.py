@@ -82,6 +82,7 @@ class Writer:
             pass
 
 
+@pytest.mark.slow
 async def test_killing_the_database_loses_nothing_and_doubles_nothing(
     durable: EmbeddedPostgres, tmp_path: Path
 ) -> None:

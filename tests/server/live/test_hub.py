@@ -322,6 +322,7 @@ async def test_a_server_that_stops_and_comes_back(
         assert [reader.told for reader in readers] == [await stored(database_url, session_id)] * len(readers)
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_killed_and_comes_back(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "pg") as database, ExitStack() as lives:
         url = database.url()
@@ -363,6 +364,7 @@ def resident(process: subprocess.Popen[str]) -> float:
     return psutil.Process(process.pid).memory_info().rss / 2**20
 
 
+@pytest.mark.slow
 async def test_readers_that_stall_cost_little_and_are_hung_up_on(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path
 ) -> None:

@@ -1,0 +1,12 @@
+"""Marks for parametrized tests."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def slow_unless(is_fast: Callable[[Any], bool], cases: Iterable[Any]) -> list[ParameterSet]:
+    """Return the cases as parameters, those that are not fast marked slow."""
+    return [pytest.param(case, marks=() if is_fast(case) else pytest.mark.slow) for case in cases]
