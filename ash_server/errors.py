@@ -142,3 +142,12 @@ class DatabaseUnavailable(AshError):
 
 class SchemaMismatch(AshError):
     status, code, title = 503, "schema_mismatch", "The database schema belongs to another version of Ash."
+
+
+def missing_package_message(error: ModuleNotFoundError) -> str:
+    """Return one line with the missing package of an optional dependency and how to install it."""
+    package = (error.name or "").partition(".")[0]
+    return (
+        f"ash-messages is installed without {package}; install everything `ash` needs with "
+        "`pip install 'PATH/TO/CLONE[server,embedded]'`"
+    )

@@ -12,14 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Unpack
 
-from ash_server.optional_packages import missing
+from ash_server.errors import missing_package_message
 
 try:
     import rich_click as click
     from click import get_current_context
     from click.core import ParameterSource
 except ModuleNotFoundError as error:  # the command without the extra that it needs
-    raise SystemExit(f"ash: {missing(error)}") from None
+    raise SystemExit(f"ash: {missing_package_message(error)}") from None
 
 if TYPE_CHECKING:
     from ash_server.db.events import EventFilter
@@ -690,7 +690,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("ash_"):
-        return missing(error)
+        return missing_package_message(error)
     from psycopg import Error as DatabaseError
     from psycopg import OperationalError
 

@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ash_server.optional_packages import missing
+from ash_server.errors import missing_package_message
 from ash_server.transfer.importing.transcript_files import is_compressed
 
 _CHUNK_BYTES = 128 * 1024
@@ -55,4 +55,4 @@ def _require_zstandard(path: Path) -> None:
     try:
         import zstandard  # noqa: F401
     except ModuleNotFoundError as error:
-        raise OSError(ENOTSUP, missing(error), str(path)) from None
+        raise OSError(ENOTSUP, missing_package_message(error), str(path)) from None

@@ -256,8 +256,8 @@ def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[st
 
     assert (ran.returncode, ran.stderr.decode()) == (
         1,
-        f"ash: ash-messages is installed without {module}: "
-        "`pip install 'PATH/TO/CLONE[server,embedded]'` brings all that `ash` needs\n",
+        f"ash: ash-messages is installed without {module}; install everything `ash` needs with "
+        "`pip install 'PATH/TO/CLONE[server,embedded]'`\n",
     )
 
 
