@@ -13,10 +13,16 @@ ONE_OF_EACH_CLI = ("bird-counter", "bread-timer", "csv-export", "recipe-scaler",
 
 
 def test_the_library_example_prints_what_stands_below_it() -> None:
-    found = re.search(r"```python\n([^`]*?)```\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
-    assert found is not None
+    program, output = example_of("Import the parser into your own service")
 
-    assert run(found[1]) == found[2]
+    assert run(program) == output
+
+
+def test_the_store_example_prints_what_stands_below_it(database_url: str) -> None:
+    program, output = example_of("Use the store from Python")
+
+    assert len(program.splitlines()) <= 10
+    assert run(program.replace("Store.open(None)", f"Store.open({database_url!r})")) == output
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_CLI)
@@ -29,6 +35,14 @@ def test_ten_lines_tell_what_an_agent_of_any_cli_did(name: str) -> None:
     assert {"said", "ran ", "got ", "cost"} <= {line[:4] for line in printed.splitlines()}
     assert len(program.splitlines()) <= 10
     assert (cut(shown) in cut(printed)) is (name == "trail-map")
+
+
+def example_of(section: str) -> tuple[str, str]:
+    """The first program of a section of the README, and its output."""
+    text = README.read_text().split(f"### {section}\n")[1]
+    found = re.search(r"```python\n([^`]*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1], found[2]
 
 
 def ten_lines() -> tuple[str, str]:

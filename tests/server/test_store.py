@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -43,6 +44,8 @@ ANSWER = (
 )
 TYPES = ["turn_start", "user_message", "tool_call"]
 """The types of the events of PROMPT and ANSWER."""
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "store.md"
 
 LISTENERS = """
     SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'
@@ -427,6 +430,29 @@ async def test_a_locked_session_leaves_connections_for_others(
         await store.messages.append(other, [PROMPT])
         assert not any(task.done() for task in waiting)
     assert [task.result()[0].sequence for task in waiting] == [1] * 20
+
+
+# --- Documentation
+
+
+def test_the_example_of_the_reference_prints_what_it_shows(database_url: str) -> None:
+    program, output = re.findall(r"```(?:python)?\n(.*?)```", REFERENCE.read_text(), re.DOTALL)[:2]
+    done = subprocess.run(
+        [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == output
+
+
+def test_the_reference_names_every_method(store: Store) -> None:
+    repositories = {name: value for name, value in vars(store).items() if name in Store.__annotations__}
+    methods = [
+        method for each in repositories.values() for method in vars(type(each)) if not method.startswith("_")
+    ]
+
+    text = REFERENCE.read_text()
+    assert repositories.keys() == Store.__annotations__.keys()
+    assert [method for method in methods if not re.search(rf"[`.]{method}\(", text)] == []
 
 
 # --- Search, conversation and drift
