@@ -145,7 +145,7 @@ def seed() -> int:
 @pytest.mark.slow
 # The clients' libraries leave a socket open where the server dies, or they are cancelled, while they connect.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_every_reader_sees_every_event_once_and_in_order(
+async def test_every_subscriber_gets_every_event_once_in_order(
     database_url: str, tmp_path: Path, seed: int
 ) -> None:
     async with await connect(database_url) as conn:

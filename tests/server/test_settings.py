@@ -28,11 +28,11 @@ MEBIBYTE = 2**20
         ),
     ],
 )
-def test_the_environment_is_read(environ: dict[str, str], expected: dict[str, Any]) -> None:
+def test_reads_the_environment(environ: dict[str, str], expected: dict[str, Any]) -> None:
     assert Settings.from_environment(environ) == Settings(**expected)
 
 
-def test_without_any_variable() -> None:
+def test_defaults() -> None:
     assert Settings() == Settings(
         database_url=None,
         home=Path.home() / ".ash",
@@ -64,7 +64,7 @@ def test_without_any_variable() -> None:
         ),
     ],
 )
-def test_a_wrong_value_is_told_in_one_line_without_it(name: str, value: str, message: str) -> None:
+def test_errors_do_not_contain_the_value(name: str, value: str, message: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.from_environment({name: value})
 
@@ -72,12 +72,12 @@ def test_a_wrong_value_is_told_in_one_line_without_it(name: str, value: str, mes
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_this_machine_alone_may_be_served(host: str) -> None:
+def test_loopback_hosts_are_allowed(host: str) -> None:
     check_exposure(Settings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "ash.example", "127.0.0.1.example"])
-def test_strangers_are_served_only_where_that_is_asked_for(host: str) -> None:
+def test_other_hosts_require_an_explicit_setting(host: str) -> None:
     check_exposure(Settings(host=host, allow_unauthenticated=True))
     with pytest.raises(SettingsError, match="ASH_ALLOW_UNAUTHENTICATED=1"):
         check_exposure(Settings(host=host))

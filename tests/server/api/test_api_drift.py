@@ -16,7 +16,7 @@ STRANGE = {"type": "holo_frame", "frame": 7}
 BROKEN = {"type": "text", "text": 5}
 
 
-async def test_drift(own_client: AsyncClient) -> None:
+async def test_lists_drift(own_client: AsyncClient) -> None:
     session = (await own_client.post("/api/sessions", json={})).json()["id"]
     lines = [line(1, STRANGE, STRANGE), line(2, BROKEN, version="2.1.0"), line(3, STRANGE), line(4)]
     await own_client.post(f"/api/sessions/{session}/messages", json=lines)

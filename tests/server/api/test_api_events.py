@@ -62,7 +62,7 @@ async def chunks(client: AsyncClient, session: str, *texts: str, **query: Any) -
     return await client.post(f"{session}/chunks", content=lines(*texts), headers=NDJSON, params=query)
 
 
-async def test_messages_are_events_as_well(client: AsyncClient, session: str) -> None:
+async def test_messages_are_normalized_to_events(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", content=lines(PROMPT, CALL, RESULT, ANSWER), headers=NDJSON)
 
     events = await listed(client, session)
@@ -74,7 +74,7 @@ async def test_messages_are_events_as_well(client: AsyncClient, session: str) ->
     assert [read_event(each).model_dump() for each in events] == events
 
 
-async def test_an_event_is_answered_as_it_was_posted(client: AsyncClient, session: str) -> None:
+async def test_returns_events_as_posted(client: AsyncClient, session: str) -> None:
     sent = event("e-1", "house_event", mood="calm", payload={"größe": [1.5, None, 10**40, "\0"]})
 
     posted = await client.post(f"{session}/events", json=sent)
@@ -87,7 +87,7 @@ async def test_an_event_is_answered_as_it_was_posted(client: AsyncClient, sessio
     assert await listed(client, session) == [{**sent, **own}]
 
 
-async def test_what_the_log_says_of_an_event_is_not_the_writers(client: AsyncClient, session: str) -> None:
+async def test_ignores_log_fields_of_posted_events(client: AsyncClient, session: str) -> None:
     elsewhere: dict[str, Any] = {"sequence": -1, "messageSequence": "x", "sessionId": 5}
 
     posted = await client.post(f"{session}/events", json=event("e-1", **elsewhere))
@@ -98,7 +98,7 @@ async def test_what_the_log_says_of_an_event_is_not_the_writers(client: AsyncCli
     ]
 
 
-async def test_id_and_time_may_be_left_out(client: AsyncClient, session: str) -> None:
+async def test_id_and_timestamp_are_optional(client: AsyncClient, session: str) -> None:
     posted = await client.post(f"{session}/events", json={"type": "note", "payload": {}})
 
     (stored,) = await listed(client, session)
@@ -111,7 +111,7 @@ BATCH = [event("e-1"), {"type": "note", "payload": {}, "id": "e-2"}, event("e-3"
 
 
 @pytest.mark.parametrize("as_lines", [False, True])
-async def test_a_request_may_be_repeated(client: AsyncClient, session: str, as_lines: bool) -> None:
+async def test_append_is_idempotent(client: AsyncClient, session: str, as_lines: bool) -> None:
     """Also where Ash gave an event its time, and where the keys come in another order."""
 
     async def post(events: list[dict[str, Any]]) -> tuple[int, list[tuple[Any, ...]]]:
@@ -137,7 +137,7 @@ async def test_a_request_may_be_repeated(client: AsyncClient, session: str, as_l
         ("events", [json.dumps(event("e-1")), json.dumps(event("e-2"))]),
     ],
 )
-async def test_every_append_tells_whether_it_stored_anything(
+async def test_append_status_reports_whether_anything_was_stored(
     client: AsyncClient, session: str, route: str, sent: list[str]
 ) -> None:
     answers = [
@@ -155,7 +155,7 @@ async def test_every_append_tells_whether_it_stored_anything(
 @pytest.mark.parametrize(
     ("count", "status", "code"), [(0, 400, "empty_batch"), (1001, 413, "batch_too_large")]
 )
-async def test_batches_have_bounds(
+async def test_rejects_batches_beyond_the_limits(
     client: AsyncClient, session: str, route: str, count: int, status: int, code: str
 ) -> None:
     sent = lines(*[json.dumps({"type": "note", "payload": {}})] * count)
@@ -164,7 +164,7 @@ async def test_batches_have_bounds(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_another_event_under_a_known_id_is_refused(client: AsyncClient, session: str) -> None:
+async def test_rejects_a_different_event_with_a_known_id(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/events", json=BATCH)
 
     for other in (
@@ -182,7 +182,7 @@ async def test_another_event_under_a_known_id_is_refused(client: AsyncClient, se
     assert (await client.get(session)).json()["eventCount"] == 3
 
 
-async def test_posted_and_derived_events_are_one_log(client: AsyncClient, session: str) -> None:
+async def test_posted_and_derived_events_share_one_log(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", content=PROMPT, headers=NDJSON)
     await client.post(f"{session}/events", json={"type": "note", "payload": {}})
     await client.post(f"{session}/messages", content=ANSWER, headers=NDJSON)
@@ -225,7 +225,7 @@ class TestPages:
             ({"at": 5, "after": 0, "limit": 2}, range(4, 6), {"nextAfter": 5, "prevBefore": 4}),
         ],
     )
-    async def test_which(
+    async def test_cursors_and_limits(
         self, client: AsyncClient, ten: str, query: dict[str, int], sequences: range, ends: dict[str, int]
     ) -> None:
         page = (await client.get(f"{ten}/events", params=query)).json()
@@ -246,7 +246,7 @@ class TestPages:
             ({"type": "error"}, (), {}),
         ],
     )
-    async def test_of_some_types(
+    async def test_type_filter(
         self, client: AsyncClient, session: str, query: dict[str, Any], sequences: tuple[int], ends: Any
     ) -> None:
         def called(wire: str, call: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ class TestPages:
         assert page == ends
 
     @pytest.mark.parametrize("types", ["", "holo", "raw,", "raw,holo", "RAW", "raw, error"])
-    async def test_types_that_nobody_knows(self, client: AsyncClient, session: str, types: str) -> None:
+    async def test_rejects_unknown_types(self, client: AsyncClient, session: str, types: str) -> None:
         refused = await client.get(f"{session}/events", params={"type": types})
 
         problem = refused.json()
@@ -285,7 +285,7 @@ class TestPages:
             ("at=5&message=5", ["at", "message"]),
         ],
     )
-    async def test_a_middle_has_no_ends(
+    async def test_rejects_a_center_with_other_cursors(
         self, client: AsyncClient, ten: str, query: str, paths: list[str]
     ) -> None:
         refused = await client.get(f"{ten}/events?{query}")
@@ -303,7 +303,7 @@ class TestPages:
             ({"message": 99, "limit": 2}, range(6, 7), {"prevBefore": 6}),
         ],
     )
-    async def test_around_a_message(
+    async def test_page_around_a_message(
         self, client: AsyncClient, session: str, query: dict[str, int], sequences: range, ends: dict[str, int]
     ) -> None:
         """The prompt is two events, the title none, the answer one, with what was posted between."""
@@ -323,7 +323,7 @@ class TestPages:
         assert page == ends
 
 
-async def test_collapsing_leaves_out_the_pieces_of_what_is_whole(client: AsyncClient, session: str) -> None:
+async def test_collapse_omits_completed_chunks(client: AsyncClient, session: str) -> None:
     await chunks(client, session, *STREAM, piece("More").replace("chatcmpl-1", "chatcmpl-2"))
 
     whole = ["turn_start", "assistant_done"]
@@ -341,7 +341,7 @@ async def test_collapsing_leaves_out_the_pieces_of_what_is_whole(client: AsyncCl
 
 
 class TestChunks:
-    async def test_they_are_stored_as_they_came(self, client: AsyncClient, session: str) -> None:
+    async def test_lines_are_stored_verbatim(self, client: AsyncClient, session: str) -> None:
         sent = [STREAM[0] + "\r", "  " + STREAM[1], STREAM[2], '{"cut":', "[INFO] odd", "data: [DONE]"]
 
         posted = await client.post(f"{session}/chunks", content="\n\r\n".join(sent) + "\n \n", headers=NDJSON)
@@ -355,7 +355,7 @@ class TestChunks:
     @pytest.mark.parametrize(
         "line", ['{"cut":', '{"type":"holo_frame","frame":7}', "null", "[[[", "plain words"]
     )
-    async def test_no_line_ends_a_stream(self, client: AsyncClient, session: str, line: str) -> None:
+    async def test_invalid_lines_do_not_end_the_stream(self, client: AsyncClient, session: str, line: str) -> None:
         answers = [
             await chunks(client, session, each, source="openai_chat")
             for each in (*STREAM[:2], line, STREAM[2])
@@ -372,7 +372,7 @@ class TestChunks:
         ("source", "last"),
         [("codex", "raw"), ("ash", "raw"), ("of the house", "assistant_done"), ("x" * 100, "assistant_done")],
     )
-    async def test_a_wrong_source_is_a_name(
+    async def test_unknown_sources_are_accepted(
         self, client: AsyncClient, session: str, source: str, last: str
     ) -> None:
         """As for messages: which formats there are is no closed list, and lines of a new one are recognised."""
@@ -383,7 +383,7 @@ class TestChunks:
         assert {each["source"] for each in messages} == {source}
         assert last in await types(client, session)
 
-    async def test_lines_with_an_id_of_their_own_are_stored_once(
+    async def test_lines_with_a_provider_id_are_stored_once(
         self, client: AsyncClient, session: str
     ) -> None:
         answers = [await chunks(client, session, *texts) for texts in ([PROMPT], [PROMPT], [PROMPT, ANSWER])]
@@ -392,13 +392,13 @@ class TestChunks:
         assert [each["created"] for each in answers[2].json()["messages"]] == [False, True]
         assert await types(client, session) == ["turn_start", "user_message", "assistant_done"]
 
-    async def test_others_may_say_what_they_expect(self, client: AsyncClient, session: str) -> None:
+    async def test_expected_sequence_for_lines_without_id(self, client: AsyncClient, session: str) -> None:
         answers = [await chunks(client, session, STREAM[0], expectedSequence=0) for _ in range(2)]
 
         assert [answer.status_code for answer in answers] == [201, 409]
         assert answers[1].json()["currentSequence"] == 1
 
-    async def test_the_end_closes_what_is_open(self, client: AsyncClient, session: str) -> None:
+    async def test_end_closes_open_turns(self, client: AsyncClient, session: str) -> None:
         await chunks(client, session, STREAM[0], end="true")
 
         events = await listed(client, session)
@@ -409,7 +409,7 @@ class TestChunks:
         ]
 
     @pytest.mark.parametrize("body", ["", "\n \r\n"])
-    async def test_the_end_may_come_alone(self, client: AsyncClient, session: str, body: str) -> None:
+    async def test_end_without_lines(self, client: AsyncClient, session: str, body: str) -> None:
         await chunks(client, session, STREAM[0])
 
         ended = [
@@ -420,7 +420,7 @@ class TestChunks:
         assert (await types(client, session))[-3:] == ["assistant_done", "interrupt", "turn_end"]
 
 
-async def test_an_end_is_told_once(client: AsyncClient, session: str) -> None:
+async def test_ending_twice_appends_events_once(client: AsyncClient, session: str) -> None:
     await chunks(client, session, STREAM[0])
 
     ended = [await client.post(f"{session}/end") for _ in range(2)]
@@ -428,7 +428,7 @@ async def test_an_end_is_told_once(client: AsyncClient, session: str) -> None:
     assert [(each.status_code, each.json()) for each in ended] == [(200, {"events": 3}), (200, {"events": 0})]
 
 
-async def test_a_session_counts_the_events_of_its_newest_reading(
+async def test_event_count_excludes_events_before_a_rebuild(
     client: AsyncClient, session: str, shared_database_url: str
 ) -> None:
     await client.post(f"{session}/messages", content=lines(PROMPT, ANSWER), headers=NDJSON)
@@ -458,7 +458,7 @@ async def test_a_session_counts_the_events_of_its_newest_reading(
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "events"), ("POST", "events"), ("POST", "chunks"), ("POST", "end")]
 )
-async def test_an_unknown_session(client: AsyncClient, method: str, path: str) -> None:
+async def test_unknown_session(client: AsyncClient, method: str, path: str) -> None:
     answers = [
         await client.request(
             method,

@@ -28,7 +28,7 @@ LARGE = "x" * 1_000_000
         ["m"] * 1000,
     ],
 )
-async def test_every_text_and_a_newline_but_the_last_where_there_was_none(
+async def test_export_equals_the_imported_file(
     client: AsyncClient, session: str, shared_database_url: str, texts: list[str], unterminated: bool
 ) -> None:
     if texts:
@@ -47,7 +47,7 @@ async def test_every_text_and_a_newline_but_the_last_where_there_was_none(
     )
 
 
-async def test_chunks_are_exported_too(client: AsyncClient, session: str) -> None:
+async def test_chunks_are_exported(client: AsyncClient, session: str) -> None:
     lines = b'{"type":"stream_event","event":{"type":"ping"}}\n{"type":"user","message":{"content":"a"}}\n'
     await client.post(f"{session}/messages", content=lines, headers=NDJSON)
 
@@ -56,7 +56,7 @@ async def test_chunks_are_exported_too(client: AsyncClient, session: str) -> Non
     assert exported.content == lines
 
 
-def test_readers_that_stall_or_leave_keep_nobody_waiting(server: str, app: Litestar) -> None:
+def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litestar) -> None:
     session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
     for _ in range(8):
         httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7, timeout=60).raise_for_status()

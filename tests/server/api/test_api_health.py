@@ -14,7 +14,7 @@ from ash_server.settings import Settings
 BASE = "http://127.0.0.1:4100"
 
 
-async def test_a_server_that_is_well(client: AsyncClient) -> None:
+async def test_healthy_server(client: AsyncClient) -> None:
     for address in ("/health/live", "/health/ready"):
         answer = await client.get(address)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
@@ -40,7 +40,7 @@ ADDRESSES = [
 ]
 
 
-async def test_without_a_database_it_lives_and_says_when_to_come_back(away: AsyncClient) -> None:
+async def test_without_database_responds_with_retry_after(away: AsyncClient) -> None:
     answers = {}
     for method, address in ADDRESSES:
         body = {"content": "a"} if address.endswith("messages") else {}
@@ -56,7 +56,7 @@ async def test_without_a_database_it_lives_and_says_when_to_come_back(away: Asyn
     assert (await away.post("/api/parse", json={"content": "a"})).status_code == 200
 
 
-async def test_a_database_without_the_schema_is_not_ready(bare_database_url: str) -> None:
+async def test_missing_schema_is_not_ready(bare_database_url: str) -> None:
     app = create_app(Settings(), database_url=bare_database_url)
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
         for address in ("/health/ready", "/api/sessions"):
@@ -65,7 +65,7 @@ async def test_a_database_without_the_schema_is_not_ready(bare_database_url: str
             assert "retry-after" in answer.headers
 
 
-async def test_it_recovers_when_its_connections_were_cut(
+async def test_recovers_from_lost_connections(
     own_client: AsyncClient, app: Litestar, database_url: str
 ) -> None:
     await own_client.post("/api/sessions", json={"title": "kept"})
@@ -81,7 +81,7 @@ async def test_it_recovers_when_its_connections_were_cut(
     assert [session["title"] for session in after.json()["sessions"]] == ["kept"]
 
 
-async def test_a_failure_says_nothing_of_the_data(
+async def test_internal_errors_contain_no_data(
     own_client: AsyncClient, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as conn:

@@ -43,7 +43,7 @@ async def contents(client: AsyncClient, session: str) -> list[str]:
     return [message["content"] for message in page.json()["messages"]]
 
 
-async def test_one_message(client: AsyncClient, session: str) -> None:
+async def test_append_one_message(client: AsyncClient, session: str) -> None:
     answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
 
     assert (answer.status_code, answer.json()) == (
@@ -52,7 +52,7 @@ async def test_one_message(client: AsyncClient, session: str) -> None:
     )
 
 
-async def test_the_same_message_again_answers_200_with_the_sequence_it_has(
+async def test_repeated_message_returns_200_with_its_sequence(
     client: AsyncClient, session: str
 ) -> None:
     for status, created in ((201, True), (200, False)):
@@ -64,7 +64,7 @@ async def test_the_same_message_again_answers_200_with_the_sequence_it_has(
         )
 
 
-async def test_a_list_that_is_partly_stored_answers_201(client: AsyncClient, session: str) -> None:
+async def test_partly_stored_batch_returns_201(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": "b", "id": "b"})
 
     answer = await client.post(f"{session}/messages", json=[{"content": c, "id": c} for c in "abc"])
@@ -77,7 +77,7 @@ async def test_a_list_that_is_partly_stored_answers_201(client: AsyncClient, ses
     ]
 
 
-async def test_a_line_with_the_providers_id_is_stored_once(client: AsyncClient, session: str) -> None:
+async def test_line_with_a_provider_id_is_stored_once(client: AsyncClient, session: str) -> None:
     session_id = UUID(session.rpartition("/")[2])
 
     first = await client.post(f"{session}/messages", content=TEXT, headers=NDJSON)
@@ -101,7 +101,7 @@ async def test_a_line_with_the_providers_id_is_stored_once(client: AsyncClient, 
         ('{"type":"te\n', ['{"type":"te']),
     ],
 )
-async def test_lines_are_stored_as_they_stand(
+async def test_lines_are_stored_verbatim(
     client: AsyncClient, session: str, body: str, stored: list[str]
 ) -> None:
     answer = await client.post(f"{session}/messages", content=body.encode(), headers=NDJSON)
@@ -110,7 +110,7 @@ async def test_lines_are_stored_as_they_stand(
     assert await contents(client, session) == stored
 
 
-async def test_what_the_writer_says_wins(client: AsyncClient, session: str) -> None:
+async def test_fields_of_the_request_take_precedence(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": TEXT, "role": "tool", "source": "elsewhere"})
 
     message = (await client.get(f"{session}/messages/1")).json()
@@ -119,7 +119,7 @@ async def test_what_the_writer_says_wins(client: AsyncClient, session: str) -> N
 
 
 @pytest.mark.parametrize("expected", [0, 2])
-async def test_a_wrong_expected_sequence_writes_nothing_and_burns_no_number(
+async def test_wrong_expected_sequence_stores_nothing(
     client: AsyncClient, session: str, expected: int
 ) -> None:
     await client.post(f"{session}/messages?expectedSequence=0", json={"content": "a"})
@@ -135,7 +135,7 @@ async def test_a_wrong_expected_sequence_writes_nothing_and_burns_no_number(
     assert accepted.json()["messages"][0]["sequence"] == 2
 
 
-async def test_a_page_is_what_the_library_reads(
+async def test_parsed_page_equals_the_library(
     client: AsyncClient, filled: str, shared_database_url: str
 ) -> None:
     page = await client.get(filled, params={"parsed": "true"})
@@ -157,7 +157,7 @@ async def test_a_page_is_what_the_library_reads(
         ({"content": "false", "parsed": "true"}, {"content"}),
     ],
 )
-async def test_a_page_carries_what_was_asked_for(
+async def test_optional_fields_of_a_page(
     client: AsyncClient, filled: str, query: dict[str, str], absent: set[str]
 ) -> None:
     everything = {"id", "sessionId", "role", "kind", "source", "content", "sequence", "createdAt", "parsed"}
@@ -207,7 +207,7 @@ async def test_pages_and_filters(
         ("text/plain;q=0.9, application/json;q=0.1", "text/plain; charset=utf-8"),
     ],
 )
-async def test_one_message_comes_as_json_or_as_its_text(
+async def test_get_message_as_json_or_text(
     client: AsyncClient, filled: str, accept: str | None, media_type: str
 ) -> None:
     headers = {} if accept is None else {"Accept": accept}
@@ -220,6 +220,6 @@ async def test_one_message_comes_as_json_or_as_its_text(
     assert shown == (page[1] if media_type == "application/json" else CALL.encode())
 
 
-async def test_a_sequence_nobody_has_yet_is_not_found(client: AsyncClient, filled: str) -> None:
+async def test_unknown_sequence_is_not_found(client: AsyncClient, filled: str) -> None:
     for sequence in (5, 2**53 - 1):
         assert (await client.get(f"{filled}/{sequence}")).json()["code"] == "message_not_found"

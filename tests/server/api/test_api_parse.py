@@ -23,7 +23,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("source", [None, "claude", "elsewhere"])
 @pytest.mark.parametrize("text", TEXTS)
-async def test_it_answers_what_the_library_reads(client: AsyncClient, text: str, source: str | None) -> None:
+async def test_parses_like_the_library(client: AsyncClient, text: str, source: str | None) -> None:
     answer = await client.post("/api/parse", json={"content": text, "source": source})
 
     assert answer.status_code == 200
@@ -41,7 +41,7 @@ async def test_it_answers_what_the_library_reads(client: AsyncClient, text: str,
         ({"content": "a" * (2**20 + 1)}, 413, "message_too_large"),
     ],
 )
-async def test_it_refuses_no_text_but_other_bodies(
+async def test_rejects_invalid_bodies(
     client: AsyncClient, body: object, status: int, code: str
 ) -> None:
     answer = await client.post("/api/parse", json=body)

@@ -82,7 +82,7 @@ def pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("sample", [None, *sorted(path.stem for path in SAMPLES.glob("*.jsonl"))])
-async def test_they_are_those_of_the_library(client: AsyncClient, session: str, sample: str | None) -> None:
+async def test_projections_equal_the_library(client: AsyncClient, session: str, sample: str | None) -> None:
     if sample is None:
         await client.post(f"{session}/events", json=conversation())
     else:
@@ -101,7 +101,7 @@ def told(projection: Any) -> Any:
     return {name: value for name, value in projection.items() if name not in ("models", "usage", "costUsd")}
 
 
-async def test_a_summary_tells_the_cost_of_a_turn_that_nobody_ended(
+async def test_summary_includes_usage_of_an_open_turn(
     client: AsyncClient, session: str
 ) -> None:
     await client.post(
@@ -122,7 +122,7 @@ async def test_a_summary_tells_the_cost_of_a_turn_that_nobody_ended(
     assert (await projected(client, session, "session-summary"))["usage"] == summary["usage"]
 
 
-async def test_of_a_conversation(client: AsyncClient, session: str) -> None:
+async def test_projections_of_a_conversation(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/events", json=conversation())
 
     summary = await projected(client, session, "session-summary")
@@ -157,13 +157,13 @@ async def test_of_a_conversation(client: AsyncClient, session: str) -> None:
     }
 
 
-async def test_of_nothing(client: AsyncClient, session: str) -> None:
+async def test_projections_of_an_empty_session(client: AsyncClient, session: str) -> None:
     answers = [await projected(client, session, name) for name in PROJECTIONS]
 
     assert answers == [project([]) for _, project in PROJECTIONS.values()]
 
 
-async def test_of_a_session_that_was_rebuilt(
+async def test_projections_after_a_rebuild(
     client: AsyncClient, session: str, shared_database_url: str
 ) -> None:
     text = (SAMPLES / "trail-map.jsonl").read_bytes()
@@ -176,7 +176,7 @@ async def test_of_a_session_that_was_rebuilt(
     assert [await projected(client, session, name) for name in PROJECTIONS] == before
 
 
-async def test_a_rebuild_between_two_pages_is_followed(
+async def test_rebuild_between_two_pages(
     client: AsyncClient, session: str, shared_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (SAMPLES / "trail-map.jsonl").read_bytes()
@@ -200,7 +200,7 @@ async def test_a_rebuild_between_two_pages_is_followed(
     assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
 
 
-async def test_what_is_not_read_takes_no_room(
+async def test_unread_events_do_not_count_as_size(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10_000)
@@ -225,14 +225,14 @@ async def test_what_is_not_read_takes_no_room(
 
 
 @pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])
-async def test_others_there_are_none(client: AsyncClient, session: str, name: str) -> None:
+async def test_unknown_projection(client: AsyncClient, session: str, name: str) -> None:
     answer = await client.get(f"{session}/projections/{name}")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)
-async def test_an_unknown_session(client: AsyncClient, name: str) -> None:
+async def test_unknown_session(client: AsyncClient, name: str) -> None:
     answer = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
 
     assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")

@@ -35,7 +35,7 @@ async def tell(client: AsyncClient, session: str, *lines: str) -> None:
         (await client.post(f"/api/sessions/{session}/messages", json=body)).raise_for_status()
 
 
-async def test_what_was_just_stored_is_found(own_client: AsyncClient) -> None:
+async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     session = await store(own_client, SAID, CALL, RESULT, title="Birds")
     answer = await own_client.get("/api/search", params={"q": "heron"})
     events = (await own_client.get(f"/api/sessions/{session}/events")).json()["events"]
@@ -94,7 +94,7 @@ FOUND: dict[str, list[int]] = {
 }
 
 
-async def test_what_is_found(own_client: AsyncClient) -> None:
+async def test_search_parameters(own_client: AsyncClient) -> None:
     session = await store(own_client, SAID, CALL, RESULT)
     seen = {}
     for query in FOUND:
@@ -104,7 +104,7 @@ async def test_what_is_found(own_client: AsyncClient) -> None:
     assert seen == FOUND
 
 
-async def test_pages_go_on_where_the_last_one_ended(own_client: AsyncClient) -> None:
+async def test_pagination(own_client: AsyncClient) -> None:
     await store(own_client, SAID, CALL, RESULT)
     seen: list[int] = []
     after: dict[str, str] = {}
@@ -146,7 +146,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("query", "status", "code"), REFUSED)
-async def test_refused(client: AsyncClient, query: str, status: int, code: str) -> None:
+async def test_rejects_invalid_queries(client: AsyncClient, query: str, status: int, code: str) -> None:
     answer = await client.get(f"/api/search?{query}")
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
@@ -169,14 +169,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("q", HOSTILE)
-async def test_any_other_text_is_looked_for(client: AsyncClient, q: str) -> None:
+async def test_accepts_any_other_query(client: AsyncClient, q: str) -> None:
     answer = await client.get("/api/search", params={"q": q, "in": "everything"})
 
     assert answer.status_code == 200
     assert isinstance(answer.json()["results"], list)
 
 
-async def test_what_is_not_found_yet_is_told(
+async def test_reports_pending_events(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as somebody else is at it."""
@@ -192,7 +192,7 @@ async def test_what_is_not_found_yet_is_told(
     assert (held, len(free["results"]), free.get("pending")) == ({"results": [], "pending": 2}, 1, None)
 
 
-async def test_the_server_catches_up_by_itself(own_client: AsyncClient, connection: AsyncConnection) -> None:
+async def test_indexes_in_the_background(own_client: AsyncClient, connection: AsyncConnection) -> None:
     await store(own_client, SAID)
 
     async def is_indexed() -> bool:
@@ -202,7 +202,7 @@ async def test_the_server_catches_up_by_itself(own_client: AsyncClient, connecti
     await until(is_indexed)
 
 
-async def test_many_who_search_at_once(own_client: AsyncClient) -> None:
+async def test_concurrent_searches(own_client: AsyncClient) -> None:
     session = await store(own_client)
 
     async def say_and_search(number: int) -> int:
@@ -213,7 +213,7 @@ async def test_many_who_search_at_once(own_client: AsyncClient) -> None:
     assert await asyncio.gather(*map(say_and_search, range(20))) == [1] * 20
 
 
-async def test_a_session_that_is_gone_is_not_found(own_client: AsyncClient) -> None:
+async def test_deleted_sessions_are_not_found(own_client: AsyncClient) -> None:
     session = await store(own_client, SAID)
     await own_client.get("/api/search?q=heron")
     await own_client.delete(f"/api/sessions/{session}")
@@ -221,7 +221,7 @@ async def test_a_session_that_is_gone_is_not_found(own_client: AsyncClient) -> N
     assert (await own_client.get("/api/search?q=heron")).json() == {"results": []}
 
 
-async def test_nothing_of_a_query_is_repeated(client: AsyncClient) -> None:
+async def test_errors_do_not_repeat_the_query(client: AsyncClient) -> None:
     name = f"canary{uuid4().hex}"
     answer = await client.get("/api/search", params={"q": f"-{name}"})
 

@@ -11,7 +11,7 @@ from ash_server.db.sessions import session_id_for
 UNKNOWN = "/api/sessions/5d3c5a6e-0c0f-4d0a-9d5e-000000000000"
 
 
-async def test_a_session_is_created_with_what_the_writer_says(client: AsyncClient) -> None:
+async def test_creates_a_session_with_given_fields(client: AsyncClient) -> None:
     parent = (await client.post("/api/sessions", json={})).json()["id"]
     said = {"source": "claude", "parentId": parent, "title": "Paths", "metadata": {"team": ["a", 1, None]}}
 
@@ -33,7 +33,7 @@ async def test_a_session_is_created_with_what_the_writer_says(client: AsyncClien
     assert (await client.get(f"/api/sessions/{session['id']}")).json() == session
 
 
-async def test_an_external_id_gets_or_creates(client: AsyncClient) -> None:
+async def test_external_id_gets_or_creates(client: AsyncClient) -> None:
     named = {"source": "claude", "externalId": "projects/a/b.jsonl"}
 
     first = await client.post("/api/sessions", json={**named, "title": "First"})
@@ -44,7 +44,7 @@ async def test_an_external_id_gets_or_creates(client: AsyncClient) -> None:
     assert first.json()["id"] == str(session_id_for("claude", "projects/a/b.jsonl"))
 
 
-async def test_pages_of_sessions_are_newest_first_and_complete(own_client: AsyncClient) -> None:
+async def test_pages_are_newest_first_and_complete(own_client: AsyncClient) -> None:
     ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(5)]
 
     listed: list[str] = []
@@ -76,7 +76,7 @@ async def test_pages_of_sessions_are_newest_first_and_complete(own_client: Async
         ({"errors": "false"}, ["Beta", "Alpha"]),
     ],
 )
-async def test_lists_of_sessions_can_be_narrowed(
+async def test_list_filters(
     own_client: AsyncClient, query: dict[str, str], titles: list[str]
 ) -> None:
     await own_client.post(
@@ -100,7 +100,7 @@ async def test_lists_of_sessions_can_be_narrowed(
         ({"title": "New", "metadata": {}}, "New", {}),
     ],
 )
-async def test_a_change_leaves_the_rest_as_it_is(
+async def test_update_keeps_other_fields(
     client: AsyncClient, change: dict[str, Any], title: str | None, metadata: dict[str, Any]
 ) -> None:
     created = await client.post("/api/sessions", json={"title": "Old", "metadata": {"a": 1}})
@@ -114,7 +114,7 @@ async def test_a_change_leaves_the_rest_as_it_is(
     )
 
 
-async def test_deleting_takes_the_messages_along(client: AsyncClient, session: str) -> None:
+async def test_delete_removes_messages(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": "gone"})
 
     deleted = await client.delete(session)
@@ -136,7 +136,7 @@ async def test_deleting_takes_the_messages_along(client: AsyncClient, session: s
         ("GET", f"{UNKNOWN}/export", None),
     ],
 )
-async def test_an_unknown_session_is_not_found(
+async def test_unknown_session_is_not_found(
     client: AsyncClient, method: str, address: str, body: dict[str, Any] | None
 ) -> None:
     answer = await client.request(method, address, json=body)

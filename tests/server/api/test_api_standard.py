@@ -61,7 +61,7 @@ async def paged(client: AsyncClient, address: str, **query: Any) -> tuple[list[A
         begins.append(page["nextAfter"])
 
 
-async def test_one_for_each_message(client: AsyncClient, session: str) -> None:
+async def test_one_standard_message_per_message(client: AsyncClient, session: str) -> None:
     address = await filled(client, session, [LINES[0], LINES[3], PLAIN])
 
     answer = await client.get(address)
@@ -112,7 +112,7 @@ async def test_one_for_each_message(client: AsyncClient, session: str) -> None:
         (1, [0, 5, 10]),
     ],
 )
-async def test_pages_do_not_cut_turns(
+async def test_pages_do_not_split_turns(
     client: AsyncClient, session: str, limit: int, begins: list[int]
 ) -> None:
     """Together they are the whole, and each knows which session it is of."""
@@ -122,7 +122,7 @@ async def test_pages_do_not_cut_turns(
     assert await paged(client, address, limit=limit) == (whole, begins)
 
 
-async def test_a_turn_of_several_pages_is_counted_once(client: AsyncClient, session: str) -> None:
+async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, session: str) -> None:
     """Usage that comes late, and texts that are said twice, find what they belong to however small the page is."""
     counted = {"input_tokens": 9, "output_tokens": 4}
     info = {"total_token_usage": counted, "last_token_usage": counted}
@@ -155,7 +155,7 @@ async def test_a_turn_of_several_pages_is_counted_once(client: AsyncClient, sess
         assert (await paged(client, address, limit=limit))[0] == whole, limit
 
 
-async def test_a_turn_that_is_longer_than_anything_read_together_is_cut(
+async def test_turns_beyond_the_limit_are_split(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standard_pages, "_MOST_LINES", 2)
@@ -167,7 +167,7 @@ async def test_a_turn_that_is_longer_than_anything_read_together_is_cut(
     assert [each["id"] for each in data] == [f"u{turn + each}" for turn in (0, 10, 20) for each in range(4)]
 
 
-async def test_a_turn_of_many_lines_is_one_page(client: AsyncClient, session: str) -> None:
+async def test_long_turn_is_one_page(client: AsyncClient, session: str) -> None:
     """Each answer is written in two lines, which are one message and counted once."""
 
     def answer(number: int) -> list[str]:
@@ -194,7 +194,7 @@ async def test_a_turn_of_many_lines_is_one_page(client: AsyncClient, session: st
         assert (await paged(client, address, limit=limit))[0] == whole, limit
 
 
-async def test_pages_are_bounded_in_bytes(
+async def test_pages_have_a_maximum_size(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await filled(client, session, LINES)
@@ -203,7 +203,7 @@ async def test_pages_are_bounded_in_bytes(
     assert (await paged(client, address))[1] == [0, 5, 10]
 
 
-async def test_what_lies_behind_the_last_page(client: AsyncClient, session: str) -> None:
+async def test_polling_after_the_last_page(client: AsyncClient, session: str) -> None:
     address = await filled(client, session, [*LINES[:4], STREAMED])
 
     assert (await client.get(address, params={"after": 99})).json() == {"data": []}
@@ -214,7 +214,7 @@ async def test_what_lies_behind_the_last_page(client: AsyncClient, session: str)
     )
 
 
-async def test_what_tools_wrapped_can_be_left_out(client: AsyncClient, session: str) -> None:
+async def test_visible_omits_text_inserted_by_tools(client: AsyncClient, session: str) -> None:
     wrapped = line(30, "user", "<system-reminder>Be brief.</system-reminder>")
     address = await filled(client, session, [wrapped, *LINES[:1]])
 
@@ -243,7 +243,7 @@ POISON = [
 
 
 @pytest.mark.parametrize("source", [None, "unknown", "house", *discover()])
-async def test_no_line_breaks_a_page(client: AsyncClient, session: str, source: str | None) -> None:
+async def test_every_line_can_be_read(client: AsyncClient, session: str, source: str | None) -> None:
     lines = [{"content": text, **({"source": source} if source else {})} for text in [*POISON, FIRST]]
     (await client.post(f"{session}/messages", json=lines)).raise_for_status()
 
@@ -257,7 +257,7 @@ async def test_no_line_breaks_a_page(client: AsyncClient, session: str, source: 
         assert (last["metadata"]["source"], last["_original"]) == ("claude", [json.loads(FIRST)])
 
 
-async def test_an_unknown_session(client: AsyncClient) -> None:
+async def test_unknown_session(client: AsyncClient) -> None:
     address = "/api/sessions/00000000-0000-0000-0000-000000000007/standard-messages"
 
     assert (await client.get(address)).json()["code"] == "session_not_found"

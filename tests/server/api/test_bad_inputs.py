@@ -67,7 +67,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("raw", STORED.values(), ids=STORED.keys())
-async def test_it_is_stored_and_breaks_no_page(client: AsyncClient, session: str, raw: str) -> None:
+async def test_unusual_content_is_stored_verbatim(client: AsyncClient, session: str, raw: str) -> None:
     posted = await client.post(f"{session}/messages", json=[{"content": raw}, {"content": "beside it"}])
 
     page = await client.get(f"{session}/messages", params={"parsed": "true"})
@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("body", "headers", "status", "expected"), REFUSED.values(), ids=REFUSED.keys())
-async def test_it_is_refused_and_nothing_is_stored(
+async def test_rejects_invalid_requests_without_storing(
     client: AsyncClient,
     session: str,
     body: bytes,
@@ -190,7 +190,7 @@ async def test_it_is_refused_and_nothing_is_stored(
     assert (await client.get(session)).json()["messageCount"] == 0
 
 
-async def test_41_an_id_with_another_text_keeps_the_original(client: AsyncClient, session: str) -> None:
+async def test_41_id_conflict_keeps_the_original(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": "original", "id": "x"})
 
     refused = await client.post(
@@ -362,7 +362,7 @@ REFUSED_CHUNKS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
         for name, row in rows.items()
     ],
 )
-async def test_an_event_is_refused_and_nothing_is_stored(  # noqa: PLR0917  # one per column
+async def test_rejects_invalid_events_without_storing(  # noqa: PLR0917  # one per column
     client: AsyncClient,
     session: str,
     route: str,
@@ -395,7 +395,7 @@ KEPT_EVENTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("payload", KEPT_EVENTS.values(), ids=KEPT_EVENTS.keys())
 @pytest.mark.parametrize("type", ["note", "raw", "turn_starts", "\u2028", "TURN_START", "t" * 100])
-async def test_events_that_are_kept_and_break_no_page(
+async def test_unusual_events_are_stored(
     client: AsyncClient, session: str, type: str, payload: dict[str, Any]
 ) -> None:
     payload = {"source": "a", "raw": payload.get("a", payload)} if type == "raw" else payload
@@ -409,7 +409,7 @@ async def test_events_that_are_kept_and_break_no_page(
 
 
 @pytest.mark.parametrize("raw", STORED.values(), ids=STORED.keys())
-async def test_any_line_is_a_chunk_and_breaks_no_log(client: AsyncClient, session: str, raw: str) -> None:
+async def test_any_line_is_accepted_as_a_chunk(client: AsyncClient, session: str, raw: str) -> None:
     is_blank = not raw.strip()
 
     posted = await client.post(
@@ -438,7 +438,7 @@ ACCEPTED_TYPES = (
 
 
 @pytest.mark.parametrize("media_type", ACCEPTED_TYPES)
-async def test_spellings_of_the_media_types(client: AsyncClient, session: str, media_type: str) -> None:
+async def test_accepted_media_types(client: AsyncClient, session: str, media_type: str) -> None:
     answer = await client.post(
         f"{session}/messages", content=b'{"content":"a"}', headers={"Content-Type": media_type}
     )
@@ -462,13 +462,13 @@ async def test_spellings_of_the_media_types(client: AsyncClient, session: str, m
         "/nothing",
     ],
 )
-async def test_58_addresses_of_nothing(client: AsyncClient, address: str) -> None:
+async def test_58_unknown_paths(client: AsyncClient, address: str) -> None:
     answer = await client.get(address)
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_59_an_unknown_session_answers_the_same_whatever_is_asked(client: AsyncClient) -> None:
+async def test_59_unknown_sessions_have_identical_responses(client: AsyncClient) -> None:
     unknown, nil = f"/api/sessions/{UUID(int=7)}", f"/api/sessions/{UUID(int=0)}"
 
     assert (await client.get(unknown)).content == (await client.get(nil)).content
@@ -565,7 +565,7 @@ ADDRESSES = [
 ]
 
 
-async def test_60_to_65_parameters_that_cannot_be(client: AsyncClient, session: str) -> None:
+async def test_60_to_65_rejects_invalid_parameters(client: AsyncClient, session: str) -> None:
     answers = {}
     for method, address in ADDRESSES:
         named = address.format(id=session.rpartition("/")[2])
@@ -591,7 +591,7 @@ async def test_60_to_65_parameters_that_cannot_be(client: AsyncClient, session: 
         ("PATCH", '{"metadata":null}', "$.metadata"),
     ],
 )
-async def test_bodies_of_sessions_are_strict(
+async def test_session_bodies_are_strict(
     client: AsyncClient, session: str, method: str, body: str, path: str
 ) -> None:
     address = "/api/sessions" if method == "POST" else session
@@ -614,13 +614,13 @@ async def test_bodies_of_sessions_are_strict(
         (b'{"metadata":{"a":"%s"}}' % (b"a" * 2**16), 413, "body_too_large"),
     ],
 )
-async def test_odd_sessions(client: AsyncClient, body: bytes, status: int, code: str | None) -> None:
+async def test_unusual_sessions(client: AsyncClient, body: bytes, status: int, code: str | None) -> None:
     answer = await client.post("/api/sessions", content=body, headers=JSON)
 
     assert (answer.status_code, answer.json().get("code")) == (status, code)
 
 
-async def test_metadata_of_any_kind_comes_back(client: AsyncClient) -> None:
+async def test_metadata_is_returned_unchanged(client: AsyncClient) -> None:
     metadata = {"a\0": ["\0", 10**40, -0.5, None, {"": {}}], "b": "\u2028"}
 
     created = await client.post("/api/sessions", json={"metadata": metadata})
@@ -646,7 +646,7 @@ CANARY = "canary-7f3a"
         (CANARY, {"Content-Type": "text/plain"}),
     ],
 )
-async def test_problems_do_not_repeat_contents(
+async def test_problems_do_not_contain_contents(
     client: AsyncClient, session: str, body: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     await client.post(f"{session}/messages", json={"content": "a", "id": "taken"})
@@ -662,7 +662,7 @@ class TestLimits:
     def settings(self) -> Settings:
         return Settings(max_message_bytes=10, max_body_bytes=100)
 
-    async def test_they_are_settings(self, own_client: AsyncClient) -> None:
+    async def test_limits_are_settings(self, own_client: AsyncClient) -> None:
         session = f"/api/sessions/{(await own_client.post('/api/sessions', json={})).json()['id']}"
 
         answers = [

@@ -12,7 +12,7 @@ import ash_server.api
 FOLDER = Path(ash_server.api.__file__).parent / "swagger"
 
 
-def test_the_vendored_files_are_unchanged() -> None:
+def test_vendored_files_are_unchanged() -> None:
     recorded = dict(
         re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", (FOLDER / "VENDORED.md").read_text(), re.MULTILINE)
     )
@@ -25,7 +25,7 @@ def test_the_vendored_files_are_unchanged() -> None:
     assert files == recorded
 
 
-async def test_the_page_and_its_parts(client: AsyncClient) -> None:
+async def test_page_and_assets(client: AsyncClient) -> None:
     page = await client.get("/docs")
     parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
 
@@ -41,7 +41,7 @@ async def test_the_page_and_its_parts(client: AsyncClient) -> None:
         assert (await client.get(part)).status_code == 200
 
 
-async def test_the_page_may_load_nothing_from_elsewhere(client: AsyncClient) -> None:
+async def test_page_loads_nothing_from_other_hosts(client: AsyncClient) -> None:
     policy = (await client.get("/docs")).headers["content-security-policy"]
 
     sources = {source for directive in policy.split("; ") for source in directive.split(" ")[1:]}
@@ -51,5 +51,5 @@ async def test_the_page_may_load_nothing_from_elsewhere(client: AsyncClient) -> 
 
 
 @pytest.mark.parametrize("name", ["VENDORED.md", "index.html", "..%2fdocuments.py", "%2e%2e", "nothing.js"])
-async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, name: str) -> None:
+async def test_serves_no_other_files(client: AsyncClient, name: str) -> None:
     assert (await client.get(f"/docs/{name}")).status_code == 404

@@ -114,7 +114,7 @@ def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
 # --- Server-sent events
 
 
-def test_the_whole_stream(base: str, session_id: str) -> None:
+def test_stream_format(base: str, session_id: str) -> None:
     types = ["assistant_chunk", "two\r\nlines\t", "caught_up", "closed", "é"]
     post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
 
@@ -157,7 +157,7 @@ def test_the_whole_stream(base: str, session_id: str) -> None:
         ("collapse=false", {}, [1, 2, 3, 4]),
     ],
 )
-def test_where_it_begins(base: str, query: str, headers: dict[str, str], ids: list[int]) -> None:
+def test_start_cursor(base: str, query: str, headers: dict[str, str], ids: list[int]) -> None:
     post(base, *(said("assistant_chunk", text=text) for text in "ab"), said("assistant_done", text="ab"))
     post(base, said("assistant_chunk", text="c"))
 
@@ -168,7 +168,7 @@ def test_where_it_begins(base: str, query: str, headers: dict[str, str], ids: li
     assert told[-1] == 'event: caught_up\ndata: {"sequence":4}'
 
 
-def test_what_comes_is_told_as_it_comes(base: str) -> None:
+def test_new_events_are_sent(base: str) -> None:
     with stream(base, "collapse=true") as events:
         assert until(events, "caught_up")[1:] == ['event: caught_up\ndata: {"sequence":0}']
         for number, event in enumerate(
@@ -178,13 +178,13 @@ def test_what_comes_is_told_as_it_comes(base: str) -> None:
             assert next(events).startswith(f"id: {number}\nevent: {event['type']}\n")
 
 
-def test_a_comment_where_nothing_else_comes(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_without_events(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.05)
     with stream(base) as events:
         assert [next(events) for _ in range(4)][1:] == ['event: caught_up\ndata: {"sequence":0}', ":", ":"]
 
 
-def test_what_is_larger_than_a_piece(base: str) -> None:
+def test_events_larger_than_a_chunk(base: str) -> None:
     text = "é" * 300_000
     post(base, said("summary", text=text), said("summary", text="b"))
 
@@ -226,21 +226,21 @@ REFUSED = [
         ("collapse=1", {}, 400, "invalid_parameter"),
     ],
 )
-def test_refused_streams(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+def test_rejects_invalid_stream_requests(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
     answer = httpx.get(f"{base}/events/stream?{query}", headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_a_cursor_that_is_given_twice(base: str) -> None:
+def test_rejects_a_repeated_cursor(base: str) -> None:
     headers = [("Last-Event-ID", "0"), ("Last-Event-ID", "0")]
 
     assert httpx.get(f"{base}/events/stream", headers=headers).status_code == 400
 
 
 @pytest.mark.parametrize(("query", "headers", "status", "code"), REFUSED)
-def test_refused_sockets(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+def test_rejects_invalid_upgrades(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(base, query, **headers):
         pass
 
@@ -250,7 +250,7 @@ def test_refused_sockets(base: str, query: str, headers: dict[str, str], status:
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_socket_for_another_host(base: str) -> None:
+def test_rejects_upgrades_for_another_host(base: str) -> None:
     there = urlsplit(base)
     url = base.replace(there.netloc, f"evil.example:{there.port}").replace("http", "ws", 1)
 
@@ -260,7 +260,7 @@ def test_a_socket_for_another_host(base: str) -> None:
     assert refused.value.response.status_code == 421
 
 
-def test_sessions_that_are_not_there(shared_server: str) -> None:
+def test_unknown_session(shared_server: str) -> None:
     base = f"{shared_server}/api/sessions/{uuid4()}"
 
     with pytest.raises(InvalidStatus) as refused, socket(base):
@@ -272,7 +272,7 @@ def test_sessions_that_are_not_there(shared_server: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/api/sessions/none", "/api/sessions/0199f3a2-7c1e-7b3a-9d55", "/api/nothing", ""]
 )
-def test_sockets_where_there_is_nothing(shared_server: str, path: str) -> None:
+def test_upgrades_of_unknown_paths(shared_server: str, path: str) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(f"{shared_server}{path}"):
         pass
 
@@ -283,7 +283,7 @@ def test_sockets_where_there_is_nothing(shared_server: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1"])
-def test_pages_of_this_machine_may_follow(base: str, origin: str) -> None:
+def test_local_origins_are_allowed(base: str, origin: str) -> None:
     with socket(base, Origin=origin) as connected, stream(base, Origin=origin) as events:
         assert frames(connected, "caught_up") == [{"type": "caught_up", "data": {"sequence": 0}}]
         assert until(events, "caught_up")
@@ -298,7 +298,7 @@ def test_without_an_upgrade(base: str) -> None:
 # --- WebSocket
 
 
-def test_frames_are_the_events_of_the_log(base: str) -> None:
+def test_event_frames_equal_listed_events(base: str) -> None:
     post(base, *POSTED[:3])
     with socket(base, "after=1") as connected:
         told = frames(connected, "caught_up")
@@ -322,7 +322,7 @@ CONVERSATION: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
-def test_the_topics_of_stored_lines(base: str, session_id: str) -> None:
+def test_topics_of_stored_lines(base: str, session_id: str) -> None:
     post_lines(base, *LINES)  # a turn ahead of it
     with socket(base) as connected:
         behind = frames(connected, "caught_up")
@@ -343,7 +343,7 @@ def test_the_topics_of_stored_lines(base: str, session_id: str) -> None:
     assert new[-1] == {**complete, "data": {"messages": stored[4:]}}
 
 
-def test_the_topics_of_posted_events(base: str) -> None:
+def test_topics_of_posted_events(base: str) -> None:
     with socket(base) as connected:
         frames(connected, "caught_up")
         post(base, *POSTED)
@@ -358,7 +358,7 @@ def test_the_topics_of_posted_events(base: str) -> None:
     ]
 
 
-def test_the_topics_of_events_with_odd_values(base: str) -> None:
+def test_topics_of_events_with_unusual_values(base: str) -> None:
     call = said("tool_call", toolCallId="c", toolName="n", args="{no json")
     result = said("tool_result", toolCallId="c", result=None, error={"code": "x", "message": "y"})
     said_twice = said("user_message", text="a", content=[{"type": "text", "text": "b"}])
@@ -375,7 +375,7 @@ def test_the_topics_of_events_with_odd_values(base: str) -> None:
     ]
 
 
-def test_the_topics_of_a_stream_in_pieces(base: str) -> None:
+def test_topics_of_stream_chunks(base: str) -> None:
     with socket(base) as connected:
         frames(connected, "caught_up")
         httpx.post(f"{base}/messages", json={"content": '{"role":"user","content":"How many?"}'})
@@ -385,7 +385,7 @@ def test_the_topics_of_a_stream_in_pieces(base: str) -> None:
     assert conversation(told[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
 
 
-def test_a_turn_that_is_too_long_for_one_frame(base: str) -> None:
+def test_turn_too_long_for_one_frame(base: str) -> None:
     long = [
         LINES[3].replace("Three.", "x" * 100_000).replace("u4", f"w{n}").replace("msg_2", f"m{n}")
         for n in range(20)
@@ -410,7 +410,7 @@ def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
 @pytest.mark.parametrize(
     ("sent", "code"), [([b"a"], 1003), (["a" * 2000], 1009), (["a"] * 100, 1008), ([""] * 100, 1008)]
 )
-def test_clients_that_talk(base: str, sent: list[str | bytes], code: int) -> None:
+def test_closes_on_unexpected_client_frames(base: str, sent: list[str | bytes], code: int) -> None:
     with socket(base) as connected, pytest.raises(ConnectionClosed) as closed:
         talk(connected, sent)
 
@@ -418,7 +418,7 @@ def test_clients_that_talk(base: str, sent: list[str | bytes], code: int) -> Non
     assert closed.value.rcvd.code == code
 
 
-def test_clients_may_ping_and_say_a_little(base: str) -> None:
+def test_accepts_pings_and_few_frames(base: str) -> None:
     with socket(base) as connected:
         connected.send("hello")
         assert connected.ping().wait(10)

@@ -40,7 +40,7 @@ MESSAGES = [
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_it_reads_every_message_once(server: str) -> None:
+def test_reads_every_message_once(server: str) -> None:
     session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
     httpx.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
 
@@ -62,7 +62,7 @@ def test_it_reads_every_message_once(server: str) -> None:
     assert result["first"] == len(MESSAGES)
 
 
-def test_the_same_call_from_python(server: str) -> None:
+def test_same_requests_from_python(server: str) -> None:
     session = httpx.post(f"{server}/api/sessions", json={}).json()["id"]
     httpx.post(f"{server}/api/sessions/{session}/messages", json=MESSAGES).raise_for_status()
 

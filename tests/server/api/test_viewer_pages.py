@@ -55,14 +55,14 @@ def parts(page: Response) -> list[str]:
     return re.findall(r'(?:src|href)="([^"]+)"', page.text)
 
 
-async def test_the_list_is_a_shell(client: AsyncClient) -> None:
+async def test_list_page(client: AsyncClient) -> None:
     page = await client.get("/", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert f'<script defer src="{viewer().root}/bundled/sessions-page.js"></script>' in page.text
 
 
-async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, session_id: str) -> None:
+async def test_session_page_contains_its_id(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -71,7 +71,7 @@ async def test_a_session_is_a_shell_that_knows_its_id(client: AsyncClient, sessi
     assert "<title>&lt;b&gt;A &amp; B&lt;/b&gt; · Ash</title>" in page.text
 
 
-async def test_a_page_without_a_title_goes_by_the_external_id(client: AsyncClient) -> None:
+async def test_page_title_defaults_to_the_external_id(client: AsyncClient) -> None:
     made = await client.post("/api/sessions", json={"externalId": "bird-counter"})
 
     page = await client.get(f"/sessions/{made.json()['id']}", headers=BROWSER)
@@ -80,7 +80,7 @@ async def test_a_page_without_a_title_goes_by_the_external_id(client: AsyncClien
 
 
 @pytest.mark.parametrize("address", ["/", "/sessions/{id}"])
-async def test_whatever_a_page_names_is_there(client: AsyncClient, session_id: str, address: str) -> None:
+async def test_referenced_files_exist(client: AsyncClient, session_id: str, address: str) -> None:
     page = await client.get(address.format(id=session_id))
 
     for part in parts(page):
@@ -88,7 +88,7 @@ async def test_whatever_a_page_names_is_there(client: AsyncClient, session_id: s
 
 
 @pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/nothing"])
-async def test_nothing_is_inline(client: AsyncClient, session_id: str, address: str) -> None:
+async def test_pages_have_no_inline_code(client: AsyncClient, session_id: str, address: str) -> None:
     page = (await client.get(address.format(id=session_id), headers=BROWSER)).text
 
     assert re.findall(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|javascript:", page) == []
@@ -112,7 +112,7 @@ async def test_nothing_is_inline(client: AsyncClient, session_id: str, address: 
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_headers_of_every_page(
+async def test_page_headers(
     client: AsyncClient, session_id: str, method: str, address: str, status: int
 ) -> None:
     page = await client.request(
@@ -132,7 +132,7 @@ HEADERS = {
 }
 
 
-def test_the_policy_lets_nothing_in() -> None:
+def test_policy_blocks_everything_else() -> None:
     directives = dict(directive.split(" ", 1) for directive in PAGE_POLICY.split("; "))
 
     assert directives == {
@@ -147,7 +147,7 @@ def test_the_policy_lets_nothing_in() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.md", "/viewer/x/session-page.js"])
-async def test_pages_are_only_read(client: AsyncClient, session_id: str, method: str, address: str) -> None:
+async def test_pages_reject_other_methods(client: AsyncClient, session_id: str, method: str, address: str) -> None:
     refused = await client.request(method, address.format(id=session_id))
 
     assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed")
@@ -156,7 +156,7 @@ async def test_pages_are_only_read(client: AsyncClient, session_id: str, method:
 @pytest.mark.parametrize(
     "address", ["/", "/sessions/{id}", "/sessions/{id}.html", "{viewer}/session-page.js"]
 )
-async def test_pages_are_for_this_machine(client: AsyncClient, session_id: str, address: str) -> None:
+async def test_pages_reject_other_hosts(client: AsyncClient, session_id: str, address: str) -> None:
     refused = await client.get(
         address.format(id=session_id, viewer=viewer().root), headers={"Host": "evil.example", "Accept": "*/*"}
     )
@@ -165,7 +165,7 @@ async def test_pages_are_for_this_machine(client: AsyncClient, session_id: str, 
 
 
 @pytest.mark.parametrize("query", ["?at=7&preset=read", "?x=%ff", "?a=1&a=2", "?%"])
-async def test_what_else_stands_in_an_address_is_the_scripts_business(
+async def test_pages_accept_any_query(
     client: AsyncClient, session_id: str, query: str
 ) -> None:
     for address in ("/", f"/sessions/{session_id}"):
@@ -186,7 +186,7 @@ async def test_what_else_stands_in_an_address_is_the_scripts_business(
         ("{provider}.md", ".md"),
     ],
 )
-async def test_other_names_lead_to_the_address(
+async def test_references_redirect_to_the_address(
     own_client: AsyncClient, request: pytest.FixtureRequest, reference: str, ending: str
 ) -> None:
     test = "named"
@@ -206,7 +206,7 @@ async def test_other_names_lead_to_the_address(
     assert (led.status_code, led.headers["location"]) == (307, f"/sessions/{id}{ending}?at=7&q=%C3%A9")
 
 
-async def test_subagents_do_not_hide_who_started_them(own_client: AsyncClient) -> None:
+async def test_reference_prefers_the_parent_of_subagents(own_client: AsyncClient) -> None:
     made = (await own_client.post("/api/sessions", json={})).json()["id"]
     subagent = (await own_client.post("/api/sessions", json={"parentId": made})).json()["id"]
     for id in (made, subagent):
@@ -217,7 +217,7 @@ async def test_subagents_do_not_hide_who_started_them(own_client: AsyncClient) -
     assert led.headers["location"] == f"/sessions/{made}"
 
 
-async def test_a_name_of_several_leads_nowhere(own_client: AsyncClient) -> None:
+async def test_ambiguous_reference(own_client: AsyncClient) -> None:
     ids = [(await own_client.post("/api/sessions", json={})).json()["id"] for _ in range(2)]
     for id in ids:
         await append(own_client, id)
@@ -244,7 +244,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-async def test_an_unknown_session_is_told(client: AsyncClient, name: str) -> None:
+async def test_unknown_session(client: AsyncClient, name: str) -> None:
     refused = await client.get(f"/sessions/{name}")
     page = await client.get(f"/sessions/{name}", headers=BROWSER)
 
@@ -255,12 +255,12 @@ async def test_an_unknown_session_is_told(client: AsyncClient, name: str) -> Non
     assert "alert(1)" not in page.text
 
 
-async def test_a_session_has_no_other_ending(client: AsyncClient, session_id: str) -> None:
+async def test_unknown_suffix(client: AsyncClient, session_id: str) -> None:
     for ending in (".xml", ".MD", ".json.md", ".md.", "/events"):
         assert (await client.get(f"/sessions/{session_id}{ending}")).status_code == 404, ending
 
 
-async def test_without_a_database_a_browser_is_told_so() -> None:
+async def test_error_page_without_database() -> None:
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(
         app, base_url="http://127.0.0.1:4100", raise_server_exceptions=False
@@ -279,7 +279,7 @@ FORMS = {
 }
 
 
-async def test_the_other_forms_are_announced(client: AsyncClient, session_id: str) -> None:
+async def test_link_header_lists_the_formats(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 
     linked = re.findall(r'<link rel="alternate" href="([^"]+)" type="([^"]+)"', page.text)
@@ -294,7 +294,7 @@ async def test_the_other_forms_are_announced(client: AsyncClient, session_id: st
 @pytest.mark.parametrize(
     ("query", "is_at_end"), [("", True), ("?preset=read", True), ("?message=1", False), ("?at=1", False)]
 )
-async def test_what_the_page_shows_first_is_on_its_way_with_it(
+async def test_link_header_preloads_the_first_requests(
     client: AsyncClient, session_id: str, query: str, is_at_end: bool
 ) -> None:
     page = await client.get(f"/sessions/{session_id}{query}", headers=BROWSER)
@@ -306,7 +306,7 @@ async def test_what_the_page_shows_first_is_on_its_way_with_it(
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_forms(client: AsyncClient, session_id: str, form: str) -> None:
+async def test_formats(client: AsyncClient, session_id: str, form: str) -> None:
     told = await client.get(f"/sessions/{session_id}{form}")
     asked = await client.head(f"/sessions/{session_id}{form}")
 
@@ -318,13 +318,13 @@ async def test_forms(client: AsyncClient, session_id: str, form: str) -> None:
     assert [asked.headers[name] for name in names] == [told.headers[name] for name in names]
 
 
-async def test_the_page_for_a_file_is_under_its_own_policy(client: AsyncClient, session_id: str) -> None:
+async def test_standalone_page_has_its_own_policy(client: AsyncClient, session_id: str) -> None:
     page = await client.get(f"/sessions/{session_id}.html")
 
     assert page.headers["content-security-policy"] == f"{frame().policy}; frame-ancestors 'none'"
 
 
-async def test_who_asks_for_the_head_alone_has_nothing_read(
+async def test_head_request_does_not_read_the_session(
     client: AsyncClient, session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(*_: object) -> NoReturn:
@@ -351,7 +351,7 @@ async def test_who_asks_for_the_head_alone_has_nothing_read(
         ("text/markdown, text/html;q=0.1", "text/markdown"),
     ],
 )
-async def test_the_form_is_what_is_accepted(
+async def test_accept_header_selects_the_format(
     client: AsyncClient, session_id: str, accept: str | None, type: str
 ) -> None:
     told = await client.get(f"/sessions/{session_id}", headers={} if accept is None else {"Accept": accept})
@@ -359,14 +359,14 @@ async def test_the_form_is_what_is_accepted(
     assert (told.headers["content-type"].partition(";")[0], told.headers["vary"]) == (type, "Accept")
 
 
-async def test_what_is_stored_is_given_as_it_is(client: AsyncClient, session_id: str) -> None:
+async def test_jsonl_equals_stored_messages(client: AsyncClient, session_id: str) -> None:
     lines = await client.get(f"/sessions/{session_id}.jsonl")
     export = await client.get(f"/api/sessions/{session_id}/export")
 
     assert lines.content == export.content == "".join(f"{line}\n" for line in LINES).encode()
 
 
-async def test_the_document(client: AsyncClient, session_id: str) -> None:
+async def test_json_document(client: AsyncClient, session_id: str) -> None:
     document = (await client.get(f"/sessions/{session_id}.json")).json()
 
     assert document == {
@@ -376,7 +376,7 @@ async def test_the_document(client: AsyncClient, session_id: str) -> None:
     assert len(document["messages"]) == 2
 
 
-async def test_an_empty_session_has_every_form(client: AsyncClient) -> None:
+async def test_formats_of_an_empty_session(client: AsyncClient) -> None:
     id = (await client.post("/api/sessions", json={})).json()["id"]
     told = {form: (await client.get(f"/sessions/{id}{form}")).text for form in FORMS}
 
@@ -386,7 +386,7 @@ async def test_an_empty_session_has_every_form(client: AsyncClient) -> None:
     assert '<script type="application/json" id="events">[\n\n]</script>' in told[".html"]
 
 
-async def test_files_of_the_viewer(client: AsyncClient) -> None:
+async def test_viewer_assets(client: AsyncClient) -> None:
     now = viewer()
 
     assert now.assets
@@ -429,7 +429,7 @@ TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css"
         "session-page%2ejs?x=1",
     ],
 )
-async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, path: str) -> None:
+async def test_serves_no_other_files(client: AsyncClient, path: str) -> None:
     refused = await client.get(f"{viewer().root}/{path}")
 
     assert refused.status_code in (400, 404)
@@ -437,7 +437,7 @@ async def test_nothing_else_of_the_folder_is_served(client: AsyncClient, path: s
 
 
 @pytest.mark.parametrize("digest", ["x", "0" * 16, "..", "%2e%2e", "%00", "*", ""])
-async def test_files_are_there_under_their_own_digest_alone(client: AsyncClient, digest: str) -> None:
+async def test_rejects_other_digests(client: AsyncClient, digest: str) -> None:
     assert (await client.get(f"/viewer/{digest}/session-page.js")).status_code == 404
 
 
@@ -454,7 +454,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ash_server.viewer._load.cache_clear()
 
 
-async def test_a_change_is_served_at_once_under_another_digest(client: AsyncClient, folder: Path) -> None:
+async def test_changed_assets_get_a_new_digest(client: AsyncClient, folder: Path) -> None:
     before = viewer()
     (folder / "log.js").write_text("export const one = 11;")
     now = viewer()
@@ -465,7 +465,7 @@ async def test_a_change_is_served_at_once_under_another_digest(client: AsyncClie
     assert (await client.get("/")).text.startswith(now.root)
 
 
-async def test_nothing_outside_of_the_folder_is_served(client: AsyncClient, folder: Path) -> None:
+async def test_serves_no_files_outside_the_folder(client: AsyncClient, folder: Path) -> None:
     (folder.parent / "secret.js").write_text("secret")
     (folder.parent / "others").mkdir()
     (folder.parent / "others" / "one.js").write_text("secret")

@@ -102,7 +102,7 @@ class Reader:
 
 
 @WITHOUT_LOOKING
-async def test_a_hint_of_another_process_wakes(
+async def test_notification_of_another_process_wakes(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     reader = Reader(hub, session_id)
@@ -129,7 +129,7 @@ async def test_servers_wake_each_other(
             await reader.reaches(1)
 
 
-async def test_a_lost_hint_is_a_late_one(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
+async def test_lost_notification_only_delays(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     reader = Reader(hub, session_id)
     await reader.catches_up()
     await post(connection, session_id, "1")
@@ -138,7 +138,7 @@ async def test_a_lost_hint_is_a_late_one(hub: Hub, connection: AsyncConnection, 
 
 @WITHOUT_LOOKING
 @pytest.mark.parametrize("payload", ["- x", "- 1 2"])
-async def test_what_others_say_on_the_channel(
+async def test_ignores_foreign_notifications(
     hub: Hub, connection: AsyncConnection, session_id: UUID, payload: str
 ) -> None:
     reader = Reader(hub, session_id)
@@ -151,7 +151,7 @@ async def test_what_others_say_on_the_channel(
 
 
 @WITHOUT_LOOKING
-async def test_a_listener_that_was_killed_is_replaced(
+async def test_killed_listener_is_replaced(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     async def kills_listener() -> bool:
@@ -167,7 +167,7 @@ async def test_a_listener_that_was_killed_is_replaced(
 
 
 @WITHOUT_LOOKING
-async def test_an_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: Path) -> None:
+async def test_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"user","uuid":"u1","message":{"role":"user","content":"a"}}\n')
     session_id = (await import_file(connection, path, "a")).session_id
@@ -181,7 +181,7 @@ async def test_an_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: 
 
 
 @pytest.mark.parametrize("count", [1, live._PAGE_SIZE - 1, live._PAGE_SIZE, live._PAGE_SIZE + 1])
-async def test_catching_up_is_told_at_once(
+async def test_caught_up_is_reported_immediately(
     hub: Hub, connection: AsyncConnection, session_id: UUID, count: int
 ) -> None:
     """Also where the last page is full, so that more might lie behind it."""
@@ -196,7 +196,7 @@ async def test_catching_up_is_told_at_once(
 # --- What changes below a reader
 
 
-async def test_a_rebuild_is_a_reset_and_goes_on(
+async def test_rebuild_sends_a_reset_and_continues(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     line = '{"type":"user","uuid":"u%d","message":{"role":"user","content":"a"}}'
@@ -215,7 +215,7 @@ async def test_a_rebuild_is_a_reset_and_goes_on(
     assert reader.types[last:] == ["reset", *before[:last], "summary"]
 
 
-async def test_a_session_that_is_deleted(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
+async def test_deletion_ends_subscriptions(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     await post(connection, session_id, "1", "2")
     reader = Reader(hub, session_id)
     await reader.catches_up()
@@ -226,7 +226,7 @@ async def test_a_session_that_is_deleted(hub: Hub, connection: AsyncConnection, 
 
 
 @pytest.mark.parametrize("new", ["a", "abcde", "abcdefg"])
-async def test_a_session_that_is_made_anew(hub: Hub, connection: AsyncConnection, new: str) -> None:
+async def test_recreation_ends_subscriptions(hub: Hub, connection: AsyncConnection, new: str) -> None:
     """Under the same id, as `import --replace` does: readers of the old one do not go on in the new one."""
     session_id = (await create_session(connection, source="a", external_id="b")).session.id
     assert session_id == session_id_for("a", "b")
@@ -245,7 +245,7 @@ async def test_a_session_that_is_made_anew(hub: Hub, connection: AsyncConnection
     await again.reaches(len(new))
 
 
-async def test_stopping_ends_all(hub: Hub, session_id: UUID) -> None:
+async def test_stop_ends_subscriptions(hub: Hub, session_id: UUID) -> None:
     readers = [Reader(hub, session_id) for _ in range(10)]
     for reader in readers:
         await reader.catches_up()
@@ -256,7 +256,7 @@ async def test_stopping_ends_all(hub: Hub, session_id: UUID) -> None:
         hub.stop()
 
 
-async def test_nobody_is_remembered_who_has_left(
+async def test_ended_subscriptions_are_removed(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     await post(connection, session_id, "1")
@@ -292,7 +292,7 @@ def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
-async def test_a_server_that_stops_and_comes_back(
+async def test_server_restart(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path, by: signal.Signals
 ) -> None:
     """With readers, some of which read nothing."""
@@ -323,7 +323,7 @@ async def test_a_server_that_stops_and_comes_back(
 
 
 @pytest.mark.slow
-async def test_a_database_that_is_killed_and_comes_back(tmp_path: Path) -> None:
+async def test_database_restart(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "pg") as database, ExitStack() as lives:
         url = database.url()
         upgrade(url)
@@ -365,7 +365,7 @@ def resident(process: subprocess.Popen[str]) -> float:
 
 
 @pytest.mark.slow
-async def test_readers_that_stall_cost_little_and_are_hung_up_on(
+async def test_stalled_readers_are_disconnected(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path
 ) -> None:
     await post(connection, session_id, *map(str, range(60)), text="x" * 150_000)

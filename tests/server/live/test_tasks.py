@@ -8,7 +8,7 @@ from ash_server.live import tasks
 from ash_server.live.tasks import cancel_tasks, wait_for_event
 
 
-async def test_what_waits_is_told_what_came() -> None:
+async def test_wait_for_event() -> None:
     event = asyncio.Event()
     waiting = asyncio.create_task(wait_for_event(event, 60))
     await asyncio.sleep(0)
@@ -18,7 +18,7 @@ async def test_what_waits_is_told_what_came() -> None:
 
 
 @pytest.mark.parametrize("turns", range(5))
-async def test_a_cancellation_together_with_the_event_is_not_lost(turns: int) -> None:
+async def test_cancellation_together_with_the_event_is_not_lost(turns: int) -> None:
     event, going = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -38,7 +38,7 @@ async def test_a_cancellation_together_with_the_event_is_not_lost(turns: int) ->
     assert working.cancelled()
 
 
-async def test_a_task_that_loses_a_cancellation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancels_again_if_a_cancellation_is_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_CANCEL_RETRY_SECONDS", 0.01)
     lost: list[asyncio.CancelledError] = []
 

@@ -54,11 +54,11 @@ START: tuple[str, dict[str, Any]] = ("turn_start", {"trigger": "user"})
 END: tuple[str, dict[str, Any]] = ("turn_end", {})
 
 
-def test_every_type_that_says_something_is_read() -> None:
+def test_all_content_events_have_blocks() -> None:
     assert set(_BLOCKS) == set(event_ranges.SAID)
 
 
-async def test_an_answer_that_names_no_response(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_answer_without_response_id(connection: AsyncConnection, session_id: UUID) -> None:
     """Also behind a stored line whose message names none."""
     await post(connection, session_id, START)
     await store(connection, session_id, PROMPT)
@@ -82,7 +82,7 @@ async def test_an_answer_that_names_no_response(connection: AsyncConnection, ses
         (("assistant_done", {"text": "a", "content": []}), ("assistant", [text("a")])),
     ],
 )
-async def test_what_an_event_says(
+async def test_blocks_of_events(
     connection: AsyncConnection,
     session_id: UUID,
     event: tuple[str, dict[str, Any]],
@@ -93,7 +93,7 @@ async def test_what_an_event_says(
     assert said(await last_turn(connection, session_id)) == [expected]
 
 
-async def test_one_event_may_be_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_event_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
     answer = ("assistant_done", {"text": "x" * (event_ranges._MOST_BYTES + 1)})
     await post(connection, session_id, START, answer, END)
 
@@ -105,7 +105,7 @@ async def test_one_event_may_be_larger_than_a_span(connection: AsyncConnection, 
     ("count", "told", "rest"),
     [(3, 3, {}), (4, 4, {}), (5, 4, {"nextEventAfter": 5}), (9, 4, {"nextEventAfter": 5})],
 )
-async def test_more_events_than_a_span_takes(  # fixtures beside the table
+async def test_too_many_events_for_a_span(  # fixtures beside the table
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
@@ -125,7 +125,7 @@ async def test_more_events_than_a_span_takes(  # fixtures beside the table
 @pytest.mark.parametrize(
     ("posted", "rest"), [([], {}), ([("assistant_done", {"text": "b"})], {"nextEventAfter": 3})]
 )
-async def test_what_lines_hold_may_go_on_with_what_they_do_not(
+async def test_events_without_lines_continue_after_lines(
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
@@ -145,7 +145,7 @@ async def test_what_lines_hold_may_go_on_with_what_they_do_not(
     assert {name: topic[name] for name in topic if name != "messages"} == rest
 
 
-async def test_more_bytes_of_events_than_a_span_takes(
+async def test_too_large_events_for_a_span(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_ranges, "_MOST_BYTES", 1000)
@@ -157,7 +157,7 @@ async def test_more_bytes_of_events_than_a_span_takes(
 
 
 @pytest.mark.parametrize(("count", "told", "rest"), [(4, 4, {}), (5, 4, {"nextAfter": 4})])
-async def test_more_lines_than_a_span_takes(  # likewise
+async def test_too_many_lines_for_a_span(  # likewise
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,

@@ -37,11 +37,11 @@ def everything(node: Any) -> Iterator[dict[str, Any]]:
         yield from everything(child)
 
 
-def test_the_document_in_the_repository_is_current() -> None:
+def test_stored_document_is_current() -> None:
     assert (FOLDER / "openapi.json").read_text() == openapi_json(), "run `make openapi`"
 
 
-def test_the_types_are_made_from_it() -> None:
+def test_typescript_types_are_current() -> None:
     first_line = (FOLDER / "ash.d.ts").read_text().partition("\n")[0]
 
     assert first_line.endswith(sha256((FOLDER / "openapi.json").read_bytes()).hexdigest()), (
@@ -50,7 +50,7 @@ def test_the_types_are_made_from_it() -> None:
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_it_is_the_same_each_time(seed: str) -> None:
+def test_document_is_deterministic(seed: str) -> None:
     code = 'from ash_server.app import openapi_json; print(openapi_json(), end="")'
     made = subprocess.run(
         [sys.executable, "-c", code],
@@ -62,13 +62,13 @@ def test_it_is_the_same_each_time(seed: str) -> None:
     assert made.stdout.decode() == openapi_json()
 
 
-async def test_it_is_served(client: AsyncClient) -> None:
+async def test_document_is_served(client: AsyncClient) -> None:
     served = await client.get("/openapi.json")
 
     assert (served.headers["content-type"], served.json()) == ("application/json", DOCUMENT)
 
 
-def test_it_is_valid() -> None:
+def test_document_is_valid() -> None:
     schemathesis.openapi.from_dict(DOCUMENT).validate()
 
 
@@ -91,14 +91,14 @@ def test_content_is_a_tagged_union() -> None:
         assert SCHEMAS[name]["examples"]
 
 
-def test_parsed_is_a_list_of_that_union() -> None:
+def test_parsed_is_a_list_of_the_content_union() -> None:
     for name in ("Message", "Reading"):
         assert SCHEMAS[name]["properties"]["parsed"]["items"] == {
             "$ref": "#/components/schemas/MessageContent"
         }
 
 
-def test_standard_messages_are_of_that_union_too() -> None:
+def test_standard_messages_use_the_content_union() -> None:
     content = SCHEMAS["StandardMessage"]["properties"]["content"]
 
     assert content["items"] == {"$ref": "#/components/schemas/MessageContent"}
@@ -109,7 +109,7 @@ EVENTS = get_args(get_args(KnownEvent.__value__)[0])
 OF_EVENTS = {get_args(model.model_fields["type"].annotation)[0]: model for model in EVENTS}
 
 
-def test_events_are_a_tagged_union_and_whatever_comes() -> None:
+def test_events_are_an_open_tagged_union() -> None:
     union, other = SCHEMAS["KnownEvent"], SCHEMAS["OtherEvent"]
 
     assert OF_EVENTS.keys() == EVENT_TYPES
@@ -134,7 +134,7 @@ def test_events_are_a_tagged_union_and_whatever_comes() -> None:
         assert payload["description"]
 
 
-def test_a_new_event_has_the_payload_of_its_type() -> None:
+def test_new_event_payload_depends_on_its_type() -> None:
     *known, other = SCHEMAS["NewEvent"]["anyOf"]
 
     assert SCHEMAS["NewEvent"]["required"] == ["type", "payload"]
@@ -145,18 +145,18 @@ def test_a_new_event_has_the_payload_of_its_type() -> None:
     assert other["properties"]["type"] == {"not": {"enum": sorted(EVENT_TYPES)}}
 
 
-def test_the_examples_of_events_are_events() -> None:
+def test_event_examples_are_valid() -> None:
     content = OPERATIONS["listEvents"]["responses"]["200"]["content"]["application/json"]
     for example in content["examples"]["page"]["value"]["events"]:
         assert read_event(example).model_dump() == example
 
 
-def test_docstrings_arrive() -> None:
+def test_docstrings_become_descriptions() -> None:
     assert SCHEMAS["Message"]["description"] == Message.__doc__
     assert SCHEMAS["Message"]["properties"]["sequence"]["description"].startswith("Place in the session")
 
 
-def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
+def test_references_resolve_and_schemas_are_used() -> None:
     used = {node["$ref"] for node in everything(DOCUMENT) if "$ref" in node}
 
     # What the library answers, and no route.
@@ -165,7 +165,7 @@ def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
     }
 
 
-def test_every_operation_explains_itself() -> None:
+def test_every_operation_is_described() -> None:
     tags = {tag["name"] for tag in DOCUMENT["tags"] if tag["description"]}
     for name, operation in OPERATIONS.items():
         assert operation["summary"], name
@@ -174,7 +174,7 @@ def test_every_operation_explains_itself() -> None:
             assert parameter["in"] == "path" or parameter["description"], name
 
 
-def test_every_refusal_is_a_problem_with_its_codes() -> None:
+def test_every_error_response_lists_its_codes() -> None:
     for operation in OPERATIONS.values():
         for status, response in operation["responses"].items():
             if status < "400":
@@ -186,7 +186,7 @@ def test_every_refusal_is_a_problem_with_its_codes() -> None:
             assert {str(example["value"]["status"]) for example in content["examples"].values()} == {status}
 
 
-def test_bodies_that_are_read_by_hand_are_documented() -> None:
+def test_hand_read_bodies_are_documented() -> None:
     bodies = {
         name: list(operation["requestBody"]["content"])
         for name, operation in OPERATIONS.items()
@@ -205,7 +205,7 @@ def test_bodies_that_are_read_by_hand_are_documented() -> None:
         assert SCHEMAS[name]["additionalProperties"] is False
 
 
-async def test_the_examples_of_bodies_are_accepted(client: AsyncClient, session: str) -> None:
+async def test_body_examples_are_accepted(client: AsyncClient, session: str) -> None:
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
             for media_type, content in operation.get("requestBody", {}).get("content", {}).items():

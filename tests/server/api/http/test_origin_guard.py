@@ -29,7 +29,7 @@ BODY = {"content": "a"}
     ],
 )
 @pytest.mark.parametrize("address", ["/health/live", "/docs", "/openapi.json"])
-async def test_the_server_answers_to_its_own_names(
+async def test_accepts_its_own_host_names_only(
     client: AsyncClient, address: str, host: str, status: int
 ) -> None:
     answer = await client.get(address, headers={"Host": host})
@@ -50,7 +50,7 @@ async def test_the_server_answers_to_its_own_names(
         (Settings(host="10.0.0.7"), "ash.example", 200),
     ],
 )
-async def test_which_names_are_its_own_depends_on_where_it_listens(
+async def test_host_names_depend_on_the_listening_address(
     settings: Settings, host: str, status: int
 ) -> None:
     app = create_app(settings, database_url="postgresql://127.0.0.1:1/nowhere")
@@ -76,7 +76,7 @@ async def test_which_names_are_its_own_depends_on_where_it_listens(
         ("file://", 403),
     ],
 )
-async def test_pages_of_other_origins_change_nothing(
+async def test_rejects_writes_of_other_origins(
     client: AsyncClient, origin: str | None, status: int
 ) -> None:
     answer = await client.post("/api/parse", json=BODY, headers={} if origin is None else {"Origin": origin})
@@ -86,7 +86,7 @@ async def test_pages_of_other_origins_change_nothing(
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
-async def test_every_method_that_changes_asks_for_the_origin(
+async def test_checks_the_origin_of_every_unsafe_method(
     client: AsyncClient, session: str, method: str
 ) -> None:
     address = f"{session}/messages" if method == "POST" else session
@@ -97,7 +97,7 @@ async def test_every_method_that_changes_asks_for_the_origin(
     assert (await client.get(session, headers={"Origin": "https://evil.example"})).json()["messageCount"] == 0
 
 
-async def test_no_page_elsewhere_is_allowed_to_read(client: AsyncClient) -> None:
+async def test_no_cors_headers(client: AsyncClient) -> None:
     answer = await client.get("/api/sessions", headers={"Origin": "https://evil.example"})
 
     assert not [name for name in answer.headers if name.startswith("access-control-")]
@@ -115,7 +115,7 @@ async def test_no_page_elsewhere_is_allowed_to_read(client: AsyncClient) -> None
         ("GET", "/openapi.json", 200),
     ],
 )
-async def test_headers_of_every_answer(client: AsyncClient, method: str, address: str, status: int) -> None:
+async def test_default_headers(client: AsyncClient, method: str, address: str, status: int) -> None:
     answer = await client.request(method, address)
 
     assert answer.status_code == status
@@ -139,7 +139,7 @@ HEADERS = {
         ("/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60", {"GET", "PATCH", "DELETE", "OPTIONS"}),
     ],
 )
-async def test_other_methods_are_told_which_there_are(
+async def test_allow_header(
     client: AsyncClient, address: str, methods: set[str]
 ) -> None:
     refused = await client.put(address)

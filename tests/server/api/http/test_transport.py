@@ -43,7 +43,7 @@ def messages(server: str) -> str:
     return f"/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}/messages"
 
 
-def test_a_body_in_chunks_is_limited_too(server: str, messages: str) -> None:
+def test_limits_chunked_bodies(server: str, messages: str) -> None:
     piece = b"100000\r\n" + b"a" * 0x100000 + b"\r\n"
     request = head(server, messages, "Content-Type: application/x-ndjson", "Transfer-Encoding: chunked")
 
@@ -53,7 +53,7 @@ def test_a_body_in_chunks_is_limited_too(server: str, messages: str) -> None:
     assert '"code":"body_too_large"' in answer
 
 
-def test_an_announced_size_is_refused_before_the_body(server: str, messages: str) -> None:
+def test_rejects_content_length_before_the_body(server: str, messages: str) -> None:
     request = head(server, messages, "Content-Type: application/json", "Content-Length: 99999999")
 
     assert answer_to(server, request).startswith("HTTP/1.1 413 ")
@@ -84,14 +84,14 @@ def test_headers(server: str, messages: str, headers: list[str], status: int) ->
 
 
 @pytest.mark.parametrize("query", ["q=50%", "q=%2", "q=%zz", "q%=a", "%"])
-def test_percent_signs_that_begin_no_escape(server: str, query: str) -> None:
+def test_rejects_invalid_percent_escapes(server: str, query: str) -> None:
     answer = answer_to(server, head(server, f"/api/sessions?{query}", method="GET"))
 
     assert answer.startswith("HTTP/1.1 400 ")
     assert '"code":"invalid_parameter"' in answer
 
 
-def test_who_leaves_in_the_middle_of_a_body_stores_nothing(server: str, messages: str) -> None:
+def test_disconnect_during_the_body_stores_nothing(server: str, messages: str) -> None:
     with connected(server) as sock:
         sock.sendall(
             head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100") + b"a\n" * 20
@@ -100,7 +100,7 @@ def test_who_leaves_in_the_middle_of_a_body_stores_nothing(server: str, messages
     assert httpx.get(server + messages).json() == {"messages": []}
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(
+def test_body_timeout(
     server: str, messages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.2)
@@ -112,7 +112,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
     assert '"code":"body_timeout"' in answer
 
 
-def test_many_slow_bodies_keep_nobody_waiting(server: str, messages: str) -> None:
+def test_slow_bodies_do_not_block_other_requests(server: str, messages: str) -> None:
     request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
     slow = [
         socket.create_connection((urlsplit(server).hostname or "", urlsplit(server).port or 0))
