@@ -1,4 +1,4 @@
-"""Logs of events in a short form, to compare them whole."""
+"""Event logs in a short form, for comparisons as a whole."""
 
 import itertools
 import json
@@ -9,35 +9,36 @@ from ash_shared.eventlog import Context, Event, Normalizer, read_line
 from ash_shared.model.events import CHUNKS, read_event
 
 SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
-SAID = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})
-"""What a session says, however it came."""
+CONTENT_EVENTS = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})
+"""Types of events with complete content."""
 
 
 def context(line: int | str) -> Context:
-    """Ids tell the line and the place among what it gave; it is always 7 ms past."""
+    """Return a context with ids made of the line and a counter; the time is always 7 ms."""
     number = itertools.count()
     return Context(SESSION, lambda: f"{line}/{next(number)}", lambda: 7)
 
 
-def follow(records: Sequence[Any], source: str | None = None, *, is_whole: bool = False) -> list[Event]:
-    """The events of records, one a line; the state is written down after each. `is_whole`: nothing follows."""
+def follow(records: Sequence[Any], source: str | None = None, *, ends: bool = False) -> list[Event]:
+    """Return the events of records, one per line; the state is saved and restored after each. `ends`: close the
+    log."""
     state, events = None, list[Event]()
-    steady = Normalizer(source)
+    continuous = Normalizer(source)
     for line, record in enumerate(records, start=1):
         read = read_line(json.dumps(record), source)
         normalizer = Normalizer(source, state=state)
-        told = normalizer.follow(read, context(line))
-        assert told == steady.follow(read, context(line))
-        events += told
+        line_events = normalizer.follow(read, context(line))
+        assert line_events == continuous.follow(read, context(line))
+        events += line_events
         state = normalizer.state()
-    events += Normalizer(source, state=state).close(context("end")) if is_whole else []
+    events += Normalizer(source, state=state).close(context("end")) if ends else []
     for event in events:
         read_event(event)
     return events
 
 
-def short(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """Each as type and payload, with the answer it is of where it tells one."""
+def short_events(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """Return each event as type and payload, with its response id if it has one."""
     return [
         (event["type"], event["payload"], event["responseId"])
         if "responseId" in event
@@ -46,18 +47,20 @@ def short(events: Sequence[Event]) -> list[tuple[Any, ...]]:
     ]
 
 
-def said(events: Sequence[Event], *, without: Callable[[str], bool] = lambda name: False) -> list[Event]:
-    """What two ways to write a session agree in, in the order of each type."""
-    kept = [
+def content_events(
+    events: Sequence[Event], *, without: Callable[[str], bool] = lambda name: False
+) -> list[Event]:
+    """Return the payloads of content events sorted by type, for comparing two recordings of a session."""
+    payloads = [
         {"type": event["type"]} | {key: value for key, value in event["payload"].items() if not without(key)}
         for event in events
-        if event["type"] in SAID
+        if event["type"] in CONTENT_EVENTS
     ]
-    return sorted(kept, key=lambda event: str(event["type"]))
+    return sorted(payloads, key=lambda event: str(event["type"]))
 
 
 def texts(events: Sequence[Event]) -> dict[str, str]:
-    """What all pieces of a type add up to."""
+    """Return the joined text of all chunks by type."""
     joined = dict[str, str]()
     for event in events:
         if event["type"] in CHUNKS:

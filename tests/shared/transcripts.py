@@ -1,4 +1,4 @@
-"""Standard messages in a short form, to compare whole transcripts with."""
+"""Standard messages in a short form, for comparing whole transcripts."""
 
 import json
 from typing import Any
@@ -6,30 +6,30 @@ from typing import Any
 from ash_shared import StandardMessage, transform_messages
 
 Short = tuple[Any, ...]
-COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens")
-LEFT_OUT = frozenset({"source", "sessionId", "cliVersion", "shadowOf"})
+USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens")
+IGNORED_METADATA = frozenset({"source", "sessionId", "cliVersion", "shadowOf"})
 
 
 def lines(*records: Any) -> list[str]:
     return [json.dumps(record) for record in records]
 
 
-def told(*records: Any, source: str | None = None) -> list[Short]:
-    """Each message as role, blocks as (type, main value), and, where there is any, what else it says."""
+def short_messages(*records: Any, source: str | None = None) -> list[Short]:
+    """Return each message as role, blocks as (type, main value) and, if any, its other fields."""
     messages = transform_messages(lines(*records), source)
-    places = {message.id: place for place, message in enumerate(messages)}
-    assert len(places) == len(messages)
-    return [short(message, places) for message in messages]
+    indexes = {message.id: index for index, message in enumerate(messages)}
+    assert len(indexes) == len(messages)
+    return [short_message(message, indexes) for message in messages]
 
 
-def short(message: StandardMessage, places: dict[str, int]) -> Short:
+def short_message(message: StandardMessage, indexes: dict[str, int]) -> Short:
     metadata = message.metadata.model_dump(mode="json", by_alias=True)
-    more = {key: value for key, value in metadata.items() if key not in LEFT_OUT}
+    more = {key: value for key, value in metadata.items() if key not in IGNORED_METADATA}
     if "shadowOf" in metadata:
-        more["shadowOf"] = places[metadata["shadowOf"]]
+        more["shadowOf"] = indexes[metadata["shadowOf"]]
     if message.usage is not None:
         usage = message.usage.model_dump(mode="json")
-        more["usage"] = tuple(usage.get(name) for name in COUNTED)
+        more["usage"] = tuple(usage.get(name) for name in USAGE_FIELDS)
     if message.error is not None:
         more["error"] = message.error.code
     blocks = [main_value(block.model_dump(mode="json")) for block in message.content]

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from ash_shared import StandardMessage, transform_messages
 from ash_shared.conversation.standard_messages import transform_page
 from tests.shared.texts import texts_of
-from tests.shared.transcripts import Short, lines, told
+from tests.shared.transcripts import Short, lines, short_messages
 
 STANDARD = TypeAdapter(list[StandardMessage])
 
@@ -172,7 +172,7 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
 def test_transcript(name: str) -> None:
     records, expected = TRANSCRIPTS[name]
 
-    assert told(*records) == expected
+    assert short_messages(*records) == expected
 
 
 def test_a_message_as_a_whole() -> None:

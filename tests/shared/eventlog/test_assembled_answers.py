@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.shared.logs import follow, short
+from tests.shared.logs import follow, short_events
 
 Record = dict[str, Any]
 
@@ -109,7 +109,7 @@ LEFT = ("turn_end", {"usage": COUNTED, "partial": True})
     ],
 )
 def test_what_was_streamed_is_not_told_again(lines: list[Record], events: list[Any]) -> None:
-    assert short(follow(lines, "openai_chat", is_whole=True)) == events
+    assert short_events(follow(lines, "openai_chat", ends=True)) == events
 
 
 ITEM = {
@@ -173,9 +173,9 @@ BODIES: list[tuple[str, list[Record]]] = [
 
 @pytest.mark.parametrize(("source", "lines"), BODIES, ids=[source for source, _ in BODIES])
 def test_an_answer_that_is_fetched_after_its_stream_adds_nothing(source: str, lines: list[Record]) -> None:
-    events = follow(lines, source, is_whole=True)
+    events = follow(lines, source, ends=True)
 
-    assert events == follow(lines[:-1], source, is_whole=True)
+    assert events == follow(lines[:-1], source, ends=True)
     assert [event["type"] for event in events] == [
         "turn_start",
         "assistant_chunk",
@@ -200,7 +200,7 @@ def answer(number: int, text: str) -> Record:
 @pytest.mark.parametrize("between", [1, 8, 40, 100])
 def test_an_answer_counts_once_however_many_come_between_its_lines(between: int) -> None:
     lines = [answer(number, "a") for number in range(between + 1)] + [answer(0, "b")]
-    (end,) = (event for event in follow(lines, "claude", is_whole=True) if event["type"] == "turn_end")
+    (end,) = (event for event in follow(lines, "claude", ends=True) if event["type"] == "turn_end")
 
     usage = end["payload"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (10 * (between + 1), sum(range(between + 1)))

@@ -12,7 +12,7 @@ import pytest
 from ash_shared.conversation.standard_messages import texts_of
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
 from ash_shared.model.events import CHUNKS, read_event
-from tests.shared.logs import SAID, context
+from tests.shared.logs import CONTENT_EVENTS, context
 
 COSTS = ("usage", "costUsd")
 LARGEST_STATE = 256 * 1024
@@ -96,7 +96,7 @@ def test_every_event_of_a_turn_belongs_to_it(corpus_folder: Path) -> None:
 
 def is_said(event: Event) -> bool:
     """Whether it is of the conversation, and so of a turn."""
-    return event["type"] in SAID | CHUNKS and not event["payload"].get("synthetic")
+    return event["type"] in CONTENT_EVENTS | CHUNKS and not event["payload"].get("synthetic")
 
 
 def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> None:
@@ -144,8 +144,8 @@ def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
         told = [(event["type"], event["payload"]) for event in events]
         raw = ("raw", {"source": "claude", "raw": '{"type":"assi'})
         assert raw in told, name
-        assert [kind for kind, _ in told if kind in SAID] == [
-            event["type"] for event in follow(lines) if event["type"] in SAID
+        assert [kind for kind, _ in told if kind in CONTENT_EVENTS] == [
+            event["type"] for event in follow(lines) if event["type"] in CONTENT_EVENTS
         ], name
 
 

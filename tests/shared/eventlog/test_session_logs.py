@@ -34,4 +34,4 @@ def told(event: Event) -> str:
 
 @pytest.mark.parametrize(("source", "lines", "events"), list(sessions()))
 def test_a_session_gives_this_log(source: str, lines: list[Any], events: list[str]) -> None:
-    assert list(map(told, follow(lines, source, is_whole=True))) == events
+    assert list(map(told, follow(lines, source, ends=True))) == events

@@ -1,4 +1,4 @@
-"""Ash's own lines in the log: events pass as they are, and what is derived after them goes on in their turns."""
+"""Ash's own events in the log: they pass unchanged, and derived events continue their turns."""
 
 import json
 from typing import Any
@@ -17,17 +17,19 @@ def event(wire: str, payload: Any, **more: Any) -> Event:
 
 
 TURN = {"turnId": "t1"}
-ANSWER = {"turnId": "t1", "responseId": "r1"}
+RESPONSE = {"turnId": "t1", "responseId": "r1"}
 LOG = [
     event("turn_start", {"trigger": "user"}, **TURN),
     event("user_message", {"text": "Build it."}, **TURN),
-    event("thinking_chunk", {"text": "Hm"}, **ANSWER),
-    event("thinking_done", {"text": "Hm", "signature": "s"}, **ANSWER),
-    event("assistant_chunk", {"text": "On "}, **ANSWER),
-    event("assistant_chunk", {"text": "it."}, **ANSWER, id="e-2"),
-    event("assistant_done", {"text": "On it.", "mood": "calm"}, **ANSWER),
-    event("tool_input_chunk", {"toolCallId": "c1", "toolName": "bash", "chunk": "{}", "offset": 0}, **ANSWER),
-    event("tool_call", {"toolCallId": "c1", "toolName": "bash", "args": {}}, **ANSWER),
+    event("thinking_chunk", {"text": "Hm"}, **RESPONSE),
+    event("thinking_done", {"text": "Hm", "signature": "s"}, **RESPONSE),
+    event("assistant_chunk", {"text": "On "}, **RESPONSE),
+    event("assistant_chunk", {"text": "it."}, **RESPONSE, id="e-2"),
+    event("assistant_done", {"text": "On it.", "mood": "calm"}, **RESPONSE),
+    event(
+        "tool_input_chunk", {"toolCallId": "c1", "toolName": "bash", "chunk": "{}", "offset": 0}, **RESPONSE
+    ),
+    event("tool_call", {"toolCallId": "c1", "toolName": "bash", "args": {}}, **RESPONSE),
     event("tool_output_chunk", {"toolCallId": "c1", "chunk": "ok", "offset": 0, "stream": "stdout"}, **TURN),
     event("tool_result", {"toolCallId": "c1", "result": "ok", "exitCode": 0}, **TURN),
     event("agent_message", {"messageId": "m1", "message": "Test it.", "wait": False}, **TURN),
@@ -43,14 +45,16 @@ LOG = [
 ]
 
 
-def test_a_log_comes_out_as_it_went_in() -> None:
-    events = follow([{**each, "sequence": place, "messageSequence": 3} for place, each in enumerate(LOG, 1)])
+def test_passes_events_unchanged() -> None:
+    events = follow(
+        [{**each, "sequence": sequence, "messageSequence": 3} for sequence, each in enumerate(LOG, 1)]
+    )
 
     assert events == [{**each, "sessionId": SESSION} for each in LOG]
     assert [read_event(each).type for each in events] == [each["type"] for each in LOG]
 
 
-def test_events_in_one_list_pass_one_by_one() -> None:
+def test_passes_events_of_one_list() -> None:
     assert follow([LOG[:3]]) == [{**each, "sessionId": SESSION} for each in LOG[:3]]
 
 
@@ -67,19 +71,19 @@ def test_events_in_one_list_pass_one_by_one() -> None:
     ],
     ids=json.dumps,
 )
-def test_what_is_not_as_its_type_promises_is_shown_as_it_is(broken: Event) -> None:
-    [told] = follow([broken])
+def test_emits_invalid_events_as_raw(broken: Event) -> None:
+    [emitted] = follow([broken])
 
-    assert (told["type"], told["payload"]) == ("raw", {"source": "ash", "raw": broken})
-    read_event(told)
+    assert (emitted["type"], emitted["payload"]) == ("raw", {"source": "ash", "raw": broken})
+    read_event(emitted)
 
 
-def test_an_event_without_id_and_time_is_given_them() -> None:
-    given = {"sessionId": "s1", "type": "user_message", "turnId": None, "payload": {"text": "Hi"}}
+def test_adds_missing_id_and_time() -> None:
+    posted = {"sessionId": "s1", "type": "user_message", "turnId": None, "payload": {"text": "Hi"}}
 
-    [told] = follow([given])
+    [emitted] = follow([posted])
 
-    assert told == {
+    assert emitted == {
         "id": "1/0",
         "timestamp": 7,
         "sessionId": SESSION,
@@ -88,7 +92,7 @@ def test_an_event_without_id_and_time_is_given_them() -> None:
     }
 
 
-def test_a_standard_message_is_told_by_its_blocks() -> None:
+def test_derives_events_from_standard_message_blocks() -> None:
     def message(role: str, *content: Any) -> Event:
         return {"id": f"m-{role}", "role": role, "content": content, "metadata": {}, "_original": []}
 
@@ -109,8 +113,8 @@ def test_a_standard_message_is_told_by_its_blocks() -> None:
     ]
 
 
-SAYS = {"type": "assistant", "uuid": "u1", "message": {"role": "assistant", "content": "Built."}}
-RAN = {
+TEXT_LINE = {"type": "assistant", "uuid": "u1", "message": {"role": "assistant", "content": "Built."}}
+RESULT_LINE = {
     "type": "user",
     "uuid": "u2",
     "message": {
@@ -118,46 +122,48 @@ RAN = {
         "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}],
     },
 }
-ASKED = {"type": "user", "uuid": "u3", "message": {"role": "user", "content": "And test it."}}
+PROMPT_LINE = {"type": "user", "uuid": "u3", "message": {"role": "user", "content": "And test it."}}
 
 
 @pytest.mark.parametrize(
     ("posted", "line", "derived"),
     [
-        pytest.param([], SAYS, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="nothing posted"),
-        pytest.param(LOG[:1], SAYS, [("assistant_done", "t1")], id="a turn"),
+        pytest.param([], TEXT_LINE, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="nothing posted"),
+        pytest.param(LOG[:1], TEXT_LINE, [("assistant_done", "t1")], id="a turn"),
         pytest.param(
             [event("turn_start", {"trigger": "user"})],
-            SAYS,
+            TEXT_LINE,
             [("assistant_done", "e-turn_start")],
-            id="a turn that has the event's name",
+            id="a turn named like its event",
         ),
-        pytest.param(LOG[1:2], SAYS, [("assistant_done", "t1")], id="only a prompt"),
-        pytest.param(LOG[4:5], SAYS, [("assistant_done", "t1")], id="only an answer"),
-        pytest.param(LOG[:1], ASKED, [("user_message", "t1")], id="the prompt of a turn"),
-        pytest.param(LOG[:7], ASKED, [("user_message", "t1")], id="a prompt in a turn whose end is told"),
+        pytest.param(LOG[1:2], TEXT_LINE, [("assistant_done", "t1")], id="only a prompt"),
+        pytest.param(LOG[4:5], TEXT_LINE, [("assistant_done", "t1")], id="only a response"),
+        pytest.param(LOG[:1], PROMPT_LINE, [("user_message", "t1")], id="the prompt of a turn"),
+        pytest.param(LOG[:7], PROMPT_LINE, [("user_message", "t1")], id="a prompt in a turn with an end"),
         pytest.param(
             LOG[1:7],
-            ASKED,
+            PROMPT_LINE,
             [("turn_end", "t1"), ("turn_start", "1/1"), ("user_message", "1/1")],
-            id="a prompt in a turn whose end is not told",
+            id="a prompt in a turn without an end",
         ),
-        pytest.param(LOG[:17], SAYS, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="after the turn"),
+        pytest.param(
+            LOG[:17], TEXT_LINE, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="after the turn"
+        ),
         pytest.param(
             [LOG[0], event("turn_end", {}, turnId="t0")],
-            SAYS,
+            TEXT_LINE,
             [("assistant_done", "t1")],
             id="the end of another turn",
         ),
         pytest.param(
-            [*LOG, LOG[0]][-2:], SAYS, [("assistant_done", "t1")], id="a turn after what was read anew"
+            [*LOG, LOG[0]][-2:], TEXT_LINE, [("assistant_done", "t1")], id="a turn after a re-read log"
         ),
         pytest.param(
-            [LOG[0], LOG[-1]], SAYS, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="read anew"
+            [LOG[0], LOG[-1]], TEXT_LINE, [("turn_start", "1/0"), ("assistant_done", "1/0")], id="re-read log"
         ),
     ],
 )
-def test_what_is_derived_goes_on_in_the_turn_that_was_posted(
+def test_derived_events_continue_the_posted_turn(
     posted: list[Event], line: Event, derived: list[tuple[str, str]]
 ) -> None:
     normalizer = Normalizer()
@@ -170,8 +176,8 @@ def test_what_is_derived_goes_on_in_the_turn_that_was_posted(
     assert [(each["type"], each["turnId"]) for each in events] == derived
 
 
-def test_the_result_of_a_posted_call_is_no_orphan() -> None:
-    events = follow([LOG[0], LOG[8], RAN, RAN])
+def test_links_result_to_posted_call() -> None:
+    events = follow([LOG[0], LOG[8], RESULT_LINE, RESULT_LINE])
 
     assert [each["payload"] for each in events[2:]] == [
         {"toolCallId": "c1", "result": "ok"},
@@ -179,7 +185,7 @@ def test_the_result_of_a_posted_call_is_no_orphan() -> None:
     ]
 
 
-def test_output_goes_on_where_the_posted_pieces_ended() -> None:
+def test_output_continues_after_posted_chunks() -> None:
     running = {
         "type": "tool_execution_update",
         "toolCallId": "c1",
@@ -188,19 +194,19 @@ def test_output_goes_on_where_the_posted_pieces_ended() -> None:
         "partialResult": {"content": [{"type": "text", "text": "ok, done"}]},
     }
 
-    [*_, told] = follow([LOG[0], LOG[8], LOG[9], running])
+    [*_, emitted] = follow([LOG[0], LOG[8], LOG[9], running])
 
-    assert told["payload"] == {"toolCallId": "c1", "chunk": ", done", "offset": 2}
+    assert emitted["payload"] == {"toolCallId": "c1", "chunk": ", done", "offset": 2}
 
 
 @pytest.mark.parametrize("payload", [None, [], "text", {}, {"toolCallId": [], "toolName": {}, "offset": "1"}])
 @pytest.mark.parametrize("wire", [each["type"] for each in LOG] + ["applause"])
 @pytest.mark.parametrize("more", [{}, {"turnId": 5}, {"turnId": None}, {"turnId": "t9"}], ids=json.dumps)
-def test_foreign_payloads_do_no_harm(wire: str, payload: Any, more: Event) -> None:
+def test_accepts_arbitrary_payloads(wire: str, payload: Any, more: Event) -> None:
     normalizer = Normalizer()
     normalizer.observe(LOG[0])
 
     normalizer.observe(event(wire, payload, **more))
 
-    for each in Normalizer(state=normalizer.state()).follow(read_line(json.dumps(SAYS)), context(1)):
+    for each in Normalizer(state=normalizer.state()).follow(read_line(json.dumps(TEXT_LINE)), context(1)):
         read_event(each)

@@ -1,4 +1,4 @@
-"""Bedrock's Converse in the log: streams, answers at rest, and what a caller says between them."""
+"""Events of Bedrock Converse streams, complete responses and requests."""
 
 import json
 from collections.abc import Iterator
@@ -8,102 +8,105 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, short, texts
+from tests.shared.logs import follow, short_events, texts
 
 Record = dict[str, Any]
-Told = tuple[Any, ...]
+ShortEvent = tuple[Any, ...]
 
-START: Told = ("turn_start", {"trigger": "system"})
-END: Told = ("turn_end", {})
-CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+START: ShortEvent = ("turn_start", {"trigger": "system"})
+END: ShortEvent = ("turn_end", {})
+ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 OPEN: Record = {"messageStart": {"role": "assistant", "p": "abc"}}
 USAGE: Record = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}
 METADATA: Record = {"metadata": {"usage": USAGE, "metrics": {"latencyMs": 9}}}
-ENDED: Told = (
+ENDED: ShortEvent = (
     "turn_end",
     {"usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}},
 )
 
 
-def starts(index: int, **begun: Any) -> Record:
-    return {"contentBlockStart": {"contentBlockIndex": index, "start": begun}}
+def block_start_event(index: int, **block_start: Any) -> Record:
+    return {"contentBlockStart": {"contentBlockIndex": index, "start": block_start}}
 
 
-def calls(index: int, id: str = "k0", **more: Any) -> Record:
-    return starts(index, toolUse={"toolUseId": id, "name": "tide", **more})
+def call_start(index: int, id: str = "k0", **more: Any) -> Record:
+    return block_start_event(index, toolUse={"toolUseId": id, "name": "tide", **more})
 
 
 def delta(index: int, **piece: Any) -> Record:
     return {"contentBlockDelta": {"contentBlockIndex": index, "delta": piece, "p": "ab"}}
 
 
-def gives(index: int, arguments: str) -> Record:
+def input_delta(index: int, arguments: str) -> Record:
     return delta(index, toolUse={"input": arguments})
 
 
-def thinks(index: int, **piece: Any) -> Record:
+def reasoning_delta(index: int, **piece: Any) -> Record:
     return delta(index, reasoningContent=piece)
 
 
-def stops(index: int) -> Record:
+def block_stop(index: int) -> Record:
     return {"contentBlockStop": {"contentBlockIndex": index}}
 
 
-def over(reason: str = "end_turn") -> Record:
+def message_stop(reason: str = "end_turn") -> Record:
     return {"messageStop": {"stopReason": reason}}
 
 
-def chunk(text: str, kind: str = "assistant", **more: Any) -> Told:
+def chunk(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_chunk", {"text": text, **more})
 
 
-def done(text: str, kind: str = "assistant", **more: Any) -> Told:
+def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_done", {"text": text, **more})
 
 
-def written(id: str, text: str, offset: int = 0) -> Told:
+def input_chunk(id: str, text: str, offset: int = 0) -> ShortEvent:
     return ("tool_input_chunk", {"toolCallId": id, "toolName": "tide", "chunk": text, "offset": offset})
 
 
-def called(id: str, args: Any, **more: Any) -> Told:
+def tool_call(id: str, args: Any, **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": "tide", "args": args, **more})
 
 
 HOSTED: list[Any] = [
-    calls(0, type="server_tool_use"),
-    gives(0, "{}"),
-    stops(0),
+    call_start(0, type="server_tool_use"),
+    input_delta(0, "{}"),
+    block_stop(0),
 ]
-HOSTED_CALL: list[Told] = [
+HOSTED_CALL: list[ShortEvent] = [
     (
         "tool_input_chunk",
         {"toolCallId": "k0", "toolName": "tide", "chunk": "{}", "offset": 0},
     ),
-    called("k0", {}, executor="server"),
+    tool_call("k0", {}, executor="server"),
 ]
 
-STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
+STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a text": (
-        [OPEN, delta(0, text="Hi"), delta(0, text="gh"), stops(0), over(), METADATA],
+        [OPEN, delta(0, text="Hi"), delta(0, text="gh"), block_stop(0), message_stop(), METADATA],
         [START, chunk("Hi"), chunk("gh"), done("High"), ENDED],
     ),
     "usage before the end": (
-        [OPEN, delta(0, text="Hi"), stops(0), METADATA, over()],
+        [OPEN, delta(0, text="Hi"), block_stop(0), METADATA, message_stop()],
         [START, chunk("Hi"), done("Hi"), ENDED],
     ),
-    "no usage": ([OPEN, delta(0, text="Hi"), stops(0), over()], [START, chunk("Hi"), done("Hi"), END]),
-    "reasoning with its proof, after a text that is empty": (
+    "no usage": (
+        [OPEN, delta(0, text="Hi"), block_stop(0), message_stop()],
+        [START, chunk("Hi"), done("Hi"), END],
+    ),
+    "reasoning with a signature, after an empty text": (
         [
             OPEN,
             delta(0, text=""),
-            stops(0),
-            thinks(1, text="Sea"),
-            thinks(1, text="."),
-            thinks(1, signature="s"),
-            stops(1),
+            block_stop(0),
+            reasoning_delta(1, text="Sea"),
+            reasoning_delta(1, text="."),
+            reasoning_delta(1, signature="s"),
+            block_stop(1),
             delta(2, text="Hi"),
-            stops(2),
-            over(),
+            block_stop(2),
+            message_stop(),
         ],
         [
             START,
@@ -115,8 +118,15 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "reasoning that is withheld": (
-        [OPEN, thinks(0, redactedContent="QQ"), stops(0), thinks(1, redactedContent="QQ"), stops(1), over()],
+    "redacted reasoning": (
+        [
+            OPEN,
+            reasoning_delta(0, redactedContent="QQ"),
+            block_stop(0),
+            reasoning_delta(1, redactedContent="QQ"),
+            block_stop(1),
+            message_stop(),
+        ],
         [START, done("", "thinking", redacted=True), done("", "thinking", redacted=True), END],
     ),
     "sources": (
@@ -125,46 +135,46 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             delta(0, text="Hi"),
             delta(0, citation={"title": "a"}),
             delta(0, citation={"title": "b"}),
-            stops(0),
-            over(),
+            block_stop(0),
+            message_stop(),
         ],
         [START, chunk("Hi"), done("Hi", citations=[{"title": "a"}, {"title": "b"}]), END],
     ),
     "calls, one without arguments": (
         [
             OPEN,
-            starts(0),
+            block_start_event(0),
             delta(0, text="Wait."),
-            stops(0),
-            calls(1),
-            gives(1, '{"a":'),
-            gives(1, "1}"),
-            stops(1),
-            calls(2, "k1"),
-            gives(2, ""),
-            stops(2),
-            over("tool_use"),
+            block_stop(0),
+            call_start(1),
+            input_delta(1, '{"a":'),
+            input_delta(1, "1}"),
+            block_stop(1),
+            call_start(2, "k1"),
+            input_delta(2, ""),
+            block_stop(2),
+            message_stop("tool_use"),
             METADATA,
         ],
         [
             START,
             chunk("Wait."),
             done("Wait."),
-            written("k0", '{"a":'),
-            written("k0", "1}", 5),
-            called("k0", {"a": 1}),
-            called("k1", {}),
+            input_chunk("k0", '{"a":'),
+            input_chunk("k0", "1}", 5),
+            tool_call("k0", {"a": 1}),
+            tool_call("k1", {}),
             (ENDED[0], {**ENDED[1], "partial": True}),
         ],
     ),
-    "blocks whose ends are not told": (
+    "blocks without an end event": (
         [
             delta(0, text="One."),
             delta(1, text="Two."),
-            calls(2),
-            gives(2, "{}"),
+            call_start(2),
+            input_delta(2, "{}"),
             delta(3, text="Three."),
-            over("tool_use"),
+            message_stop("tool_use"),
         ],
         [
             START,
@@ -172,23 +182,23 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             chunk("Two."),
             done("One."),
             done("Two."),
-            written("k0", "{}"),
+            input_chunk("k0", "{}"),
             chunk("Three."),
-            called("k0", {}),
+            tool_call("k0", {}),
             done("Three."),
             ("turn_end", {"partial": True}),
         ],
     ),
-    "a tool that the vendor runs": (
+    "a tool run by the vendor": (
         [
             OPEN,
             *HOSTED,
-            starts(1, toolResult={"toolUseId": "k0", "status": "success", "type": "tide_result"}),
+            block_start_event(1, toolResult={"toolUseId": "k0", "status": "success", "type": "tide_result"}),
             delta(1, toolResult=[{"json": {"exitCode": 0, "stdOut": "high"}}]),
-            stops(1),
+            block_stop(1),
             delta(2, text="High"),
-            stops(2),
-            over(),
+            block_stop(2),
+            message_stop(),
             METADATA,
         ],
         [
@@ -208,14 +218,14 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             ENDED,
         ],
     ),
-    "a tool that the vendor runs and that fails": (
+    "a failing tool run by the vendor": (
         [
             OPEN,
             *HOSTED,
-            starts(1, toolResult={"toolUseId": "k0", "status": "error"}),
+            block_start_event(1, toolResult={"toolUseId": "k0", "status": "error"}),
             delta(1, toolResult=[{"text": "no"}]),
-            stops(1),
-            over(),
+            block_stop(1),
+            message_stop(),
         ],
         [
             START,
@@ -231,8 +241,8 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a picture, and a piece that nobody knows": (
-        [OPEN, delta(0, image={"source": {"bytes": "QQ=="}}), delta(1, hologram={"x": 1}), over()],
+    "an image, and an unknown delta": (
+        [OPEN, delta(0, image={"source": {"bytes": "QQ=="}}), delta(1, hologram={"x": 1}), message_stop()],
         [
             START,
             done(
@@ -245,8 +255,8 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a filter": (
-        [OPEN, delta(0, text="Hi"), stops(0), over("guardrail_intervened")],
+    "a content filter": (
+        [OPEN, delta(0, text="Hi"), block_stop(0), message_stop("guardrail_intervened")],
         [
             START,
             chunk("Hi"),
@@ -255,46 +265,46 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "an error instead of the rest": (
+    "an error during the stream": (
         [OPEN, delta(0, text="Hi"), {"throttlingException": {"message": "Slow down"}}],
         [
             START,
             chunk("Hi"),
             ("error", {"code": "throttlingException", "message": "Slow down"}),
             done("Hi", partial=True),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "a stream that is cut between two blocks": (
-        [OPEN, delta(0, text="Hi"), stops(0)],
-        [START, chunk("Hi"), done("Hi"), *CUT],
+    "a stream cut between two blocks": (
+        [OPEN, delta(0, text="Hi"), block_stop(0)],
+        [START, chunk("Hi"), done("Hi"), *ABORTED],
     ),
-    "a stream that is cut, and the next": (
-        [OPEN, delta(0, text="H"), OPEN, delta(0, text="Hi"), stops(0), over()],
+    "a cut stream, and the next one": (
+        [OPEN, delta(0, text="H"), OPEN, delta(0, text="Hi"), block_stop(0), message_stop()],
         [START, chunk("H"), done("H", partial=True), chunk("Hi"), done("Hi"), END],
     ),
-    "an agent at work": (
+    "an agent run": (
         [
             {"role": "user", "content": [{"text": "Tides?"}]},
             OPEN,
-            calls(0),
-            gives(0, "{}"),
-            stops(0),
-            over("tool_use"),
+            call_start(0),
+            input_delta(0, "{}"),
+            block_stop(0),
+            message_stop("tool_use"),
             METADATA,
             {"role": "user", "content": [{"toolResult": {"toolUseId": "k0", "content": [{"text": "high"}]}}]},
             OPEN,
             delta(0, text="High"),
-            stops(0),
-            over(),
+            block_stop(0),
+            message_stop(),
             METADATA,
             {"role": "user", "content": [{"text": "Thanks"}]},
         ],
         [
             ("turn_start", {"trigger": "user"}),
             ("user_message", {"text": "Tides?"}),
-            written("k0", "{}"),
-            called("k0", {}),
+            input_chunk("k0", "{}"),
+            tool_call("k0", {}),
             (
                 "tool_result",
                 {"toolCallId": "k0", "result": [{"type": "text", "text": "high", "source_type": "text"}]},
@@ -311,38 +321,43 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream(records: list[Any], events: list[Told]) -> None:
-    assert short(follow(records, "bedrock", is_whole=True)) == events
+def test_stream_events(records: list[Any], events: list[ShortEvent]) -> None:
+    assert short_events(follow(records, "bedrock", ends=True)) == events
 
 
-# An answer at rest says the same as its stream.
+# A complete response gives the same events as its stream.
 
 
-def streamed(answer: Record) -> Iterator[Record]:
-    """The same answer in pieces."""
+def streamed(response: Record) -> Iterator[Record]:
+    """Return the response as stream events."""
     yield OPEN
-    for index, block in enumerate(answer["output"]["message"]["content"]):
+    for index, block in enumerate(response["output"]["message"]["content"]):
         yield from _streamed(index, block)
-        yield stops(index)
-    yield {"messageStop": {"stopReason": answer.get("stopReason")}}
-    yield {"metadata": {"usage": answer.get("usage")}}
+        yield block_stop(index)
+    yield {"messageStop": {"stopReason": response.get("stopReason")}}
+    yield {"metadata": {"usage": response.get("usage")}}
 
 
 def _streamed(index: int, block: Record) -> Iterator[Record]:
     if "text" in block:
-        yield from (delta(index, text=piece) for piece in (block["text"][:3], block["text"][3:]))
+        yield from (delta(index, text=part) for part in (block["text"][:3], block["text"][3:]))
     elif "toolUse" in block:
         call = dict(block["toolUse"])
-        yield starts(index, toolUse={key: call[key] for key in call if key != "input"})
-        yield gives(index, json.dumps(call["input"]) if call["input"] else "")
+        yield block_start_event(index, toolUse={key: call[key] for key in call if key != "input"})
+        yield input_delta(index, json.dumps(call["input"]) if call["input"] else "")
     elif "toolResult" in block:
         result = dict(block["toolResult"])
-        yield starts(index, toolResult={key: result[key] for key in result if key != "content"})
+        yield block_start_event(index, toolResult={key: result[key] for key in result if key != "content"})
         yield delta(index, toolResult=result["content"])
     else:
-        told = block["reasoningContent"]
-        yield from (thinks(index, **{key: told[key]}) for key in told if key == "redactedContent")
-        yield from (thinks(index, **{key: value}) for key, value in told.get("reasoningText", {}).items())
+        reasoning = block["reasoningContent"]
+        yield from (
+            reasoning_delta(index, **{key: reasoning[key]}) for key in reasoning if key == "redactedContent"
+        )
+        yield from (
+            reasoning_delta(index, **{key: value})
+            for key, value in reasoning.get("reasoningText", {}).items()
+        )
 
 
 BLOCKS: list[Record] = [
@@ -355,43 +370,48 @@ BLOCKS: list[Record] = [
 ]
 
 
-def answer(*blocks: Record, reason: str) -> Record:
+def response(*blocks: Record, reason: str) -> Record:
     message = {"role": "assistant", "content": list(blocks)}
     return {"output": {"message": message}, "stopReason": reason, "usage": USAGE}
 
 
-def real() -> list[Record]:
+def captured_responses() -> list[Record]:
     paths = sorted(CORPUS.glob("bedrock_converse_response/*.jsonl"))
     records = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     return [record for record in records if "stopReason" in record and "output" in record]
 
 
 @pytest.mark.parametrize(
-    "body", [answer(*BLOCKS, reason="tool_use"), answer(BLOCKS[2], reason="content_filtered"), *real()]
+    "body",
+    [
+        response(*BLOCKS, reason="tool_use"),
+        response(BLOCKS[2], reason="content_filtered"),
+        *captured_responses(),
+    ],
 )
-def test_an_answer_at_rest_says_the_same(body: Record) -> None:
-    at_rest, stream = (
-        [event for event in short(follow(records, is_whole=True)) if not event[0].endswith("_chunk")]
+def test_complete_response_matches_its_stream(body: Record) -> None:
+    complete, stream = (
+        [event for event in short_events(follow(records, ends=True)) if not event[0].endswith("_chunk")]
         for records in ([body], list(streamed(body)))
     )
-    assert at_rest == stream
-    assert at_rest[-1][0] == "turn_end"
+    assert complete == stream
+    assert complete[-1][0] == "turn_end"
 
 
 @pytest.mark.parametrize(
     "path", sorted(CORPUS.glob("bedrock_converse_stream/*.jsonl")), ids=lambda path: path.stem
 )
-def test_real_streams_are_told_whole(path: Path) -> None:
+def test_emits_all_text_of_captured_streams(path: Path) -> None:
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     events = follow(records)
     deltas = [record["contentBlockDelta"]["delta"] for record in records if "contentBlockDelta" in record]
-    pieces = {
-        "assistant_chunk": "".join(piece.get("text", "") for piece in deltas),
-        "thinking_chunk": "".join(piece.get("reasoningContent", {}).get("text", "") for piece in deltas),
-        "tool_input_chunk": "".join(piece.get("toolUse", {}).get("input", "") for piece in deltas),
+    expected = {
+        "assistant_chunk": "".join(delta.get("text", "") for delta in deltas),
+        "thinking_chunk": "".join(delta.get("reasoningContent", {}).get("text", "") for delta in deltas),
+        "tool_input_chunk": "".join(delta.get("toolUse", {}).get("input", "") for delta in deltas),
     }
-    assert texts(events) == {name: text for name, text in pieces.items() if text}
-    opened = [record["contentBlockStart"]["start"] for record in records if "contentBlockStart" in record]
+    assert texts(events) == {name: text for name, text in expected.items() if text}
+    starts = [record["contentBlockStart"]["start"] for record in records if "contentBlockStart" in record]
     assert [event["payload"]["toolCallId"] for event in events if event["type"] == "tool_call"] == [
-        begun["toolUse"]["toolUseId"] for begun in opened if "toolUse" in begun
+        start["toolUse"]["toolUseId"] for start in starts if "toolUse" in start
     ]

@@ -11,11 +11,11 @@ import pytest
 
 from ash_shared.eventlog import Event, Normalizer, read_line
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import context, follow, said, short
+from tests.shared.logs import content_events, context, follow, short_events
 
 Record = dict[str, Any]
-Told = tuple[Any, ...]
-Case = tuple[list[Record], list[Told]]
+ShortEvent = tuple[Any, ...]
+Case = tuple[list[Record], list[ShortEvent]]
 
 
 def exec_item(state: str, kind: str, id: str = "item_0", **rest: Any) -> Record:
@@ -83,29 +83,29 @@ BEGINS, ENDS = (
     event("task_complete", turn_id="u", last_agent_message=None),
 )
 
-START: Told = ("turn_start", {"trigger": "user"})
-END: Told = ("turn_end", {})
+START: ShortEvent = ("turn_start", {"trigger": "user"})
+END: ShortEvent = ("turn_end", {})
 CUT = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 CANCELLED = [("interrupt", {"reason": "user_cancel"}), ("turn_end", {"partial": True})]
 
 
-def prompt(text: str) -> Told:
+def prompt(text: str) -> ShortEvent:
     return ("user_message", {"text": text})
 
 
-def reply(text: str, *response: str, **more: Any) -> Told:
+def reply(text: str, *response: str, **more: Any) -> ShortEvent:
     return ("assistant_done", {"text": text, **more}, *response)
 
 
-def thought(text: str, *response: str) -> Told:
+def thought(text: str, *response: str) -> ShortEvent:
     return ("thinking_done", {"text": text}, *response)
 
 
-def call(id: str, name: str, args: Any, **more: Any) -> Told:
+def call(id: str, name: str, args: Any, **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": name, "args": args, **more})
 
 
-def result(id: str, result: Any, **more: Any) -> Told:
+def result(id: str, result: Any, **more: Any) -> ShortEvent:
     return ("tool_result", {"toolCallId": id, "result": result, **more})
 
 
@@ -113,13 +113,13 @@ def failed(message: str) -> dict[str, str]:
     return {"code": "error", "message": message}
 
 
-def output(id: str, chunk: str, offset: int = 0, **more: Any) -> Told:
+def output(id: str, chunk: str, offset: int = 0, **more: Any) -> ShortEvent:
     return ("tool_output_chunk", {"toolCallId": id, "chunk": chunk, "offset": offset, **more})
 
 
-def plain(events: list[Event]) -> list[Told]:
+def plain(events: list[Event]) -> list[ShortEvent]:
     """Errors without what they were made from, usage by its counts of input and output."""
-    return [(told[0], _plain(told[1]), *told[2:]) for told in short(events)]
+    return [(told[0], _plain(told[1]), *told[2:]) for told in short_events(events)]
 
 
 def _plain(payload: Record) -> Record:
@@ -129,8 +129,8 @@ def _plain(payload: Record) -> Record:
     return shown
 
 
-def agrees(records: list[Record], expected: list[Told]) -> None:
-    assert plain(follow(records, "codex", is_whole=True)) == expected
+def agrees(records: list[Record], expected: list[ShortEvent]) -> None:
+    assert plain(follow(records, "codex", ends=True)) == expected
 
 
 SHELL: Record = {"command": "ls", "status": "in_progress", "exit_code": None, "aggregated_output": ""}
@@ -1070,7 +1070,7 @@ def test_a_turn_has_the_id_that_codex_gave_it() -> None:
     assert [event["turnId"] for event in told] == ["u"] * 3
 
 
-TWINS: dict[str, tuple[list[Record], list[Told]]] = {
+TWINS: dict[str, tuple[list[Record], list[ShortEvent]]] = {
     "an answer": ([event("agent_message", message="Hi."), says("assistant", "Hi.")], [reply("Hi.")]),
     "a prompt": ([event("user_message", message="Hi."), says("user", "Hi.")], [prompt("Hi.")]),
     "reasoning in parts": (
@@ -1097,7 +1097,7 @@ TWINS: dict[str, tuple[list[Record], list[Told]]] = {
 def test_twins_are_told_once_in_any_order(name: str) -> None:
     records, expected = TWINS[name]
     for order in permutations(records):
-        told = plain(follow([BEGINS, *order, ENDS], is_whole=True))
+        told = plain(follow([BEGINS, *order, ENDS], ends=True))
         assert sorted(map(str, told)) == sorted(map(str, [START, *expected, END]))
 
 
@@ -1171,7 +1171,7 @@ MESSAGES = frozenset({"assistant_done", "thinking_done", "user_message"})
 
 
 def messages(records: list[Record]) -> list[Record]:
-    return [told for told in said(follow(records, "codex", is_whole=True)) if told["type"] in MESSAGES]
+    return [told for told in content_events(follow(records, "codex", ends=True)) if told["type"] in MESSAGES]
 
 
 def test_a_stream_and_the_file_of_a_session_say_the_same() -> None:

@@ -1,4 +1,4 @@
-"""What the lines of Codex say, and the standard messages that they make."""
+"""Readings of Codex lines, and the standard messages they form."""
 
 import json
 from itertools import permutations
@@ -30,26 +30,29 @@ def done(kind: str, state: str = "completed", **payload: Any) -> Line:
     return {"type": f"item.{state}", "item": {"type": kind, **payload}}
 
 
-def says(role: str, text: str) -> Line:
+def message_line(role: str, text: str) -> Line:
     name = "output_text" if role == "assistant" else "input_text"
     return item("message", role=role, content=[{"type": name, "text": text}])
 
 
 def messages(lines: list[Line]) -> list[Line]:
-    """The messages without what every one has; of the blocks, what a reader sees."""
-    made = transform_messages([json.dumps(line) for line in lines], "codex")
-    return [_shown(message.model_dump(mode="json", by_alias=True), len(message.original)) for message in made]
+    """Return the messages without common fields, and their blocks without `extra` and `source_type`."""
+    transformed = transform_messages([json.dumps(line) for line in lines], "codex")
+    return [
+        _visible_fields(message.model_dump(mode="json", by_alias=True), len(message.original))
+        for message in transformed
+    ]
 
 
-def _shown(message: Line, lines: int) -> Line:
+def _visible_fields(message: Line, lines: int) -> Line:
     hidden = ("id", "timestamp", "_original", "metadata")
     metadata = {key: value for key, value in message["metadata"].items() if key != "source"}
-    shown = {key: value for key, value in message.items() if key not in hidden} | {"lines": lines}
-    shown["content"] = [
+    visible = {key: value for key, value in message.items() if key not in hidden} | {"lines": lines}
+    visible["content"] = [
         {key: value for key, value in block.items() if key not in ("extra", "source_type")}
         for block in message["content"]
     ]
-    return shown | ({"metadata": metadata} if metadata else {})
+    return visible | ({"metadata": metadata} if metadata else {})
 
 
 def text(text: str, **more: Any) -> Line:
@@ -74,19 +77,19 @@ CONTEXT = {
     "type": "turn_context",
     "payload": {"cwd": "/home/ada", "model": "gpt-x"},
 }
-THINKS = item(
+REASONING = item(
     "reasoning",
     summary=[{"type": "summary_text", "text": "Look first."}],
     content=None,
     encrypted_content="zzz",
 )
-LISTS = item("function_call", name="shell", arguments='{"command":["ls"]}', call_id="c1")
-LISTED = item(
+CALL = item("function_call", name="shell", arguments='{"command":["ls"]}', call_id="c1")
+CALL_OUTPUT = item(
     "function_call_output", call_id="c1", output="Exit code: 0\nWall time: 0.1 seconds\nOutput:\nnotes.txt\n"
 )
 
 
-def counted(total: int, last: int) -> Line:
+def token_count(total: int, last: int) -> Line:
     counts = {"cached_input_tokens": 10, "output_tokens": 5, "reasoning_output_tokens": 2}
     info = {
         "total_token_usage": {"input_tokens": total, **counts},
@@ -95,7 +98,7 @@ def counted(total: int, last: int) -> Line:
     return event("token_count", info=info, rate_limits=None)
 
 
-def cost(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
+def usage_fields(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
     usage = {
         "input_tokens": fresh,
         "output_tokens": vendor["output_tokens"],
@@ -109,24 +112,24 @@ def cost(fresh: int, vendor: Line, *, reasoning: bool = True) -> Line:
     )
 
 
-def test_an_answer_of_several_items_is_one_message_and_counts_once() -> None:
+def test_items_of_one_response_form_one_message_with_one_usage() -> None:
     lines = [
         META,
         CONTEXT,
-        says("user", "<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>"),
-        says("developer", "Be brief."),
-        says("user", "What is here?"),
+        message_line("user", "<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>"),
+        message_line("developer", "Be brief."),
+        message_line("user", "What is here?"),
         event("token_count", info=None, rate_limits={}),
-        THINKS,
-        LISTS,
-        counted(100, 100),
+        REASONING,
+        CALL,
+        token_count(100, 100),
         event("exec_command_end", call_id="c1", stdout="notes.txt\n", stderr="", exit_code=0),
-        LISTED,
-        counted(100, 100),
-        says("assistant", "One file."),
-        counted(220, 120),
+        CALL_OUTPUT,
+        token_count(100, 100),
+        message_line("assistant", "One file."),
+        token_count(220, 120),
     ]
-    known = {"sessionId": "thread-7", "cliVersion": "0.104.0"}
+    metadata = {"sessionId": "thread-7", "cliVersion": "0.104.0"}
     last = lines[8]["payload"]["info"]["last_token_usage"]
     later = lines[13]["payload"]["info"]["last_token_usage"]
 
@@ -135,19 +138,19 @@ def test_an_answer_of_several_items_is_one_message_and_counts_once() -> None:
             "role": "user",
             "content": [text("<environment_context>\n  <cwd>/home/ada</cwd>\n</environment_context>")],
             "lines": 1,
-            "metadata": known | {"synthetic": True},
+            "metadata": metadata | {"synthetic": True},
         },
-        {"role": "system", "content": [text("Be brief.")], "lines": 1, "metadata": known},
-        {"role": "user", "content": [text("What is here?")], "lines": 1, "metadata": known},
+        {"role": "system", "content": [text("Be brief.")], "lines": 1, "metadata": metadata},
+        {"role": "user", "content": [text("What is here?")], "lines": 1, "metadata": metadata},
         {
             "role": "assistant",
             "content": [
                 thought("Look first.") | {"data": "zzz"},
                 {"type": "tool_use", "id": "c1", "name": "shell", "input": {"command": ["ls"]}},
             ],
-            "usage": cost(90, last),
+            "usage": usage_fields(90, last),
             "lines": 4,
-            "metadata": known | {"model": "gpt-x"},
+            "metadata": metadata | {"model": "gpt-x"},
         },
         {
             "role": "user",
@@ -161,26 +164,26 @@ def test_an_answer_of_several_items_is_one_message_and_counts_once() -> None:
                 }
             ],
             "lines": 1,
-            "metadata": known,
+            "metadata": metadata,
         },
         {
             "role": "assistant",
             "content": [text("One file.")],
-            "usage": cost(110, later),
+            "usage": usage_fields(110, later),
             "lines": 2,
-            "metadata": known | {"model": "gpt-x"},
+            "metadata": metadata | {"model": "gpt-x"},
         },
     ]
 
 
-TWINS = [
-    ("user", [says("user", "Hi"), event("user_message", message="Hi", images=[])]),
-    ("assistant", [says("assistant", "Done"), event("agent_message", message="Done")]),
-    ("assistant", [THINKS, event("agent_reasoning", text="Look first.")]),
+DUPLICATES = [
+    ("user", [message_line("user", "Hi"), event("user_message", message="Hi", images=[])]),
+    ("assistant", [message_line("assistant", "Done"), event("agent_message", message="Done")]),
+    ("assistant", [REASONING, event("agent_reasoning", text="Look first.")]),
     (
         "assistant",
         [
-            says("assistant", "Done"),
+            message_line("assistant", "Done"),
             event(
                 "item_completed",
                 item={"type": "AgentMessage", "id": "m", "content": [{"type": "Text", "text": "Done"}]},
@@ -191,21 +194,22 @@ TWINS = [
 
 
 @pytest.mark.parametrize("order", list(permutations((0, 1))))
-@pytest.mark.parametrize(("role", "pair"), TWINS)
-def test_twins_count_once_in_any_order(role: str, pair: list[Line], order: tuple[int, ...]) -> None:
-    made = transform_messages([json.dumps(pair[place]) for place in order], "codex")
+@pytest.mark.parametrize(("role", "pair"), DUPLICATES)
+def test_duplicate_is_shadow_in_any_order(role: str, pair: list[Line], order: tuple[int, ...]) -> None:
+    transformed = transform_messages([json.dumps(pair[index]) for index in order], "codex")
 
-    ids = {order[place]: message.id for place, message in enumerate(made)}
+    ids = {order[index]: message.id for index, message in enumerate(transformed)}
     shadows = {
-        order[place]: message.metadata.model_dump().get("shadowOf") for place, message in enumerate(made)
+        order[index]: message.metadata.model_dump().get("shadowOf")
+        for index, message in enumerate(transformed)
     }
-    assert [message.role for message in made] == [role, role]
+    assert [message.role for message in transformed] == [role, role]
     assert shadows == {0: None, 1: ids[0]}
 
 
-def test_what_an_aborted_turn_leaves_is_kept() -> None:
+def test_keeps_reasoning_of_aborted_turn() -> None:
     lines = [
-        says("user", "Go on"),
+        message_line("user", "Go on"),
         event("agent_reasoning", text="Which way?"),
         event("turn_aborted", turn_id="t", reason="interrupted"),
     ]
@@ -217,9 +221,9 @@ def test_what_an_aborted_turn_leaves_is_kept() -> None:
     ]
 
 
-def test_a_call_that_nothing_answers_stays_open() -> None:
+def test_call_without_result_stays_open() -> None:
     lines = [
-        says("user", "Patch it"),
+        message_line("user", "Patch it"),
         item("custom_tool_call", call_id="c", name="apply_patch", input="*** Begin", status="completed"),
     ]
 
@@ -240,7 +244,7 @@ def test_a_call_that_nothing_answers_stays_open() -> None:
     ]
 
 
-ENDS = [
+END_EVENTS = [
     (
         event("exec_command_end", call_id="c", stdout="no\n", exit_code=2),
         {"is_error": True, "exit_code": 2},
@@ -285,13 +289,13 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("end", "told"), ENDS)
-def test_the_end_of_a_call_joins_its_result(end: Line, told: Line) -> None:
+@pytest.mark.parametrize(("end", "added"), END_EVENTS)
+def test_end_event_extends_tool_result(end: Line, added: Line) -> None:
     result = {"type": "tool_result", "tool_use_id": "c", "content": "as the model saw it"}
     output = item("function_call_output", call_id="c", output="as the model saw it")
 
     for lines in ([output, end], [end, output]):
-        assert [message["content"] for message in messages(lines)] == [[result | told]]
+        assert [message["content"] for message in messages(lines)] == [[result | added]]
 
 
 OUTPUTS = [
@@ -309,23 +313,23 @@ OUTPUTS = [
 ]
 
 
-@pytest.mark.parametrize(("output", "told"), OUTPUTS)
-def test_the_exit_code_is_told_where_codex_wrote_one(output: Any, told: Line) -> None:
+@pytest.mark.parametrize(("output", "expected"), OUTPUTS)
+def test_reads_exit_code_from_output_text(output: Any, expected: Line) -> None:
     line = item("function_call_output", call_id="c", output=output)
 
     result = read_message(json.dumps(line)).parsed[0].model_dump()
 
-    shown = [text("Exit code: 2\n", source_type="input_text")] if isinstance(output, list) else output
+    content = [text("Exit code: 2\n", source_type="input_text")] if isinstance(output, list) else output
     typed = {
         "type": "tool_result",
         "tool_use_id": "c",
-        "content": shown,
+        "content": content,
         "source_type": "function_call_output",
     }
-    assert result == typed | told
+    assert result == typed | expected
 
 
-def test_items_of_a_run_take_their_last_form() -> None:
+def test_last_version_of_an_item_counts() -> None:
     running: Line = {
         "id": "item_1",
         "command": "pytest",
@@ -346,7 +350,7 @@ def test_items_of_a_run_take_their_last_form() -> None:
         done("agent_message", id="item_2", text="One test fails.", phase="final_answer"),
         {"type": "turn.completed", "usage": usage},
     ]
-    known = {"metadata": {"sessionId": "thread-9"}}
+    session = {"metadata": {"sessionId": "thread-9"}}
 
     assert messages(lines) == [
         {
@@ -360,7 +364,7 @@ def test_items_of_a_run_take_their_last_form() -> None:
                 }
             ],
             "lines": 2,
-            **known,
+            **session,
         },
         {
             "role": "assistant",
@@ -374,7 +378,7 @@ def test_items_of_a_run_take_their_last_form() -> None:
                 }
             ],
             "lines": 2,
-            **known,
+            **session,
         },
         {
             "role": "user",
@@ -388,19 +392,19 @@ def test_items_of_a_run_take_their_last_form() -> None:
                 }
             ],
             "lines": 1,
-            **known,
+            **session,
         },
         {
             "role": "assistant",
             "content": [text("One test fails.", phase="final_answer")],
-            "usage": cost(20, usage, reasoning=False),
+            "usage": usage_fields(20, usage, reasoning=False),
             "lines": 2,
-            **known,
+            **session,
         },
     ]
 
 
-def test_items_of_another_run_are_others_though_their_ids_begin_anew() -> None:
+def test_items_of_different_runs_with_same_ids_are_separate() -> None:
     turn = [done("agent_message", id="item_0", text="Yes."), {"type": "turn.completed", "usage": {}}]
     failed = [
         done("agent_message", id="item_0", text="No."),
@@ -414,7 +418,7 @@ def test_items_of_another_run_are_others_though_their_ids_begin_anew() -> None:
     ]
 
 
-def test_a_run_of_old_tells_everything_as_events() -> None:
+def test_legacy_run_consists_of_events() -> None:
     lines: list[Line] = [
         {"model": "gpt-x", "provider": "openai", "sandbox": "read-only", "workdir": "/home/ada"},
         {"prompt": "List"},
@@ -445,9 +449,9 @@ def test_a_run_of_old_tells_everything_as_events() -> None:
         {"id": "0", "msg": {"type": "task_complete", "last_agent_message": "One file: a"}},
     ]
 
-    made = messages(lines)
+    transformed = messages(lines)
 
-    assert [(message["role"], message["content"]) for message in made] == [
+    assert [(message["role"], message["content"]) for message in transformed] == [
         ("user", [text("List")]),
         (
             "assistant",
@@ -475,11 +479,16 @@ def test_a_run_of_old_tells_everything_as_events() -> None:
         ),
         ("assistant", [text("One file: a")]),
     ]
-    assert made[1]["usage"]["input_tokens"] == 20
-    assert [message.get("metadata", {}).get("model") for message in made] == [None, "gpt-x", None, "gpt-x"]
+    assert transformed[1]["usage"]["input_tokens"] == 20
+    assert [message.get("metadata", {}).get("model") for message in transformed] == [
+        None,
+        "gpt-x",
+        None,
+        "gpt-x",
+    ]
 
 
-def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
+def test_early_file_is_read_with_declared_source() -> None:
     lines: list[Line] = [
         {"id": "thread-3", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": {}},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
@@ -492,10 +501,10 @@ def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
             "output": '{"output":"no\\n","metadata":{"exit_code":1}}',
         },
     ]
-    known = {"metadata": {"sessionId": "thread-3"}}
+    session = {"metadata": {"sessionId": "thread-3"}}
 
     assert messages(lines) == [
-        {"role": "user", "content": [text("Hi")], "lines": 1, **known},
+        {"role": "user", "content": [text("Hi")], "lines": 1, **session},
         {
             "role": "assistant",
             "content": [
@@ -503,7 +512,7 @@ def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
                 {"type": "tool_use", "id": "c", "name": "shell", "input": {}},
             ],
             "lines": 2,
-            **known,
+            **session,
         },
         {
             "role": "user",
@@ -517,7 +526,7 @@ def test_a_file_of_the_first_age_is_read_by_its_hint() -> None:
                 }
             ],
             "lines": 1,
-            **known,
+            **session,
         },
     ]
 
@@ -541,12 +550,12 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "code", "told"), ERRORS)
-def test_every_carrier_of_an_error_is_told(line: Line, code: str, told: str) -> None:
-    made = transform_messages([json.dumps(says("assistant", "Well")), json.dumps(line)])
+@pytest.mark.parametrize(("line", "code", "message"), ERRORS)
+def test_reads_errors_of_all_records(line: Line, code: str, message: str) -> None:
+    transformed = transform_messages([json.dumps(message_line("assistant", "Well")), json.dumps(line)])
 
-    errors = [message.model_dump()["error"] for message in made if "error" in message.model_dump()]
-    assert [(error["code"], error["message"]) for error in errors] == [(code, told)]
+    errors = [each.model_dump()["error"] for each in transformed if "error" in each.model_dump()]
+    assert [(error["code"], error["message"]) for error in errors] == [(code, message)]
 
 
 FACTS = [
@@ -573,14 +582,14 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), FACTS)
-def test_what_a_line_says_of_its_session(line: Line, told: Line) -> None:
+@pytest.mark.parametrize(("line", "expected"), FACTS)
+def test_line_facts(line: Line, expected: Line) -> None:
     facts = PROVIDER.facts(line)._asdict()
 
-    assert {name: fact for name, fact in facts.items() if fact is not None} == told
+    assert {name: fact for name, fact in facts.items() if fact is not None} == expected
 
 
-READ = [
+READINGS = [
     (event("plan_update", plan=[]), "record", "raw", "control"),
     (event("agent_message_delta", delta="a"), "chunk", "raw", "stream_fragment"),
     (event("never_seen"), "record", "raw", "unknown_type"),
@@ -611,10 +620,8 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("line", "kind", "block", "reason"), READ)
-def test_lines_that_are_known_and_lines_that_are_not(
-    line: Line, kind: str, block: str, reason: str | None
-) -> None:
+@pytest.mark.parametrize(("line", "kind", "block", "reason"), READINGS)
+def test_reads_known_and_unknown_lines(line: Line, kind: str, block: str, reason: str | None) -> None:
     reading = read_message(json.dumps(line))
 
     first = reading.parsed[0].model_dump()
@@ -700,32 +707,32 @@ RESPONSES: list[Line] = [
     {"type": "web_search_call", "id": "i", "action": {"type": "search", "sources": [{"url": "u"}]}},
     {"type": "x_search_call", "call_id": "c", "name": "x_keyword_search", "arguments": "{}"},
 ]
-WHOLE_LINE = {wire for wire, reason in UNTYPED.items() if reason == "control"}
-"""Of these, Codex keeps the line with its envelope."""
+CONTROL_TYPES = {wire for wire, reason in UNTYPED.items() if reason == "control"}
+"""For these Codex keeps the line with its envelope."""
 
 
-def test_every_item_of_the_responses_api_is_compared() -> None:
+def test_compares_all_items_of_the_responses_api() -> None:
     assert {payload["type"] for payload in RESPONSES} == {*ITEMS, *UNTYPED}
 
 
 @pytest.mark.parametrize("payload", RESPONSES, ids=lambda payload: payload["type"])
-def test_an_item_says_the_same_in_a_rollout_file_and_by_itself(payload: Line) -> None:
+def test_item_reads_the_same_bare_and_in_a_rollout_file(payload: Line) -> None:
     wire, line = payload["type"], {"type": "response_item", "payload": payload}
-    alone, stored = json.dumps(payload), json.dumps(line)
+    bare_text, line_text = json.dumps(payload), json.dumps(line)
 
-    bare, inside = read_message(alone, "openai_responses"), read_message(stored, "codex")
+    bare, inside = read_message(bare_text, "openai_responses"), read_message(line_text, "codex")
 
     blocks = [block.model_dump() for block in bare.parsed]
-    if wire in WHOLE_LINE:
+    if wire in CONTROL_TYPES:
         blocks = [blocks[0] | {"rawType": f"response_item/{wire}", "raw": line}]
     assert (inside.kind, inside.role) == (bare.kind, bare.role)
     assert [block.model_dump() for block in inside.parsed] == blocks
-    assert [(message.role, message.content) for message in transform_messages([stored], "codex")] == [
-        (message.role, message.content) for message in transform_messages([alone], "openai_responses")
+    assert [(message.role, message.content) for message in transform_messages([line_text], "codex")] == [
+        (message.role, message.content) for message in transform_messages([bare_text], "openai_responses")
     ]
 
 
-def test_a_header_that_says_it_went_well_does_not_undo_a_status() -> None:
+def test_exit_code_does_not_override_failed_status() -> None:
     line = item("function_call_output", call_id="c", status="failed", output="Exit code: 0\nOutput:\n")
 
     result = read_message(json.dumps(line)).parsed[0].model_dump()
@@ -733,27 +740,27 @@ def test_a_header_that_says_it_went_well_does_not_undo_a_status() -> None:
     assert (result["is_error"], result["exit_code"]) == (True, 0)
 
 
-def test_results_of_one_answer_are_one_message() -> None:
-    lines = [LISTS, LISTS | {"payload": LISTS["payload"] | {"call_id": "c2"}}, LISTED]
-    lines += [LISTED | {"payload": LISTED["payload"] | {"call_id": "c2"}}]
+def test_results_of_one_response_form_one_message() -> None:
+    lines = [CALL, CALL | {"payload": CALL["payload"] | {"call_id": "c2"}}, CALL_OUTPUT]
+    lines += [CALL_OUTPUT | {"payload": CALL_OUTPUT["payload"] | {"call_id": "c2"}}]
 
-    assert [(made["role"], len(made["content"])) for made in messages(lines)] == [
+    assert [(message["role"], len(message["content"])) for message in messages(lines)] == [
         ("assistant", 2),
         ("user", 2),
     ]
 
 
-BARE = {
-    "function_call": LISTS["payload"],
-    "message": says("user", "Hi")["payload"],
+BARE_ITEMS = {
+    "function_call": CALL["payload"],
+    "message": message_line("user", "Hi")["payload"],
     "tool_result": {"type": "tool_result", "call_id": "c", "result": "a"},
 }
 
 
-@pytest.mark.parametrize("name", BARE)
-def test_when_a_line_was_written_is_no_part_of_the_item_that_it_is(name: str) -> None:
-    line = BARE[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
+@pytest.mark.parametrize("name", BARE_ITEMS)
+def test_time_of_a_bare_line_is_not_part_of_the_item(name: str) -> None:
+    line = BARE_ITEMS[name] | {"timestamp": "2026-02-03T04:05:06Z", "ordinal": 4}
 
     reading = read_message(json.dumps(line), "codex")
 
-    assert reading.parsed == read_message(json.dumps(BARE[name]), "codex").parsed
+    assert reading.parsed == read_message(json.dumps(BARE_ITEMS[name]), "codex").parsed

@@ -1,4 +1,4 @@
-"""What the lines of Cursor's stream and of its transcripts add to the log."""
+"""Events of Cursor's stream and its transcripts."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, said, short, texts
+from tests.shared.logs import content_events, follow, short_events, texts
 
 Line = dict[str, Any]
 SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
@@ -18,30 +18,30 @@ def line(kind: str, **more: Any) -> Line:
     return {"type": kind, "session_id": SESSION, **more}
 
 
-def says(role: str, text: str, **more: Any) -> Line:
+def message_line(role: str, text: str, **more: Any) -> Line:
     return line(role, message={"role": role, "content": [{"type": "text", "text": text}]}, **more)
 
 
-def piece(text: str) -> Line:
-    return says("assistant", text, timestamp_ms=5)
+def delta(text: str) -> Line:
+    return message_line("assistant", text, timestamp_ms=5)
 
 
-def thinks(text: str) -> Line:
+def thinking_delta(text: str) -> Line:
     return line("thinking", subtype="delta", text=text, timestamp_ms=5)
 
 
 def tool(state: str, id: str | None = CALL, **more: Any) -> Line:
     call = {"shellToolCall": {"args": {"command": "make"}, **more}}
-    named = {} if id is None else {"call_id": id}
-    return line("tool_call", subtype=state, **named, tool_call=call, **MODEL)
+    id_field = {} if id is None else {"call_id": id}
+    return line("tool_call", subtype=state, **id_field, tool_call=call, **MODEL)
 
 
 def end(text: str | None, **more: Any) -> Line:
     return line("result", subtype="success", duration_ms=900, is_error=False, result=text, **more)
 
 
-def wrote(role: str, *content: Line) -> Line:
-    """A line of a transcript."""
+def transcript_line(role: str, *content: Line) -> Line:
+    """Return a transcript line."""
     return {"role": role, "message": {"content": list(content)}}
 
 
@@ -52,17 +52,17 @@ def text(words: str) -> Line:
 INIT = line(
     "system", subtype="init", apiKeySource="login", cwd="/srv", model="Auto", permissionMode="default"
 )
-ASKED = says("user", "Build it.")
-THOUGHT = line("thinking", subtype="completed", timestamp_ms=5)
+PROMPT = message_line("user", "Build it.")
+THINKING_END = line("thinking", subtype="completed", timestamp_ms=5)
 OK = {"success": {"exitCode": 0, "stdout": "ok", "stderr": ""}}
 FIRST = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Build it."})]
 
 
-def called(id: str = CALL, *more: str) -> tuple[Any, ...]:
+def tool_call(id: str = CALL, *more: str) -> tuple[Any, ...]:
     return ("tool_call", {"toolCallId": id, "toolName": "shell", "args": {"command": "make"}}, *more)
 
 
-def answered(id: str = CALL) -> tuple[Any, ...]:
+def tool_result(id: str = CALL) -> tuple[Any, ...]:
     return ("tool_result", {"toolCallId": id, "result": "ok", "exitCode": 0, "structured": OK})
 
 
@@ -76,17 +76,17 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
         pytest.param(
             [
                 INIT,
-                ASKED,
-                thinks("Hm"),
-                thinks(", make"),
-                THOUGHT,
-                says("assistant", "On it.", **MODEL),
+                PROMPT,
+                thinking_delta("Hm"),
+                thinking_delta(", make"),
+                THINKING_END,
+                message_line("assistant", "On it.", **MODEL),
                 tool("started"),
                 line("interaction_query", subtype="request"),
                 tool("completed", result=OK),
-                thinks("So"),
-                THOUGHT,
-                says("assistant", "Built."),
+                thinking_delta("So"),
+                THINKING_END,
+                message_line("assistant", "Built."),
                 end("On it.Built.", usage={"inputTokens": 5, "outputTokens": 2}),
             ],
             [
@@ -95,8 +95,8 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 ("thinking_chunk", {"text": ", make"}),
                 ("thinking_done", {"text": "Hm, make"}),
                 done("On it.", "mc1"),
-                called(CALL, "mc1"),
-                answered(),
+                tool_call(CALL, "mc1"),
+                tool_result(),
                 ("thinking_chunk", {"text": "So"}),
                 ("thinking_done", {"text": "So"}),
                 done("Built."),
@@ -117,15 +117,15 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
         pytest.param(
             [
                 INIT,
-                ASKED,
-                piece("On "),
-                piece("it."),
-                says("assistant", "On it.", **MODEL),
+                PROMPT,
+                delta("On "),
+                delta("it."),
+                message_line("assistant", "On it.", **MODEL),
                 tool("started"),
                 tool("completed", result=OK),
-                piece("Bui"),
-                piece("lt."),
-                says("assistant", "On it.Built."),
+                delta("Bui"),
+                delta("lt."),
+                message_line("assistant", "On it.Built."),
                 end("On it.Built."),
             ],
             [
@@ -133,17 +133,17 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 ("assistant_chunk", {"text": "On "}),
                 ("assistant_chunk", {"text": "it."}),
                 done("On it.", "mc1"),
-                called(CALL, "mc1"),
-                answered(),
+                tool_call(CALL, "mc1"),
+                tool_result(),
                 ("assistant_chunk", {"text": "Bui"}),
                 ("assistant_chunk", {"text": "lt."}),
                 done("Built."),
                 ("turn_end", {}),
             ],
-            id="pieces, whole before the call, and all of the turn once more at the end",
+            id="deltas, complete before the call, and the whole turn again at the end",
         ),
         pytest.param(
-            [INIT, ASKED, piece("On "), piece("it."), says("assistant", "On it."), end("On it.")],
+            [INIT, PROMPT, delta("On "), delta("it."), message_line("assistant", "On it."), end("On it.")],
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On "}),
@@ -151,44 +151,51 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 done("On it."),
                 ("turn_end", {}),
             ],
-            id="pieces, and the last text whole",
+            id="deltas and a complete last text",
         ),
         pytest.param(
             [
                 INIT,
-                ASKED,
-                piece("On it."),
-                says("assistant", "On it.", **MODEL),
+                PROMPT,
+                delta("On it."),
+                message_line("assistant", "On it.", **MODEL),
                 tool("started"),
                 tool("completed", result=OK),
-                says("assistant", "On it."),
+                message_line("assistant", "On it."),
                 end("On it."),
             ],
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On it."}),
                 done("On it.", "mc1"),
-                called(CALL, "mc1"),
-                answered(),
+                tool_call(CALL, "mc1"),
+                tool_result(),
                 ("turn_end", {}),
             ],
-            id="all of the turn once more, and nothing new in it",
+            id="the whole turn again without new text",
         ),
         pytest.param(
             [
                 INIT,
-                ASKED,
-                says("assistant", "Done.", **MODEL),
+                PROMPT,
+                message_line("assistant", "Done.", **MODEL),
                 tool("started"),
                 tool("completed", result=OK),
-                says("assistant", "Done."),
+                message_line("assistant", "Done."),
                 end("Done.Done."),
             ],
-            [*FIRST, done("Done.", "mc1"), called(CALL, "mc1"), answered(), done("Done."), ("turn_end", {})],
-            id="the same words twice, without pieces",
+            [
+                *FIRST,
+                done("Done.", "mc1"),
+                tool_call(CALL, "mc1"),
+                tool_result(),
+                done("Done."),
+                ("turn_end", {}),
+            ],
+            id="the same text twice, without deltas",
         ),
         pytest.param(
-            [INIT, ASKED, piece("On "), piece("it."), end("On it.")],
+            [INIT, PROMPT, delta("On "), delta("it."), end("On it.")],
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On "}),
@@ -196,22 +203,22 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 done("On it."),
                 ("turn_end", {}),
             ],
-            id="pieces alone",
+            id="deltas only",
         ),
         pytest.param(
-            [INIT, ASKED, piece("On it."), tool("started"), tool("completed", result=OK), end("On it.")],
+            [INIT, PROMPT, delta("On it."), tool("started"), tool("completed", result=OK), end("On it.")],
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On it."}),
                 done("On it."),
-                called(CALL, "mc1"),
-                answered(),
+                tool_call(CALL, "mc1"),
+                tool_result(),
                 ("turn_end", {}),
             ],
-            id="pieces that a call ends",
+            id="deltas ended by a call",
         ),
         pytest.param(
-            [INIT, ASKED, piece("On "), thinks("Hm")],
+            [INIT, PROMPT, delta("On "), thinking_delta("Hm")],
             [
                 *FIRST,
                 ("assistant_chunk", {"text": "On "}),
@@ -221,10 +228,18 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 ("interrupt", {"reason": "error"}),
                 ("turn_end", {"partial": True}),
             ],
-            id="a run that was cut",
+            id="a cut run",
         ),
         pytest.param(
-            [INIT, ASKED, thinks("Hm"), piece("On "), piece("it."), says("assistant", "On it."), end("")],
+            [
+                INIT,
+                PROMPT,
+                thinking_delta("Hm"),
+                delta("On "),
+                delta("it."),
+                message_line("assistant", "On it."),
+                end(""),
+            ],
             [
                 *FIRST,
                 ("thinking_chunk", {"text": "Hm"}),
@@ -234,23 +249,23 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 done("On it."),
                 ("turn_end", {}),
             ],
-            id="thinking that ends where the answer begins",
+            id="thinking that ends when the response begins",
         ),
         pytest.param(
-            [INIT, ASKED, end("6")],
+            [INIT, PROMPT, end("6")],
             [*FIRST, done("6", variant="result"), ("turn_end", {})],
             id="only the result",
         ),
         pytest.param(
-            [INIT, ASKED, {**end("No key"), "subtype": "error", "is_error": True}],
+            [INIT, PROMPT, {**end("No key"), "subtype": "error", "is_error": True}],
             [*FIRST, ("error", {"code": "result/error", "message": "No key"}), ("turn_end", {})],
-            id="a run that failed",
+            id="a failed run",
         ),
-        pytest.param([INIT, ASKED, end(None)], [*FIRST, ("turn_end", {})], id="a result without a text"),
+        pytest.param([INIT, PROMPT, end(None)], [*FIRST, ("turn_end", {})], id="a result without a text"),
         pytest.param(
             [
                 INIT,
-                ASKED,
+                PROMPT,
                 tool("started", "c1"),
                 tool("started", "c2"),
                 tool("completed", "c2", result=OK),
@@ -261,20 +276,20 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
             ],
             [
                 *FIRST,
-                called("c1", "mc1"),
-                called("c2", "mc1"),
-                answered("c2"),
-                answered("c1"),
-                called("c3", "mc1"),
-                answered("c3"),
+                tool_call("c1", "mc1"),
+                tool_call("c2", "mc1"),
+                tool_result("c2"),
+                tool_result("c1"),
+                tool_call("c3", "mc1"),
+                tool_result("c3"),
                 ("turn_end", {}),
             ],
-            id="calls side by side, one completed twice, one never started",
+            id="parallel calls, one completed twice, one never started",
         ),
         pytest.param(
             [INIT, tool("started", None), tool("completed", None, result=OK), end("")],
-            [FIRST[0], called("2/0", "mc1"), answered("2/0"), ("turn_end", {})],
-            id="a call without a name",
+            [FIRST[0], tool_call("2/0", "mc1"), tool_result("2/0"), ("turn_end", {})],
+            id="a call without an id",
         ),
         pytest.param(
             [
@@ -287,11 +302,11 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 ),
                 end(""),
             ],
-            [FIRST[0], (answered()[0], {**answered()[1], "orphan": True}), ("turn_end", {})],
-            id="a result without arguments, of a call that was never started",
+            [FIRST[0], (tool_result()[0], {**tool_result()[1], "orphan": True}), ("turn_end", {})],
+            id="a result without arguments for a call that was never started",
         ),
         pytest.param(
-            [INIT, ASKED, INIT, ASKED, says("assistant", "Built."), INIT, ASKED, end("")],
+            [INIT, PROMPT, INIT, PROMPT, message_line("assistant", "Built."), INIT, PROMPT, end("")],
             [
                 *FIRST,
                 FIRST[1],
@@ -301,32 +316,32 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                 *FIRST,
                 ("turn_end", {}),
             ],
-            id="runs that begin before the last one ended",
+            id="runs that begin before the previous one ended",
         ),
         pytest.param(
             [
-                wrote("user", text("Build it.")),
-                wrote(
+                transcript_line("user", text("Build it.")),
+                transcript_line(
                     "assistant",
                     {"type": "thinking", "thinking": "Hm"},
                     text("On it."),
                     {"type": "tool_use", "name": "shell", "input": {"command": "make"}},
                 ),
-                wrote("user", {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}),
-                wrote("assistant", text("Built.")),
+                transcript_line("user", {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}),
+                transcript_line("assistant", text("Built.")),
                 {"type": "turn_ended", "status": "success"},
-                wrote("user", text("Build it.")),
+                transcript_line("user", text("Build it.")),
                 {"type": "turn_ended", "status": "error", "error": "Down"},
-                wrote("user", text("Build it.")),
+                transcript_line("user", text("Build it.")),
                 {"type": "turn_ended", "status": "aborted"},
-                wrote("user", text("Build it.")),
-                wrote("user", text("Build it.")),
+                transcript_line("user", text("Build it.")),
+                transcript_line("user", text("Build it.")),
             ],
             [
                 *FIRST,
                 ("thinking_done", {"text": "Hm"}),
                 done("On it."),
-                called("2/2"),
+                tool_call("2/2"),
                 ("tool_result", {"toolCallId": "2/2", "result": "ok"}),
                 done("Built."),
                 ("turn_end", {}),
@@ -353,73 +368,75 @@ def done(words: str, *more: str, **keys: Any) -> tuple[Any, ...]:
                     },
                 )
             ],
-            id="a line that nobody has seen",
+            id="an unknown line",
         ),
     ],
 )
-def test_lines_add_events(lines: list[Line], events: list[Any]) -> None:
-    assert short(follow(lines, "cursor", is_whole=True)) == events
+def test_line_events(lines: list[Line], events: list[Any]) -> None:
+    assert short_events(follow(lines, "cursor", ends=True)) == events
 
 
-OWN = [
+OWN_RUN = [
     INIT,
-    ASKED,
-    thinks("Hm"),
-    THOUGHT,
-    says("assistant", "On it.", **MODEL),
+    PROMPT,
+    thinking_delta("Hm"),
+    THINKING_END,
+    message_line("assistant", "On it.", **MODEL),
     tool("started"),
     tool("completed", result=OK),
-    says("assistant", "Built."),
+    message_line("assistant", "Built."),
     end("On it.Built."),
 ]
 
 
 def _runs() -> list[Any]:
-    found = [pytest.param(OWN, id="own")]
+    runs = [pytest.param(OWN_RUN, id="own")]
     for path in sorted((CORPUS / "cursor_cli").glob("reifying*.jsonl")):
         lines = [json.loads(each) for each in path.read_text().splitlines()]
-        found.append(pytest.param(lines, id=path.stem))
-    return found
+        runs.append(pytest.param(lines, id=path.stem))
+    return runs
 
 
 @pytest.mark.parametrize("run", _runs())
 @pytest.mark.parametrize("is_cumulative", [True, False])
-def test_pieces_say_the_same_as_whole_lines(run: list[Line], is_cumulative: bool) -> None:
-    whole, in_pieces = follow(run, is_whole=True), follow(_in_pieces(run, is_cumulative), is_whole=True)
+def test_deltas_match_complete_lines(run: list[Line], is_cumulative: bool) -> None:
+    complete, streamed = follow(run, ends=True), follow(_with_deltas(run, is_cumulative), ends=True)
 
-    assert said(in_pieces) == said(whole)
-    assert texts(in_pieces)["assistant_chunk"] == "".join(
-        event["payload"]["text"] for event in whole if event["type"] == "assistant_done"
+    assert content_events(streamed) == content_events(complete)
+    assert texts(streamed)["assistant_chunk"] == "".join(
+        event["payload"]["text"] for event in complete if event["type"] == "assistant_done"
     )
 
 
-def _in_pieces(run: list[Line], is_cumulative: bool) -> list[Line]:
-    """The run with partial output: the last text may be that of all answers."""
-    lines, before = list[Line](), ""
+def _with_deltas(run: list[Line], is_cumulative: bool) -> list[Line]:
+    """Return the run with partial output; a cumulative last text repeats the turn."""
+    lines, previous = list[Line](), ""
     for each in run:
         if each["type"] == "assistant":
             text = each["message"]["content"][0]["text"]
-            lines += [piece(text[place : place + 7]) for place in range(0, len(text), 7)]
+            lines += [delta(text[start : start + 7]) for start in range(0, len(text), 7)]
             is_last = "model_call_id" not in each
-            before = before + text if is_cumulative else text
-            each = says("assistant", before) if is_last else each
+            previous = previous + text if is_cumulative else text
+            each = message_line("assistant", previous) if is_last else each
         lines.append(each)
     return lines
 
 
 @pytest.mark.parametrize("run", _runs())
-def test_a_run_and_its_transcript_say_the_same(run: list[Line]) -> None:
-    streamed, stored = follow(run, is_whole=True), follow(_transcript(run), is_whole=True)
+def test_run_matches_its_transcript(run: list[Line]) -> None:
+    streamed, stored = follow(run, ends=True), follow(_transcript(run), ends=True)
 
-    assert said(streamed, without=_told_by_streams) == said(stored, without=_told_by_streams)
+    assert content_events(streamed, without=_only_in_streams) == content_events(
+        stored, without=_only_in_streams
+    )
 
 
-def _told_by_streams(name: str) -> bool:
+def _only_in_streams(name: str) -> bool:
     return name in ("exitCode", "orphan", "structured", "toolCallId")
 
 
 def _transcript(run: list[Line]) -> list[Line]:
-    """A transcript names no calls, and keeps what the model was given of the results."""
+    """Return the run as a transcript, which has no call ids and keeps results as the model received them."""
     lines, thought, events = list[Line](), "", follow(run)
     results = {
         event["payload"]["toolCallId"]: event["payload"] for event in events if event["type"] == "tool_result"
@@ -430,14 +447,16 @@ def _transcript(run: list[Line]) -> list[Line]:
             lines.append({"role": "user", "message": {"content": each["message"]["content"]}})
         elif each["type"] == "assistant":
             thinking = [{"type": "thinking", "thinking": thought}] if thought else []
-            lines.append(wrote("assistant", *thinking, *each["message"]["content"]))
+            lines.append(transcript_line("assistant", *thinking, *each["message"]["content"]))
             thought = ""
         elif each["type"] == "tool_call" and each["subtype"] == "started":
-            given = each["tool_call"]["shellToolCall"]["args"]
-            lines.append(wrote("assistant", {"type": "tool_use", "name": "shell", "input": given}))
+            args = each["tool_call"]["shellToolCall"]["args"]
+            lines.append(transcript_line("assistant", {"type": "tool_use", "name": "shell", "input": args}))
         elif each["type"] == "tool_call":
             content = results[each["call_id"]]["result"]
             lines.append(
-                wrote("user", {"type": "tool_result", "tool_use_id": each["call_id"], "content": content})
+                transcript_line(
+                    "user", {"type": "tool_result", "tool_use_id": each["call_id"], "content": content}
+                )
             )
     return [*lines, {"type": "turn_ended", "status": "success"}]

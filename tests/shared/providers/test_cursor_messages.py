@@ -1,4 +1,4 @@
-"""What the lines of Cursor say, and the standard messages that they make."""
+"""Readings of Cursor's lines, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from ash_shared import read_message, transform_messages
 from ash_shared.providers import discover
 from ash_shared.providers.cursor import PROVIDER
-from tests.shared.transcripts import told
+from tests.shared.transcripts import short_messages
 
 Line = dict[str, Any]
 SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
@@ -19,7 +19,7 @@ def line(kind: str, **more: Any) -> Line:
     return {"type": kind, "session_id": SESSION, **more}
 
 
-def says(role: str, text: str, **more: Any) -> Line:
+def message_line(role: str, text: str, **more: Any) -> Line:
     return line(role, message={"role": role, "content": [{"type": "text", "text": text}]}, **more)
 
 
@@ -44,11 +44,11 @@ SHELL = {"exitCode": 2, "stdout": "built", "stderr": "1 warning"}
         (INIT, "cursor"),
         ({"type": "system", "subtype": "init", "permissionMode": "force"}, "cursor"),
         ({**INIT, "uuid": "u1", "tools": []}, "claude"),
-        (says("user", "Build it."), "cursor"),
-        (says("assistant", "Bui", timestamp_ms=1_770_000_000_000), "cursor"),
-        ({**says("assistant", "Bui"), "session_id": "s"}, "claude"),
-        ({**says("user", "Build it."), "parent_tool_use_id": None}, "claude"),
-        ({**says("assistant", "Built."), "uuid": "u1"}, "claude"),
+        (message_line("user", "Build it."), "cursor"),
+        (message_line("assistant", "Bui", timestamp_ms=1_770_000_000_000), "cursor"),
+        ({**message_line("assistant", "Bui"), "session_id": "s"}, "claude"),
+        ({**message_line("user", "Build it."), "parent_tool_use_id": None}, "claude"),
+        ({**message_line("assistant", "Built."), "uuid": "u1"}, "claude"),
         (
             line("assistant", message={"role": "assistant", "content": [], "model": "m", "id": "msg_1"}),
             "claude",
@@ -64,15 +64,15 @@ SHELL = {"exitCode": 2, "stdout": "built", "stderr": "1 warning"}
     ],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:60],
 )
-def test_a_line_is_cursors_or_claudes(record: Line, source: str) -> None:
+def test_exactly_one_of_cursor_and_claude_claims_a_line(record: Line, source: str) -> None:
     assert [name for name, provider in discover().items() if provider.recognizes(record)] == [source]
 
 
-def result(**more: Any) -> Line:
+def tool_result(**more: Any) -> Line:
     return {"type": "tool_result", "tool_use_id": CALL, **more}
 
 
-def use(name: str, input: Any, **more: Any) -> Line:
+def tool_use(name: str, input: Any, **more: Any) -> Line:
     return {"type": "tool_use", "id": CALL, "name": name, "input": input, **more}
 
 
@@ -89,13 +89,13 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
     [
         (
             {"shellToolCall": {"args": ARGS}},
-            [use("shell", ARGS, source_type="shellToolCall")],
+            [tool_use("shell", ARGS, source_type="shellToolCall")],
         ),
         (
             {"shellToolCall": {"args": ARGS, "result": SHELL_RESULT}},
             [
-                use("shell", ARGS, source_type="shellToolCall", status="success"),
-                result(
+                tool_use("shell", ARGS, source_type="shellToolCall", status="success"),
+                tool_result(
                     content=[{"type": "text", "text": "built"}, {"type": "text", "text": "1 warning"}],
                     is_error=False,
                     structured=SHELL_RESULT,
@@ -106,26 +106,30 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
         ),
         (
             {"readToolCall": {"result": READ_RESULT}},
-            [result(content="one\n", is_error=False, structured=READ_RESULT, source_type="readToolCall")],
+            [
+                tool_result(
+                    content="one\n", is_error=False, structured=READ_RESULT, source_type="readToolCall"
+                )
+            ],
         ),
         (
             {"editToolCall": {"args": {"path": "a"}, "result": REJECTED}},
             [
-                use("edit", {"path": "a"}, source_type="editToolCall", status="rejected"),
-                result(content="not now", structured=REJECTED, source_type="editToolCall"),
+                tool_use("edit", {"path": "a"}, source_type="editToolCall", status="rejected"),
+                tool_result(content="not now", structured=REJECTED, source_type="editToolCall"),
             ],
         ),
         (
             {"readToolCall": {"args": {"path": "a.txt"}, "result": MISSING_FILE}},
             [
-                use("read", {"path": "a.txt"}, source_type="readToolCall", status="fileNotFound"),
-                result(is_error=True, structured=MISSING_FILE, source_type="readToolCall"),
+                tool_use("read", {"path": "a.txt"}, source_type="readToolCall", status="fileNotFound"),
+                tool_result(is_error=True, structured=MISSING_FILE, source_type="readToolCall"),
             ],
         ),
         (
             {"mcpToolCall": {"args": MCP_ARGS, "result": MCP_RESULT}, "description": "looks it up"},
             [
-                use(
+                tool_use(
                     "find",
                     {"q": "ash"},
                     executor="mcp",
@@ -134,7 +138,7 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
                     source_type="mcpToolCall",
                     extra={"description": "looks it up", "args": MCP_ARGS},
                 ),
-                result(
+                tool_result(
                     content=[{"type": "text", "text": "a tree"}],
                     is_error=True,
                     structured=MCP_RESULT,
@@ -144,17 +148,17 @@ MCP_RESULT = {"success": {"content": [{"text": {"text": "a tree"}}], "isError": 
         ),
         (
             {"function": {"name": "plan", "arguments": '{"steps": 2}'}},
-            [use("plan", {"steps": 2}, source_type="function", extra={"arguments": '{"steps": 2}'})],
+            [tool_use("plan", {"steps": 2}, source_type="function", extra={"arguments": '{"steps": 2}'})],
         ),
     ],
 )
-def test_a_tool_is_named_by_its_key(call: Line, blocks: list[Line]) -> None:
+def test_reads_tool_name_from_its_key(call: Line, blocks: list[Line]) -> None:
     reading = read_message(json.dumps(tool("completed", call)))
 
     assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
 
 
-def test_a_tool_line_without_arguments_and_result_is_malformed() -> None:
+def test_tool_line_without_arguments_and_result_is_malformed() -> None:
     record = tool("started", {"shellToolCall": {}})
 
     [block] = read_message(json.dumps(record)).parsed
@@ -176,13 +180,13 @@ BOTH = [{"path": "a"}, {"path": "b"}]
         pytest.param(
             [
                 INIT,
-                says("user", "Build it."),
+                message_line("user", "Build it."),
                 line("thinking", subtype="delta", text="Hm", timestamp_ms=1),
                 line("thinking", subtype="completed", timestamp_ms=2),
-                says("assistant", "I run make.", model_call_id="mc1", timestamp_ms=3),
+                message_line("assistant", "I run make.", model_call_id="mc1", timestamp_ms=3),
                 tool("started", {"shellToolCall": {"args": ARGS}}, model_call_id="mc1"),
                 tool("completed", {"shellToolCall": {"args": ARGS, "result": {"success": {"stdout": "ok"}}}}),
-                says("assistant", "Built."),
+                message_line("assistant", "Built."),
                 end(
                     "I run make.Built.",
                     usage={
@@ -201,18 +205,18 @@ BOTH = [{"path": "a"}, {"path": "b"}]
                 ("assistant", [("text", "Built.")], {"model": "Auto", "usage": (70, 9, 30, None)}),
                 ("assistant", [("text", "I run make.Built.")], {"model": "Auto", "shadowOf": 4}),
             ],
-            id="a run: the call once, its result by the client, the end repeats all texts",
+            id="a run: one call, its result from the client, and an end that repeats all texts",
         ),
         pytest.param(
             [
-                says("user", "Say more."),
-                says("assistant", "One ", timestamp_ms=1),
-                says("assistant", "two", timestamp_ms=2),
-                says("assistant", "One two", timestamp_ms=3, model_call_id="mc1"),
-                says("assistant", "three", timestamp_ms=4),
-                says("assistant", "three"),
-                says("user", "Go on."),
-                says("assistant", "four", timestamp_ms=5),
+                message_line("user", "Say more."),
+                message_line("assistant", "One ", timestamp_ms=1),
+                message_line("assistant", "two", timestamp_ms=2),
+                message_line("assistant", "One two", timestamp_ms=3, model_call_id="mc1"),
+                message_line("assistant", "three", timestamp_ms=4),
+                message_line("assistant", "three"),
+                message_line("user", "Go on."),
+                message_line("assistant", "four", timestamp_ms=5),
             ],
             [
                 ("user", [("text", "Say more.")]),
@@ -224,7 +228,7 @@ BOTH = [{"path": "a"}, {"path": "b"}]
                 ("user", [("text", "Go on.")]),
                 ("assistant", [("text", "four")]),
             ],
-            id="pieces repeat the whole text, and count where no whole text came",
+            id="deltas are shadows of the complete text, and count without one",
         ),
         pytest.param(
             [
@@ -245,18 +249,18 @@ BOTH = [{"path": "a"}, {"path": "b"}]
                 ("user", [("tool_result", "B")]),
                 ("user", [("tool_result", "not now")]),
             ],
-            id="parallel calls end in any order",
+            id="parallel calls complete in any order",
         ),
         pytest.param(
             [
-                says("user", "Build it."),
+                message_line("user", "Build it."),
                 {**end("No key."), "subtype": "error", "is_error": True},
             ],
             [
                 ("user", [("text", "Build it.")]),
                 ("system", [("text", "No key.")], {"error": "result/error"}),
             ],
-            id="a run that failed",
+            id="a failed run",
         ),
         pytest.param(
             [
@@ -293,24 +297,24 @@ BOTH = [{"path": "a"}, {"path": "b"}]
         ),
     ],
 )
-def test_lines_make_messages(records: list[Line], messages: list[Any]) -> None:
-    assert told(*records) == messages
+def test_lines_form_messages(records: list[Line], messages: list[Any]) -> None:
+    assert short_messages(*records) == messages
 
 
-def test_facts_of_a_line() -> None:
-    said = [
+def test_line_facts() -> None:
+    line_facts = [
         PROVIDER.facts(record)
-        for record in (INIT, says("assistant", "Hi", timestamp_ms=1_770_000_000_000), {})
+        for record in (INIT, message_line("assistant", "Hi", timestamp_ms=1_770_000_000_000), {})
     ]
 
-    assert [(facts.uuid, facts.timestamp, facts.session_id, facts.model) for facts in said] == [
+    assert [(facts.uuid, facts.timestamp, facts.session_id, facts.model) for facts in line_facts] == [
         (None, None, SESSION, "Auto"),
         (None, 1_770_000_000_000, SESSION, None),
         (None, None, None, None),
     ]
 
 
-def test_an_error_says_why() -> None:
+def test_error_has_message() -> None:
     [message] = transform_messages([json.dumps({**end("No key."), "is_error": True})])
 
     assert message.model_dump(mode="json")["error"] == {"code": "result/success", "message": "No key."}

@@ -7,7 +7,7 @@ import pytest
 
 from ash_shared import read_message
 from ash_shared.providers import discover
-from tests.shared.transcripts import told
+from tests.shared.transcripts import short_messages
 
 Line = dict[str, Any]
 PROVIDERS = discover()
@@ -357,7 +357,7 @@ IDENTIFIED = {"model": "gemini-3-pro", "messageId": "r1"}
     ],
 )
 def test_messages_of_the_api(records: list[Line], expected: list[Any]) -> None:
-    assert told(*records, source="gemini") == expected
+    assert short_messages(*records, source="gemini") == expected
 
 
 ASKED = cli("user", "u1", [{"text": "What is there?"}])
@@ -466,7 +466,7 @@ STOPPED = event("result", status="error", error={"type": "FatalTurnLimited", "me
     ],
 )
 def test_messages_of_the_cli(records: list[Line], expected: list[Any]) -> None:
-    assert told(*records, source="gemini_cli") == expected
+    assert short_messages(*records, source="gemini_cli") == expected
 
 
 @pytest.mark.parametrize(

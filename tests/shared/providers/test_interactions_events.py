@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, said, short
+from tests.shared.logs import content_events, follow, short_events
 from tests.shared.texts import texts_of
 
 Record = dict[str, Any]
@@ -15,7 +15,7 @@ Short = tuple[Any, ...]
 
 
 def told(*records: Any) -> list[Short]:
-    return short(follow(records, "gemini", is_whole=True))
+    return short_events(follow(records, "gemini", ends=True))
 
 
 def answer(*steps: Record, status: str = "completed", id: str = "v1", **more: Any) -> Record:
@@ -366,15 +366,15 @@ def _pieces(step: Record, index: int) -> list[Record]:
 
 def test_an_answer_says_the_same_in_a_stream() -> None:
     for (interaction,) in _samples("gemini_interactions_response"):
-        events = follow(streamed(interaction), is_whole=True)
+        events = follow(streamed(interaction), ends=True)
 
-        assert said(events) == said(follow([interaction], is_whole=True))
-        assert len(said(events)) == len(interaction["steps"])
+        assert content_events(events) == content_events(follow([interaction], ends=True))
+        assert len(content_events(events)) == len(interaction["steps"])
 
 
 def test_a_stream_says_what_its_pieces_add_up_to() -> None:
     for records in _samples("gemini_interactions_stream"):
-        events = follow(records, is_whole=True)
+        events = follow(records, ends=True)
 
         deltas = [record["delta"] for record in records if "delta" in record]
         whole = "".join(each["text"] for each in deltas if each["type"] == "text")

@@ -1,4 +1,4 @@
-"""LangChain's messages in the log: chunks of models, messages, and the states of a graph that repeat them."""
+"""Events of LangChain messages: model chunks, complete messages, and graph states that repeat them."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, short
+from tests.shared.logs import follow, short_events
 
 Record = dict[str, Any]
-Told = tuple[Any, ...]
+ShortEvent = tuple[Any, ...]
 
-USER_START: Told = ("turn_start", {"trigger": "user"})
-START: Told = ("turn_start", {"trigger": "system"})
-END: Told = ("turn_end", {})
-CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+USER_START: ShortEvent = ("turn_start", {"trigger": "user"})
+START: ShortEvent = ("turn_start", {"trigger": "system"})
+END: ShortEvent = ("turn_end", {})
+ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
 USAGE = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
 
@@ -25,7 +25,7 @@ def message(name: str, content: Any = "", id: str | None = "m1", **more: Any) ->
     return {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", name], "kwargs": kwargs}
 
 
-def piece(content: Any = "", id: str | None = "m1", **more: Any) -> list[Any]:
+def chunk_record(content: Any = "", id: str | None = "m1", **more: Any) -> list[Any]:
     return ["messages", [message("AIMessageChunk", content, id, **more), {"langgraph_step": 1}]]
 
 
@@ -34,52 +34,52 @@ def call(args: str, index: int | None = 0, id: str | None = None, name: str | No
 
 
 def last(**more: Any) -> list[Any]:
-    return piece([], response_metadata={"finish_reason": "stop"}, **more)
+    return chunk_record([], response_metadata={"finish_reason": "stop"}, **more)
 
 
 def state(*messages: Record) -> list[Any]:
     return ["values", {"messages": list(messages)}]
 
 
-ASKED = message("HumanMessage", "Tides?", "u1")
-SAID = message("AIMessageChunk", "High")
+PROMPT_MESSAGE = message("HumanMessage", "Tides?", "u1")
+TEXT_CHUNK = message("AIMessageChunk", "High")
 RESULT = message("ToolMessage", "high", "t1", tool_call_id="k0", status="success")
-CALLED = message(
+CALL_MESSAGE = message(
     "AIMessage", "", tool_calls=[{"type": "tool_call", "id": "k0", "name": "tide", "args": {"a": 1}}]
 )
-PROMPT: list[Told] = [USER_START, ("user_message", {"text": "Tides?"})]
+PROMPT: list[ShortEvent] = [USER_START, ("user_message", {"text": "Tides?"})]
 
 
-def chunk(text: str, kind: str = "assistant") -> Told:
+def chunk(text: str, kind: str = "assistant") -> ShortEvent:
     return (f"{kind}_chunk", {"text": text}, "m1")
 
 
-def done(text: str, kind: str = "assistant", **more: Any) -> Told:
+def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_done", {"text": text, **more}, "m1")
 
 
-def written(text: str, offset: int = 0, id: str = "k0") -> Told:
+def input_chunk(text: str, offset: int = 0, id: str = "k0") -> ShortEvent:
     payload = {"toolCallId": id, "toolName": "tide", "chunk": text, "offset": offset}
     return ("tool_input_chunk", payload, "m1")
 
 
-def called(id: str = "k0", args: Any = None, **more: Any) -> Told:
+def tool_call(id: str = "k0", args: Any = None, **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": "tide", "args": args or {"a": 1}, **more}, "m1")
 
 
-WRITTEN = written('{"a":1}')
-ANSWERED: Told = ("tool_result", {"toolCallId": "k0", "result": "high"})
+INPUT_CHUNK = input_chunk('{"a":1}')
+RESULT_EVENT: ShortEvent = ("tool_result", {"toolCallId": "k0", "result": "high"})
 
-STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
-    "chunks, their end, and a state that repeats them": (
+STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "chunks with an end, and a state that repeats them": (
         [
-            state(ASKED),
-            piece("Hi"),
-            piece("gh"),
+            state(PROMPT_MESSAGE),
+            chunk_record("Hi"),
+            chunk_record("gh"),
             last(),
-            piece(usage_metadata=USAGE),
-            state(ASKED, SAID),
-            state(ASKED, SAID),
+            chunk_record(usage_metadata=USAGE),
+            state(PROMPT_MESSAGE, TEXT_CHUNK),
+            state(PROMPT_MESSAGE, TEXT_CHUNK),
         ],
         [
             *PROMPT,
@@ -90,28 +90,28 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         ],
     ),
     "chunks without an end, and a state that repeats them": (
-        [state(ASKED), piece("Hi"), piece("gh"), state(ASKED, SAID)],
+        [state(PROMPT_MESSAGE), chunk_record("Hi"), chunk_record("gh"), state(PROMPT_MESSAGE, TEXT_CHUNK)],
         [*PROMPT, chunk("Hi"), chunk("gh"), done("High"), END],
     ),
     "chunks alone": (
-        [piece("Hi"), piece("gh", chunk_position="last")],
+        [chunk_record("Hi"), chunk_record("gh", chunk_position="last")],
         [START, chunk("Hi"), chunk("gh"), done("High"), END],
     ),
     "chunks as bare messages": (
-        [piece("Hi")[1][0], last()[1][0]],
+        [chunk_record("Hi")[1][0], last()[1][0]],
         [START, chunk("Hi"), done("Hi"), END],
     ),
-    "reasoning beside the content": (
-        [piece(additional_kwargs={"reasoning_content": "Sea"}), piece("Hi"), last()],
+    "reasoning outside the content": (
+        [chunk_record(additional_kwargs={"reasoning_content": "Sea"}), chunk_record("Hi"), last()],
         [START, chunk("Sea", "thinking"), done("Sea", "thinking"), chunk("Hi"), done("Hi"), END],
     ),
     "summaries of reasoning": (
         [
-            piece([], additional_kwargs={"reasoning": {"summary": [{"index": 0, "text": "Sea"}]}}),
-            piece([], additional_kwargs={"reasoning": {"summary": [{"index": 0, "text": "."}]}}),
-            piece([], additional_kwargs={"reasoning": {"summary": [{"index": 1, "text": "Moon"}]}}),
-            piece([{"type": "text", "index": 0, "text": "Hi"}]),
-            piece([{"type": "text", "index": 1, "text": "gh"}]),
+            chunk_record([], additional_kwargs={"reasoning": {"summary": [{"index": 0, "text": "Sea"}]}}),
+            chunk_record([], additional_kwargs={"reasoning": {"summary": [{"index": 0, "text": "."}]}}),
+            chunk_record([], additional_kwargs={"reasoning": {"summary": [{"index": 1, "text": "Moon"}]}}),
+            chunk_record([{"type": "text", "index": 0, "text": "Hi"}]),
+            chunk_record([{"type": "text", "index": 1, "text": "gh"}]),
             last(),
         ],
         [
@@ -128,11 +128,11 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "reasoning in the content, with its proof": (
+    "reasoning in the content, with its signature": (
         [
-            piece([{"type": "thinking", "index": 0, "thinking": "Sea"}]),
-            piece([{"type": "thinking", "index": 0, "thinking": "", "signature": "s"}]),
-            piece([{"type": "text", "index": 1, "text": "Hi"}]),
+            chunk_record([{"type": "thinking", "index": 0, "thinking": "Sea"}]),
+            chunk_record([{"type": "thinking", "index": 0, "thinking": "", "signature": "s"}]),
+            chunk_record([{"type": "text", "index": 1, "text": "Hi"}]),
             last(),
         ],
         [
@@ -144,46 +144,51 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "an agent at work": (
+    "an agent run": (
         [
-            state(ASKED),
-            piece([], tool_call_chunks=[call('{"a":', id="k0", name="tide")]),
-            piece([{"type": "tool_use", "index": 0, "input": "1}"}], tool_call_chunks=[call("1}")]),
+            state(PROMPT_MESSAGE),
+            chunk_record([], tool_call_chunks=[call('{"a":', id="k0", name="tide")]),
+            chunk_record([{"type": "tool_use", "index": 0, "input": "1}"}], tool_call_chunks=[call("1}")]),
             last(),
-            state(ASKED, CALLED),
+            state(PROMPT_MESSAGE, CALL_MESSAGE),
             ["messages", [RESULT, {}]],
-            state(ASKED, CALLED, RESULT),
-            piece("High", "m2", chunk_position="last"),
-            state(ASKED, CALLED, RESULT, message("AIMessage", "High", "m2")),
+            state(PROMPT_MESSAGE, CALL_MESSAGE, RESULT),
+            chunk_record("High", "m2", chunk_position="last"),
+            state(PROMPT_MESSAGE, CALL_MESSAGE, RESULT, message("AIMessage", "High", "m2")),
         ],
         [
             *PROMPT,
-            written('{"a":'),
-            written("1}", 5),
-            called(),
-            ANSWERED,
+            input_chunk('{"a":'),
+            input_chunk("1}", 5),
+            tool_call(),
+            RESULT_EVENT,
             (*chunk("High")[:2], "m2"),
             (*done("High")[:2], "m2"),
             END,
         ],
     ),
-    "calls whose end is not told": (
-        [piece(tool_call_chunks=[call('{"a":1}', id="k0", name="tide")]), ["messages", [RESULT, {}]]],
-        [START, written('{"a":1}'), called(), ANSWERED, END],
+    "calls without an end": (
+        [chunk_record(tool_call_chunks=[call('{"a":1}', id="k0", name="tide")]), ["messages", [RESULT, {}]]],
+        [START, input_chunk('{"a":1}'), tool_call(), RESULT_EVENT, END],
     ),
-    "calls without indices, and without arguments": (
-        [piece(tool_call_chunks=[call("", None, "k0", "tide"), call('{"a":1}', None, "k1", "tide")]), last()],
+    "calls without indexes, and without arguments": (
+        [
+            chunk_record(
+                tool_call_chunks=[call("", None, "k0", "tide"), call('{"a":1}', None, "k1", "tide")]
+            ),
+            last(),
+        ],
         [
             START,
-            written('{"a":1}', id="k1"),
+            input_chunk('{"a":1}', id="k1"),
             ("tool_call", {"toolCallId": "k0", "toolName": "tide", "args": {}}, "m1"),
-            called("k1"),
+            tool_call("k1"),
             ("turn_end", {"partial": True}),
         ],
     ),
-    "a call that the vendor runs": (
+    "a call run by the vendor": (
         [
-            piece(
+            chunk_record(
                 [
                     {
                         "type": "server_tool_call_chunk",
@@ -194,65 +199,72 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
                     }
                 ]
             ),
-            piece([{"type": "server_tool_result", "tool_call_id": "k0", "output": 1, "status": "success"}]),
+            chunk_record(
+                [{"type": "server_tool_result", "tool_call_id": "k0", "output": 1, "status": "success"}]
+            ),
             last(),
         ],
         [
             START,
-            (*WRITTEN[:1], {**WRITTEN[1], "executor": "server"}, "m1"),
-            called(executor="server"),
+            (*INPUT_CHUNK[:1], {**INPUT_CHUNK[1], "executor": "server"}, "m1"),
+            tool_call(executor="server"),
             ("tool_result", {"toolCallId": "k0", "result": None, "structured": 1}),
             END,
         ],
     ),
     "the next prompt": (
-        [state(ASKED), piece("High"), last(), state(ASKED, SAID, message("HumanMessage", "Thanks", "u2"))],
+        [
+            state(PROMPT_MESSAGE),
+            chunk_record("High"),
+            last(),
+            state(PROMPT_MESSAGE, TEXT_CHUNK, message("HumanMessage", "Thanks", "u2")),
+        ],
         [*PROMPT, chunk("High"), done("High"), END, USER_START, ("user_message", {"text": "Thanks"}), END],
     ),
     "two models, one after the other": (
-        [piece("Hi"), piece("Low", "m2"), piece([], "m3")],
+        [chunk_record("Hi"), chunk_record("Low", "m2"), chunk_record([], "m3")],
         [
             START,
             chunk("Hi"),
             done("Hi", partial=True),
             (*chunk("Low")[:2], "m2"),
             (*done("Low", partial=True)[:2], "m2"),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "a stream that is cut": ([piece("Hi")], [START, chunk("Hi"), done("Hi", partial=True), *CUT]),
-    "chunks of others, and records of the graph": (
+    "a cut stream": ([chunk_record("Hi")], [START, chunk("Hi"), done("Hi", partial=True), *ABORTED]),
+    "other chunks and graph records": (
         [
             ["messages", [message("ToolMessageChunk", "high", "t1", tool_call_id="k0"), {}]],
             ["custom", {"x": 1}],
             ["messages", [{"x": 1}, {}]],
             ["values", {"__interrupt__": []}],
         ],
-        [START, (ANSWERED[0], {**ANSWERED[1], "orphan": True}), END],
+        [START, (RESULT_EVENT[0], {**RESULT_EVENT[1], "orphan": True}), END],
     ),
 }
 
 
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream(records: list[Any], events: list[Told]) -> None:
-    assert short(follow(records, "langchain", is_whole=True)) == events
+def test_stream_events(records: list[Any], events: list[ShortEvent]) -> None:
+    assert short_events(follow(records, "langchain", ends=True)) == events
 
 
-SOLID = {"assistant_done", "thinking_done", "tool_call", "tool_result", "turn_start", "user_message"}
+COMPLETE_TYPES = {"assistant_done", "thinking_done", "tool_call", "tool_result", "turn_start", "user_message"}
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
-def test_a_real_graph_says_the_same_with_and_without_chunks() -> None:
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is missing")
+def test_captured_graph_gives_same_events_with_and_without_chunks() -> None:
     paths = sorted(Path(CORPUS).glob("langchain_messages/*.jsonl"))
     records = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     states = [record for record in records if record[0] == "values"]
     chunks = [states[0], *(record for record in records if record[0] == "messages")]
-    with_all, at_rest, in_pieces = (
-        [event for event in short(follow(each, is_whole=True)) if event[0] in SOLID]
+    from_all, from_states, from_chunks = (
+        [event for event in short_events(follow(each, ends=True)) if event[0] in COMPLETE_TYPES]
         for each in (records, states, chunks)
     )
-    assert with_all == at_rest == in_pieces
-    assert [event[0] for event in with_all] == [
+    assert from_all == from_states == from_chunks
+    assert [event[0] for event in from_all] == [
         "turn_start",
         "user_message",
         "thinking_done",

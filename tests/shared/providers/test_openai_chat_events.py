@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, short, texts
+from tests.shared.logs import follow, short_events, texts
 
 Record = dict[str, Any]
-Told = tuple[Any, ...]
+ShortEvent = tuple[Any, ...]
 
 START, USER_START = ("turn_start", {"trigger": "system"}), ("turn_start", {"trigger": "user"})
-END: Told = ("turn_end", {})
-CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+END: ShortEvent = ("turn_end", {})
+CUT: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 ASKED = {
     "role": "user",
     "content": [{"type": "text", "text": "Tides?"}, {"type": "image_url", "image_url": "x"}],
@@ -44,27 +44,27 @@ def call(index: int | None, arguments: Any, id: str | None = None, name: str | N
     return {key: value for key, value in told.items() if value is not None}
 
 
-def chunk(text: str, kind: str = "assistant", **more: Any) -> Told:
+def chunk(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_chunk", {"text": text, **more}, "c1")
 
 
-def done(text: str, kind: str = "assistant", **more: Any) -> Told:
+def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_done", {"text": text, **more}, "c1")
 
 
-def written(id: str, text: str, offset: int = 0, name: str = "tide") -> Told:
+def written(id: str, text: str, offset: int = 0, name: str = "tide") -> ShortEvent:
     return ("tool_input_chunk", {"toolCallId": id, "toolName": name, "chunk": text, "offset": offset}, "c1")
 
 
-def called(id: str, args: Any, name: str = "tide", **more: Any) -> Told:
+def called(id: str, args: Any, name: str = "tide", **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": name, "args": args, **more}, "c1")
 
 
-def ended(**more: Any) -> Told:
+def ended(**more: Any) -> ShortEvent:
     return ("turn_end", {"usage": COUNTED, **more})
 
 
-STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
+STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a text, its usage in a chunk of its own": (
         [
             piece({"role": "assistant", "content": ""}),
@@ -520,8 +520,8 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream(records: list[Any], events: list[Told]) -> None:
-    assert short(follow(records, "openai_chat", is_whole=True)) == events
+def test_a_stream(records: list[Any], events: list[ShortEvent]) -> None:
+    assert short_events(follow(records, "openai_chat", ends=True)) == events
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_a_stream(records: list[Any], events: list[Told]) -> None:
         (["Hi", "gh", ""], [chunk("Hi"), chunk("gh"), done("High", stopReason="stop")]),
     ],
 )
-def test_text_completions(texts: list[str], events: list[Told]) -> None:
+def test_text_completions(texts: list[str], events: list[ShortEvent]) -> None:
     pieces = [
         {
             "id": "c1",
@@ -541,12 +541,12 @@ def test_text_completions(texts: list[str], events: list[Told]) -> None:
         }
         for text, reason in zip(texts, [*[None] * (len(texts) - 1), "stop"], strict=True)
     ]
-    assert short(follow([*pieces, DONE])) == [START, *events, END]
+    assert short_events(follow([*pieces, DONE])) == [START, *events, END]
 
 
 def test_an_empty_answer_tells_what_it_cost() -> None:
     asked = {"role": "tool", "tool_call_id": "k", "content": "high"}
-    told = short(follow([asked, piece(reason="stop"), beside(usage=USAGE)]))
+    told = short_events(follow([asked, piece(reason="stop"), beside(usage=USAGE)]))
     assert told[-1] == ended()
 
 
@@ -627,11 +627,7 @@ def _call_deltas(index: int, call: Record) -> list[Record]:
 def check_agreement(body: Record) -> None:
     """The stream of an answer says the same as the answer, turns and all."""
     at_rest, stream = (
-        [
-            event
-            for event in follow(records, "openai_chat", is_whole=True)
-            if not event["type"].endswith("_chunk")
-        ]
+        [event for event in follow(records, "openai_chat", ends=True) if not event["type"].endswith("_chunk")]
         for records in ([body], streamed(body))
     )
     assert [told(event) for event in at_rest] == [told(event) for event in stream]
@@ -654,7 +650,7 @@ def test_an_answer_at_rest_says_the_same(message: tuple[Record, str]) -> None:
 def test_an_answer_at_rest() -> None:
     body = completion(MESSAGES["a text and calls"], usage=USAGE)
     result = {"role": "tool", "tool_call_id": "k0", "content": "high"}
-    assert short(follow([body, result, completion(MESSAGES["a text"])], is_whole=True)) == [
+    assert short_events(follow([body, result, completion(MESSAGES["a text"])], ends=True)) == [
         START,
         done("Wait.", stopReason="tool_calls"),
         called("k0", {}),
@@ -694,7 +690,7 @@ def is_plain(body: Any) -> bool:
     )
 
 
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is missing")
 @pytest.mark.parametrize("body", bodies())
 def test_real_answers_and_their_streams_say_the_same(body: Record) -> None:
     check_agreement(body)
@@ -755,7 +751,7 @@ def test_a_request_tells_only_what_it_does_not_hold_once_more() -> None:
             piece("r2", {"role": "assistant", "content": "At 06:12."}, "stop"),
             {"model": "m", "messages": answered},
         ],
-        is_whole=True,
+        ends=True,
     )
 
     assert [event["type"] for event in events if not event["type"].endswith("chunk")] == [

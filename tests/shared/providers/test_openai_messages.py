@@ -7,7 +7,7 @@ import pytest
 
 from ash_shared import parse_message_content
 from ash_shared.reading.parse import read_message
-from tests.shared.transcripts import Short, told
+from tests.shared.transcripts import Short, short_messages
 
 Record = dict[str, Any]
 
@@ -689,4 +689,4 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
 def test_standard_messages(name: str) -> None:
     records, expected = TRANSCRIPTS[name]
 
-    assert expected == told(*records)
+    assert expected == short_messages(*records)

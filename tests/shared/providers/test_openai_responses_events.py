@@ -8,7 +8,7 @@ import pytest
 
 from ash_shared.eventlog import Event, Normalizer, read_line
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import context, follow, said, short, texts
+from tests.shared.logs import content_events, context, follow, short_events, texts
 from tests.shared.texts import texts_of
 
 Record = dict[str, Any]
@@ -16,8 +16,8 @@ Short = tuple[Any, ...]
 SOURCE = "openai_responses"
 
 
-def told(*records: Any, is_whole: bool = True) -> list[Short]:
-    return short(follow(records, SOURCE, is_whole=is_whole))
+def told(*records: Any, ends: bool = True) -> list[Short]:
+    return short_events(follow(records, SOURCE, ends=ends))
 
 
 def body(*output: Record, status: str = "completed", id: str = "r1", **more: Any) -> Record:
@@ -594,8 +594,8 @@ WAITING: dict[str, tuple[list[Record], bool]] = {
 def test_a_turn_goes_on_while_the_client_is_asked(items: list[Record], waits: bool) -> None:
     user = {"type": "message", "role": "user", "content": "Hi"}
 
-    at_rest = told(user, body(message("Hm"), *items), is_whole=False)
-    in_a_stream = told(user, created(), finished(message("Hm")), ended(message("Hm"), *items), is_whole=False)
+    at_rest = told(user, body(message("Hm"), *items), ends=False)
+    in_a_stream = told(user, created(), finished(message("Hm")), ended(message("Hm"), *items), ends=False)
 
     assert [event[0] for event in at_rest] == [event[0] for event in in_a_stream]
     assert (at_rest[-1] == END) is not waits
@@ -610,7 +610,7 @@ def test_lines_that_cannot_be_read_stand_where_they_came() -> None:
         events += normalizer.follow(read_line(text, SOURCE), context(line))
 
     unread = ("raw", {"source": SOURCE, "raw": raw[3]})
-    assert short(events) == [START, chunk("Good "), unread, spoken("Good day"), END]
+    assert short_events(events) == [START, chunk("Good "), unread, spoken("Good day"), END]
 
 
 # The samples.
@@ -631,7 +631,7 @@ def _records(folder: str) -> Iterator[list[Record]]:
 
 def _unnamed(events: list[Event]) -> list[Event]:
     """In the order of their texts; without the ids of calls that the vendor gave none."""
-    told = said(events, without=lambda name: False)
+    told = content_events(events, without=lambda name: False)
     named = [
         {key: value for key, value in event.items() if key != "toolCallId" or "/" not in str(value)}
         for event in told
@@ -645,7 +645,7 @@ def test_a_stream_says_what_the_answer_at_rest_says() -> None:
         answers = [record["response"] for record in records if record["type"] == "response.completed"]
         if answers:
             compared += 1
-            assert _unnamed(follow(records, is_whole=True)) == _unnamed(follow(answers, is_whole=True))
+            assert _unnamed(follow(records, ends=True)) == _unnamed(follow(answers, ends=True))
 
     assert compared >= 30
 
@@ -656,9 +656,9 @@ def test_a_stream_that_breaks_anywhere_and_is_asked_for_again_says_the_same() ->
         if len(ids) != 1 or records[-1]["type"] != "response.completed":
             continue
         answer = {**records[-1]["response"], "id": ids[0]}
-        whole = _unnamed(follow(records, is_whole=True))
+        whole = _unnamed(follow(records, ends=True))
         for end in {1, 2, 3, len(records) // 3, len(records) // 2, len(records) - 1}:
-            events = follow([*records[:end], answer], is_whole=True)
+            events = follow([*records[:end], answer], ends=True)
             assert _unnamed(events) == whole, (ids, end)
 
 
@@ -689,9 +689,9 @@ def test_an_answer_says_the_same_in_a_stream() -> None:
     compared = 0
     for records in _records("openai_responses_response"):
         answers = [record for record in records if record.get("object") == "response" and record["output"]]
-        events = follow([piece for answer in answers for piece in streamed(answer)], is_whole=True)
+        events = follow([piece for answer in answers for piece in streamed(answer)], ends=True)
         compared += len(answers)
-        assert _unnamed(events) == _unnamed(follow(answers, is_whole=True))
+        assert _unnamed(events) == _unnamed(follow(answers, ends=True))
 
         whole = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_done")
         assert texts(events).get("assistant_chunk", "") == whole

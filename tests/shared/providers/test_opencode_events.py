@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, said, short
+from tests.shared.logs import content_events, follow, short_events
 
 Doc = dict[str, Any]
 TOKENS = {"input": 50, "output": 7, "reasoning": 3, "cache": {"read": 40, "write": 0}}
@@ -269,7 +269,7 @@ ASKED = ("user_message", {"text": "Build it."})
     ],
 )
 def test_documents_add_events(documents: list[Doc], events: list[Any]) -> None:
-    told = short(follow(documents, "opencode", is_whole=True))
+    told = short_events(follow(documents, "opencode", ends=True))
 
     assert [(wire, _without_details(payload), *more) for wire, payload, *more in told] == events
 
@@ -312,7 +312,9 @@ def test_a_storage_and_its_run_say_the_same(documents: list[Doc]) -> None:
     ]
     run = [event(part) for part in parts if part["messageID"] not in users]
 
-    assert said(follow(run)) == [each for each in said(follow(documents)) if each["type"] != "user_message"]
+    assert content_events(follow(run)) == [
+        each for each in content_events(follow(documents)) if each["type"] != "user_message"
+    ]
 
 
 @pytest.mark.parametrize("documents", _storages()[:1])
@@ -328,4 +330,4 @@ def test_a_storage_and_its_export_say_the_same(documents: list[Doc]) -> None:
 
     export = follow([{"info": SESSION, "messages": messages}])
 
-    assert said(export) == said(follow(documents))
+    assert content_events(export) == content_events(follow(documents))

@@ -8,7 +8,7 @@ import pytest
 from ash_shared import read_message
 from ash_shared.providers import discover
 from ash_shared.providers.opencode import PROVIDER
-from tests.shared.transcripts import told
+from tests.shared.transcripts import short_messages
 
 Doc = dict[str, Any]
 
@@ -290,7 +290,7 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
     ],
 )
 def test_documents_make_messages(documents: list[Doc], messages: list[Any]) -> None:
-    assert told(*documents) == messages
+    assert short_messages(*documents) == messages
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_documents_make_messages(documents: list[Doc], messages: list[Any]) -> N
     ids=["no total", "reasoning in the output", "reasoning beside it", "few counts"],
 )
 def test_output_holds_the_reasoning(tokens: Doc, counted: tuple[int | None, ...]) -> None:
-    [message] = told(info("msg_2", "assistant", tokens=tokens))
+    [message] = short_messages(info("msg_2", "assistant", tokens=tokens))
 
     assert message[2]["usage"] == counted
 

@@ -1,7 +1,7 @@
-"""Bedrock, the AI SDK, LangChain, and Ash's own lines.
+"""Messages of Bedrock, the AI SDK, LangChain and Ash's own format.
 
-Each file of `readings/` is a list of objects: `raw` a text, and the `source`, `kind`, `role` and blocks (`expected`)
-that reading it gives when nothing else is known of it.
+Each file of `readings/` is a list of objects with a text (`raw`) and the `source`, `kind`, `role` and blocks
+(`expected`) of its reading without a declared source.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 from ash_shared import providers, read_message
 from ash_shared.providers import discover
 from tests.shared.logs import follow
-from tests.shared.transcripts import Short, told
+from tests.shared.transcripts import Short, short_messages
 
 READINGS = [
     pytest.param(reading, id=f"{path.stem}-{reading['name']}")
@@ -38,7 +38,7 @@ def event(type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
 USAGE = {"input_tokens": 5, "output_tokens": 6, "total_tokens": 11}
 
 CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
-    "bedrock: a request, and the answer to it": (
+    "bedrock: a request and its response": (
         [
             {
                 "messages": [{"role": "user", "content": [{"text": "Hi"}]}],
@@ -70,7 +70,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("tool_result", [{"type": "text", "text": "9", "source_type": "text"}])]),
         ],
     ),
-    "bedrock: an answer that a guardrail stopped": (
+    "bedrock: a response stopped by a guardrail": (
         [
             {
                 "output": {"message": {"role": "assistant", "content": [{"text": "No."}]}},
@@ -90,7 +90,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
             )
         ],
     ),
-    "bedrock: an error after an answer": (
+    "bedrock: an error after a response": (
         [
             {
                 "output": {"message": {"role": "assistant", "content": [{"text": "Nine."}]}},
@@ -100,7 +100,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
         ],
         [("assistant", [("text", "Nine.")], {"stop_reason": "end_turn", "error": "error"})],
     ),
-    "vercel: a conversation that is stored anew when it has grown": (
+    "vercel: a growing conversation that is stored repeatedly": (
         [
             [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "When?"}]}],
             [
@@ -158,7 +158,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("text", "Thanks.")], {"messageId": "u2"}),
         ],
     ),
-    "vercel: a tool that ran at the vendor": (
+    "vercel: a tool that runs at the vendor": (
         [
             {
                 "role": "assistant",
@@ -178,7 +178,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Short]]] = {
         ],
         [("assistant", [("tool_use", "find"), ("tool_result", "gone")]), ("user", [("text", "Faster.")])],
     ),
-    "langchain: states that repeat what was said": (
+    "langchain: states that repeat earlier messages": (
         [
             ["values", {"messages": [{"type": "human", "content": "Go", "id": "h1"}]}],
             ["messages", [{"type": "AIMessageChunk", "content": "", "id": "r1"}, {"thread_id": "t1"}]],
@@ -309,11 +309,11 @@ def test_readings(reading: dict[str, Any]) -> None:
 def test_conversations(name: str) -> None:
     records, expected = CONVERSATIONS[name]
 
-    assert expected == told(*records)
+    assert expected == short_messages(*records)
 
 
-OURS = ("ash", "bedrock", "langchain", "vercel")
-NOBODYS = [
+SOURCES = ("ash", "bedrock", "langchain", "vercel")
+FOREIGN_RECORDS = [
     {"role": "user", "content": "Hi"},
     {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     {"role": "user", "parts": [{"text": "Hi"}]},
@@ -332,22 +332,22 @@ NOBODYS = [
 ]
 
 
-@pytest.mark.parametrize("record", NOBODYS, ids=json.dumps)
-def test_what_other_formats_write_is_not_claimed(record: Any) -> None:
+@pytest.mark.parametrize("record", FOREIGN_RECORDS, ids=json.dumps)
+def test_does_not_claim_records_of_other_formats(record: Any) -> None:
     providers = discover()
 
-    assert [name for name in OURS if providers[name].recognizes(record)] == []
+    assert [name for name in SOURCES if providers[name].recognizes(record)] == []
 
 
-@pytest.mark.parametrize("source", OURS)
-@pytest.mark.parametrize("record", NOBODYS, ids=json.dumps)
-def test_a_wrong_hint_loses_nothing(source: str, record: Any) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("record", FOREIGN_RECORDS, ids=json.dumps)
+def test_keeps_all_content_with_a_wrong_source(source: str, record: Any) -> None:
     _, _, _, blocks = read(json.dumps(record), source)
 
     assert ('"Hi"' in json.dumps(record)) is ('"Hi"' in json.dumps(blocks))
 
 
-def test_ash_reads_its_own_blocks_when_told_to() -> None:
+def test_reads_ash_blocks_with_declared_source() -> None:
     stored = {
         "type": "file",
         "filename": "a.pdf",
@@ -360,7 +360,7 @@ def test_ash_reads_its_own_blocks_when_told_to() -> None:
 
 
 def test_facts() -> None:
-    found = discover()
+    providers_by_source = discover()
     records: dict[str, dict[str, Any]] = {
         "bedrock": {"modelId": "m1", "messages": []},
         "vercel": {"id": "a1", "parts": [], "createdAt": "2026-01-02T03:04:05Z", "metadata": {"model": "m1"}},
@@ -374,12 +374,12 @@ def test_facts() -> None:
         },
     }
 
-    told = {
-        name: {k: v for k, v in found[name].facts(record)._asdict().items() if v}
+    facts = {
+        name: {k: v for k, v in providers_by_source[name].facts(record)._asdict().items() if v}
         for name, record in records.items()
     }
 
-    assert told == {
+    assert facts == {
         "bedrock": {"model": "m1"},
         "vercel": {"timestamp": 1767323045000, "model": "m1"},
         "langchain": {"session_id": "t1"},
@@ -390,8 +390,8 @@ def test_facts() -> None:
 PAGE = Path(__file__).parents[3] / "docs" / "adding-a-provider.md"
 
 
-def fences() -> list[str]:
-    """What the page has written out: lines, a provider, a script, what it prints, and the steps of pieces."""
+def code_blocks() -> list[str]:
+    """Return the code blocks of the page: lines, a provider, a script, its output, and a `steps` function."""
     return re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
@@ -403,11 +403,11 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("ash_shared.reading.read._PROVIDERS", discover())
 
 
-def test_the_page_on_adding_a_provider(
+def test_guide_example_prints_documented_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Does what the page says, and compares what it prints."""
-    lines, provider, script, printed, _ = fences()
+    """Follow the guide and compare the printed output."""
+    lines, provider, script, printed, _ = code_blocks()
     add_quay(provider, tmp_path, monkeypatch)
     (tmp_path / "quay.jsonl").write_text(lines)
     monkeypatch.chdir(tmp_path)
@@ -417,11 +417,11 @@ def test_the_page_on_adding_a_provider(
     assert printed == capsys.readouterr().out
 
 
-def test_the_page_on_pieces_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A piece is told as it comes, and the whole that follows it once."""
-    lines, provider, _, _, pieces = fences()
-    given = provider.replace("parts=parts\n", "parts=parts, steps=steps\n")
-    add_quay(given.replace("PROVIDER = ", f"{pieces}\n\nPROVIDER = "), tmp_path, monkeypatch)
+def test_guide_example_emits_stream_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fragment is emitted at once, and the complete text after it only once."""
+    lines, provider, _, _, steps = code_blocks()
+    with_steps = provider.replace("parts=parts\n", "parts=parts, steps=steps\n")
+    add_quay(with_steps.replace("PROVIDER = ", f"{steps}\n\nPROVIDER = "), tmp_path, monkeypatch)
 
     events = follow([json.loads(line) for line in lines.splitlines()[2:4]])
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, said, short, texts
+from tests.shared.logs import content_events, follow, short_events, texts
 
 Record = dict[str, Any]
 TIME = 1_770_000_000_000
@@ -375,7 +375,7 @@ TOLD = [
     ],
 )
 def test_records_add_events(records: list[Record], events: list[Any]) -> None:
-    told = short(follow(records, is_whole=True))
+    told = short_events(follow(records, ends=True))
 
     assert [(wire, _without_details(payload), *more) for wire, payload, *more in told] == [
         (wire, _counted(payload), *more) for wire, payload, *more in events
@@ -444,12 +444,12 @@ def _sessions() -> list[Any]:
 
 @pytest.mark.parametrize("messages", _sessions())
 def test_a_session_and_its_stream_say_the_same(messages: list[Record]) -> None:
-    stored = follow([entry("message", message=message) for message in messages], is_whole=True)
+    stored = follow([entry("message", message=message) for message in messages], ends=True)
     streamed = follow(
-        [RUN, *(event for message in messages for event in _streamed(message)), OVER], is_whole=True
+        [RUN, *(event for message in messages for event in _streamed(message)), OVER], ends=True
     )
 
-    assert said(streamed) == said(stored)
+    assert content_events(streamed) == content_events(stored)
     assert texts(stored) == {}
     assert texts(streamed).get("assistant_chunk", "") == "".join(
         event["payload"]["text"] for event in streamed if event["type"] == "assistant_done"

@@ -9,7 +9,7 @@ from ash_shared import read_message
 from ash_shared.model.message import Facts
 from ash_shared.providers import discover
 from ash_shared.providers.pi import PROVIDER
-from tests.shared.transcripts import told
+from tests.shared.transcripts import short_messages
 
 Record = dict[str, Any]
 TIME = 1_770_000_000_000
@@ -311,7 +311,7 @@ MORE = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 4
     ],
 )
 def test_records_make_messages(records: list[Record], messages: list[Any]) -> None:
-    assert told(*records) == messages
+    assert short_messages(*records) == messages
 
 
 def test_facts_of_records() -> None:

@@ -1,4 +1,4 @@
-"""Vercel's UI messages in the log: streams of chunks, and messages that are stored anew as they grow."""
+"""Events of Vercel UI messages: chunk streams, and messages that are stored again as they grow."""
 
 import json
 from pathlib import Path
@@ -7,82 +7,89 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.logs import follow, short, texts
+from tests.shared.logs import follow, short_events, texts
 
 Record = dict[str, Any]
-Told = tuple[Any, ...]
+ShortEvent = tuple[Any, ...]
 
-START: Told = ("turn_start", {"trigger": "system"})
-USER_START: Told = ("turn_start", {"trigger": "user"})
-END: Told = ("turn_end", {})
-CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Tides?"}]}
-PROMPT: list[Told] = [USER_START, ("user_message", {"text": "Tides?"})]
+START: ShortEvent = ("turn_start", {"trigger": "system"})
+USER_START: ShortEvent = ("turn_start", {"trigger": "user"})
+END: ShortEvent = ("turn_end", {})
+ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+PROMPT_MESSAGE = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Tides?"}]}
+PROMPT: list[ShortEvent] = [USER_START, ("user_message", {"text": "Tides?"})]
 USAGE = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}
 COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
-def of(type: str, **more: Any) -> Record:
+def chunk_record(type: str, **more: Any) -> Record:
     return {"type": type, **more}
 
 
-OPEN, STEP, STEP_END, CLOSE = of("start", messageId="m1"), of("start-step"), of("finish-step"), of("finish")
+OPEN, STEP, STEP_END, CLOSE = (
+    chunk_record("start", messageId="m1"),
+    chunk_record("start-step"),
+    chunk_record("finish-step"),
+    chunk_record("finish"),
+)
 
 
-def writes(*pieces: str, id: str = "0", kind: str = "text", **more: Any) -> list[Record]:
-    deltas = [of(f"{kind}-delta", id=id, delta=piece) for piece in pieces]
-    return [of(f"{kind}-start", id=id), *deltas, of(f"{kind}-end", id=id, **more)]
+def text_chunks(*pieces: str, id: str = "0", kind: str = "text", **more: Any) -> list[Record]:
+    deltas = [chunk_record(f"{kind}-delta", id=id, delta=piece) for piece in pieces]
+    return [chunk_record(f"{kind}-start", id=id), *deltas, chunk_record(f"{kind}-end", id=id, **more)]
 
 
-def calls(id: str = "k0", **more: Any) -> Record:
-    return of("tool-input-available", toolCallId=id, toolName="tide", input={"a": 1}, **more)
+def call_chunk(id: str = "k0", **more: Any) -> Record:
+    return chunk_record("tool-input-available", toolCallId=id, toolName="tide", input={"a": 1}, **more)
 
 
-def answers(output: Any, id: str = "k0", **more: Any) -> Record:
-    return of("tool-output-available", toolCallId=id, output=output, **more)
+def output_chunk(output: Any, id: str = "k0", **more: Any) -> Record:
+    return chunk_record("tool-output-available", toolCallId=id, output=output, **more)
 
 
-def chunk(text: str, kind: str = "assistant", **more: Any) -> Told:
+def chunk(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_chunk", {"text": text, **more}, "m1")
 
 
-def done(text: str, kind: str = "assistant", **more: Any) -> Told:
+def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_done", {"text": text, **more}, "m1")
 
 
-def written(text: str, offset: int = 0, id: str = "k0") -> Told:
+def input_chunk(text: str, offset: int = 0, id: str = "k0") -> ShortEvent:
     payload = {"toolCallId": id, "toolName": "tide", "chunk": text, "offset": offset}
     return ("tool_input_chunk", payload, "m1")
 
 
-def called(id: str = "k0", args: Any = None, **more: Any) -> Told:
+def tool_call(id: str = "k0", args: Any = None, **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": "tide", "args": args or {"a": 1}, **more}, "m1")
 
 
-def answered(result: Any, id: str = "k0", **more: Any) -> Told:
+def tool_result(result: Any, id: str = "k0", **more: Any) -> ShortEvent:
     return ("tool_result", {"toolCallId": id, "result": result, **more})
 
 
-def failed(words: str) -> Told:
-    return answered(words, error={"code": "error", "message": words})
+def failed_result(words: str) -> ShortEvent:
+    return tool_result(words, error={"code": "error", "message": words})
 
 
-STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
+STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a text": (
-        [OPEN, STEP, *writes("Hi", "gh"), STEP_END, CLOSE],
+        [OPEN, STEP, *text_chunks("Hi", "gh"), STEP_END, CLOSE],
         [START, chunk("Hi"), chunk("gh"), done("High"), END],
     ),
-    "a line that is all of it": (
-        [[OPEN, STEP, *writes("Hi", "gh"), STEP_END, CLOSE]],
+    "a complete text in one line": (
+        [[OPEN, STEP, *text_chunks("Hi", "gh"), STEP_END, CLOSE]],
         [START, chunk("Hi"), chunk("gh"), done("High"), END],
     ),
     "reasoning, and usage so far in the metadata": (
         [
             OPEN,
-            *writes("Sea", kind="reasoning", providerMetadata={"v": {"signature": "s"}}),
-            of("message-metadata", messageMetadata={"usage": {"inputTokens": 1, "outputTokens": 1}}),
-            *writes("Hi"),
-            of("finish", finishReason="stop", messageMetadata={"usage": USAGE}),
+            *text_chunks("Sea", kind="reasoning", providerMetadata={"v": {"signature": "s"}}),
+            chunk_record(
+                "message-metadata", messageMetadata={"usage": {"inputTokens": 1, "outputTokens": 1}}
+            ),
+            *text_chunks("Hi"),
+            chunk_record("finish", finishReason="stop", messageMetadata={"usage": USAGE}),
         ],
         [
             START,
@@ -93,20 +100,20 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             ("turn_end", {"usage": COUNTED}),
         ],
     ),
-    "a tool that the server runs, and a text with the id of the one before": (
+    "a tool run by the server, and a second text with the same id": (
         [
             OPEN,
             STEP,
-            *writes("Wait."),
-            of("tool-input-start", toolCallId="k0", toolName="tide"),
-            of("tool-input-delta", toolCallId="k0", inputTextDelta='{"a":'),
-            of("tool-input-delta", toolCallId="k0", inputTextDelta="1}"),
-            calls(),
-            answers("no", preliminary=True),
-            answers("high"),
+            *text_chunks("Wait."),
+            chunk_record("tool-input-start", toolCallId="k0", toolName="tide"),
+            chunk_record("tool-input-delta", toolCallId="k0", inputTextDelta='{"a":'),
+            chunk_record("tool-input-delta", toolCallId="k0", inputTextDelta="1}"),
+            call_chunk(),
+            output_chunk("no", preliminary=True),
+            output_chunk("high"),
             STEP_END,
             STEP,
-            *writes("High"),
+            *text_chunks("High"),
             STEP_END,
             CLOSE,
         ],
@@ -114,53 +121,62 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             START,
             chunk("Wait."),
             done("Wait."),
-            written('{"a":'),
-            written("1}", 5),
-            called(),
-            answered("high"),
+            input_chunk('{"a":'),
+            input_chunk("1}", 5),
+            tool_call(),
+            tool_result("high"),
             chunk("High"),
             done("High"),
             END,
         ],
     ),
-    "a tool that the vendor runs": (
+    "a tool run by the vendor": (
         [
             OPEN,
-            of("tool-input-start", toolCallId="k0", toolName="tide", providerExecuted=True),
-            calls(providerExecuted=True),
+            chunk_record("tool-input-start", toolCallId="k0", toolName="tide", providerExecuted=True),
+            call_chunk(providerExecuted=True),
             CLOSE,
         ],
-        [START, called(executor="server"), END],
+        [START, tool_call(executor="server"), END],
     ),
-    "a tool that the client runs, and the stream that goes on": (
-        [ASKED, OPEN, calls(), CLOSE, OPEN, answers({"tide": "high"}), *writes("High"), CLOSE],
-        [*PROMPT, called(), answered({"tide": "high"}), chunk("High"), done("High"), END],
+    "a tool run by the client, continued in another stream": (
+        [
+            PROMPT_MESSAGE,
+            OPEN,
+            call_chunk(),
+            CLOSE,
+            OPEN,
+            output_chunk({"tide": "high"}),
+            *text_chunks("High"),
+            CLOSE,
+        ],
+        [*PROMPT, tool_call(), tool_result({"tide": "high"}), chunk("High"), done("High"), END],
     ),
-    "calls that fail": (
+    "failing calls": (
         [
             OPEN,
-            of("tool-input-error", toolCallId="k0", toolName="tide", input="high?", errorText="No"),
-            of("tool-output-error", toolCallId="k0", errorText="No"),
-            calls("k1"),
-            of("tool-output-denied", toolCallId="k1"),
+            chunk_record("tool-input-error", toolCallId="k0", toolName="tide", input="high?", errorText="No"),
+            chunk_record("tool-output-error", toolCallId="k0", errorText="No"),
+            call_chunk("k1"),
+            chunk_record("tool-output-denied", toolCallId="k1"),
             CLOSE,
         ],
         [
             START,
-            called(args="high?"),
-            failed("No"),
-            called("k1"),
-            answered(None, "k1", error={"code": "error", "message": ""}),
+            tool_call(args="high?"),
+            failed_result("No"),
+            tool_call("k1"),
+            tool_result(None, "k1", error={"code": "error", "message": ""}),
             END,
         ],
     ),
     "files, sources, data and approvals": (
         [
             OPEN,
-            of("file", url="https://x/a", mediaType="image/png"),
-            of("source-url", sourceId="s", url="https://x"),
-            of("data-x", data=1),
-            of("tool-approval-request", approvalId="a", toolCallId="k"),
+            chunk_record("file", url="https://x/a", mediaType="image/png"),
+            chunk_record("source-url", sourceId="s", url="https://x"),
+            chunk_record("data-x", data=1),
+            chunk_record("tool-approval-request", approvalId="a", toolCallId="k"),
             CLOSE,
         ],
         [
@@ -178,41 +194,44 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a step that is made anew": (
+    "a step that is repeated": (
         [
             OPEN,
             STEP,
-            of("tool-input-start", toolCallId="k0", toolName="tide"),
-            of("tool-input-delta", toolCallId="k0", inputTextDelta='{"a'),
-            of("reset-step"),
+            chunk_record("tool-input-start", toolCallId="k0", toolName="tide"),
+            chunk_record("tool-input-delta", toolCallId="k0", inputTextDelta='{"a'),
+            chunk_record("reset-step"),
             STEP,
-            *writes("Hi"),
+            *text_chunks("Hi"),
             CLOSE,
         ],
-        [START, written('{"a'), called(args='{"a', partial=True), chunk("Hi"), done("Hi"), END],
+        [START, input_chunk('{"a'), tool_call(args='{"a', partial=True), chunk("Hi"), done("Hi"), END],
     ),
     "an error": (
-        [OPEN, *writes("Hi"), of("error", errorText="Down")],
-        [START, chunk("Hi"), done("Hi"), ("error", {"code": "error", "message": "Down"}), *CUT],
+        [OPEN, *text_chunks("Hi"), chunk_record("error", errorText="Down")],
+        [START, chunk("Hi"), done("Hi"), ("error", {"code": "error", "message": "Down"}), *ABORTED],
     ),
-    "a person who stops it": (
-        [OPEN, *writes("Hi")[:2], of("abort")],
-        [START, chunk("Hi"), done("Hi", partial=True), ("interrupt", {"reason": "user_cancel"}), CUT[1]],
+    "an abort by the user": (
+        [OPEN, *text_chunks("Hi")[:2], chunk_record("abort")],
+        [START, chunk("Hi"), done("Hi", partial=True), ("interrupt", {"reason": "user_cancel"}), ABORTED[1]],
     ),
-    "a stream that is cut": ([OPEN, *writes("Hi")[:2]], [START, chunk("Hi"), done("Hi", partial=True), *CUT]),
+    "a cut stream": (
+        [OPEN, *text_chunks("Hi")[:2]],
+        [START, chunk("Hi"), done("Hi", partial=True), *ABORTED],
+    ),
     "a stream without an id": (
-        [of("start"), *writes("Hi"), CLOSE],
+        [chunk_record("start"), *text_chunks("Hi"), CLOSE],
         [START, chunk("Hi")[:2], done("Hi")[:2], END],
     ),
     "two prompts": (
         [
-            ASKED,
+            PROMPT_MESSAGE,
             OPEN,
-            *writes("Hi"),
+            *text_chunks("Hi"),
             CLOSE,
-            {**ASKED, "id": "u2"},
-            of("start", messageId="m2"),
-            *writes("Hi"),
+            {**PROMPT_MESSAGE, "id": "u2"},
+            chunk_record("start", messageId="m2"),
+            *text_chunks("Hi"),
             CLOSE,
         ],
         [
@@ -230,87 +249,114 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream(records: list[Any], events: list[Told]) -> None:
-    assert short(follow(records, "vercel", is_whole=True)) == events
+def test_stream_events(records: list[Any], events: list[ShortEvent]) -> None:
+    assert short_events(follow(records, "vercel", ends=True)) == events
 
 
-# A message at rest says the same as its stream, and nothing more where that came before it.
+# A complete message gives the same events as its stream, and none after its stream.
 
-SAID = of("text", text="Wait.", state="done")
-TOOL = of("tool-tide", toolCallId="k0", state="output-available", input={"a": 1}, output="high")
+TEXT_PART = chunk_record("text", text="Wait.", state="done")
+TOOL_PART = chunk_record(
+    "tool-tide", toolCallId="k0", state="output-available", input={"a": 1}, output="high"
+)
 MESSAGES: dict[str, list[Record]] = {
-    "texts": [of("step-start"), SAID, of("step-start"), of("text", text="High")],
-    "reasoning": [of("reasoning", text="Sea", providerMetadata={"v": {"signature": "s"}}), SAID],
-    "a tool": [of("step-start"), SAID, TOOL, of("step-start"), of("text", text="High")],
-    "a tool of the vendor": [{**TOOL, "providerExecuted": True}, SAID],
-    "a tool that fails": [{**TOOL, "state": "output-error", "errorText": "No"}, of("step-start"), SAID],
-    "a tool that nobody ran": [SAID, {**TOOL, "state": "input-available"}],
-    "a file": [of("file", url="https://x/a", mediaType="text/plain"), SAID],
+    "texts": [
+        chunk_record("step-start"),
+        TEXT_PART,
+        chunk_record("step-start"),
+        chunk_record("text", text="High"),
+    ],
+    "reasoning": [
+        chunk_record("reasoning", text="Sea", providerMetadata={"v": {"signature": "s"}}),
+        TEXT_PART,
+    ],
+    "a tool": [
+        chunk_record("step-start"),
+        TEXT_PART,
+        TOOL_PART,
+        chunk_record("step-start"),
+        chunk_record("text", text="High"),
+    ],
+    "a tool run by the vendor": [{**TOOL_PART, "providerExecuted": True}, TEXT_PART],
+    "a failing tool": [
+        {**TOOL_PART, "state": "output-error", "errorText": "No"},
+        chunk_record("step-start"),
+        TEXT_PART,
+    ],
+    "a tool without a result": [TEXT_PART, {**TOOL_PART, "state": "input-available"}],
+    "a file": [chunk_record("file", url="https://x/a", mediaType="text/plain"), TEXT_PART],
 }
 
 
 def streamed(message: Record) -> list[Record]:
     chunks = [chunk for number, part in enumerate(message["parts"]) for chunk in _streamed(part, str(number))]
-    return [of("start", messageId=message["id"]), *chunks, STEP_END, CLOSE]
+    return [chunk_record("start", messageId=message["id"]), *chunks, STEP_END, CLOSE]
 
 
 def _streamed(part: Record, id: str) -> list[Record]:
     wire = part["type"]
     if wire in ("text", "reasoning"):
         more = {key: part[key] for key in ("providerMetadata",) if key in part}
-        return writes(part["text"][:2], part["text"][2:], id=id, kind=wire, **more)
+        return text_chunks(part["text"][:2], part["text"][2:], id=id, kind=wire, **more)
     if not wire.startswith("tool-"):
         return [STEP if wire == "step-start" else part]
     more = {key: part[key] for key in ("providerExecuted", "output", "errorText", "input") if key in part}
     call = {"toolCallId": part["toolCallId"], "toolName": wire.removeprefix("tool-"), **more}
-    opened = [of("tool-input-start", **call), of("tool-input-available", **call)]
-    return opened + ([of(f"tool-{part['state']}", **call)] if part["state"].startswith("output") else [])
+    call_chunks = [chunk_record("tool-input-start", **call), chunk_record("tool-input-available", **call)]
+    return call_chunks + (
+        [chunk_record(f"tool-{part['state']}", **call)] if part["state"].startswith("output") else []
+    )
 
 
-def solid(records: list[Any]) -> list[Told]:
-    return [event for event in short(follow(records, is_whole=True)) if event[0] not in _BESIDE]
+def complete_events(records: list[Any]) -> list[ShortEvent]:
+    return [event for event in short_events(follow(records, ends=True)) if event[0] not in _IGNORED_TYPES]
 
 
-_BESIDE = {"assistant_chunk", "thinking_chunk", "tool_input_chunk", "turn_end"}
+_IGNORED_TYPES = {"assistant_chunk", "thinking_chunk", "tool_input_chunk", "turn_end"}
 
 
 @pytest.mark.parametrize("parts", MESSAGES.values(), ids=MESSAGES)
-def test_a_message_at_rest_says_the_same(parts: list[Record]) -> None:
+def test_complete_message_matches_its_stream(parts: list[Record]) -> None:
     message = {"id": "m1", "role": "assistant", "parts": parts}
-    at_rest = solid([ASKED, message])
-    assert solid([ASKED, *streamed(message)]) == at_rest
-    assert solid([ASKED, *streamed(message), message, message]) == at_rest
-    assert solid([ASKED, message, message]) == at_rest
+    complete = complete_events([PROMPT_MESSAGE, message])
+    assert complete_events([PROMPT_MESSAGE, *streamed(message)]) == complete
+    assert complete_events([PROMPT_MESSAGE, *streamed(message), message, message]) == complete
+    assert complete_events([PROMPT_MESSAGE, message, message]) == complete
 
 
-def test_the_client_answers_in_the_message() -> None:
-    """Its result is in no stream: the message is stored again with it."""
-    waits = {"id": "m1", "role": "assistant", "parts": MESSAGES["a tool that nobody ran"]}
-    whole = {**waits, "parts": [SAID, TOOL]}
-    assert solid([ASKED, *streamed(waits), waits, whole]) == [
+def test_emits_client_result_of_stored_message() -> None:
+    """The result is not streamed; the message is stored again with it."""
+    pending = {"id": "m1", "role": "assistant", "parts": MESSAGES["a tool without a result"]}
+    finished = {**pending, "parts": [TEXT_PART, TOOL_PART]}
+    assert complete_events([PROMPT_MESSAGE, *streamed(pending), pending, finished]) == [
         *PROMPT,
         done("Wait."),
-        called(),
-        answered("high"),
+        tool_call(),
+        tool_result("high"),
     ]
-    assert solid([ASKED, *streamed(waits), whole]) == [*PROMPT, done("Wait."), called(), answered("high")]
+    assert complete_events([PROMPT_MESSAGE, *streamed(pending), finished]) == [
+        *PROMPT,
+        done("Wait."),
+        tool_call(),
+        tool_result("high"),
+    ]
 
 
 @pytest.mark.parametrize(
     "path", sorted(CORPUS.glob("vercel_uimessage_stream/*.jsonl")), ids=lambda path: path.stem
 )
-def test_real_streams_are_told_whole(path: Path) -> None:
+def test_emits_all_text_of_captured_streams(path: Path) -> None:
     for line in path.read_text(encoding="utf-8").splitlines():
         chunks = json.loads(line)
-        told: dict[str, str] = {}
+        expected: dict[str, str] = {}
         for each in chunks:
-            name = _PIECES.get(each["type"])
+            name = _EVENT_TYPES.get(each["type"])
             if name is not None:
-                told[name] = told.get(name, "") + each.get("delta", each.get("inputTextDelta"))
-        assert texts(follow([chunks])) == told
+                expected[name] = expected.get(name, "") + each.get("delta", each.get("inputTextDelta"))
+        assert texts(follow([chunks])) == expected
 
 
-_PIECES = {
+_EVENT_TYPES = {
     "reasoning-delta": "thinking_chunk",
     "text-delta": "assistant_chunk",
     "tool-input-delta": "tool_input_chunk",
