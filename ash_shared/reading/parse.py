@@ -8,7 +8,7 @@ from ash_shared.model.content import MessageContent
 from ash_shared.model.message import Description, ParsedLine, Reading
 from ash_shared.reading.describe import describe_read
 from ash_shared.reading.json_text import exact_text, is_blank, shown_text, split_lines
-from ash_shared.reading.read import fast_paths, read_raw
+from ash_shared.reading.read import FAST_PATHS, read_raw
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 5
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 def parse_message_content(raw: str | bytes, source: str | None = None) -> list[MessageContent]:
     """Return the typed blocks of one stored text; `source` names its format if known. Never raises."""
     raw = exact_text(raw)
-    for _, path in fast_paths(source):
+    for path in FAST_PATHS[source]:
         content = path.parse(raw)
         if content is not None:
             return content
@@ -34,7 +34,7 @@ def parse_message_content_json(raw: str | bytes, source: str | None = None) -> b
     stay as they were written.
     """
     raw = exact_text(raw)
-    for _, path in fast_paths(source):
+    for path in FAST_PATHS[source]:
         content = path.parse_json(raw)
         if content is not None:
             return content

@@ -6,6 +6,7 @@ promises, becomes one `raw` block with the record as it is.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -33,9 +34,28 @@ from ash_shared.providers._kit.contract import (
 from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_sound
 from ash_shared.reading.json_text import decode_json, exact_text, looks_like_json, shown_text
 
-_PROVIDERS: Providers = discover()
-_NATIVE = _PROVIDERS["claude"]
+_NATIVE_SOURCE = "claude"
 """The provider whose blocks are the vocabulary of `content`: it reads blocks outside any known record."""
+
+
+@cache
+def _providers() -> Providers:
+    """Return the providers. They are loaded on first use, to keep the import of the library fast."""
+    return discover()
+
+
+class _FastPaths(dict[str | None, Sequence[FastPath]]):
+    """The fast paths to try by declared source, filled on first use."""
+
+    def __missing__(self, source: str | None) -> Sequence[FastPath]:
+        providers = [provider for provider in _providers().values() if source in (None, provider.source)]
+        paths = [provider.fast_path for provider in providers if provider.fast_path]
+        if providers:
+            self[source] = paths
+        return paths
+
+
+FAST_PATHS = _FastPaths()
 
 
 class Read(Struct, frozen=True):
@@ -139,23 +159,12 @@ def read_raw(raw: str | bytes, source: str | None) -> Read:
         return _read_partly(raw, source) or _read_undecodable(shown_text(raw), error)
 
 
-def fast_paths(source: str | None) -> Sequence[tuple[Provider, FastPath]]:
-    """Return the fast paths to try before reading a text of this declared source."""
-    return _FAST_PATHS.get(source, ())
-
-
-def _fast_paths_by_source(providers: Providers) -> Mapping[str | None, Sequence[tuple[Provider, FastPath]]]:
-    pairs = [(provider, provider.fast_path) for provider in providers.values() if provider.fast_path]
-    return {None: pairs, **{provider.source: [(provider, path)] for provider, path in pairs}}
-
-
-_FAST_PATHS = _fast_paths_by_source(_PROVIDERS)
-
-
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
     """Read a record whose content can be decoded although the whole cannot."""
-    for provider, path in fast_paths(source):
-        record = path.decode_partly(raw)
+    for provider in _providers().values():
+        if provider.fast_path is None or source not in (None, provider.source):
+            continue
+        record = provider.fast_path.decode_partly(raw)
         if record is not None:
             try:
                 return Read(provider.read(record), provider, record)
@@ -196,8 +205,9 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     """Read a top-level list: as one record if a provider recognises it, else each element as a record or a block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
-    whole = next((provider for provider in _PROVIDERS.values() if provider.recognizes_list(values)), None)
-    if whole is not None and _PROVIDERS.get(source or "", whole) is whole:
+    providers = _providers()
+    whole = next((provider for provider in providers.values() if provider.recognizes_list(values)), None)
+    if whole is not None and providers.get(source or "", whole) is whole:
         record = {"list": values}
         return Read(_read_with(whole, record), whole, record)
     elements = [_read_element(value, source) for value in values]
@@ -218,16 +228,21 @@ _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
 
 def _read_element(value: Any, source: str | None) -> Read:
     if isinstance(value, list):
-        return _outside_conversation(_NATIVE.read_block(value))
+        return _read_bare_block(value)
     return _read_value(value, source)
+
+
+def _read_bare_block(value: Any) -> Read:
+    return _outside_conversation(_providers()[_NATIVE_SOURCE].read_block(value))
 
 
 def _read_record(record: Record, source: str | None) -> Read:
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return _read_record(record["data"], source)
-    provider = _PROVIDERS.get(source or "") or _PROVIDERS.recognize(record)
+    providers = _providers()
+    provider = providers.get(source or "") or providers.recognize(record)
     if provider is None:
-        return _outside_conversation(_NATIVE.read_block(record))
+        return _read_bare_block(record)
     return Read(_read_with(provider, record), provider, record)
 
 

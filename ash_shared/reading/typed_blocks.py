@@ -1,22 +1,20 @@
 """Build the content objects of valid blocks."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from ash_shared.model.blocks import CLASSES, Block
 
-Validator = Callable[[Any], Any]
+Validator = Callable[[Block], Any]
 
 
-class _Validators(dict[str, Validator]):
-    """The validators of the block classes by `type`, each built on first use."""
-
-    def __missing__(self, block_type: str) -> Validator:
-        validator = self[block_type] = _wire_validator(CLASSES[block_type])
-        return validator
+@cache
+def block_validators() -> Mapping[str, Validator]:
+    """Return the validators of the block classes by `type`. They are built on first use: building them is slow."""
+    return {block_type: _wire_validator(model) for block_type, model in CLASSES.items()}
 
 
 def _wire_validator(model: type[BaseModel]) -> Validator:
@@ -26,15 +24,7 @@ def _wire_validator(model: type[BaseModel]) -> Validator:
     return partial(validate, by_alias=True, by_name=False) if has_aliases else validate
 
 
-VALIDATORS = _Validators()
-"""Raises KeyError for a type that is not in the vocabulary."""
-
-
-def typed_block(block: Block) -> Any:
-    """Return the object of a valid block."""
-    return VALIDATORS[block["type"]](block)
-
-
 def typed_blocks(blocks: list[Block]) -> list[Any]:
     """Return the objects of valid blocks."""
-    return list(map(typed_block, blocks))
+    validators = block_validators()
+    return [validators[block["type"]](block) for block in blocks]

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import CLASSES, MAX_BLOCKS, is_native, text_block
+from ash_shared.model.blocks import MAX_BLOCKS, is_native, text_block
 from ash_shared.providers._kit.contract import FastPath, Record
 from ash_shared.providers.claude.content import read_block
 from ash_shared.reading.json_text import decode_shallow, shallow_json
-from ash_shared.reading.typed_blocks import VALIDATORS, typed_block
+from ash_shared.reading.typed_blocks import block_validators, typed_blocks
 
 T = TypeVar("T")
 
@@ -49,6 +49,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope[_Content]).decode
 _decode_slices = msgspec.json.Decoder(_Envelope[Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
+_VALIDATORS = block_validators()
 _LINE_TYPES = frozenset({"user", "assistant"})
 
 
@@ -67,7 +68,7 @@ def _parse(raw: str | bytes) -> list[Any] | None:
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
             return [_typed_element(block) for block in content]
         if content.__class__ is str:
-            return [typed_block(text_block(content))]
+            return typed_blocks([text_block(content)])
     except (ValueError, RecursionError):
         pass
     return None
@@ -77,11 +78,12 @@ def _typed_element(block: Any) -> Any:
     """Return the object of one element of a content list: validated as it is, or else read first."""
     try:
         block_type = block["type"]
-        if block_type in CLASSES and (block_type != "tool_result" or block["content"].__class__ is str):
-            return VALIDATORS[block_type](block)
+        if block_type in _VALIDATORS and (block_type != "tool_result" or block["content"].__class__ is str):
+            return _VALIDATORS[block_type](block)
     except (KeyError, TypeError, ValidationError):
         pass
-    return typed_block(read_block(block))
+    read = read_block(block)
+    return _VALIDATORS[read["type"]](read)
 
 
 def _parse_json(raw: str | bytes) -> bytes | None:

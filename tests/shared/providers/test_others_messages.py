@@ -400,7 +400,8 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (folder / "providers" / "quay.py").write_text(provider)
     monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
-    monkeypatch.setattr("ash_shared.reading.read._PROVIDERS", discover())
+    found = discover()
+    monkeypatch.setattr("ash_shared.reading.read._providers", lambda: found)
 
 
 def test_guide_example_prints_documented_output(
