@@ -1,4 +1,4 @@
-"""Connections, and the schema they need."""
+"""Connections, transactions and the schema."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,14 +12,14 @@ from psycopg_pool import AsyncConnectionPool
 from ash_server.errors import AshError, SchemaMismatch
 
 REVISION = "0004"
-"""The newest migration: the schema that this code was written for."""
+"""The migration that this version needs."""
 
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
 
 _CURRENT = "SELECT version_num FROM alembic_version"
 
-# An installed wheel has the migrations inside the package, a checkout at its top.
+# A wheel has the migrations inside the package, a checkout in its root.
 _SCRIPTS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
 
 
@@ -49,11 +49,10 @@ def open_pool(
 
 @asynccontextmanager
 async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
-    """A pipeline, which PostgreSQL commits where it ends; BEGIN and COMMIT would cost a fifth of the rate of small
-    appends.
+    """Run a pipeline, which PostgreSQL commits at its end. BEGIN and COMMIT would make small appends 20 % slower.
 
-    Leaving it commits whatever was sent, also where this side fails or is cancelled in the midst. So the connection
-    is closed then, and PostgreSQL forgets it all; what PostgreSQL itself refuses, it does not commit.
+    Leaving the pipeline commits what was sent, even after a failure or cancellation on this side. The connection is
+    closed then, so that PostgreSQL rolls back. Statements that PostgreSQL itself refuses are not committed.
     """
     try:
         async with conn.pipeline():
@@ -62,7 +61,7 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
             except BaseException as error:
                 _close_unless_refused(conn, error)
                 raise
-    except BaseException as error:  # cancelled while it ends: answers are on their way that nobody will read
+    except BaseException as error:  # cancelled while the pipeline ends, with results unread
         _close_unless_refused(conn, error)
         raise
 
@@ -73,25 +72,25 @@ def _close_unless_refused(conn: AsyncConnection, error: BaseException) -> None:
 
 
 async def connect(url: str) -> AsyncConnection:
-    """One connection of the same make."""
+    """Open one connection, configured like those of the pool, without a lock timeout."""
     conn = await AsyncConnection.connect(libpq_url(url), autocommit=True)
     try:
         await _configure(conn)
-    except BaseException:  # also when it is cancelled: nobody else could close it
+    except BaseException:  # also after a cancellation
         await conn.close()
         raise
     return conn
 
 
 def upgrade(url: str) -> None:
-    """Brings the schema to this version of Ash; several processes may do so at once."""
+    """Migrate the schema to this version; several processes may do so at once."""
     with psycopg.connect(libpq_url(url), autocommit=True) as conn:
         if _revision_now(conn) != REVISION:
             _migrate(url)
 
 
 async def current_revision(conn: AsyncConnection) -> str | None:
-    """Compare with REVISION. None before the first upgrade."""
+    """Return the revision of the schema, to compare with REVISION. None before the first upgrade."""
     try:
         row = await (await conn.execute(_CURRENT)).fetchone()
     except UndefinedTable:
@@ -110,14 +109,14 @@ async def check_schema(conn: AsyncConnection) -> None:
 
 
 def libpq_url(url: str) -> str:
-    """As libpq spells it, of a URL that may name SQLAlchemy's driver."""
+    """Return the URL in libpq's form; it may name SQLAlchemy's driver."""
     scheme, separator, rest = url.partition("://")
     return f"postgresql{separator}{rest}" if scheme in ("postgresql+psycopg", "postgres") else url
 
 
 async def _configure(conn: AsyncConnection) -> None:
-    # With random pages as dear as by default, PostgreSQL reads and sorts a whole session for one page of it, until
-    # statistics tell how large it is. The index has the page in its order.
+    # With the default cost of random pages, PostgreSQL reads and sorts a whole session for one page until the table
+    # is analysed, although the index has the rows in order.
     await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1")
 
 
@@ -130,7 +129,7 @@ def _revision_now(conn: psycopg.Connection) -> str | None:
 
 
 def _migrate(url: str) -> None:
-    # Half a second to import, which a database that is up to date need not wait for.
+    # Imported late: it takes half a second, and most databases are up to date.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError

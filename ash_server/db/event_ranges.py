@@ -11,7 +11,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_writer import Origin
 from ash_server.db.messages import StoredMessage, list_lines
-from ash_server.db.pagination import bounded, may_go_on
+from ash_server.db.pagination import bounded_query, may_go_on
 from ash_shared.model.message import Kind
 
 _MOST_ENTRIES = 1000
@@ -35,7 +35,7 @@ _PLACE = """
     ORDER BY sequence DESC LIMIT 1
 """
 
-_WITHIN = bounded(
+_WITHIN = bounded_query(
     "sequence, message_sequence, origin, kind, content",
     """
     SELECT event.sequence, message_sequence, origin, kind, event.content
@@ -108,7 +108,7 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
     head = await _lines(conn, session_id, 0, start.line, limit=_HEAD) if lines else []
-    is_full = partial(may_go_on, limit=_MOST_ENTRIES, most_bytes=_MOST_BYTES)
+    is_full = partial(may_go_on, limit=_MOST_ENTRIES, max_bytes=_MOST_BYTES)
     has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
     has_more_events = is_full(events) and await _events(
         conn,
@@ -150,5 +150,5 @@ async def _lines(
     if last <= after:
         return []
     return await list_lines(
-        conn, session_id, after=after, before=last + 1, limit=limit or _MOST_ENTRIES, most_bytes=_MOST_BYTES
+        conn, session_id, after=after, before=last + 1, limit=limit or _MOST_ENTRIES, max_bytes=_MOST_BYTES
     )

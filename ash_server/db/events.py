@@ -30,7 +30,7 @@ from ash_server.db.event_writer import (
     session_name,
     write_events,
 )
-from ash_server.db.pagination import END, MOST_IN_PAGE, bounded, named
+from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
@@ -75,8 +75,8 @@ _PAGE = """
 
 
 _COLUMNS = "sequence, type, message_sequence, content"
-_FIRST = bounded(_COLUMNS, _PAGE)
-_LAST = bounded(_COLUMNS, _PAGE, "sequence DESC")
+_FIRST = bounded_query(_COLUMNS, _PAGE)
+_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _OF_MESSAGE = """
     SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
 """
@@ -187,12 +187,12 @@ async def get_events_since(
     after: int,
     *,
     limit: int = 500,
-    most_bytes: int = MOST_IN_PAGE,
+    max_bytes: int = MAX_PAGE_BYTES,
     collapse: bool = False,
 ) -> list[StoredEvent]:
     """The next events after a sequence. An unknown session has none."""
     page = _wanted(session_id, {"after": after, "limit": limit, "collapse": collapse})
-    wanted = {**page, "bytes": most_bytes}
+    wanted = {**page, "bytes": max_bytes}
     return await _read(conn, _FIRST, wanted)
 
 
@@ -205,7 +205,7 @@ async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerat
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         while found := await get_events_since(
-            conn, session_id, after, limit=_FETCHED, most_bytes=_FETCHED_BYTES
+            conn, session_id, after, limit=_FETCHED, max_bytes=_FETCHED_BYTES
         ):
             after = found[-1].sequence
             for event in found:
@@ -303,8 +303,8 @@ def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
 
 
 def _wanted(session_id: UUID, page: EventFilter) -> dict[str, Any]:
-    defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MOST_IN_PAGE}
-    return {"types": None, **defaults, **named(page), "session_id": session_id}
+    defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MAX_PAGE_BYTES}
+    return {"types": None, **defaults, **check_options(page), "session_id": session_id}
 
 
 async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventFilter) -> int | None:

@@ -33,7 +33,7 @@ from ash_server.db.event_writer import (
     write_events,
 )
 from ash_server.db.events import Appended
-from ash_server.db.pagination import END, MOST_IN_PAGE, bounded, named
+from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
 from ash_server.db.session_facts import MERGE, facts_of
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
@@ -102,8 +102,8 @@ MOST_TOGETHER = 4 * 1024 * 1024
 small blocks forty times."""
 
 
-_FIRST = bounded(_COLUMNS, _PAGE)
-_LAST = bounded(_COLUMNS, _PAGE, "sequence DESC")
+_FIRST = bounded_query(_COLUMNS, _PAGE)
+_LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _ONE = _READ + "%b AND sequence = %b"
 
 
@@ -155,7 +155,7 @@ class MessageFilter(TypedDict, total=False):
     """Only messages that have a block of this type."""
 
 
-_NO_LIMITS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MOST_IN_PAGE}
+_NO_LIMITS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MAX_PAGE_BYTES}
 
 
 async def append(
@@ -204,11 +204,11 @@ async def list_lines(  # noqa: PLR0913  # one argument per bound
     after: int = 0,
     before: int = END,
     limit: int,
-    most_bytes: int = MOST_TOGETHER,
+    max_bytes: int = MOST_TOGETHER,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
     """The next messages behind a sequence, as many as can be read together. An unknown session yields nothing."""
-    bounds = {"after": after, "before": before, "limit": limit, "bytes": most_bytes}
+    bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
     wanted = {"session_id": session_id, "kinds": list(kinds), **bounds}
     return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted})
 
@@ -377,7 +377,7 @@ async def _aside(is_large: bool, work: Callable[[], T]) -> T:
 
 
 def _wanted(page: MessageFilter) -> dict[str, Any]:
-    wanted = named(page)
+    wanted = check_options(page)
     check_text(wanted.get("role", ""), "role")
     check_text(wanted.get("type", ""), "type")
     return {**_NO_LIMITS, **wanted, "kinds": list(wanted.get("kinds", ("message", "record")))}

@@ -1,6 +1,7 @@
-"""The hint that a session has grown: sent after the commit, so that it can only ever be late, never wrong.
+"""Notifications that a session has changed, sent after the commit.
 
-Who follows a session reads the rows; the hint spares it the asking. One channel serves all sessions.
+Subscribers read the rows; a notification only saves polling, so a late or lost one does no harm. One channel serves all
+sessions.
 """
 
 from collections.abc import Collection
@@ -12,8 +13,8 @@ from psycopg import AsyncConnection
 
 CHANNEL = "ash_events"
 
-_AT_ONCE = 200
-"""Sessions in one notification, of which PostgreSQL takes less than 8,000 bytes."""
+_MAX_IDS = 200
+"""Sessions in one notification; PostgreSQL limits its payload to less than 8,000 bytes."""
 
 _NOTIFY = "SELECT pg_notify(%s, %s)"
 
@@ -25,29 +26,29 @@ _LASTS = """
 
 
 async def notify(conn: AsyncConnection, session_ids: Collection[UUID], sender: str = "-") -> None:
-    """`sender` names the process, which has woken its own readers by itself.
+    """Notify other processes. `sender` names this one, which wakes its own subscribers directly.
 
-    A transaction of its own, with all that a commit costs: worth one after several writes, not one after each.
+    A separate transaction with the cost of a commit: send one after several writes, not one after each.
     """
     names = list(map(str, session_ids))
-    for start in range(0, len(names), _AT_ONCE):
-        await conn.execute(_NOTIFY, [CHANNEL, " ".join([sender, *names[start : start + _AT_ONCE]])])
+    for start in range(0, len(names), _MAX_IDS):
+        await conn.execute(_NOTIFY, [CHANNEL, " ".join([sender, *names[start : start + _MAX_IDS]])])
 
 
 def read_notification(payload: str) -> tuple[str, list[UUID]]:
-    """The sender and the sessions of a notification. Raises ValueError for what Ash did not send."""
+    """Return the sender and the sessions of a notification. Raises ValueError for a foreign payload."""
     sender, *names = payload.split(" ")
     return sender, list(map(UUID, names))
 
 
 class Last(NamedTuple):
-    """How far a log goes, and of which session it is: one may be made anew under the id of one that was deleted."""
+    """The last sequence of a log, and its session's time of creation: a deleted session's id may be used again."""
 
     sequence: int
     created_at: datetime
 
 
 async def last_sequences(conn: AsyncConnection, session_ids: Collection[UUID]) -> dict[UUID, Last]:
-    """Of the log of each session that there is: what a lost hint would have told."""
-    found = await conn.execute(_LASTS, [list(session_ids)], binary=True)
-    return {row[0]: Last(*row[1:]) for row in await found.fetchall()}
+    """Return the last sequence of each session that exists, to find changes whose notification was lost."""
+    cursor = await conn.execute(_LASTS, [list(session_ids)], binary=True)
+    return {row[0]: Last(*row[1:]) for row in await cursor.fetchall()}

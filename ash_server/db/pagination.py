@@ -1,4 +1,4 @@
-"""Pages of what lies in order: keyset both ways, bounded in number and in bytes."""
+"""Keyset pagination in both directions, bounded by number of rows and by bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,12 +7,12 @@ from ash_server.errors import InvalidParameter
 from ash_shared.model.message import LAST_SEQUENCE
 
 END = LAST_SEQUENCE + 1
-"""Ahead of which everything lies."""
+"""A sequence after every entry."""
 
-MOST_IN_PAGE = 32 * 1024 * 1024
-"""Bytes of text: a page is not much larger, whatever its limit. Its last entry may exceed it."""
+MAX_PAGE_BYTES = 32 * 1024 * 1024
+"""A page ends with the entry that exceeds this many bytes of text, whatever its limit."""
 
-_ALLOWED = {
+_RANGES = {
     "after": range(END),
     "before": range(1, END),
     "at": range(1, END),
@@ -26,31 +26,33 @@ class HasContent(Protocol):
     def content(self) -> str: ...
 
 
-def bounded(columns: str, page: str, order: str = "sequence") -> str:
-    """These columns of a query, in this order, of as many rows as `limit` allows and cut where their `content` exceeds
-    `bytes`: sizes are known without reading them. The texts are SQL of Ash's own."""
+def bounded_query(columns: str, page: str, order: str = "sequence") -> str:
+    """Return SQL for the first `limit` rows of a query, cut after the row at which their `content` exceeds `bytes`.
+
+    Sizes are summed without reading the contents. The arguments are constant SQL.
+    """
     return f"""
         SELECT {columns}
         FROM (
             SELECT *,
                 sum(octet_length(content)) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)
-                    - octet_length(content) AS ahead
+                    - octet_length(content) AS bytes_before
             FROM ({page} ORDER BY {order} LIMIT %(limit)b) AS page
         ) AS sized
-        WHERE ahead < %(bytes)b::bigint
+        WHERE bytes_before < %(bytes)b::bigint
         ORDER BY {order}
-    """  # noqa: S608  # no word of it comes from outside
+    """  # noqa: S608  # constant SQL
 
 
-def named(page: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for of a page, without what was left out. Raises InvalidParameter."""
-    given = {name: value for name, value in page.items() if value is not None}
-    for name, allowed in _ALLOWED.items():
-        if name in given and given[name] not in allowed:
+def check_options(page: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not None. Raises InvalidParameter for one out of range."""
+    options = {name: value for name, value in page.items() if value is not None}
+    for name, allowed in _RANGES.items():
+        if name in options and options[name] not in allowed:
             raise InvalidParameter(f"{name} is {allowed.start} to {allowed.stop - 1}")
-    return given
+    return options
 
 
-def may_go_on(found: Sequence[HasContent], limit: int, most_bytes: int = MOST_IN_PAGE) -> bool:
-    """Whether more may follow a page that was asked for with these limits."""
-    return len(found) == limit or sum(len(entry.content) for entry in found) * 4 >= most_bytes
+def may_go_on(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
+    """True if more rows may follow a page that was read with these limits."""
+    return len(page) == limit or sum(len(entry.content) for entry in page) * 4 >= max_bytes

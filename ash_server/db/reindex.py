@@ -14,7 +14,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.event_writer import lock
-from ash_server.db.pagination import bounded
+from ash_server.db.pagination import bounded_query
 from ash_server.db.session_facts import RENEW, SessionFacts, facts_of
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
@@ -26,7 +26,7 @@ _SESSIONS_AT_ONCE = 1000
 _IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
 
-_PAGE = bounded(
+_PAGE = bounded_query(
     "sequence, content, source, role, kind, block_types, parser_version, digest, role_given, source_given",
     "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b",
 )

@@ -221,7 +221,7 @@ class Hub:
     async def _read_batch(self, session_id: UUID, after: int, version: int, collapse: bool) -> EventBatch:
         async def read(conn: AsyncConnection) -> EventBatch:
             events = await get_events_since(
-                conn, session_id, after, limit=_PAGE_SIZE, most_bytes=_MAX_PAGE_BYTES, collapse=collapse
+                conn, session_id, after, limit=_PAGE_SIZE, max_bytes=_MAX_PAGE_BYTES, collapse=collapse
             )
             return EventBatch(events, caught_up=not may_go_on(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
 

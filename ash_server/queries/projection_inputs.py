@@ -66,7 +66,7 @@ async def _read(connect: Connect, session_id: UUID, keep: Callable[[Event], Even
     size = 0
     async with connect() as conn:
         await check_cursor(conn, session_id, 0)
-    found = get_event_pages(connect, session_id, limit=_PAGE, most_bytes=_PAGE_BYTES)
+    found = get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)
     async with aclosing(found) as pages:
         async for page in pages:
             kept, kept_size = await asyncio.to_thread(_kept, page, keep)

@@ -52,15 +52,15 @@ Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
     """A page of whole turns, made of at least so many stored messages, if there are. Raises SessionNotFound."""
-    most_bytes = MOST_TOGETHER
+    max_bytes = MOST_TOGETHER
     while True:
         async with connect() as conn:
-            read = await _get_lines(conn, session_id, after=after, limit=limit, most_bytes=most_bytes)
+            read = await _get_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
         page, is_cut = await asyncio.to_thread(_put_together, read)
-        is_full = limit >= _MOST_LINES or (most_bytes == _MOST_BYTES and len(read.lines) < limit)
+        is_full = limit >= _MOST_LINES or (max_bytes == _MOST_BYTES and len(read.lines) < limit)
         if not is_cut or is_full:
             return page
-        limit, most_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
+        limit, max_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
 
 
 async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
@@ -82,7 +82,7 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
 
 async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
     left, wanted = list[tuple[str, str | None]](), _PAGE
-    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, most_bytes=MOST_TOGETHER)) as pages:
+    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=MOST_TOGETHER)) as pages:
         async for events in pages:
             left += [(event.wire(), _EVENTS) for event in events]
             is_full = len(left) >= _MOST_LINES or sum(len(text) for text, _ in left) >= _MOST_BYTES
@@ -98,14 +98,14 @@ async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list
 
 
 async def get_event_pages(
-    connect: Connect, session_id: UUID, *, limit: int, most_bytes: int
+    connect: Connect, session_id: UUID, *, limit: int, max_bytes: int
 ) -> AsyncGenerator[list[StoredEvent], None]:
     """All events, likewise, without the pieces of what is whole."""
     after = 0
     while True:
         async with connect() as conn:
             page = await get_events_since(
-                conn, session_id, after, limit=limit, most_bytes=most_bytes, collapse=True
+                conn, session_id, after, limit=limit, max_bytes=max_bytes, collapse=True
             )
         if not page:
             return
@@ -114,10 +114,10 @@ async def get_event_pages(
 
 
 async def _get_lines(
-    conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, most_bytes: int
+    conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
-    lines = await list_lines(conn, session_id, after=after, limit=limit, most_bytes=most_bytes)
+    lines = await list_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
     first = await list_lines(conn, session_id, limit=_HEAD) if lines and after else []
     head = [each for each in first if each.sequence <= after]
     return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)

@@ -33,10 +33,10 @@ class ConversationReader:
         return standard_pages.get_pages(self._connect, session_id)
 
     def stream_event_pages(
-        self, session_id: UUID, *, limit: int, most_bytes: int
+        self, session_id: UUID, *, limit: int, max_bytes: int
     ) -> AsyncGenerator[list[StoredEvent], None]:
         """Yield all events without completed chunks, in pages, holding no connection between them."""
-        return standard_pages.get_event_pages(self._connect, session_id, limit=limit, most_bytes=most_bytes)
+        return standard_pages.get_event_pages(self._connect, session_id, limit=limit, max_bytes=max_bytes)
 
     async def read_events(self, session_id: UUID) -> list[Event]:
         """Return the events that projections to messages and prompts need. Raises SessionNotFound, SessionTooLarge."""

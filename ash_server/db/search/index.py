@@ -20,7 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.pagination import bounded, may_go_on
+from ash_server.db.pagination import bounded_query, may_go_on
 from ash_server.db.search.tokens import vectors
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, Weight, passages, role_of
@@ -60,7 +60,7 @@ _HOLD = f"""
     FOR UPDATE OF progress SKIP LOCKED
 """  # noqa: S608  # likewise
 
-_EVENTS = bounded(
+_EVENTS = bounded_query(
     "sequence, type, content",
     """
     SELECT sequence, type, content FROM events

@@ -76,7 +76,7 @@ async def write_html(connect: Connect, session: Session) -> AsyncGenerator[bytes
     yield page.head.encode()
     separator = ""
     async with aclosing(
-        get_event_pages(connect, session.id, limit=_MAX_PAGE_EVENTS, most_bytes=_MAX_PAGE_BYTES)
+        get_event_pages(connect, session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
     ) as pages:
         async for events in pages:
             yield (separator + join_events(event.wire() for event in events)).encode()

@@ -21,7 +21,7 @@ from ash_server.db.messages import (
     stream_messages,
     to_message,
 )
-from ash_server.db.pagination import MOST_IN_PAGE, may_go_on
+from ash_server.db.pagination import MAX_PAGE_BYTES, may_go_on
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     AshError,
@@ -285,7 +285,7 @@ async def test_a_page_has_what_it_was_asked_for(connection: AsyncConnection, mix
 
 
 async def test_large_texts_make_a_page_short(connection: AsyncConnection, session_id: UUID) -> None:
-    size = MOST_IN_PAGE // 4
+    size = MAX_PAGE_BYTES // 4
     await append(connection, session_id, [message(str(n), str(n) * size) for n in range(8)])
 
     pages = [

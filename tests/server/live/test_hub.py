@@ -151,9 +151,7 @@ async def test_ignores_foreign_notifications(
 
 
 @WITHOUT_LOOKING
-async def test_killed_listener_is_replaced(
-    hub: Hub, connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     async def kills_listener() -> bool:
         return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
 
