@@ -1,4 +1,5 @@
-"""The Claude family in the log: streams with and without pieces, the API's own stream, and session files."""
+"""Events of the Claude family: streams with and without partial messages, the API's own stream, and session
+files."""
 
 import itertools
 import json
@@ -12,12 +13,12 @@ from ash_shared.eventlog import Context, Event, Normalizer, read_line
 from ash_shared.model.events import read_event
 from tests.shared.conftest import CORPUS
 
-Told = tuple[str, dict[str, Any]]
+ShortEvent = tuple[str, dict[str, Any]]
 Record = dict[str, Any]
 
 
 def follow(lines: list[str], *, end: bool = True) -> list[Event]:
-    """The events of lines, with the state written down after each."""
+    """Return the events of lines; the state is saved and restored after each line."""
     state, events = None, list[Event]()
     for line, raw in enumerate(lines, start=1):
         normalizer = Normalizer(state=state)
@@ -31,8 +32,8 @@ def context(line: int) -> Context:
     return Context("s1", lambda: f"{line}/{next(number)}", lambda: 7)
 
 
-def told(*records: Any, end: bool = True) -> list[Told]:
-    """Each event as type and payload; all are valid, and each turn has one beginning."""
+def short_events(*records: Any, end: bool = True) -> list[ShortEvent]:
+    """Return each event as type and payload. Every event is valid, and every turn has one start."""
     events = follow([json.dumps(record) for record in records], end=end)
     for event in events:
         read_event(event)
@@ -46,11 +47,11 @@ def turn_of(event: Event) -> str:
 
 CONTINUED = "This session is being continued from a previous conversation that ran out of context."
 INIT = {"type": "system", "subtype": "init", "session_id": "s", "uuid": "i1", "tools": []}
-START: Told = ("turn_start", {"trigger": "user"})
-END: Told = ("turn_end", {})
-SYSTEM_START: Told = ("turn_start", {"trigger": "system"})
-CUT: list[Told] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-CANCELLED: list[Told] = [("interrupt", {"reason": "user_cancel"}), ("turn_end", {"partial": True})]
+START: ShortEvent = ("turn_start", {"trigger": "user"})
+END: ShortEvent = ("turn_end", {})
+SYSTEM_START: ShortEvent = ("turn_start", {"trigger": "system"})
+ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+CANCELLED: list[ShortEvent] = [("interrupt", {"reason": "user_cancel"}), ("turn_end", {"partial": True})]
 
 
 def user(content: Any, **more: Any) -> Record:
@@ -62,46 +63,46 @@ def assistant(*blocks: Any, id: str | None = "m1", **more: Any) -> Record:
     return {"type": "assistant", "message": message, "session_id": "s", **more}
 
 
-def text(said: str) -> Record:
-    return {"type": "text", "text": said}
+def text(words: str) -> Record:
+    return {"type": "text", "text": words}
 
 
-def call(id: str, name: str = "Read", **given: Any) -> Record:
-    return {"type": "tool_use", "id": id, "name": name, "input": given}
+def call(id: str, name: str = "Read", **input: Any) -> Record:
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
-def answered(id: str, content: Any = "fine", **more: Any) -> Record:
+def tool_result(id: str, content: Any = "fine", **more: Any) -> Record:
     return {"type": "tool_result", "tool_use_id": id, "content": content, **more}
 
 
-def result(said: str | None = None, **more: Any) -> Record:
+def result(text: str | None = None, **more: Any) -> Record:
     return {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"} | (
-        {"result": said, **more} if said is not None else more
+        {"result": text, **more} if text is not None else more
     )
 
 
-def piece(event: Record, parent: str | None = None) -> Record:
+def stream_event(event: Record, parent: str | None = None) -> Record:
     return {"type": "stream_event", "event": event, "parent_tool_use_id": parent, "session_id": "s"}
 
 
-def starts(id: str = "m1", **message: Any) -> Record:
+def message_start(id: str = "m1", **message: Any) -> Record:
     message = {"type": "message", "role": "assistant", "content": [], "usage": USAGE, **message}
     return {"type": "message_start", "message": {"id": id, **message}}
 
 
-def opens(index: int, block: Record) -> Record:
+def block_start(index: int, block: Record) -> Record:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def adds(index: int, **delta: Any) -> Record:
+def block_delta(index: int, **delta: Any) -> Record:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def stops(index: int) -> Record:
+def block_stop(index: int) -> Record:
     return {"type": "content_block_stop", "index": index}
 
 
-def ends(reason: str | None, usage: Record | None = None, **more: Any) -> Record:
+def message_delta(reason: str | None, usage: Record | None = None, **more: Any) -> Record:
     return {"type": "message_delta", "delta": {"stop_reason": reason, **more}, "usage": usage or {}}
 
 
@@ -109,12 +110,12 @@ STOP = {"type": "message_stop"}
 USAGE = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 4, "service_tier": "standard"}
 
 
-STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
-    "a run, whose prompt is not on the wire, and whose result repeats": (
+STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "a run without its prompt on the wire, and a result that repeats the text": (
         [INIT, assistant(text("Yes.")), result("Yes.")],
         [START, ("assistant_done", {"text": "Yes."}), END],
     ),
-    "a result whose text nobody said": (
+    "a result whose text was not emitted before": (
         [INIT, result("Four.")],
         [START, ("assistant_done", {"text": "Four.", "variant": "result"}), END],
     ),
@@ -128,7 +129,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a long-lived process, with a turn that began by itself": (
+    "a long-lived process, with a turn that began without a prompt": (
         [
             INIT,
             assistant(text("One.")),
@@ -146,7 +147,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "what comes after the result begins a turn": (
+    "lines after the result begin a turn": (
         [INIT, assistant(text("One.")), result("One."), assistant(text("And by the way."), id="m2")],
         [
             START,
@@ -157,15 +158,15 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a call and its result, with the structured twin": (
+    "a call and its result, with its structured copy": (
         [
             INIT,
             assistant({"type": "thinking", "thinking": "Look.", "signature": "sig"}),
             assistant(text("I look.")),
             assistant(call("t1", file="a.txt")),
-            user([answered("t1", "1 line")], tool_use_result={"file": {"numLines": 1}}),
+            user([tool_result("t1", "1 line")], tool_use_result={"file": {"numLines": 1}}),
             assistant(call("t2")),
-            user([answered("t2", "no such file", is_error=True)], tool_use_result="Error: no such file"),
+            user([tool_result("t2", "no such file", is_error=True)], tool_use_result="Error: no such file"),
             result("I look."),
         ],
         [
@@ -189,8 +190,8 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a twin beside two results is of neither": (
-        [INIT, user([answered("t1"), answered("t2")], tool_use_result={"x": 1}), result("")],
+    "a structured copy next to two results belongs to neither": (
+        [INIT, user([tool_result("t1"), tool_result("t2")], tool_use_result={"x": 1}), result("")],
         [
             START,
             ("tool_result", {"toolCallId": "t1", "result": "fine", "orphan": True}),
@@ -200,7 +201,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
     ),
     "a run that was killed": (
         [INIT, assistant(call("t1"))],
-        [START, ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}), *CUT],
+        [START, ("tool_call", {"toolCallId": "t1", "toolName": "Read", "args": {}}), *ABORTED],
     ),
     "an error of the run": (
         [INIT, result(None, subtype="error_max_turns", is_error=True, errors=["Too many turns."])],
@@ -217,7 +218,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "an error of the API, worded as an answer and once more as the result": (
+    "an API error, worded as a response and repeated in the result": (
         [
             INIT,
             assistant(text("API Error: 529 Overloaded"), error="overloaded")
@@ -237,7 +238,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "the user stops it, and the result comes still": (
+    "an interruption by the user before the result": (
         [
             INIT,
             assistant(text("I be")),
@@ -246,7 +247,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         ],
         [START, ("assistant_done", {"text": "I be"}), *CANCELLED],
     ),
-    "the user stops it, as the result alone tells": (
+    "an interruption reported only by the result": (
         [
             INIT,
             assistant(text("I be"), aborted=True),
@@ -254,7 +255,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         ],
         [START, ("assistant_done", {"text": "I be", "partial": True}), *CANCELLED],
     ),
-    "the user stops it, told twice; and goes on": (
+    "an interruption reported twice, and another prompt": (
         [
             user("Go."),
             user([text("[Request interrupted by user]")]),
@@ -270,13 +271,13 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "the result of a tool that was stopped, on the same line": (
+    "the result of a stopped tool on the line of the interruption": (
         [
             INIT,
             assistant(call("t1")),
             user(
                 [
-                    answered("t1", "No.", is_error=True),
+                    tool_result("t1", "No.", is_error=True),
                     text("[Request interrupted by user for tool use]"),
                 ]
             ),
@@ -298,7 +299,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             user("Dig.", parent_tool_use_id="a1"),
             assistant(text("I dig."), id="m2", parent_tool_use_id="a1"),
             user([text("[Request interrupted by user]")], parent_tool_use_id="a1"),
-            user([answered("a1")]),
+            user([tool_result("a1")]),
             result("Done."),
         ],
         [
@@ -312,30 +313,30 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "pieces before their lines: an answer of three blocks": (
+    "deltas before their lines: a response of three blocks": (
         [
             INIT,
-            piece(starts()),
-            piece(opens(0, {"type": "thinking", "thinking": "", "signature": ""})),
-            piece(adds(0, type="thinking_delta", thinking="Lo")),
-            piece(adds(0, type="thinking_delta", thinking="ok.")),
-            piece(adds(0, type="thinking_delta", thinking="", estimated_tokens=4)),
-            piece(adds(0, type="signature_delta", signature="sig")),
+            stream_event(message_start()),
+            stream_event(block_start(0, {"type": "thinking", "thinking": "", "signature": ""})),
+            stream_event(block_delta(0, type="thinking_delta", thinking="Lo")),
+            stream_event(block_delta(0, type="thinking_delta", thinking="ok.")),
+            stream_event(block_delta(0, type="thinking_delta", thinking="", estimated_tokens=4)),
+            stream_event(block_delta(0, type="signature_delta", signature="sig")),
             assistant({"type": "thinking", "thinking": "Look.", "signature": "sig"}),
-            piece(stops(0)),
-            piece(opens(1, text(""))),
-            piece(adds(1, type="text_delta", text="I look.")),
-            piece(stops(1)),  # a client that tells the line late
+            stream_event(block_stop(0)),
+            stream_event(block_start(1, text(""))),
+            stream_event(block_delta(1, type="text_delta", text="I look.")),
+            stream_event(block_stop(1)),  # a client that writes the line late
             assistant(text("I look.")),
-            piece(opens(2, call("t1"))),
-            piece(adds(2, type="input_json_delta", partial_json="")),
-            piece(adds(2, type="input_json_delta", partial_json='{"file":')),
-            piece(adds(2, type="input_json_delta", partial_json=' "a"}')),
+            stream_event(block_start(2, call("t1"))),
+            stream_event(block_delta(2, type="input_json_delta", partial_json="")),
+            stream_event(block_delta(2, type="input_json_delta", partial_json='{"file":')),
+            stream_event(block_delta(2, type="input_json_delta", partial_json=' "a"}')),
             assistant(call("t1", file="a")),
-            piece(stops(2)),
-            piece(ends("tool_use", {"output_tokens": 7})),
-            piece(STOP),
-            user([answered("t1")]),
+            stream_event(block_stop(2)),
+            stream_event(message_delta("tool_use", {"output_tokens": 7})),
+            stream_event(STOP),
+            user([tool_result("t1")]),
             result("I look."),
         ],
         [
@@ -358,19 +359,19 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "pieces of two lanes at once": (
+    "deltas of two parallel subagents": (
         [
             INIT,
-            piece(starts("m1")),
-            piece(opens(0, text(""))),
-            piece(starts("m2"), "a1"),
-            piece(opens(0, text("")), "a1"),
-            piece(adds(0, type="text_delta", text="main")),
-            piece(adds(0, type="text_delta", text="sub"), "a1"),
+            stream_event(message_start("m1")),
+            stream_event(block_start(0, text(""))),
+            stream_event(message_start("m2"), "a1"),
+            stream_event(block_start(0, text("")), "a1"),
+            stream_event(block_delta(0, type="text_delta", text="main")),
+            stream_event(block_delta(0, type="text_delta", text="sub"), "a1"),
             assistant(text("sub"), id="m2", parent_tool_use_id="a1"),
-            piece(stops(0), "a1"),
+            stream_event(block_stop(0), "a1"),
             assistant(text("main")),
-            piece(stops(0)),
+            stream_event(block_stop(0)),
             result("main"),
         ],
         [
@@ -382,21 +383,26 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "pieces that were cut": (
-        [INIT, piece(starts()), piece(opens(0, text(""))), piece(adds(0, type="text_delta", text="I be"))],
+    "a cut stream": (
+        [
+            INIT,
+            stream_event(message_start()),
+            stream_event(block_start(0, text(""))),
+            stream_event(block_delta(0, type="text_delta", text="I be")),
+        ],
         [
             START,
             ("assistant_chunk", {"text": "I be"}),
             ("assistant_done", {"text": "I be", "partial": True}),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "pieces that the user stopped": (
+    "deltas interrupted by the user": (
         [
             INIT,
-            piece(starts()),
-            piece(opens(0, text(""))),
-            piece(adds(0, type="text_delta", text="I be")),
+            stream_event(message_start()),
+            stream_event(block_start(0, text(""))),
+            stream_event(block_delta(0, type="text_delta", text="I be")),
             user([text("[Request interrupted by user]")]),
             result(None, subtype="error_during_execution", is_error=True),
         ],
@@ -407,32 +413,37 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             *CANCELLED,
         ],
     ),
-    "a piece of a type nobody has seen, and one that is not what it says": (
-        [INIT, piece({"type": "sparkle"}), piece(adds(0, type="text_delta", text=7)), result("")],
+    "an unknown delta type, and a malformed event": (
+        [
+            INIT,
+            stream_event({"type": "sparkle"}),
+            stream_event(block_delta(0, type="text_delta", text=7)),
+            result(""),
+        ],
         [
             START,
-            ("raw", {"source": "claude", "raw": piece({"type": "sparkle"})}),
-            ("raw", {"source": "claude", "raw": piece(adds(0, type="text_delta", text=7))}),
+            ("raw", {"source": "claude", "raw": stream_event({"type": "sparkle"})}),
+            ("raw", {"source": "claude", "raw": stream_event(block_delta(0, type="text_delta", text=7))}),
             END,
         ],
     ),
-    "pieces of which nobody says that the turn ends": (
+    "deltas without a turn end": (
         [
-            piece(starts()),
-            piece(opens(0, text(""))),
-            piece(adds(0, type="text_delta", text="So.")),
+            stream_event(message_start()),
+            stream_event(block_start(0, text(""))),
+            stream_event(block_delta(0, type="text_delta", text="So.")),
             assistant(text("So.")),
-            piece(stops(0)),
-            piece(ends("end_turn")),
-            piece(STOP),
+            stream_event(block_stop(0)),
+            stream_event(message_delta("end_turn")),
+            stream_event(STOP),
         ],
         [SYSTEM_START, ("assistant_chunk", {"text": "So."}), ("assistant_done", {"text": "So."}), END],
     ),
-    "the stop of a turn that is not there": (
+    "a stop event without a turn": (
         [result(None, subtype="error_during_execution", terminal_reason="aborted_tools")],
         [],
     ),
-    "control records say nothing": (
+    "control records add no events": (
         [
             {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}},
             {"type": "control_response", "response": {"subtype": "success"}},
@@ -445,7 +456,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
         ],
         [],
     ),
-    "a retry, and what a fallback takes back": (
+    "a retry, and messages retracted by a fallback": (
         [
             INIT,
             {"type": "system", "subtype": "api_retry", "attempt": 1, "error": {"message": "Busy."}},
@@ -486,7 +497,7 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "what several calls did, in a word": (
+    "a summary of several calls": (
         [{"type": "tool_use_summary", "summary": "Read two files", "preceding_tool_use_ids": ["t1"]}],
         [("system_message", {"text": "Read two files", "variant": "tool_use_summary"})],
     ),
@@ -494,16 +505,16 @@ STREAMS: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream(name: str) -> None:
+def test_stream_events(name: str) -> None:
     records, events = STREAMS[name]
 
-    assert uncounted(*records) == events
+    assert without_usage(*records) == events
 
 
-def uncounted(*records: Any) -> list[Told]:
+def without_usage(*records: Any) -> list[ShortEvent]:
     return [
         (wire, {key: value for key, value in payload.items() if key not in ("usage", "costUsd")})
-        for wire, payload in told(*records)
+        for wire, payload in short_events(*records)
     ]
 
 
@@ -515,15 +526,15 @@ FOUND = {
 }
 CITATION = {"type": "web_search_result_location", "cited_text": "grey", "url": "https://example.com"}
 
-API: dict[str, tuple[list[Any], list[Told]]] = {
-    "the usage of two events is one": (
+API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "the usage of two events is merged": (
         [
-            starts(usage=USAGE),
+            message_start(usage=USAGE),
             {"type": "ping"},
-            opens(0, text("H")),
-            adds(0, type="text_delta", text="i."),
-            stops(0),
-            ends("end_turn", {"output_tokens": 5, "cache_read_input_tokens": None}),
+            block_start(0, text("H")),
+            block_delta(0, type="text_delta", text="i."),
+            block_stop(0),
+            message_delta("end_turn", {"output_tokens": 5, "cache_read_input_tokens": None}),
             STOP,
         ],
         [
@@ -546,23 +557,23 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
             ),
         ],
     ),
-    "a call keeps the turn open; its arguments may come whole": (
+    "a call keeps the turn open; its arguments may arrive complete": (
         [
-            starts("m1"),
-            opens(0, call("t1", city="Rome")),
-            stops(0),
-            opens(1, call("t2")),
-            adds(1, type="input_json_delta", partial_json='{"a": 1'),
-            adds(1, type="input_json_delta", partial_json="}"),
-            stops(1),
-            ends("tool_use"),
+            message_start("m1"),
+            block_start(0, call("t1", city="Rome")),
+            block_stop(0),
+            block_start(1, call("t2")),
+            block_delta(1, type="input_json_delta", partial_json='{"a": 1'),
+            block_delta(1, type="input_json_delta", partial_json="}"),
+            block_stop(1),
+            message_delta("tool_use"),
             STOP,
-            {"role": "user", "content": [answered("t1"), answered("t2")]},
-            starts("m2"),
-            opens(0, text("")),
-            adds(0, type="text_delta", text="Done."),
-            stops(0),
-            ends("end_turn"),
+            {"role": "user", "content": [tool_result("t1"), tool_result("t2")]},
+            message_start("m2"),
+            block_start(0, text("")),
+            block_delta(0, type="text_delta", text="Done."),
+            block_stop(0),
+            message_delta("end_turn"),
             STOP,
         ],
         [
@@ -581,25 +592,25 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "what runs at Anthropic, and where a text is from": (
+    "server tools, and citations of a text": (
         [
-            starts(),
-            opens(0, {"type": "thinking", "thinking": "", "signature": ""}),
-            adds(0, type="signature_delta", signature="sig"),
-            stops(0),
-            opens(1, {"type": "redacted_thinking", "data": "x"}),
-            stops(1),
-            opens(2, SEARCH),
-            adds(2, type="input_json_delta", partial_json='{"query": "ash"}'),
-            stops(2),
-            opens(3, FOUND),
-            stops(3),
-            opens(4, {"type": "text", "text": "", "citations": []}),
-            adds(4, type="text_delta", text="Ash is grey"),
-            adds(4, type="citations_delta", citation=CITATION),
-            adds(4, type="citations_delta", citation=CITATION),
-            stops(4),
-            ends("end_turn"),
+            message_start(),
+            block_start(0, {"type": "thinking", "thinking": "", "signature": ""}),
+            block_delta(0, type="signature_delta", signature="sig"),
+            block_stop(0),
+            block_start(1, {"type": "redacted_thinking", "data": "x"}),
+            block_stop(1),
+            block_start(2, SEARCH),
+            block_delta(2, type="input_json_delta", partial_json='{"query": "ash"}'),
+            block_stop(2),
+            block_start(3, FOUND),
+            block_stop(3),
+            block_start(4, {"type": "text", "text": "", "citations": []}),
+            block_delta(4, type="text_delta", text="Ash is grey"),
+            block_delta(4, type="citations_delta", citation=CITATION),
+            block_delta(4, type="citations_delta", citation=CITATION),
+            block_stop(4),
+            message_delta("end_turn"),
             STOP,
         ],
         [
@@ -630,19 +641,19 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a compaction of the API's own": (
+    "a compaction by the API": (
         [
-            starts(),
-            opens(0, {"type": "compaction", "content": None}),
-            adds(0, type="compaction_delta", content="We built it."),
-            stops(0),
-            ends("compaction"),
+            message_start(),
+            block_start(0, {"type": "compaction", "content": None}),
+            block_delta(0, type="compaction_delta", content="We built it."),
+            block_stop(0),
+            message_delta("compaction"),
             STOP,
-            starts("m2"),
-            opens(0, text("")),
-            adds(0, type="text_delta", text="On."),
-            stops(0),
-            ends("end_turn"),
+            message_start("m2"),
+            block_start(0, text("")),
+            block_delta(0, type="text_delta", text="On."),
+            block_stop(0),
+            message_delta("end_turn"),
             STOP,
         ],
         [
@@ -655,7 +666,7 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
         ],
     ),
     "a refusal": (
-        [starts(), ends("refusal", stop_details={"explanation": "Not this."}), STOP],
+        [message_start(), message_delta("refusal", stop_details={"explanation": "Not this."}), STOP],
         [
             SYSTEM_START,
             (
@@ -665,11 +676,11 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "an error in the midst": (
+    "an error during the stream": (
         [
-            starts(),
-            opens(0, text("")),
-            adds(0, type="text_delta", text="I be"),
+            message_start(),
+            block_start(0, text("")),
+            block_delta(0, type="text_delta", text="I be"),
             {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
         ],
         [
@@ -684,32 +695,43 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
                 },
             ),
             ("assistant_done", {"text": "I be", "partial": True}),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "cut between two blocks": (
-        [starts(), opens(0, text("")), adds(0, type="text_delta", text="So:"), stops(0)],
+    "a stream cut between two blocks": (
+        [
+            message_start(),
+            block_start(0, text("")),
+            block_delta(0, type="text_delta", text="So:"),
+            block_stop(0),
+        ],
         [
             SYSTEM_START,
             ("assistant_chunk", {"text": "So:"}),
             ("assistant_done", {"text": "So:"}),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "a piece whose delta nobody knows, and a block": (
-        [starts(), adds(0, type="glow_delta", glow=1), opens(1, {"type": "glow"}), ends("end_turn"), STOP],
+    "an unknown delta, and an unknown block": (
+        [
+            message_start(),
+            block_delta(0, type="glow_delta", glow=1),
+            block_start(1, {"type": "glow"}),
+            message_delta("end_turn"),
+            STOP,
+        ],
         [
             SYSTEM_START,
-            ("raw", {"source": "claude", "raw": adds(0, type="glow_delta", glow=1)}),
+            ("raw", {"source": "claude", "raw": block_delta(0, type="glow_delta", glow=1)}),
             ("raw", {"source": "claude", "raw": {"type": "glow"}}),
             END,
         ],
     ),
-    "an answer in one piece, and the one that waits for a tool": (
+    "a complete response, and one that waits for a tool": (
         [
             {"role": "user", "content": "Weather?"},
             {**assistant(call("t1"))["message"], "model": "m", "stop_reason": "tool_use"},
-            {"role": "user", "content": [answered("t1")]},
+            {"role": "user", "content": [tool_result("t1")]},
             {**assistant(text("Fine."), id="m2")["message"], "model": "m", "stop_reason": "end_turn"},
             {"role": "user", "content": "Thanks."},
         ],
@@ -729,14 +751,14 @@ API: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize("name", API)
-def test_the_stream_of_the_api(name: str) -> None:
+def test_api_stream_events(name: str) -> None:
     records, events = API[name]
 
-    assert (told if "usage" in name else uncounted)(*records) == events
+    assert (short_events if "usage" in name else without_usage)(*records) == events
 
 
-def test_the_stream_of_the_api_as_it_is_sent() -> None:
-    """Nobody says what it is; each line stands alone. A text that only looks alike is what the user said."""
+def test_reads_server_sent_event_lines() -> None:
+    """Each line is read without a declared source. A text that only looks similar is user input."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "content": []}
     sent: list[Record] = [
@@ -749,8 +771,10 @@ def test_the_stream_of_the_api_as_it_is_sent() -> None:
     ]
     lines = [line for event in sent for line in (f"event: {event['type']}", f"data: {json.dumps(event)}")]
 
-    assert told(*lines) == told(*sent)
-    assert [payload.get("text") for _, payload in told("event: my party", 'data: {"a": 1}', "data: {")] == [
+    assert short_events(*lines) == short_events(*sent)
+    assert [
+        payload.get("text") for _, payload in short_events("event: my party", 'data: {"a": 1}', "data: {")
+    ] == [
         None,
         "event: my party",
         'data: {"a": 1}',
@@ -759,7 +783,7 @@ def test_the_stream_of_the_api_as_it_is_sent() -> None:
     ]
 
 
-def test_the_same_answer_streamed_and_whole() -> None:
+def test_complete_response_matches_its_stream() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {**text("Ash is grey"), "citations": [CITATION]},
@@ -767,30 +791,30 @@ def test_the_same_answer_streamed_and_whole() -> None:
         FOUND,
         call("t1", a=[1, {"b": "c"}]),
     ]
-    whole = {"type": "message", "id": "m1", "role": "assistant", "model": "m", "content": blocks}
+    response = {"type": "message", "id": "m1", "role": "assistant", "model": "m", "content": blocks}
 
-    streamed = uncounted(*api_stream(blocks), {"type": "message_stop"})
+    streamed = without_usage(*api_stream(blocks), {"type": "message_stop"})
 
-    assert solid(streamed) == solid(uncounted({**whole, "stop_reason": "tool_use"}))
+    assert content_events(streamed) == content_events(without_usage({**response, "stop_reason": "tool_use"}))
 
 
 def api_stream(blocks: list[Record]) -> Iterator[Record]:
-    yield starts()
+    yield message_start()
     for index, block in enumerate(blocks):
-        yield from (event for event in pieces_of(index, block))
-        yield stops(index)
-    yield ends("tool_use")
+        yield from (event for event in block_events(index, block))
+        yield block_stop(index)
+    yield message_delta("tool_use")
 
 
-SOLID = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})
+CONTENT_TYPES = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})
 
 
-def solid(events: list[Told]) -> list[Told]:
-    return [event for event in events if event[0] in SOLID]
+def content_events(events: list[ShortEvent]) -> list[ShortEvent]:
+    return [event for event in events if event[0] in CONTENT_TYPES]
 
 
-FILES: dict[str, tuple[list[Any], list[Told]]] = {
-    "two turns, of which one tells its end": (
+FILES: dict[str, tuple[list[Any], list[ShortEvent]]] = {
+    "two turns, one of which reports its end": (
         [
             {"type": "summary", "summary": "Of another conversation", "leafUuid": "l"},
             user("One?"),
@@ -811,13 +835,13 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "the lines of one answer, with results between": (
+    "the lines of one response, with results in between": (
         [
             user("Look."),
             assistant(call("t1")),
-            user([answered("t1")], toolUseResult={"ok": True}),
+            user([tool_result("t1")], toolUseResult={"ok": True}),
             assistant(call("t2")),
-            user([answered("t2")], toolUseResult=[text("x")]),
+            user([tool_result("t2")], toolUseResult=[text("x")]),
         ],
         [
             START,
@@ -829,7 +853,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "an error between two prompts is an answer": (
+    "an error between two prompts is a response": (
         [
             user("One?"),
             assistant(text("API Error: 500"), isApiErrorMessage=True)
@@ -846,7 +870,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a queued prompt that became a turn of its own": (
+    "a queued prompt that becomes a separate turn": (
         [
             user("One?"),
             {"type": "queue-operation", "operation": "enqueue", "content": "Two?"},
@@ -866,12 +890,12 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a queued prompt that the model was given in the midst": (
+    "a queued prompt received by the model during the turn": (
         [
             user("One?"),
             assistant(call("t1")),
             {"type": "queue-operation", "operation": "enqueue", "content": "Faster!"},
-            user([answered("t1")]),
+            user([tool_result("t1")]),
             {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "Faster!"}},
             assistant(text("Yes.")),
         ],
@@ -885,7 +909,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a queued prompt that is taken in the midst of a turn": (
+    "a queued prompt dequeued during a turn": (
         [
             user("One?"),
             {"type": "queue-operation", "operation": "enqueue", "content": "Never mind."},
@@ -900,7 +924,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a queued prompt that nobody takes": (
+    "a queued prompt that is never dequeued": (
         [
             user("One?"),
             {"type": "queue-operation", "operation": "enqueue", "content": "Never mind."},
@@ -914,7 +938,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             END,
         ],
     ),
-    "a subagent in a line of its caller, and in one beside it": (
+    "a subagent on lines of its caller, and on separate lines": (
         [
             user("Dig."),
             assistant(call("a1", "Task")),
@@ -961,7 +985,7 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
             ("summary", {"text": f"{CONTINUED} We built it."}),
         ],
     ),
-    "what the tool says in the user's name": (
+    "user messages written by the tool": (
         [user("<local-command-caveat>…", isMeta=True), assistant(text("So."))],
         [
             ("user_message", {"text": "<local-command-caveat>…", "synthetic": True}),
@@ -974,10 +998,10 @@ FILES: dict[str, tuple[list[Any], list[Told]]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_session_file(name: str) -> None:
+def test_session_file_events(name: str) -> None:
     records, events = FILES[name]
 
-    assert uncounted(*records) == events
+    assert without_usage(*records) == events
 
 
 @pytest.mark.parametrize(
@@ -985,28 +1009,34 @@ def test_a_session_file(name: str) -> None:
     [
         [INIT, assistant(text("So.")), result("So.")],
         [user("So?"), assistant(text("So.")), {"type": "system", "subtype": "turn_duration"}],
-        [starts(), opens(0, text("So.")), stops(0), ends("end_turn", {"output_tokens": 2}), STOP],
+        [
+            message_start(),
+            block_start(0, text("So.")),
+            block_stop(0),
+            message_delta("end_turn", {"output_tokens": 2}),
+            STOP,
+        ],
         [{**assistant(text("So."))["message"], "model": "m", "stop_reason": "end_turn"}],
         [user("So?"), user([text("[Request interrupted by user]")])],
     ],
-    ids=["result", "duration", "stream of the API", "answer of the API", "interrupt"],
+    ids=["result", "duration", "API stream", "API response", "interrupt"],
 )
-def test_a_turn_ends_when_its_end_is_told(records: list[Any]) -> None:
-    assert told(*records, end=False)[-1][0] == "turn_end"
+def test_turn_ends_with_its_end_record(records: list[Any]) -> None:
+    assert short_events(*records, end=False)[-1][0] == "turn_end"
 
 
-def test_a_turn_goes_on_while_the_api_waits() -> None:
-    stream = [starts(), opens(0, text("So.")), stops(0), ends("pause_turn"), STOP]
+def test_turn_stays_open_after_pause_turn() -> None:
+    stream = [message_start(), block_start(0, text("So.")), block_stop(0), message_delta("pause_turn"), STOP]
 
-    assert [wire for wire, _ in told(*stream, end=False)] == [
+    assert [wire for wire, _ in short_events(*stream, end=False)] == [
         "turn_start",
         "assistant_chunk",
         "assistant_done",
     ]
 
 
-def test_what_each_turn_cost() -> None:
-    """The cost of a run is that of all its turns so far, also of those that the user stopped."""
+def test_turn_costs() -> None:
+    """The reported cost is the total of all turns so far, including interrupted ones."""
     records = [
         INIT,
         assistant(text("One.")),
@@ -1026,7 +1056,7 @@ def test_what_each_turn_cost() -> None:
         ),
     ]
 
-    ends = [payload for wire, payload in told(*records) if wire == "turn_end"]
+    ends = [payload for wire, payload in short_events(*records) if wire == "turn_end"]
 
     assert [(end.get("costUsd"), end.get("usage", {}).get("total_tokens")) for end in ends] == [
         (0.25, 3),
@@ -1036,7 +1066,7 @@ def test_what_each_turn_cost() -> None:
     ]
 
 
-# --- A session imported from its file, and the same one as a stream
+# A session imported from its file compared with the same session as a stream
 
 TO_STREAM = {"toolUseResult": "tool_use_result", "agentId": "agent_id", "sessionId": "session_id"}
 ON_DISK = {
@@ -1046,25 +1076,25 @@ ON_DISK = {
 
 
 def stream_of(records: list[Any]) -> Iterator[Record]:
-    """The lines of a session file as the stream of one process that went through all of its turns."""
+    """Return the lines of a session file as the stream of one process that ran all turns."""
     yield INIT
-    said, failed = "", False
+    text, failed = "", False
     for record in records:
         wire = record.get("type")
         if wire == "progress" and record["data"].get("type") == "agent_progress":
             yield {**line_of(record["data"]["message"]), "parent_tool_use_id": record["parentToolUseID"]}
         elif wire in ("assistant", "user"):
             line = line_of(record)
-            if is_prompt(record) and said:
-                yield result(said, uuid="r", is_error=failed)
+            if is_prompt(record) and text:
+                yield result(text, uuid="r", is_error=failed)
                 yield {**INIT, "uuid": "i"}
-                said = ""
+                text = ""
             yield line
             if last_text(record):
-                said, failed = last_text(record), record.get("isApiErrorMessage") is True
+                text, failed = last_text(record), record.get("isApiErrorMessage") is True
         elif wire in ("queue-operation", "attachment"):
             yield record
-    yield result(said, uuid="r", is_error=failed)
+    yield result(text, uuid="r", is_error=failed)
 
 
 def line_of(record: Record) -> Record:
@@ -1087,51 +1117,59 @@ def last_text(record: Record) -> str:
 def blocks_of(record: Record) -> list[Any]:
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    is_said = record["type"] == "assistant" and isinstance(content, list)
-    return [block for block in content if isinstance(block, dict)] if is_said and content else []
+    is_text_list = record["type"] == "assistant" and isinstance(content, list)
+    return [block for block in content if isinstance(block, dict)] if is_text_list and content else []
 
 
 def with_pieces(lines: Iterator[Record]) -> Iterator[Record]:
-    """The same stream with partial messages: each line comes before its block is said to have stopped."""
-    places: dict[Any, tuple[Any, int]] = {}
+    """Return the stream with partial messages: each line comes before the stop event of its block."""
+    positions: dict[Any, tuple[Any, int]] = {}
     for line in lines:
         blocks = blocks_of(line)
         if not blocks or line["message"].get("model") == "<synthetic>":
             yield line
             continue
-        lane = line.get("parent_tool_use_id")
-        id, index = places.get(lane, (None, 0))
+        parent = line.get("parent_tool_use_id")
+        id, index = positions.get(parent, (None, 0))
         if id != line["message"].get("id") or id is None:
             id, index = line["message"].get("id"), 0
-            yield piece(starts(id), lane)
-        for place, block in enumerate(blocks, start=index):
-            yield from (piece(event, lane) for event in pieces_of(place, block))
+            yield stream_event(message_start(id), parent)
+        for position, block in enumerate(blocks, start=index):
+            yield from (stream_event(event, parent) for event in block_events(position, block))
         yield line
-        yield from (piece(stops(place), lane) for place in range(index, index + len(blocks)))
-        places[lane] = id, index + len(blocks)
+        yield from (
+            stream_event(block_stop(position), parent) for position in range(index, index + len(blocks))
+        )
+        positions[parent] = id, index + len(blocks)
 
 
-def pieces_of(index: int, block: Record) -> Iterator[Record]:
+def block_events(index: int, block: Record) -> Iterator[Record]:
     wire = block.get("type")
     if wire == "text":
-        yield opens(index, {"type": "text", "text": ""})
-        yield from (adds(index, type="text_delta", text=some) for some in cut(block["text"]))
-        yield from (adds(index, type="citations_delta", citation=one) for one in block.get("citations") or [])
+        yield block_start(index, {"type": "text", "text": ""})
+        yield from (block_delta(index, type="text_delta", text=some) for some in split(block["text"]))
+        yield from (
+            block_delta(index, type="citations_delta", citation=one) for one in block.get("citations") or []
+        )
     elif wire == "thinking":
-        yield opens(index, {"type": "thinking", "thinking": "", "signature": ""})
-        yield from (adds(index, type="thinking_delta", thinking=some) for some in cut(block["thinking"]))
-        yield adds(index, type="signature_delta", signature=block.get("signature") or "")
+        yield block_start(index, {"type": "thinking", "thinking": "", "signature": ""})
+        yield from (
+            block_delta(index, type="thinking_delta", thinking=some) for some in split(block["thinking"])
+        )
+        yield block_delta(index, type="signature_delta", signature=block.get("signature") or "")
     elif wire in ("tool_use", "server_tool_use"):
-        yield opens(index, {**block, "input": {}})
-        given = json.dumps(block["input"])
-        yield from (adds(index, type="input_json_delta", partial_json=some) for some in cut(given))
+        yield block_start(index, {**block, "input": {}})
+        arguments = json.dumps(block["input"])
+        yield from (
+            block_delta(index, type="input_json_delta", partial_json=some) for some in split(arguments)
+        )
     else:
-        yield opens(index, block)
+        yield block_start(index, block)
 
 
-def cut(said: str, pieces: int = 4) -> list[str]:
-    size = max(1, len(said) // pieces)
-    return [said[start : start + size] for start in range(0, len(said), size)]
+def split(text: str, pieces: int = 4) -> list[str]:
+    size = max(1, len(text) // pieces)
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def in_one_array(lines: Iterator[Record]) -> Iterator[Any]:
@@ -1139,7 +1177,7 @@ def in_one_array(lines: Iterator[Record]) -> Iterator[Any]:
 
 
 def in_envelopes(lines: Iterator[Record]) -> Iterator[Record]:
-    """Both kinds of them: around the line, and around its message with the line beside it."""
+    """Return both kinds of envelopes: around the line, and around its message with the line as metadata."""
     for line in lines:
         data = {"content": line["message"], "metadata": line} if "message" in line else line
         is_wrapped = line["type"] not in ("attachment", "queue-operation")
@@ -1154,12 +1192,14 @@ FORMS: dict[str, Callable[[list[Any]], Iterator[Any]]] = {
 }
 
 
-def is_aside(record: Any) -> bool:
-    """Of a subagent that stands in the file of its caller and does not say so: the stream names the caller."""
+def is_unattributed_sidechain(record: Any) -> bool:
+    """Return True for a subagent's line that does not name its call; the stream does."""
     return record.get("isSidechain") is True and "agentId" not in record
 
 
-OWN_SESSION = [record for records, _ in FILES.values() for record in records if not is_aside(record)] + [
+OWN_SESSION = [
+    record for records, _ in FILES.values() for record in records if not is_unattributed_sidechain(record)
+] + [
     assistant({"type": "thinking", "thinking": "", "signature": "s"}, id="m7"),
     assistant(text("Said twice."), id="m7"),
     assistant(text("Said twice."), id="m7"),
@@ -1172,12 +1212,12 @@ def solid_events(records: Iterator[Any] | list[Any]) -> list[tuple[Any, ...]]:
     return [
         (event["type"], event["payload"], event.get("responseId"))
         for event in events
-        if event["type"] in SOLID
+        if event["type"] in CONTENT_TYPES
     ]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_file_and_its_stream_agree(form: str) -> None:
+def test_file_matches_its_stream(form: str) -> None:
     assert solid_events(FORMS[form](OWN_SESSION)) == solid_events(OWN_SESSION)
 
 
@@ -1186,20 +1226,22 @@ def sessions() -> list[Path]:
 
 
 def records_of(path: Path) -> list[Any]:
-    """What both forms have; a summary that does not begin as those of Claude Code do is no such in the stream."""
-    decoded = map(decoded_line, path.read_bytes().decode(errors="replace").split("\n"))
+    """Return the records that both forms contain. Summaries without Claude Code's standard prefix are not
+    recognisable in the stream."""
+    decoded = map(decode_line, path.read_bytes().decode(errors="replace").split("\n"))
     records = [record for record in decoded if isinstance(record, dict) and record.get("type") in IN_BOTH]
     return [
         record
         for record in records
-        if not is_aside(record) and (not record.get("isCompactSummary") or CONTINUED in json.dumps(record))
+        if not is_unattributed_sidechain(record)
+        and (not record.get("isCompactSummary") or CONTINUED in json.dumps(record))
     ]
 
 
 IN_BOTH = frozenset({"assistant", "attachment", "progress", "queue-operation", "user"})
 
 
-def decoded_line(line: str) -> Any:
+def decode_line(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError:
@@ -1207,7 +1249,7 @@ def decoded_line(line: str) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_files_and_their_streams_agree(form: str) -> None:
+def test_captured_files_match_their_streams(form: str) -> None:
     if not CORPUS.is_dir():
         pytest.skip("no ../shared/corpus beside the repository")
     for path in sessions():
@@ -1215,16 +1257,16 @@ def test_all_files_and_their_streams_agree(form: str) -> None:
         assert solid_events(FORMS[form](records)) == solid_events(records), path.name
 
 
-def test_pieces_are_what_is_told_in_the_end() -> None:
-    """Whoever follows the pieces has read the whole when it comes."""
+def test_chunks_join_to_the_complete_texts() -> None:
+    """The joined chunks equal the complete text that follows them."""
     for path in sessions():
-        heard: dict[tuple[str, Any], str] = {}
+        streamed: dict[tuple[str, Any], str] = {}
         lines = [json.dumps(record) for record in FORMS["pieces"](records_of(path))]
         for event in follow(lines):
             kind, payload = event["type"], event["payload"]
-            place = (kind.partition("_")[0], payload.get("parentToolCallId"))
+            key = (kind.partition("_")[0], payload.get("parentToolCallId"))
             if kind in ("assistant_chunk", "thinking_chunk"):
-                heard[place] = heard.get(place, "") + payload["text"]
-            elif kind in ("assistant_done", "thinking_done") and place in heard:
-                assert heard.pop(place) == payload["text"], path.name
-        assert not heard, path.name
+                streamed[key] = streamed.get(key, "") + payload["text"]
+            elif kind in ("assistant_done", "thinking_done") and key in streamed:
+                assert streamed.pop(key) == payload["text"], path.name
+        assert not streamed, path.name

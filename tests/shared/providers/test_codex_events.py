@@ -1,4 +1,5 @@
-"""Codex in the log: what `codex exec --json` prints, of old and now, notifications, and rollout files of every age."""
+"""Events of Codex: current and legacy output of `codex exec --json`, app server notifications, and rollout
+files."""
 
 import json
 from base64 import b64encode
@@ -46,7 +47,7 @@ def notice(method: str, **params: Any) -> Record:
     return {"method": method, "params": {"threadId": "t", "turnId": "u", **params}}
 
 
-def says(role: str, text: str, **more: Any) -> Record:
+def message_item(role: str, text: str, **more: Any) -> Record:
     name = "output_text" if role == "assistant" else "input_text"
     return item("message", role=role, content=[{"type": name, "text": text}], **more)
 
@@ -56,19 +57,19 @@ def bare(record: Record) -> Record:
     return payload
 
 
-def thinks(*texts: str) -> Record:
+def reasoning_item(*texts: str) -> Record:
     return item("reasoning", summary=[{"type": "summary_text", "text": text} for text in texts])
 
 
-def calls(call: str = "c1", name: str = "shell") -> Record:
+def call_item(call: str = "c1", name: str = "shell") -> Record:
     return item("function_call", name=name, arguments='{"command":["ls"]}', call_id=call)
 
 
-def answers(call: str = "c1", output: Any = "a.txt\n") -> Record:
+def output_item(call: str = "c1", output: Any = "a.txt\n") -> Record:
     return item("function_call_output", call_id=call, output=output)
 
 
-def counted(total: int, *, last: int = 5) -> Record:
+def token_count(total: int, *, last: int = 5) -> Record:
     counts = {"input_tokens": last, "cached_input_tokens": 1, "output_tokens": 2}
     return event(
         "token_count", info={"total_token_usage": {"total_tokens": total}, "last_token_usage": counts}
@@ -78,14 +79,14 @@ def counted(total: int, *, last: int = 5) -> Record:
 THREAD = {"type": "thread.started", "thread_id": "thread-1"}
 STARTED, COMPLETED = {"type": "turn.started"}, {"type": "turn.completed"}
 META = {"timestamp": "2026-02-03T04:05:05Z", "type": "session_meta", "payload": {"id": "thread-1"}}
-BEGINS, ENDS = (
+TASK_STARTED, TASK_COMPLETE = (
     event("task_started", turn_id="u"),
     event("task_complete", turn_id="u", last_agent_message=None),
 )
 
 START: ShortEvent = ("turn_start", {"trigger": "user"})
 END: ShortEvent = ("turn_end", {})
-CUT = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+ABORTED = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
 CANCELLED = [("interrupt", {"reason": "user_cancel"}), ("turn_end", {"partial": True})]
 
 
@@ -117,24 +118,24 @@ def output(id: str, chunk: str, offset: int = 0, **more: Any) -> ShortEvent:
     return ("tool_output_chunk", {"toolCallId": id, "chunk": chunk, "offset": offset, **more})
 
 
-def plain(events: list[Event]) -> list[ShortEvent]:
-    """Errors without what they were made from, usage by its counts of input and output."""
-    return [(told[0], _plain(told[1]), *told[2:]) for told in short_events(events)]
+def without_details(events: list[Event]) -> list[ShortEvent]:
+    """Return short events without error details, with usage as input and output counts."""
+    return [(each[0], _without_details(each[1]), *each[2:]) for each in short_events(events)]
 
 
-def _plain(payload: Record) -> Record:
-    shown = {key: value for key, value in payload.items() if key not in ("details", "usage")}
+def _without_details(payload: Record) -> Record:
+    visible = {key: value for key, value in payload.items() if key not in ("details", "usage")}
     if "usage" in payload:
-        shown["usage"] = (payload["usage"]["input_tokens"], payload["usage"]["output_tokens"])
-    return shown
+        visible["usage"] = (payload["usage"]["input_tokens"], payload["usage"]["output_tokens"])
+    return visible
 
 
-def agrees(records: list[Record], expected: list[ShortEvent]) -> None:
-    assert plain(follow(records, "codex", ends=True)) == expected
+def assert_events(records: list[Record], expected: list[ShortEvent]) -> None:
+    assert without_details(follow(records, "codex", ends=True)) == expected
 
 
 SHELL: Record = {"command": "ls", "status": "in_progress", "exit_code": None, "aggregated_output": ""}
-LISTED: Record = {**SHELL, "status": "completed", "exit_code": 0, "aggregated_output": "a\nb\n"}
+LS_DONE: Record = {**SHELL, "status": "completed", "exit_code": 0, "aggregated_output": "a\nb\n"}
 LS = call("2/0/item_0", "shell", {"command": "ls"})
 TODO = [{"text": "Look", "completed": False}]
 DONE = [{"text": "Look", "completed": True}]
@@ -173,7 +174,7 @@ EXEC: dict[str, Case] = {
             exec_item("started", "command_execution", **SHELL),
             exec_item("updated", "command_execution", **{**SHELL, "aggregated_output": "a\n"}),
             exec_item("updated", "command_execution", **{**SHELL, "aggregated_output": "a\nb\n"}),
-            exec_item("completed", "command_execution", **LISTED),
+            exec_item("completed", "command_execution", **LS_DONE),
             exec_item("updated", "command_execution", **{**SHELL, "aggregated_output": "a\nb\nc\n"}),
             COMPLETED,
         ],
@@ -186,16 +187,16 @@ EXEC: dict[str, Case] = {
             END,
         ],
     ),
-    "a command that is told when it has ended": (
+    "a command reported only when it has ended": (
         [
             THREAD,
             STARTED,
-            exec_item("completed", "command_execution", **{**LISTED, "exit_code": 2}),
+            exec_item("completed", "command_execution", **{**LS_DONE, "exit_code": 2}),
             COMPLETED,
         ],
         [START, LS, result("2/0/item_0", "a\nb\n", exitCode=2, error=failed("a\nb\n")), END],
     ),
-    "a command that was declined": (
+    "a declined command": (
         [
             THREAD,
             STARTED,
@@ -206,12 +207,12 @@ EXEC: dict[str, Case] = {
     ),
     "an open command at the end": (
         [THREAD, STARTED, exec_item("started", "command_execution", **SHELL)],
-        [START, LS, *CUT],
+        [START, LS, *ABORTED],
     ),
-    "two processes, whose items have the same ids": (
+    "two processes whose items have the same ids": (
         [
-            *(THREAD, STARTED, exec_item("completed", "command_execution", **LISTED), COMPLETED),
-            *(THREAD, STARTED, exec_item("completed", "command_execution", **LISTED), COMPLETED),
+            *(THREAD, STARTED, exec_item("completed", "command_execution", **LS_DONE), COMPLETED),
+            *(THREAD, STARTED, exec_item("completed", "command_execution", **LS_DONE), COMPLETED),
         ],
         [
             *(START, LS, result("2/0/item_0", "a\nb\n", exitCode=0), END),
@@ -219,7 +220,7 @@ EXEC: dict[str, Case] = {
             *(result("6/0/item_0", "a\nb\n", exitCode=0), END),
         ],
     ),
-    "a change of files": (
+    "a file change": (
         [STARTED, exec_item("completed", "file_change", changes=[], status="completed"), COMPLETED],
         [
             START,
@@ -228,7 +229,7 @@ EXEC: dict[str, Case] = {
             END,
         ],
     ),
-    "a call of a server's tool that fails": (
+    "a failing MCP call": (
         [
             STARTED,
             exec_item("started", "mcp_tool_call", **MCP, status="in_progress"),
@@ -242,7 +243,7 @@ EXEC: dict[str, Case] = {
             END,
         ],
     ),
-    "a search, whose query is known at its end": (
+    "a search whose query is known at its end": (
         [
             STARTED,
             exec_item("started", "web_search", query=""),
@@ -256,7 +257,7 @@ EXEC: dict[str, Case] = {
             END,
         ],
     ),
-    "a list of things to do": (
+    "a to-do list": (
         [
             STARTED,
             exec_item("started", "todo_list", items=TODO),
@@ -359,7 +360,7 @@ EXEC: dict[str, Case] = {
         [STARTED, exec_item("completed", "daydream"), COMPLETED],
         [START, ("raw", {"source": "codex", "raw": exec_item("completed", "daydream")}), END],
     ),
-    "a turn that fails, with the same error before it and after it": (
+    "a failing turn with the same error before and after it": (
         [
             STARTED,
             {"type": "error", **FAILURE},
@@ -378,11 +379,11 @@ EXEC: dict[str, Case] = {
         ],
         [START, ("error", {**FAILURE, "code": "turn.failed"}), END] * 2,
     ),
-    "a turn without an end": ([THREAD, STARTED], [START, *CUT]),
+    "a turn without an end": ([THREAD, STARTED], [START, *ABORTED]),
 }
 
-OLD: dict[str, Case] = {
-    "a turn in pieces": (
+LEGACY: dict[str, Case] = {
+    "a streamed turn": (
         [
             {"model": "gpt-x", "provider": "openai", "sandbox": "read-only", "workdir": "/tmp"},
             {"prompt": "Count."},
@@ -474,12 +475,12 @@ OLD: dict[str, Case] = {
             ("assistant_chunk", {"text": "Wa"}),
             ("error", failed("Gone.")),
             reply("Wa", partial=True),
-            *CUT,
+            *ABORTED,
         ],
     ),
 }
 
-NOTICES: dict[str, Case] = {
+NOTIFICATIONS: dict[str, Case] = {
     "a turn": (
         [
             notice("turn/started", turn={"id": "u", "items": [], "status": "inProgress"}),
@@ -559,7 +560,7 @@ NOTICES: dict[str, Case] = {
             END,
         ],
     ),
-    "turns that are stopped, and that fail": (
+    "interrupted and failing turns": (
         [
             notice("turn/started", turn={"id": "u"}),
             notice("turn/completed", turn={"id": "u", "status": "interrupted"}),
@@ -576,7 +577,7 @@ RUN = (
     "Output:\n{}\n</result>\n</user_shell_command>"
 )
 ENVIRONMENT = "<environment_context>\n  <cwd>/tmp</cwd>\n</environment_context>"
-USED = call("c1", "shell", {"command": ["ls"]})
+CALLED = call("c1", "shell", {"command": ["ls"]})
 EXEC_END: Record = {
     "command": ["ls"],
     "cwd": "/tmp",
@@ -586,25 +587,25 @@ EXEC_END: Record = {
 }
 
 ROLLOUT: dict[str, Case] = {
-    "a turn, told twice": (
+    "a turn recorded twice": (
         [
             META,
-            BEGINS,
-            says("developer", "Be brief."),
-            says("user", ENVIRONMENT),
-            says("user", "List."),
+            TASK_STARTED,
+            message_item("developer", "Be brief."),
+            message_item("user", ENVIRONMENT),
+            message_item("user", "List."),
             event("user_message", message="List.", images=[]),
             event("agent_reasoning", text="One."),
             event("agent_reasoning", text="Two."),
-            thinks("One.", "Two."),
+            reasoning_item("One.", "Two."),
             event("agent_message", message="Wait.", phase="commentary"),
-            says("assistant", "Wait.", phase="commentary"),
-            calls(),
-            counted(10),
+            message_item("assistant", "Wait.", phase="commentary"),
+            call_item(),
+            token_count(10),
             event("exec_command_end", call_id="c1", exit_code=0, **EXEC_END),
-            answers(),
-            counted(10),
-            counted(20),
+            output_item(),
+            token_count(10),
+            token_count(20),
             event("task_complete", turn_id="u", last_agent_message="Wait."),
         ],
         [
@@ -615,27 +616,40 @@ ROLLOUT: dict[str, Case] = {
             thought("One."),
             thought("Two."),
             reply("Wait.", phase="commentary"),
-            USED,
+            CALLED,
             result("c1", "a.txt\n", exitCode=0),
             ("turn_end", {"usage": (8, 4)}),
         ],
     ),
-    "what the program writes in the person's name begins no turn": (
-        [says("user", ENVIRONMENT), says("user", "# AGENTS.md instructions for /tmp\n\nBe kind.")],
+    "messages written by Codex in the user's role begin no turn": (
+        [
+            message_item("user", ENVIRONMENT),
+            message_item("user", "# AGENTS.md instructions for /tmp\n\nBe kind."),
+        ],
         [
             ("user_message", {"text": ENVIRONMENT, "visibleText": "", "synthetic": True}),
             ("user_message", {"text": "# AGENTS.md instructions for /tmp\n\nBe kind.", "synthetic": True}),
         ],
     ),
-    "prompts begin turns where nothing else does": (
-        [event("user_message", message="One."), says("assistant", "1"), event("user_message", text="Two.")],
+    "prompts begin turns if no record does": (
+        [
+            event("user_message", message="One."),
+            message_item("assistant", "1"),
+            event("user_message", text="Two."),
+        ],
         [START, prompt("One."), reply("1"), END, START, prompt("Two."), END],
     ),
-    "a prompt in the midst of a turn": (
-        [BEGINS, says("user", "One."), says("assistant", "1"), says("user", "Two."), ENDS],
+    "a prompt during a turn": (
+        [
+            TASK_STARTED,
+            message_item("user", "One."),
+            message_item("assistant", "1"),
+            message_item("user", "Two."),
+            TASK_COMPLETE,
+        ],
         [START, prompt("One."), reply("1"), prompt("Two."), END],
     ),
-    "events alone": (
+    "events only": (
         [
             event("user_message", message="Look."),
             event("agent_reasoning", text="Hm."),
@@ -655,25 +669,25 @@ ROLLOUT: dict[str, Case] = {
             *(result("c1", []), reply("Second."), END, START, prompt("More."), reply("Third."), END),
         ],
     ),
-    "answers before the next prompt, and at the end": (
+    "responses before the next prompt, and at the end": (
         [
             *(event("user_message", message="One."), event("agent_message", message="1")),
-            *(event("user_message", message="Two."), BEGINS, event("agent_message", message="2")),
+            *(event("user_message", message="Two."), TASK_STARTED, event("agent_message", message="2")),
             event("task_complete", turn_id="u", last_agent_message="2"),
         ],
         [START, prompt("One."), reply("1"), END, START, prompt("Two."), reply("2"), END],
     ),
-    "items alone, in a file of the first": (
+    "items only, in an early file": (
         [
             {"id": "thread-1", "timestamp": "2025-04-01T00:00:00Z", "instructions": None},
-            bare(says("user", "<user_instructions>\n\nBe kind.\n\n</user_instructions>")),
+            bare(message_item("user", "<user_instructions>\n\nBe kind.\n\n</user_instructions>")),
             {"record_type": "state"},
-            bare(says("user", "List.")),
-            bare(thinks("Hm.")),
+            bare(message_item("user", "List.")),
+            bare(reasoning_item("Hm.")),
             bare(item("reasoning", summary=[], encrypted_content="x")),
-            bare(calls()),
-            bare(answers(output='{"output":"no","metadata":{"exit_code":1}}')),
-            bare(says("assistant", "No.")),
+            bare(call_item()),
+            bare(output_item(output='{"output":"no","metadata":{"exit_code":1}}')),
+            bare(message_item("assistant", "No.")),
         ],
         [
             (
@@ -687,7 +701,7 @@ ROLLOUT: dict[str, Case] = {
             START,
             prompt("List."),
             thought("Hm."),
-            USED,
+            CALLED,
             result(
                 "c1",
                 '{"output":"no","metadata":{"exit_code":1}}',
@@ -698,9 +712,9 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "a picture, around which an item has marks": (
+    "an image with labels around it in the item": (
         [
-            BEGINS,
+            TASK_STARTED,
             item(
                 "message",
                 role="user",
@@ -712,7 +726,7 @@ ROLLOUT: dict[str, Case] = {
                 ],
             ),
             event("user_message", message="What is it?", images=["https://example.com/a.png"]),
-            ENDS,
+            TASK_COMPLETE,
         ],
         [
             START,
@@ -733,12 +747,12 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "a command of the person's own": (
+    "a command run by the user": (
         [
-            BEGINS,
+            TASK_STARTED,
             event("exec_command_end", call_id="x", source="user_shell", exit_code=3, **EXEC_END),
-            says("user", RUN.format("&amp;&amp; ls", "a &lt; b")),
-            ENDS,
+            message_item("user", RUN.format("&amp;&amp; ls", "a &lt; b")),
+            TASK_COMPLETE,
         ],
         [
             START,
@@ -747,8 +761,8 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "one of before marks were escaped": (
-        [BEGINS, says("user", RUN.format("", "<a> &amp;")), ENDS],
+    "a user command before markup was escaped": (
+        [TASK_STARTED, message_item("user", RUN.format("", "<a> &amp;")), TASK_COMPLETE],
         [
             START,
             call("2/0", "shell", {"command": "true "}, executor="user"),
@@ -756,15 +770,15 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "a turn that is stopped": (
+    "an interrupted turn": (
         [
-            *(BEGINS, says("user", "Go."), event("agent_reasoning", text="Hm."), calls()),
+            *(TASK_STARTED, message_item("user", "Go."), event("agent_reasoning", text="Hm."), call_item()),
             event("exec_command_end", call_id="c1", exit_code=130, **EXEC_END),
             event("turn_aborted", turn_id="u", reason="interrupted"),
-            says("user", "<turn_aborted>\nThe user interrupted.\n</turn_aborted>"),
+            message_item("user", "<turn_aborted>\nThe user interrupted.\n</turn_aborted>"),
         ],
         [
-            *(START, prompt("Go."), thought("Hm."), USED),
+            *(START, prompt("Go."), thought("Hm."), CALLED),
             result("c1", "a.txt\n", exitCode=130, error=failed("a.txt\n")),
             *CANCELLED,
             (
@@ -777,21 +791,27 @@ ROLLOUT: dict[str, Case] = {
             ),
         ],
     ),
-    "a turn that begins in another": (
-        [BEGINS, says("user", "Go."), calls(), event("turn_started", turn_id="v"), says("assistant", "Hm.")],
-        [START, prompt("Go."), USED, *CUT, START, reply("Hm."), *CUT],
+    "a turn that begins in another turn": (
+        [
+            TASK_STARTED,
+            message_item("user", "Go."),
+            call_item(),
+            event("turn_started", turn_id="v"),
+            message_item("assistant", "Hm."),
+        ],
+        [START, prompt("Go."), CALLED, *ABORTED, START, reply("Hm."), *ABORTED],
     ),
     "a result without a call": (
-        [BEGINS, answers("c7"), ENDS],
+        [TASK_STARTED, output_item("c7"), TASK_COMPLETE],
         [START, result("c7", "a.txt\n", orphan=True), END],
     ),
-    "an open call at the end of a file without ends": (
-        [says("user", "Go."), calls()],
-        [START, prompt("Go."), USED, ("turn_end", {"partial": True})],
+    "an open call at the end of a file without turn ends": (
+        [message_item("user", "Go."), call_item()],
+        [START, prompt("Go."), CALLED, ("turn_end", {"partial": True})],
     ),
-    "what events add to the results of items, and calls that have no item": (
+    "details that events add to results, and calls without an item": (
         [
-            BEGINS,
+            TASK_STARTED,
             event("exec_command_begin", call_id="c1", command=["ls"], cwd="/tmp"),
             item("custom_tool_call", call_id="c2", name="apply_patch", input="*** Begin Patch"),
             event(
@@ -802,9 +822,9 @@ ROLLOUT: dict[str, Case] = {
                 "patch_apply_end", call_id="c2", stdout="Success", stderr="", success=True, changes={"a": {}}
             ),
             event("exec_command_end", call_id="c3", exit_code=0, **EXEC_END),
-            calls("c3"),
-            answers("c3", "the same"),
-            ENDS,
+            call_item("c3"),
+            output_item("c3", "the same"),
+            TASK_COMPLETE,
         ],
         [
             START,
@@ -817,10 +837,10 @@ ROLLOUT: dict[str, Case] = {
     ),
     "a search": (
         [
-            BEGINS,
+            TASK_STARTED,
             event("web_search_end", call_id="ws-1", query="oaks", action={"type": "search", "query": "oaks"}),
             item("web_search_call", status="completed", action={"type": "search", "query": "oaks"}),
-            ENDS,
+            TASK_COMPLETE,
         ],
         [
             START,
@@ -829,16 +849,16 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "items of a turn beside those of the model": (
+    "turn items next to response items": (
         [
-            BEGINS,
+            TASK_STARTED,
             completed("UserMessage", id="i0", content=[{"type": "text", "text": "Plan."}]),
-            says("user", "Plan."),
-            says("user", '<hook_prompt hook_run_id="h">Careful.</hook_prompt>'),
+            message_item("user", "Plan."),
+            message_item("user", '<hook_prompt hook_run_id="h">Careful.</hook_prompt>'),
             completed("HookPrompt", id="i9", fragments=[{"text": "Careful.", "hook_run_id": "h"}]),
             completed("Reasoning", id="i1", summary_text=["One.", "Two."], raw_content=[]),
-            thinks("One.", "Two."),
-            calls(),
+            reasoning_item("One.", "Two."),
+            call_item(),
             completed(
                 "CommandExecution",
                 id="c1",
@@ -847,15 +867,15 @@ ROLLOUT: dict[str, Case] = {
                 aggregated_output="a",
                 exit_code=0,
             ),
-            answers(),
+            output_item(),
             completed(
                 "AgentMessage", id="i2", content=[{"type": "Text", "text": "So."}], phase="final_answer"
             ),
-            says("assistant", "So.", phase="final_answer"),
+            message_item("assistant", "So.", phase="final_answer"),
             completed("Plan", id="i3", text="1. Sow."),
             completed("Sleep", id="i4", duration_ms=5),
             completed("ContextCompaction", id="i5"),
-            ENDS,
+            TASK_COMPLETE,
         ],
         [
             *(START, prompt("Plan.")),
@@ -867,12 +887,12 @@ ROLLOUT: dict[str, Case] = {
                     "synthetic": True,
                 },
             ),
-            *(thought("One."), thought("Two."), USED, result("c1", "a.txt\n", exitCode=0)),
+            *(thought("One."), thought("Two."), CALLED, result("c1", "a.txt\n", exitCode=0)),
             *(reply("So.", phase="final_answer"), reply("1. Sow.", variant="plan")),
             *(call("i4", "sleep", {"duration_ms": 5}), result("i4", None), END),
         ],
     ),
-    "items of a turn alone": (
+    "turn items only": (
         [
             completed("UserMessage", id="i0", content=[{"type": "text", "text": "Plan."}]),
             completed("AgentMessage", id="i2", content=[{"type": "Text", "text": "So."}]),
@@ -886,22 +906,22 @@ ROLLOUT: dict[str, Case] = {
             ),
         ],
         [
-            *(START, prompt("Plan."), reply("So."), USED),
+            *(START, prompt("Plan."), reply("So."), CALLED),
             *(result("c1", "a", exitCode=1, error=failed("a")), END),
         ],
     ),
     "a summary": (
         [
-            BEGINS,
+            TASK_STARTED,
             {
                 "type": "compacted",
-                "payload": {"message": "So far.", "replacement_history": [bare(says("user", "Hi."))]},
+                "payload": {"message": "So far.", "replacement_history": [bare(message_item("user", "Hi."))]},
             },
             event("context_compacted"),
-            ENDS,
+            TASK_COMPLETE,
             {
                 "type": "compacted",
-                "payload": {"message": "", "replacement_history": [bare(says("user", "Hi."))]},
+                "payload": {"message": "", "replacement_history": [bare(message_item("user", "Hi."))]},
             },
             event("context_compacted"),
         ],
@@ -909,7 +929,7 @@ ROLLOUT: dict[str, Case] = {
     ),
     "other agents": (
         [
-            BEGINS,
+            TASK_STARTED,
             event(
                 "collab_agent_spawn_end",
                 call_id="c1",
@@ -972,7 +992,7 @@ ROLLOUT: dict[str, Case] = {
                 "type": "inter_agent_communication_metadata",
                 "payload": {"trigger_turn": False},
             },
-            ENDS,
+            TASK_COMPLETE,
         ],
         [
             START,
@@ -1000,7 +1020,7 @@ ROLLOUT: dict[str, Case] = {
             END,
         ],
     ),
-    "turns that are taken back": (
+    "retracted turns": (
         [
             event("thread_rolled_back", num_turns=2),
             event("undo_completed", success=True),
@@ -1008,39 +1028,43 @@ ROLLOUT: dict[str, Case] = {
         ],
         [("retraction", {"turns": 2}), ("retraction", {"turns": 1})],
     ),
-    "an error, and the same where the turn ends": (
-        [BEGINS, event("error", message="Out of luck."), event("turn_complete", turn_id="u", error=FAILURE)],
+    "an error repeated at the end of the turn": (
+        [
+            TASK_STARTED,
+            event("error", message="Out of luck."),
+            event("turn_complete", turn_id="u", error=FAILURE),
+        ],
         [START, ("error", failed("Out of luck.")), END],
     ),
-    "a count that is told once more in the next turn": (
+    "a token count repeated in the next turn": (
         [
-            BEGINS,
-            counted(10),
-            ENDS,
+            TASK_STARTED,
+            token_count(10),
+            TASK_COMPLETE,
             event("task_started", turn_id="v"),
-            counted(10),
-            counted(20, last=9),
-            ENDS,
+            token_count(10),
+            token_count(20, last=9),
+            TASK_COMPLETE,
         ],
         [START, ("turn_end", {"usage": (4, 2)}), START, ("turn_end", {"usage": (8, 2)})],
     ),
-    "the last text, where no other came": (
-        [BEGINS, event("task_complete", turn_id="u", last_agent_message="Done.")],
+    "the last text, if it was not emitted before": (
+        [TASK_STARTED, event("task_complete", turn_id="u", last_agent_message="Done.")],
         [START, reply("Done."), END],
     ),
-    "a fork: what came of its parent stays": (
+    "a fork keeps the messages of its parent": (
         [
             META,
             {**META, "payload": {"id": "thread-0"}},
-            says("user", "One."),
-            says("assistant", "1"),
-            BEGINS,
-            says("user", "Two."),
-            ENDS,
+            message_item("user", "One."),
+            message_item("assistant", "1"),
+            TASK_STARTED,
+            message_item("user", "Two."),
+            TASK_COMPLETE,
         ],
         [START, prompt("One."), reply("1"), END, START, prompt("Two."), END],
     ),
-    "what is silent": (
+    "records without events": (
         [
             {"type": "turn_context", "payload": {"model": "gpt-x", "cwd": "/tmp"}},
             {"type": "world_state", "payload": {"full": True, "state": {}}},
@@ -1055,70 +1079,70 @@ ROLLOUT: dict[str, Case] = {
     ),
 }
 
-CASES = {**EXEC, **{f"old: {name}": case for name, case in OLD.items()}}
-CASES |= {f"notices: {name}": case for name, case in NOTICES.items()}
+CASES = {**EXEC, **{f"legacy: {name}": case for name, case in LEGACY.items()}}
+CASES |= {f"notifications: {name}": case for name, case in NOTIFICATIONS.items()}
 CASES |= {f"rollout: {name}": case for name, case in ROLLOUT.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_lines_say(name: str) -> None:
-    agrees(*CASES[name])
+def test_line_events(name: str) -> None:
+    assert_events(*CASES[name])
 
 
-def test_a_turn_has_the_id_that_codex_gave_it() -> None:
-    told = follow([BEGINS, says("user", "Go."), ENDS])
-    assert [event["turnId"] for event in told] == ["u"] * 3
+def test_turn_has_the_id_given_by_codex() -> None:
+    events = follow([TASK_STARTED, message_item("user", "Go."), TASK_COMPLETE])
+    assert [event["turnId"] for event in events] == ["u"] * 3
 
 
-TWINS: dict[str, tuple[list[Record], list[ShortEvent]]] = {
-    "an answer": ([event("agent_message", message="Hi."), says("assistant", "Hi.")], [reply("Hi.")]),
-    "a prompt": ([event("user_message", message="Hi."), says("user", "Hi.")], [prompt("Hi.")]),
+DUPLICATES: dict[str, tuple[list[Record], list[ShortEvent]]] = {
+    "a response": ([event("agent_message", message="Hi."), message_item("assistant", "Hi.")], [reply("Hi.")]),
+    "a prompt": ([event("user_message", message="Hi."), message_item("user", "Hi.")], [prompt("Hi.")]),
     "reasoning in parts": (
         [
             event("agent_reasoning", text="One."),
             event("agent_reasoning", text="Two."),
-            thinks("One.", "Two."),
+            reasoning_item("One.", "Two."),
         ],
         [thought("One."), thought("Two.")],
     ),
-    "the same answer twice": (
+    "the same response twice": (
         [
             event("agent_message", message="Hi."),
-            says("assistant", "Hi."),
+            message_item("assistant", "Hi."),
             event("agent_message", message="Hi."),
-            says("assistant", "Hi."),
+            message_item("assistant", "Hi."),
         ],
         [reply("Hi."), reply("Hi.")],
     ),
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_twins_are_told_once_in_any_order(name: str) -> None:
-    records, expected = TWINS[name]
+@pytest.mark.parametrize("name", DUPLICATES)
+def test_emits_duplicates_once_in_any_order(name: str) -> None:
+    records, expected = DUPLICATES[name]
     for order in permutations(records):
-        told = plain(follow([BEGINS, *order, ENDS], ends=True))
-        assert sorted(map(str, told)) == sorted(map(str, [START, *expected, END]))
+        events = without_details(follow([TASK_STARTED, *order, TASK_COMPLETE], ends=True))
+        assert sorted(map(str, events)) == sorted(map(str, [START, *expected, END]))
 
 
-# --- The same session as a stream and as a file
+# The same session as a stream and as a file
 
 
 def as_stream(records: list[Record]) -> list[Record]:
-    """A rollout file as `codex exec` would have printed it: what was said and thought, by items, or by events where no
-    item says it; prompts, which it does not print, as the caller adds them."""
-    told = [[(kind, text, more) for kind, text, more in _texts(record) if text] for record in records]
-    of_items = {
+    """Return a rollout file as `codex exec` would have printed it: texts from items, or from events without an
+    item, and prompts, which exec does not print."""
+    record_texts = [[(kind, text, more) for kind, text, more in _texts(record) if text] for record in records]
+    item_texts = {
         (kind, text)
-        for record, texts in zip(records, told, strict=True)
+        for record, texts in zip(records, record_texts, strict=True)
         for kind, text, _ in texts
         if not _is_event(record)
     }
     printed = [
-        _printed(f"item_{number}.{place}", *text)
-        for number, (record, texts) in enumerate(zip(records, told, strict=True))
-        for place, text in enumerate(texts)
-        if not (_is_event(record) and text[:2] in of_items)
+        _exec_line(f"item_{number}.{index}", *text)
+        for number, (record, texts) in enumerate(zip(records, record_texts, strict=True))
+        for index, text in enumerate(texts)
+        if not (_is_event(record) and text[:2] in item_texts)
     ]
     return [THREAD, *printed, COMPLETED]
 
@@ -1145,51 +1169,53 @@ def _texts(record: Record) -> list[tuple[str, str, Record]]:
     return []
 
 
-def _printed(id: str, kind: str, text: str, more: Record) -> Record:
+def _exec_line(id: str, kind: str, text: str, more: Record) -> Record:
     return {"prompt": text} if kind == "user_message" else exec_item("completed", kind, id, text=text, **more)
 
 
 SESSION = [
     META,
-    says("user", ENVIRONMENT),
-    says("user", "List."),
+    message_item("user", ENVIRONMENT),
+    message_item("user", "List."),
     event("user_message", message="List.", images=[]),
     event("agent_reasoning", text="One."),
     event("agent_reasoning", text="Two."),
-    thinks("One.", "Two."),
-    calls(),
+    reasoning_item("One.", "Two."),
+    call_item(),
     event("agent_message", message="Wait.", phase="commentary"),
-    answers(),
-    says("assistant", "Wait.", phase="commentary"),
-    says("user", "Go on."),
+    output_item(),
+    message_item("assistant", "Wait.", phase="commentary"),
+    message_item("user", "Go on."),
     event("user_message", message="Go on.", images=[]),
     event("agent_message", message="Done."),
-    says("assistant", "Done."),
+    message_item("assistant", "Done."),
 ]
 
-MESSAGES = frozenset({"assistant_done", "thinking_done", "user_message"})
+TEXT_TYPES = frozenset({"assistant_done", "thinking_done", "user_message"})
 
 
 def messages(records: list[Record]) -> list[Record]:
-    return [told for told in content_events(follow(records, "codex", ends=True)) if told["type"] in MESSAGES]
+    return [
+        each for each in content_events(follow(records, "codex", ends=True)) if each["type"] in TEXT_TYPES
+    ]
 
 
-def test_a_stream_and_the_file_of_a_session_say_the_same() -> None:
-    told = messages(SESSION)
-    assert [(event["type"], event["text"]) for event in told] == [
+def test_stream_matches_the_session_file() -> None:
+    events = messages(SESSION)
+    assert [(event["type"], event["text"]) for event in events] == [
         *(("assistant_done", "Wait."), ("assistant_done", "Done.")),
         *(("thinking_done", "One."), ("thinking_done", "Two.")),
         *(("user_message", ENVIRONMENT), ("user_message", "List."), ("user_message", "Go on.")),
     ]
-    assert told == messages(as_stream(SESSION))
+    assert events == messages(as_stream(SESSION))
 
 
-# --- Captured sessions
+# Captured sessions
 
 
 def captured(*folders: str) -> list[Path]:
-    found = [path for folder in folders for path in sorted((CORPUS / folder).glob("*.jsonl"))]
-    return found or [Path("absent")]
+    paths = [path for folder in folders for path in sorted((CORPUS / folder).glob("*.jsonl"))]
+    return paths or [Path("absent")]
 
 
 def lines_of(path: Path) -> list[str]:
@@ -1199,10 +1225,10 @@ def lines_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", captured("codex_rollout"), ids=lambda path: path.stem)
-def test_captured_files_say_what_their_streams_would_have(path: Path) -> None:
+def test_captured_files_match_their_streams(path: Path) -> None:
     lines = lines_of(path)
     if any("[trimmed for fixture]" in line for line in lines):
-        pytest.skip("its texts were replaced, all by the same")
+        pytest.skip("its texts were all replaced by the same text")
     records = [json.loads(line) for line in lines if _is_json(line)]
     assert messages(records) == messages(as_stream(records))
 
@@ -1211,27 +1237,28 @@ def _is_json(line: str) -> bool:
     return line.startswith("{") and line.endswith("}")
 
 
-def whole(lines: list[str]) -> list[Event]:
+def all_events(lines: list[str]) -> list[Event]:
     normalizer, events = Normalizer(), list[Event]()
     for number, line in enumerate(lines):
         events += normalizer.follow(read_line(line), context(number))
     return events + normalizer.close(context("end"))
 
 
-def in_steps(lines: list[str], keeps: Callable[[int], bool]) -> list[Event]:
-    """With another normaliser, that has the state of the one before it, after each line that `keeps` names."""
+def resumed_events(lines: list[str], is_saved: Callable[[int], bool]) -> list[Event]:
+    """Return the events of lines; the normaliser is replaced by a restored one after each line selected by
+    `is_saved`."""
     normalizer, events = Normalizer(), list[Event]()
     for number, line in enumerate(lines):
         events += normalizer.follow(read_line(line), context(number))
-        if keeps(number):
+        if is_saved(number):
             normalizer = Normalizer(state=normalizer.state())
     return events + normalizer.close(context("end"))
 
 
 @pytest.mark.parametrize("path", captured("codex_rollout", "codex_exec"), ids=lambda path: path.stem)
-def test_captured_files_are_the_same_line_by_line_and_from_the_middle(path: Path) -> None:
+def test_captured_files_give_same_events_when_resumed(path: Path) -> None:
     lines = lines_of(path)
-    expected = whole(lines)
-    assert in_steps(lines, lambda number: True) == expected
+    expected = all_events(lines)
+    assert resumed_events(lines, lambda number: True) == expected
     for cut in range(0, len(lines), max(1, len(lines) // 12)):
-        assert in_steps(lines, lambda number, cut=cut: number == cut) == expected  # type: ignore[misc]
+        assert resumed_events(lines, lambda number, cut=cut: number == cut) == expected  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The events of Gemini CLI: of its session files in both forms, and of what it prints."""
+"""Events of Gemini CLI: both forms of its session files, and its printed output."""
 
 import json
 from collections.abc import Iterator
@@ -7,32 +7,32 @@ from typing import Any
 import pytest
 
 from tests.shared.conftest import CORPUS
-from tests.shared.providers.test_gemini_events import Short, events_of, in_turns, short, told
+from tests.shared.providers.test_gemini_events import Short, events_of, in_turns, short_event, short_events
 
 TIME = "2026-01-02T03:04:05.000Z"
-HEAD = {"sessionId": "s", "projectHash": "p", "startTime": TIME, "lastUpdated": TIME, "kind": "main"}
+HEADER = {"sessionId": "s", "projectHash": "p", "startTime": TIME, "lastUpdated": TIME, "kind": "main"}
 BEGIN: Short = ("turn_start", {"trigger": "user"})
 SYSTEM: Short = ("turn_start", {"trigger": "system"})
 END: Short = ("turn_end", {})
 
 
-def asked(id: str, text: str) -> dict[str, Any]:
+def user_message(id: str, text: str) -> dict[str, Any]:
     return {"id": id, "timestamp": TIME, "type": "user", "content": [{"text": text}]}
 
 
-def answer(id: str, text: str, **more: Any) -> dict[str, Any]:
+def model_message(id: str, text: str, **more: Any) -> dict[str, Any]:
     return {"id": id, "timestamp": TIME, "type": "gemini", "content": text, **more}
 
 
-def ran(id: str, status: str, **more: Any) -> dict[str, Any]:
+def call(id: str, status: str, **more: Any) -> dict[str, Any]:
     return {"id": id, "name": "tide", "args": {"at": "Oslo"}, "status": status, **more}
 
 
-def gave(id: str, **response: str) -> list[Any]:
+def function_response(id: str, **response: str) -> list[Any]:
     return [{"functionResponse": {"id": id, "name": "tide", "response": response}}]
 
 
-def says(id: str, wire: str, text: str) -> dict[str, Any]:
+def cli_message(id: str, wire: str, text: str) -> dict[str, Any]:
     return {"id": id, "timestamp": TIME, "type": wire, "content": text}
 
 
@@ -46,7 +46,7 @@ CALL: Short = ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {"a
 PLAIN_CALL: Short = CALL[:2]
 
 
-def piece(text: str) -> dict[str, Any]:
+def delta_event(text: str) -> dict[str, Any]:
     return event("message", role="assistant", content=text, delta=True)
 
 
@@ -55,11 +55,11 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
         [
             INIT,
             event("message", role="user", content="When?"),
-            piece("I "),
-            piece("look."),
+            delta_event("I "),
+            delta_event("look."),
             event("tool_use", tool_name="tide", tool_id="c1", parameters={"at": "Oslo"}),
             event("tool_result", tool_id="c1", status="success", output="low"),
-            piece("Now."),
+            delta_event("Now."),
             event("result", status="success", stats=STATS),
         ],
         [
@@ -75,7 +75,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (7, 2)}),
         ],
     ),
-    "a run that fails": (
+    "a failing run": (
         [
             INIT,
             event("message", role="user", content="When?"),
@@ -99,11 +99,11 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (7, 2)}),
         ],
     ),
-    "a run that the person stops, and one that ends without a word": (
+    "a run stopped by the user, and one that ends without output": (
         [
             INIT,
             event("message", role="user", content="When?"),
-            piece("I"),
+            delta_event("I"),
             event(
                 "result",
                 status="error",
@@ -112,7 +112,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ),
             INIT,
             event("message", role="user", content="And now?"),
-            piece("Wai"),
+            delta_event("Wai"),
         ],
         [
             BEGIN,
@@ -130,7 +130,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "a run that was killed": (
+    "a killed run": (
         [INIT, event("message", role="user", content="When?")],
         [
             BEGIN,
@@ -139,8 +139,8 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "a message that is no piece": (
-        [piece("a"), event("message", role="assistant", content="b")],
+    "a complete message in a stream": (
+        [delta_event("a"), event("message", role="assistant", content="b")],
         [
             SYSTEM,
             ("assistant_chunk", {"text": "a"}),
@@ -151,29 +151,29 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
     ),
     "a session, line by line": (
         [
-            HEAD,
-            asked("u1", "When?"),
+            HEADER,
+            user_message("u1", "When?"),
             {"$set": {"lastUpdated": TIME}},
-            answer("g1", "", thoughts=[{"subject": "Sea", "description": "It moves."}]),
-            answer(
+            model_message("g1", "", thoughts=[{"subject": "Sea", "description": "It moves."}]),
+            model_message(
                 "g1",
                 "I look.",
                 thoughts=[{"subject": "Sea", "description": "It moves."}],
-                toolCalls=[ran("c1", "executing")],
+                toolCalls=[call("c1", "executing")],
                 tokens={"input": 7, "output": 2},
             ),
-            answer(
+            model_message(
                 "g1",
                 "I look.",
                 thoughts=[{"subject": "Sea", "description": "It moves."}],
-                toolCalls=[ran("c1", "success", result=gave("c1", output="low"))],
+                toolCalls=[call("c1", "success", result=function_response("c1", output="low"))],
                 tokens={"input": 7, "output": 3},
             ),
-            says("i1", "info", "A new version is there."),
-            says("w1", "warning", "Little space."),
-            says("e1", "error", "No network"),
-            answer("g2", "Now.", tokens={"input": 9, "output": 1}),
-            asked("u2", "Thanks"),
+            cli_message("i1", "info", "A new version is there."),
+            cli_message("w1", "warning", "Little space."),
+            cli_message("e1", "error", "No network"),
+            model_message("g2", "Now.", tokens={"input": 9, "output": 1}),
+            user_message("u2", "Thanks"),
         ],
         [
             BEGIN,
@@ -192,8 +192,8 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             END,
         ],
     ),
-    "a text that is written anew": (
-        [asked("u1", "When?"), answer("g1", "No"), answer("g1", "Now.")],
+    "a rewritten text": (
+        [user_message("u1", "When?"), model_message("g1", "No"), model_message("g1", "Now.")],
         [
             BEGIN,
             ("user_message", {"text": "When?"}),
@@ -203,12 +203,16 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             END,
         ],
     ),
-    "calls that the person stops": (
+    "calls cancelled by the user": (
         [
-            asked("u1", "When?"),
-            answer("g1", "", toolCalls=[ran("c1", "cancelled", result=gave("c1", error="Stopped"))]),
-            answer("g1", "", toolCalls=[ran("c1", "cancelled", result=gave("c1", error="Stopped"))]),
-            says("i1", "info", "Request cancelled."),
+            user_message("u1", "When?"),
+            model_message(
+                "g1", "", toolCalls=[call("c1", "cancelled", result=function_response("c1", error="Stopped"))]
+            ),
+            model_message(
+                "g1", "", toolCalls=[call("c1", "cancelled", result=function_response("c1", error="Stopped"))]
+            ),
+            cli_message("i1", "info", "Request cancelled."),
         ],
         [
             BEGIN,
@@ -228,15 +232,18 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("system_message", {"text": "Request cancelled.", "variant": "notice"}),
         ],
     ),
-    "one call of two that the person stops": (
+    "one of two calls cancelled by the user": (
         [
-            asked("u1", "When?"),
-            answer(
+            user_message("u1", "When?"),
+            model_message(
                 "g1",
                 "",
-                toolCalls=[ran("c1", "cancelled"), ran("c2", "success", result=gave("c2", output="low"))],
+                toolCalls=[
+                    call("c1", "cancelled"),
+                    call("c2", "success", result=function_response("c2", output="low")),
+                ],
             ),
-            answer("g2", "Now."),
+            model_message("g2", "Now."),
         ],
         [
             BEGIN,
@@ -249,8 +256,12 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             END,
         ],
     ),
-    "an answer that the person stops": (
-        [asked("u1", "When?"), answer("g1", "We"), says("i1", "info", "Request cancelled.")],
+    "a response cancelled by the user": (
+        [
+            user_message("u1", "When?"),
+            model_message("g1", "We"),
+            cli_message("i1", "info", "Request cancelled."),
+        ],
         [
             BEGIN,
             ("user_message", {"text": "When?"}),
@@ -260,13 +271,13 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "back to an earlier place": (
+    "a rewind": (
         [
-            asked("u1", "When?"),
-            answer("g1", "Now."),
-            asked("u2", "Where?"),
+            user_message("u1", "When?"),
+            model_message("g1", "Now."),
+            user_message("u2", "Where?"),
             {"$rewindTo": "u2"},
-            asked("u3", "Why?"),
+            user_message("u3", "Why?"),
         ],
         [
             BEGIN,
@@ -295,24 +306,24 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_records_add_to_the_log(name: str) -> None:
+def test_record_events(name: str) -> None:
     records, expected = TABLE[name]
 
-    assert told(*records) == expected
+    assert short_events(*records) == expected
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_run_ends_its_turn_at_once(ends: bool) -> None:
+def test_turn_ends_with_its_run(ends: bool) -> None:
     records, expected = TABLE["a run"]
 
-    assert told(*records, ends=ends) == expected
+    assert short_events(*records, ends=ends) == expected
 
 
-def test_events_carry_the_id_and_the_time_of_their_message() -> None:
-    later = {**answer("g1", "Now."), "timestamp": "2026-01-02T03:04:06.000Z"}
-    cancelled = {**says("i1", "info", "Request cancelled."), "timestamp": "2026-01-02T03:04:07.000Z"}
+def test_events_have_id_and_time_of_their_message() -> None:
+    later = {**model_message("g1", "Now."), "timestamp": "2026-01-02T03:04:06.000Z"}
+    cancelled = {**cli_message("i1", "info", "Request cancelled."), "timestamp": "2026-01-02T03:04:07.000Z"}
 
-    events = events_of([json.dumps({**HEAD, "messages": [asked("u1", "When?"), later, cancelled]})])
+    events = events_of([json.dumps({**HEADER, "messages": [user_message("u1", "When?"), later, cancelled]})])
 
     first = 1767323045000
     assert [(each["type"], each.get("recordId"), each["timestamp"]) for each in events] == [
@@ -325,24 +336,24 @@ def test_events_carry_the_id_and_the_time_of_their_message() -> None:
     ]
 
 
-# --- One session in its three forms
+# One session in its three forms
 
 
 def as_lines(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """As newer versions write it: what has grown is written anew."""
+    """Return the lines of newer versions, which rewrite grown messages."""
     yield {key: value for key, value in document.items() if key != "messages"}
     for message in document["messages"]:
         calls = message.get("toolCalls") or []
         if calls:
             yield {key: value for key, value in message.items() if key not in ("toolCalls", "tokens")}
-            waiting = [{key: call[key] for key in ("id", "name", "args")} for call in calls]
-            yield {**message, "toolCalls": waiting}
+            pending = [{key: call[key] for key in ("id", "name", "args")} for call in calls]
+            yield {**message, "toolCalls": pending}
         yield {"$set": {"lastUpdated": message["timestamp"]}}
         yield message
 
 
 def as_stream(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """As it is printed: a run for each prompt, texts in pieces, and neither thoughts nor what the CLI itself says."""
+    """Return the printed events: a run per prompt, texts as deltas, without thoughts and CLI messages."""
     runs = 0
     for message in document["messages"]:
         content = message.get("content", message.get("parts")) or ""
@@ -353,10 +364,10 @@ def as_stream(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield event("message", role="user", content=text)
             runs += 1
         elif message["type"] in ("gemini", "model"):
-            yield from (piece(text[place : place + 7]) for place in range(0, len(text), 7))
+            yield from (delta_event(text[start : start + 7]) for start in range(0, len(text), 7))
             for call in message.get("toolCalls") or []:
-                given = {"tool_id": call["id"], "tool_name": call["name"], "parameters": call["args"]}
-                yield event("tool_use", **given)
+                call_fields = {"tool_id": call["id"], "tool_name": call["name"], "parameters": call["args"]}
+                yield event("tool_use", **call_fields)
             for call in message.get("toolCalls") or []:
                 status = "success" if call["status"] == "success" else "error"
                 yield event(
@@ -366,62 +377,68 @@ def as_stream(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 SAMPLE: dict[str, Any] = {
-    **HEAD,
+    **HEADER,
     "messages": [
         TABLE["a session, line by line"][0][1],
         *TABLE["a session, line by line"][0][5:],
         *(
             {**record, "id": f"{record['id']}x"}
-            for record in TABLE["one call of two that the person stops"][0]
+            for record in TABLE["one of two calls cancelled by the user"][0]
         ),
     ],
 }
 
-AGREE = ("user_message", "assistant_done", "thinking_done", "tool_call", "tool_result")
-NOT_PRINTED = {
+CONTENT_TYPES = ("user_message", "assistant_done", "thinking_done", "tool_call", "tool_result")
+OMITTED_IN_STREAM = {
     "thinking_done": None,
     "tool_result": ("result", "structured", "error"),
 }
-"""What a stream does not hold: thoughts, and what a tool gave to the model. It prints what the person was shown."""
+"""Fields missing in a stream: thoughts and the results given to the model. The stream prints the displayed
+text."""
 
 
-def agreed(events: list[dict[str, Any]]) -> list[Short]:
-    return [short(each)[:2] for each in in_turns(events) if each["type"] in AGREE]
+def content_events(events: list[dict[str, Any]]) -> list[Short]:
+    return [short_event(each)[:2] for each in in_turns(events) if each["type"] in CONTENT_TYPES]
 
 
-def printed(events: list[dict[str, Any]]) -> list[Short]:
-    """What the stream holds, too: of a result, which call it is of, and whether it failed."""
-    kept = []
-    for wire, payload in agreed(events):
-        left_out = NOT_PRINTED.get(wire, ())
-        if left_out is not None:
-            told = {key: value for key, value in payload.items() if key not in left_out}
-            kept.append((wire, {**told, "failed": "error" in payload} if wire == "tool_result" else told))
-    return kept
+def printed_events(events: list[dict[str, Any]]) -> list[Short]:
+    """Return the events that the stream also contains; of a result, its call and whether it failed."""
+    printed = []
+    for wire, payload in content_events(events):
+        omitted = OMITTED_IN_STREAM.get(wire, ())
+        if omitted is not None:
+            fields = {key: value for key, value in payload.items() if key not in omitted}
+            printed.append(
+                (
+                    wire,
+                    {**fields, "failed": "error" in payload} if wire == "tool_result" else fields,
+                )
+            )
+    return printed
 
 
 def documents() -> list[Any]:
-    """Sessions that are one document. The oldest form, `history`, has neither ids nor times, and no lines."""
+    """Return sessions in one document. The oldest form, `history`, has no ids, no times and no lines."""
     paths = sorted((CORPUS / "gemini_cli_session").glob("*.json"))
-    found = [(path, json.loads(path.read_text())) for path in paths]
-    sessions = [pytest.param(value, id=path.stem) for path, value in found if "messages" in value]
+    decoded = [(path, json.loads(path.read_text())) for path in paths]
+    sessions = [pytest.param(value, id=path.stem) for path, value in decoded if "messages" in value]
     return [pytest.param(SAMPLE, id="sample"), *sessions]
 
 
 @pytest.mark.parametrize("document", documents())
-def test_a_document_and_its_lines_tell_the_same(document: dict[str, Any]) -> None:
-    whole = events_of([json.dumps(document)])
+def test_document_matches_its_lines(document: dict[str, Any]) -> None:
+    expected = events_of([json.dumps(document)])
 
     lines = events_of([json.dumps(record) for record in as_lines(document)])
 
-    assert agreed(lines) == agreed(whole)
-    assert [each["type"] for each in lines] == [each["type"] for each in whole]
+    assert content_events(lines) == content_events(expected)
+    assert [each["type"] for each in lines] == [each["type"] for each in expected]
 
 
 @pytest.mark.parametrize("document", documents())
-def test_a_session_and_what_its_runs_print_tell_the_same(document: dict[str, Any]) -> None:
-    whole = events_of([json.dumps(document)])
+def test_session_matches_its_printed_runs(document: dict[str, Any]) -> None:
+    expected = events_of([json.dumps(document)])
 
     stream = events_of([json.dumps(record) for record in as_stream(document)])
 
-    assert printed(stream) == printed(whole)
+    assert printed_events(stream) == printed_events(expected)

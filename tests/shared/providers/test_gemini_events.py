@@ -1,4 +1,4 @@
-"""The events of Gemini's API: answers that are whole, and answers that come in chunks."""
+"""Events of the Gemini API: complete responses and stream chunks."""
 
 import json
 from collections.abc import Iterator
@@ -17,26 +17,26 @@ Short = tuple[Any, ...]
 
 
 def events_of(texts: list[str], source: str | None = None, *, ends: bool = True) -> list[dict[str, Any]]:
-    """The events of these lines, each followed by another normaliser that knows nothing but the state before it."""
+    """Return the events of lines; each line is read by a new normaliser restored from the saved state."""
     ids = count(1)
     context = Context("session", lambda: f"e{next(ids)}", lambda: 7)
-    state, made = None, []
+    state, events = None, []
     for text in texts:
         normalizer = Normalizer(source, state=state)
-        made += normalizer.normalize(text, context)
+        events += normalizer.normalize(text, context)
         state = normalizer.state()
-    made += Normalizer(source, state=state).end(context) if ends else []
-    return [event.model_dump(mode="json", by_alias=True) for event in made]
+    events += Normalizer(source, state=state).end(context) if ends else []
+    return [event.model_dump(mode="json", by_alias=True) for event in events]
 
 
-def told(*records: Any, source: str | None = None, ends: bool = True) -> list[Short]:
-    """Each event as its type, its payload, and the answer it is of, where it names one."""
+def short_events(*records: Any, source: str | None = None, ends: bool = True) -> list[Short]:
+    """Return each event as type, payload and, if any, its response id."""
     events = events_of([json.dumps(record) for record in records], source, ends=ends)
-    return list(map(short, in_turns(events)))
+    return list(map(short_event, in_turns(events)))
 
 
 def in_turns(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """These events; each is of the turn that is open."""
+    """Yield the events, checking that each belongs to the open turn."""
     turn = None
     for event in events:
         if event["type"] == "turn_start":
@@ -48,7 +48,7 @@ def in_turns(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             turn = None
 
 
-def short(event: dict[str, Any]) -> Short:
+def short_event(event: dict[str, Any]) -> Short:
     payload = dict(event["payload"])
     if "usage" in payload:
         payload["usage"] = (payload["usage"]["input_tokens"], payload["usage"]["output_tokens"])
@@ -70,32 +70,38 @@ def chunk(
     return record
 
 
-def said(text: str) -> dict[str, Any]:
+def text_part(text: str) -> dict[str, Any]:
     return {"text": text}
 
 
-def thought(text: str, **more: Any) -> dict[str, Any]:
+def thought_part(text: str, **more: Any) -> dict[str, Any]:
     return {"text": text, "thought": True, **more}
 
 
-def call(name: str, **more: Any) -> dict[str, Any]:
+def call_part(name: str, **more: Any) -> dict[str, Any]:
     return {"functionCall": {"name": name, **more}}
 
 
-def piece(*args: dict[str, Any], goes_on: bool = True) -> dict[str, Any]:
-    return {"functionCall": {"partialArgs": list(args), **({"willContinue": True} if goes_on else {})}}
+def argument_part(*args: dict[str, Any], will_continue: bool = True) -> dict[str, Any]:
+    return {"functionCall": {"partialArgs": list(args), **({"willContinue": True} if will_continue else {})}}
 
 
 BEGIN: Short = ("turn_start", {"trigger": "system"})
 PROMPT: Any = {"role": "user", "parts": [{"text": "Which harbour?"}]}
-ASKED: list[Short] = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Which harbour?"})]
+PROMPT_EVENTS: list[Short] = [
+    ("turn_start", {"trigger": "user"}),
+    ("user_message", {"text": "Which harbour?"}),
+]
 END: Short = ("turn_end", {})
 
 TABLE: dict[str, tuple[list[Any], list[Short]]] = {
-    "whole answer": (
-        [PROMPT, chunk(thought("Near."), said("Oslo"), reason="STOP", usage=(9, 4), responseId="r1")],
+    "complete response": (
         [
-            *ASKED,
+            PROMPT,
+            chunk(thought_part("Near."), text_part("Oslo"), reason="STOP", usage=(9, 4), responseId="r1"),
+        ],
+        [
+            *PROMPT_EVENTS,
             ("thinking_done", {"text": "Near."}, "r1"),
             ("assistant_done", {"text": "Oslo", "stopReason": "STOP"}, "r1"),
             ("turn_end", {"usage": (9, 4)}),
@@ -104,12 +110,12 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
     "stream": (
         [
             PROMPT,
-            chunk(thought("Ne"), responseId="r1", usage=(9, 1)),
-            chunk(thought("ar."), said("Os"), responseId="r1", usage=(9, 2)),
-            chunk(said("lo"), reason="STOP", responseId="r1", usage=(9, 4)),
+            chunk(thought_part("Ne"), responseId="r1", usage=(9, 1)),
+            chunk(thought_part("ar."), text_part("Os"), responseId="r1", usage=(9, 2)),
+            chunk(text_part("lo"), reason="STOP", responseId="r1", usage=(9, 4)),
         ],
         [
-            *ASKED,
+            *PROMPT_EVENTS,
             ("thinking_chunk", {"text": "Ne"}, "r1"),
             ("thinking_chunk", {"text": "ar."}, "r1"),
             ("thinking_done", {"text": "Near."}, "r1"),
@@ -120,7 +126,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
         ],
     ),
     "stream without an id counts its last chunk": (
-        [chunk(said("a"), usage=(5, 1)), chunk(said("b"), reason="STOP", usage=(5, 2))],
+        [chunk(text_part("a"), usage=(5, 1)), chunk(text_part("b"), reason="STOP", usage=(5, 2))],
         [
             BEGIN,
             ("assistant_chunk", {"text": "a"}),
@@ -129,22 +135,24 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (5, 2)}),
         ],
     ),
-    "first models stop in every chunk": (
-        [chunk(said("a"), reason="STOP"), chunk(said("b"), reason="STOP"), PROMPT],
+    "the first models report a stop in every chunk": (
+        [chunk(text_part("a"), reason="STOP"), chunk(text_part("b"), reason="STOP"), PROMPT],
         [
             BEGIN,
             ("assistant_chunk", {"text": "a"}),
             ("assistant_chunk", {"text": "b"}),
             ("assistant_done", {"text": "ab", "stopReason": "STOP"}),
             END,
-            *ASKED,
+            *PROMPT_EVENTS,
             END,
         ],
     ),
-    "a text that may have gone on, and what a tool answers": (
+    "a text that may continue, and a tool result": (
         [
-            chunk(call("tide", id="c1"), said("I look."), reason="STOP", responseId="r1", usage=(1, 1)),
-            chunk(said("Hm."), reason="STOP"),
+            chunk(
+                call_part("tide", id="c1"), text_part("I look."), reason="STOP", responseId="r1", usage=(1, 1)
+            ),
+            chunk(text_part("Hm."), reason="STOP"),
             {"parts": [{"functionResponse": {"name": "tide", "id": "c1", "response": {"output": "low"}}}]},
         ],
         [
@@ -157,9 +165,9 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (1, 1)}),
         ],
     ),
-    "usage in a record of its own": (
+    "usage in a separate record": (
         [
-            chunk(said("a"), reason="STOP", responseId="r1"),
+            chunk(text_part("a"), reason="STOP", responseId="r1"),
             {"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2}, "responseId": "r1"},
         ],
         [
@@ -168,29 +176,32 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (5, 2)}),
         ],
     ),
-    "call, answer and the rest are one turn": (
+    "call, response and the rest are one turn": (
         [
             PROMPT,
-            chunk(call("tide", args={"at": "Oslo"}), responseId="r1"),
-            chunk(said(""), reason="STOP", responseId="r1", usage=(9, 4)),
+            chunk(call_part("tide", args={"at": "Oslo"}), responseId="r1"),
+            chunk(text_part(""), reason="STOP", responseId="r1", usage=(9, 4)),
             {
                 "role": "user",
                 "parts": [{"functionResponse": {"name": "tide", "response": {"output": "low"}}}],
             },
-            chunk(said("Low."), reason="STOP", responseId="r2", usage=(19, 2)),
+            chunk(text_part("Low."), reason="STOP", responseId="r2", usage=(19, 2)),
         ],
         [
-            *ASKED,
+            *PROMPT_EVENTS,
             ("tool_call", {"toolCallId": "e3", "toolName": "tide", "args": {"at": "Oslo"}}, "r1"),
             ("tool_result", {"toolCallId": "e3", "result": "low", "structured": {"output": "low"}}),
             ("assistant_done", {"text": "Low.", "stopReason": "STOP"}, "r2"),
             ("turn_end", {"usage": (28, 6)}),
         ],
     ),
-    "answers without ids go to the open calls of their name, in order": (
+    "responses without ids go to the open calls of their name, in order": (
         [
             chunk(
-                call("tide", args={"at": "A"}), call("wind"), call("tide", args={"at": "B"}), reason="STOP"
+                call_part("tide", args={"at": "A"}),
+                call_part("wind"),
+                call_part("tide", args={"at": "B"}),
+                reason="STOP",
             ),
             {
                 "contents": [
@@ -224,12 +235,12 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             END,
         ],
     ),
-    "text goes on behind a call": (
+    "text after a call": (
         [
-            chunk(said("a")),
-            chunk(call("tide", id="c1")),
-            chunk(said("b")),
-            chunk(said("c"), reason="STOP", usage=(1, 1)),
+            chunk(text_part("a")),
+            chunk(call_part("tide", id="c1")),
+            chunk(text_part("b")),
+            chunk(text_part("c"), reason="STOP", usage=(1, 1)),
         ],
         [
             BEGIN,
@@ -246,12 +257,12 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
         [
             chunk({"functionCall": {"name": "tide", "id": "c1", "willContinue": True}}, responseId="r1"),
             chunk(
-                piece({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}),
+                argument_part({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}),
                 responseId="r1",
             ),
-            chunk(piece({"jsonPath": "$.at", "stringValue": "lo"}), responseId="r1"),
+            chunk(argument_part({"jsonPath": "$.at", "stringValue": "lo"}), responseId="r1"),
             chunk(
-                piece(
+                argument_part(
                     {"jsonPath": "$.days[0].n", "numberValue": 2},
                     {"jsonPath": "$.days[1]['is here']", "boolValue": False},
                     {"json_path": "$.none", "null_value": "NULL_VALUE"},
@@ -260,7 +271,9 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ),
             chunk({"functionCall": {}}, responseId="r1"),
             chunk({"functionCall": {"name": "wind", "willContinue": True}}, responseId="r1"),
-            chunk(piece({"jsonPath": "$.at", "stringValue": "Ås"}, goes_on=False), responseId="r1"),
+            chunk(
+                argument_part({"jsonPath": "$.at", "stringValue": "Ås"}, will_continue=False), responseId="r1"
+            ),
             chunk({"functionCall": {"name": "moon", "willContinue": True}}, responseId="r1"),
             chunk(reason="STOP", responseId="r1", usage=(2, 3)),
         ],
@@ -299,10 +312,13 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (2, 3), "partial": True}),
         ],
     ),
-    "arguments that the stream leaves": (
+    "unfinished arguments": (
         [
             chunk({"functionCall": {"name": "tide", "willContinue": True}}, responseId="r1"),
-            chunk(piece({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}), responseId="r1"),
+            chunk(
+                argument_part({"jsonPath": "$.at", "stringValue": "Os", "willContinue": True}),
+                responseId="r1",
+            ),
         ],
         [
             BEGIN,
@@ -322,7 +338,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
     ),
     "code that ran at Google": (
         [
-            chunk(call("tide"), responseId="r1"),
+            chunk(call_part("tide"), responseId="r1"),
             chunk({"executableCode": {"language": "PYTHON", "code": "1+1"}}, responseId="r1"),
             chunk({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}}, responseId="r1"),
             chunk({"inlineData": {"mimeType": "image/png", "data": "AA=="}}, reason="STOP", responseId="r1"),
@@ -358,10 +374,16 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "code without an outcome keeps no turn open": (
+    "code without an outcome does not keep the turn open": (
         [
-            chunk({"executableCode": {"code": "1"}}, said("a"), reason="STOP", usage=(1, 1), responseId="r1"),
-            chunk(said("b"), reason="STOP", usage=(2, 2), responseId="r2"),
+            chunk(
+                {"executableCode": {"code": "1"}},
+                text_part("a"),
+                reason="STOP",
+                usage=(1, 1),
+                responseId="r1",
+            ),
+            chunk(text_part("b"), reason="STOP", usage=(2, 2), responseId="r2"),
         ],
         [
             BEGIN,
@@ -384,9 +406,9 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
     ),
     "signatures": (
         [
-            chunk(thought("a", thoughtSignature="S"), responseId="r1"),
-            chunk(thought("b"), responseId="r1"),
-            chunk(said("c"), responseId="r1"),
+            chunk(thought_part("a", thoughtSignature="S"), responseId="r1"),
+            chunk(thought_part("b"), responseId="r1"),
+            chunk(text_part("c"), responseId="r1"),
             chunk({"text": "", "thoughtSignature": "T"}, {}, reason="STOP", responseId="r1", usage=(1, 1)),
         ],
         [
@@ -400,12 +422,12 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (1, 1)}),
         ],
     ),
-    "bad ends": (
+    "error finish reasons": (
         [
-            chunk(said("a"), responseId="r1"),
+            chunk(text_part("a"), responseId="r1"),
             {"candidates": [{"finishReason": "SAFETY"}], "responseId": "r1"},
             {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "No such tool"}]},
-            chunk(said("b"), reason="A_REASON_OF_TOMORROW"),
+            chunk(text_part("b"), reason="A_REASON_OF_TOMORROW"),
             {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
         ],
         [
@@ -426,11 +448,11 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             END,
         ],
     ),
-    "a reason that is a number": (
-        [chunk(said("a"), reason=1, usage=(1, 1))],
+    "a numeric finish reason": (
+        [chunk(text_part("a"), reason=1, usage=(1, 1))],
         [BEGIN, ("assistant_done", {"text": "a"}), ("turn_end", {"usage": (1, 1)})],
     ),
-    "keys that an SDK wrote": (
+    "snake case keys of an SDK": (
         [
             {
                 "candidates": [{"content": {"parts": [{"text": "a"}]}, "finish_reason": None}],
@@ -476,11 +498,11 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (3, 1)}),
         ],
     ),
-    "a stream that was left, and the next": (
+    "an abandoned stream, and the next one": (
         [
-            chunk(said("a"), responseId="r1"),
-            chunk(said("b"), responseId="r2"),
-            chunk(said("c"), reason="STOP", responseId="r2", usage=(1, 1)),
+            chunk(text_part("a"), responseId="r1"),
+            chunk(text_part("b"), responseId="r2"),
+            chunk(text_part("c"), reason="STOP", responseId="r2", usage=(1, 1)),
         ],
         [
             BEGIN,
@@ -492,9 +514,9 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"usage": (1, 1)}),
         ],
     ),
-    "an error in a stream": (
+    "an error during a stream": (
         [
-            chunk(said("a"), responseId="r1"),
+            chunk(text_part("a"), responseId="r1"),
             {"error": {"code": 503, "message": "Come back later", "status": "UNAVAILABLE"}},
         ],
         [
@@ -506,7 +528,7 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
             ("turn_end", {"partial": True}),
         ],
     ),
-    "candidates that say nothing": (
+    "candidates without content": (
         [{"candidates": [{"index": 0}]}, {"candidates": [{"content": {"role": "model"}, "index": 0}]}],
         [],
     ),
@@ -514,35 +536,35 @@ TABLE: dict[str, tuple[list[Any], list[Short]]] = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_answers_add_to_the_log(name: str) -> None:
+def test_response_events(name: str) -> None:
     records, expected = TABLE[name]
 
-    assert told(*records) == expected
+    assert short_events(*records) == expected
 
 
-def test_an_answer_is_the_same_in_one_record_and_in_a_list() -> None:
+def test_reads_a_list_like_single_records() -> None:
     records = TABLE["stream"][0]
 
-    assert told(records) == told(*records)
+    assert short_events(records) == short_events(*records)
 
 
-def test_a_whole_answer_ends_its_turn_at_once() -> None:
-    records, expected = TABLE["whole answer"]
+def test_complete_response_ends_its_turn() -> None:
+    records, expected = TABLE["complete response"]
 
-    assert told(*records, ends=False) == expected
+    assert short_events(*records, ends=False) == expected
 
 
-@pytest.mark.parametrize("last", [{"functionCall": {}}, piece(goes_on=False)])
-def test_a_call_is_told_when_its_arguments_are_whole(last: Any) -> None:
-    begins = {"functionCall": {"name": "tide", "id": "c1", "willContinue": True}}
+@pytest.mark.parametrize("last", [{"functionCall": {}}, argument_part(will_continue=False)])
+def test_emits_call_when_arguments_are_complete(last: Any) -> None:
+    first = {"functionCall": {"name": "tide", "id": "c1", "willContinue": True}}
 
-    events = told(chunk(begins), chunk(last), ends=False)
+    events = short_events(chunk(first), chunk(last), ends=False)
 
     assert events == [BEGIN, ("tool_call", {"toolCallId": "c1", "toolName": "tide", "args": {}})]
 
 
 @pytest.mark.parametrize(
-    ("before", "path", "value", "arguments", "text"),
+    ("arguments_before", "path", "value", "arguments", "text"),
     [
         ("", "$.a", "x", {"a": "x"}, '{"a":"x'),
         ({"a": 'x"'}, "$.a", "}", {"a": 'x"}'}, '{"a":"x\\"}'),
@@ -556,11 +578,13 @@ def test_a_call_is_told_when_its_arguments_are_whole(last: Any) -> None:
         ({}, "$[\"a b\"]['c']", "é", {"a b": {"c": "é"}}, '{"a b":{"c":"é'),
     ],
 )
-def test_a_value_is_placed(before: Any, path: str, value: Any, arguments: Any, text: str) -> None:
-    after = set_json_path(before, path, value)
+def test_sets_value_at_json_path(
+    arguments_before: Any, path: str, value: Any, arguments: Any, text: str
+) -> None:
+    arguments_after = set_json_path(arguments_before, path, value)
 
-    assert after == arguments
-    assert unfinished_json(after, path, value) == text
+    assert arguments_after == arguments
+    assert unfinished_json(arguments_after, path, value) == text
 
 
 def _streams() -> list[Any]:
@@ -573,14 +597,16 @@ def _streams() -> list[Any]:
 
 
 @pytest.mark.parametrize("path", _streams())
-def test_pieces_join_to_the_texts_that_are_told(path: Any) -> None:
-    events = events_of([text for where, text in texts_of(path.parent) if where.startswith(f"{path.name}:")])
+def test_chunks_join_to_the_complete_texts(path: Any) -> None:
+    events = events_of(
+        [text for location, text in texts_of(path.parent) if location.startswith(f"{path.name}:")]
+    )
 
     list(in_turns(events))
-    pieces = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_chunk")
+    chunk_text = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_chunk")
     texts = "".join(event["payload"]["text"] for event in events if event["type"] == "assistant_done")
     responses = [event["payload"]["text"] for event in events if event["type"] == "assistant_done"]
-    assert pieces in texts
+    assert chunk_text in texts
     assert len(responses) <= 3
     assert all(event["payload"]["args"].__class__ is dict for event in events if event["type"] == "tool_call")
     assert [read_event(event).type for event in events] == [event["type"] for event in events]
