@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -83,54 +84,67 @@ SUBTYPES = frozenset({"mirror_error", "task_notification", "task_progress", "tas
 
 Place = Callable[[str], dict[str, Any]]
 
-CASES: list[tuple[str, list[str], Place]] = [
-    ("claude", names("anthropic.types", *ANTHROPIC), lambda name: in_message({"type": name})),
-    ("claude", names("anthropic.types.beta", *ANTHROPIC_BETA), lambda name: in_message({"type": name})),
-    ("claude", names("anthropic.types.beta", "BetaRawMessageStreamEvent"), lambda name: {"type": name}),
-    ("claude", claude_sdk_names(), of_claude_sdk),
-    ("openai_responses", names("openai.types.responses", *RESPONSES), lambda name: {"type": name}),
-    ("openai_responses", names("openai.types.responses", "ResponseStreamEvent"), lambda name: {"type": name}),
+CASES: list[tuple[str, Callable[[], list[str]], Place]] = [
+    ("claude", partial(names, "anthropic.types", *ANTHROPIC), lambda name: in_message({"type": name})),
+    (
+        "claude",
+        partial(names, "anthropic.types.beta", *ANTHROPIC_BETA),
+        lambda name: in_message({"type": name}),
+    ),
+    (
+        "claude",
+        partial(names, "anthropic.types.beta", "BetaRawMessageStreamEvent"),
+        lambda name: {"type": name},
+    ),
+    ("claude", claude_sdk_names, of_claude_sdk),
+    ("openai_responses", partial(names, "openai.types.responses", *RESPONSES), lambda name: {"type": name}),
     (
         "openai_responses",
-        names("openai.types.responses", "ResponseInputContent"),
+        partial(names, "openai.types.responses", "ResponseStreamEvent"),
+        lambda name: {"type": name},
+    ),
+    (
+        "openai_responses",
+        partial(names, "openai.types.responses", "ResponseInputContent"),
         lambda name: {"type": "message", "role": "user", "content": [{"type": name}]},
     ),
     (
         "openai_chat",
-        names("openai.types.chat", "ChatCompletionContentPartParam"),
+        partial(names, "openai.types.chat", "ChatCompletionContentPartParam"),
         lambda name: {"role": "user", "content": [{"type": name}]},
     ),
     (
         "openai_chat",
-        names("openai.types.chat", "ChatCompletionMessageParam", key="role"),
+        partial(names, "openai.types.chat", "ChatCompletionMessageParam", key="role"),
         lambda name: {"role": name, "content": "text", "name": "n", "tool_call_id": "c"},
     ),
     (
         "openai_chat",
-        names("openai.types.chat", "ChatCompletionMessageToolCallUnion"),
+        partial(names, "openai.types.chat", "ChatCompletionMessageToolCallUnion"),
         lambda name: {"role": "assistant", "tool_calls": [{"type": name}]},
     ),
-    ("gemini", gemini_parts(), lambda name: {"role": "model", "parts": [{name: {}}]}),
+    ("gemini", gemini_parts, lambda name: {"role": "model", "parts": [{name: {}}]}),
 ]
-"""Source, the names of a vendor's union, and a record in which such a name stands where the vendor has it."""
+"""The source, a function that lists the names of a vendor's union, and a record with such a name in its place.
+
+The functions import the vendors' packages, which is slow: only the tests call them.
+"""
 
 
-@pytest.mark.parametrize(
-    ("source", "name", "record"),
-    [
-        pytest.param(source, name, place(name), id=f"{source}-{name}")
-        for source, found, place in CASES
-        for name in found
-    ],
-)
-def test_every_type_of_the_vendor_is_in_a_table(source: str, name: str, record: dict[str, Any]) -> None:
-    unknown = [
-        block.raw_type
-        for block in parse_message_content(json.dumps(record), source)
-        if isinstance(block, RawContent) and block.reason == "unknown_type"
-    ]
+@pytest.mark.parametrize(("source", "list_names", "place"), CASES)
+def test_every_type_of_the_vendor_is_in_a_table(
+    source: str, list_names: Callable[[], list[str]], place: Place
+) -> None:
+    names_of_the_vendor = list_names()
+    unknown = [name for name in names_of_the_vendor if is_unknown(place(name), source)]
 
     assert unknown == []
+    assert len(names_of_the_vendor) > 1
+
+
+def is_unknown(record: dict[str, Any], source: str) -> bool:
+    blocks = parse_message_content(json.dumps(record), source)
+    return any(isinstance(block, RawContent) and block.reason == "unknown_type" for block in blocks)
 
 
 @pytest.mark.parametrize(("source", "place"), [(source, place) for source, _, place in CASES])
@@ -140,7 +154,3 @@ def test_a_type_that_no_table_lists_is_seen(source: str, place: Place) -> None:
 
     assert isinstance(block, RawContent)
     assert block.reason in ("unknown_type", "malformed")
-
-
-def test_the_unions_were_found() -> None:
-    assert [len(found) > 1 for _, found, _ in CASES] == [True] * len(CASES)
