@@ -1,4 +1,4 @@
-"""What Gemini's API and Gemini CLI write, and the standard messages that it makes."""
+"""Readings of Gemini's API and Gemini CLI, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -17,19 +17,19 @@ def content(role: str, *parts: Line) -> Line:
     return {"role": role, "parts": list(parts)}
 
 
-def answer(*parts: Line, end: str | None = None, **more: Any) -> Line:
-    ended = {} if end is None else {"finishReason": end}
-    return {"candidates": [{"content": content("model", *parts), **ended}], **more}
+def response(*parts: Line, finish_reason: str | None = None, **more: Any) -> Line:
+    finish = {} if finish_reason is None else {"finishReason": finish_reason}
+    return {"candidates": [{"content": content("model", *parts), **finish}], **more}
 
 
 CALL = {"functionCall": {"name": "count_boats", "args": {"pier": 3}}, "thoughtSignature": "c2ln"}
-ANSWERED = {"functionResponse": {"name": "count_boats", "response": {"output": "12 boats"}}}
-NAMED = {"responseId": "r1", "modelVersion": "gemini-3-pro"}
+RESULT_PART = {"functionResponse": {"name": "count_boats", "response": {"output": "12 boats"}}}
+RESPONSE_FIELDS = {"responseId": "r1", "modelVersion": "gemini-3-pro"}
 INTERACTION = {"id": "v1_7", "object": "interaction", "model": "gemini-3-flash", "status": "completed"}
 
 
-def cli(kind: str, id: str, said: Any = "", **more: Any) -> Line:
-    return {"id": id, "timestamp": "2026-03-02T08:15:00Z", "type": kind, "content": said, **more}
+def cli(kind: str, id: str, content_value: Any = "", **more: Any) -> Line:
+    return {"id": id, "timestamp": "2026-03-02T08:15:00Z", "type": kind, "content": content_value, **more}
 
 
 def event(kind: str, **more: Any) -> Line:
@@ -40,8 +40,8 @@ def call(status: str, **more: Any) -> Line:
     return {"id": "ls-1", "name": "ls", "args": {"path": "/srv"}, "status": status, **more}
 
 
-HEAD = {"sessionId": "s1", "projectHash": "ab12", "startTime": "2026-03-02T08:14:00Z", "kind": "main"}
-LISTED = [{"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "a.txt"}}}]
+HEADER = {"sessionId": "s1", "projectHash": "ab12", "startTime": "2026-03-02T08:14:00Z", "kind": "main"}
+LS_RESULT = [{"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "a.txt"}}}]
 THOUGHT = {"subject": "Looking", "description": "I list the folder.", "timestamp": "2026-03-02T08:15:00Z"}
 TOKENS = {"input": 100, "output": 5, "cached": 40, "thoughts": 7, "tool": 3, "total": 115}
 STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached": 60, "input": 40}
@@ -54,7 +54,7 @@ STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached":
         ({"contents": "Hi", "model": "gemini-3-pro"}, "gemini"),
         (content("model", {"text": "Hi"}), "gemini"),
         ({"role": "user", "parts": [{"type": "text", "text": "Hi"}]}, None),
-        (answer({"text": "Hi"}), "gemini"),
+        (response({"text": "Hi"}), "gemini"),
         ({"usageMetadata": {"trafficType": "ON_DEMAND"}, "responseId": "r1"}, "gemini"),
         ({"type": "ai", "content": "Hi", "usageMetadata": {}}, None),
         ({"promptFeedback": {}}, "gemini"),
@@ -62,14 +62,14 @@ STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached":
         ({"error": {"code": "rate_limit", "message": "Slow down.", "type": "requests"}}, None),
         ({**INTERACTION, "steps": []}, "gemini"),
         ({"event_type": "step.stop", "index": 0}, "gemini"),
-        (HEAD, "gemini_cli"),
+        (HEADER, "gemini_cli"),
         ({"$set": {"summary": "Boats"}}, "gemini_cli"),
         ({"$rewindTo": "u1"}, "gemini_cli"),
         (cli("user", "u1", "Hi"), "gemini_cli"),
         (cli("gemini", "a1"), "gemini_cli"),
         (cli("error", "e1", "No quota."), "gemini_cli"),
         ({"type": "user", "message": {"role": "user", "content": "Hi"}, "timestamp": "t", "id": "1"}, None),
-        ({**HEAD, "messages": []}, "gemini_cli"),
+        ({**HEADER, "messages": []}, "gemini_cli"),
         ({"history": [content("user", {"text": "Hi"})]}, "gemini_cli"),
         (event("init", session_id="s1", model="m"), "gemini_cli"),
         (event("message", role="assistant", content="Hi", delta=True), "gemini_cli"),
@@ -83,10 +83,10 @@ STATS = {"total_tokens": 120, "input_tokens": 100, "output_tokens": 8, "cached":
         ({"response": "Hi", "stats": {"models": {}}}, "gemini_cli"),
     ],
 )
-def test_recognised(record: Line, source: str | None) -> None:
-    ours = [name for name in ("gemini", "gemini_cli") if PROVIDERS[name].recognizes(record)]
+def test_exactly_one_provider_recognizes_record(record: Line, source: str | None) -> None:
+    matching = [name for name in ("gemini", "gemini_cli") if PROVIDERS[name].recognizes(record)]
 
-    assert ours == ([] if source is None else [source])
+    assert matching == ([] if source is None else [source])
 
 
 FILE = {"fileData": {"fileUri": "https://files/plan.pdf", "mimeType": "application/pdf"}}
@@ -154,7 +154,7 @@ PART_CASES: list[tuple[Any, Line]] = [
         },
     ),
     (
-        ANSWERED,
+        RESULT_PART,
         {
             "type": "tool_result",
             "content": "12 boats",
@@ -220,18 +220,22 @@ PART_CASES: list[tuple[Any, Line]] = [
 
 
 @pytest.mark.parametrize(("part", "expected"), PART_CASES)
-@pytest.mark.parametrize("of_cli", [False, True])
-def test_parts(part: Any, expected: Line, of_cli: bool) -> None:
-    record = cli("user", "u1", [part]) if of_cli else content("user", part)
+@pytest.mark.parametrize("is_cli", [False, True])
+def test_reads_parts(part: Any, expected: Line, is_cli: bool) -> None:
+    record = cli("user", "u1", [part]) if is_cli else content("user", part)
 
-    reading = read_message(json.dumps(record), "gemini_cli" if of_cli else "gemini")
+    reading = read_message(json.dumps(record), "gemini_cli" if is_cli else "gemini")
 
     assert reading.model_dump(mode="json")["parsed"] == [expected]
 
 
 REQUEST = {
     "systemInstruction": {"parts": [{"text": "Be brief."}]},
-    "contents": [content("user", {"text": "How many?"}), content("model", CALL), content("user", ANSWERED)],
+    "contents": [
+        content("user", {"text": "How many?"}),
+        content("model", CALL),
+        content("user", RESULT_PART),
+    ],
     "tools": [{"functionDeclarations": []}],
 }
 COUNTS = {
@@ -243,11 +247,11 @@ COUNTS = {
     "totalTokenCount": 115,
 }
 CHUNKS = [
-    answer({"text": "Twelve"}, usageMetadata={"promptTokenCount": 100}, **NAMED),
-    answer({"text": " boats."}, usageMetadata=COUNTS, end="STOP", **NAMED),
+    response({"text": "Twelve"}, usageMetadata={"promptTokenCount": 100}, **RESPONSE_FIELDS),
+    response({"text": " boats."}, usageMetadata=COUNTS, finish_reason="STOP", **RESPONSE_FIELDS),
 ]
 TWELVE = [("text", "Twelve"), ("text", " boats.")]
-IDENTIFIED = {"model": "gemini-3-pro", "messageId": "r1"}
+RESPONSE_METADATA = {"model": "gemini-3-pro", "messageId": "r1"}
 
 
 @pytest.mark.parametrize(
@@ -262,13 +266,16 @@ IDENTIFIED = {"model": "gemini-3-pro", "messageId": "r1"}
                 ("user", [("tool_result", "12 boats")]),
             ],
         ),
-        (CHUNKS, [("assistant", TWELVE, IDENTIFIED | {"stop_reason": "STOP", "usage": (63, 12, 40, 7)})]),
         (
-            [answer({"text": "Twelve"}), answer({"text": " boats."}, end="STOP")],
+            CHUNKS,
+            [("assistant", TWELVE, RESPONSE_METADATA | {"stop_reason": "STOP", "usage": (63, 12, 40, 7)})],
+        ),
+        (
+            [response({"text": "Twelve"}), response({"text": " boats."}, finish_reason="STOP")],
             [("assistant", TWELVE, {"stop_reason": "STOP"})],
         ),
         (
-            [answer({"text": "One"}, responseId="a"), answer({"text": "Two"}, responseId="b")],
+            [response({"text": "One"}, responseId="a"), response({"text": "Two"}, responseId="b")],
             [
                 ("assistant", [("text", "One")], {"messageId": "a"}),
                 ("assistant", [("text", "Two")], {"messageId": "b"}),
@@ -283,7 +290,7 @@ IDENTIFIED = {"model": "gemini-3-pro", "messageId": "r1"}
             [("assistant", [], {"stop_reason": "RECITATION", "error": "RECITATION"})],
         ),
         (
-            [answer({"text": "Tw"}, end="MAX_TOKENS")],
+            [response({"text": "Tw"}, finish_reason="MAX_TOKENS")],
             [("assistant", [("text", "Tw")], {"stop_reason": "MAX_TOKENS"})],
         ),
         (
@@ -356,53 +363,53 @@ IDENTIFIED = {"model": "gemini-3-pro", "messageId": "r1"}
         ),
     ],
 )
-def test_messages_of_the_api(records: list[Line], expected: list[Any]) -> None:
+def test_api_messages(records: list[Line], expected: list[Any]) -> None:
     assert short_messages(*records, source="gemini") == expected
 
 
-ASKED = cli("user", "u1", [{"text": "What is there?"}])
-CALLED = cli("gemini", "a1", thoughts=[THOUGHT], toolCalls=[call("executing")], model="gemini-3-pro")
-DONE = CALLED | {"toolCalls": [call("success", result=LISTED)], "tokens": TOKENS}
-SAID = cli("gemini", "a2", "One file.", model="gemini-3-pro")
+PROMPT = cli("user", "u1", [{"text": "What is there?"}])
+RUNNING_CALL = cli("gemini", "a1", thoughts=[THOUGHT], toolCalls=[call("executing")], model="gemini-3-pro")
+DONE = RUNNING_CALL | {"toolCalls": [call("success", result=LS_RESULT)], "tokens": TOKENS}
+TEXT_MESSAGE = cli("gemini", "a2", "One file.", model="gemini-3-pro")
 THINKING = ("thinking", "**Looking**\n\nI list the folder.")
-OF_A1 = {"model": "gemini-3-pro", "messageId": "a1"}
-OF_A2 = {"model": "gemini-3-pro", "messageId": "a2"}
+A1_METADATA = {"model": "gemini-3-pro", "messageId": "a1"}
+A2_METADATA = {"model": "gemini-3-pro", "messageId": "a2"}
 TURN = [
     ("user", [("text", "What is there?")]),
-    ("assistant", [THINKING, ("tool_use", "ls")], OF_A1 | {"usage": (63, 12, 40, 7)}),
+    ("assistant", [THINKING, ("tool_use", "ls")], A1_METADATA | {"usage": (63, 12, 40, 7)}),
     ("user", [("tool_result", "a.txt")]),
-    ("assistant", [("text", "One file.")], OF_A2),
+    ("assistant", [("text", "One file.")], A2_METADATA),
 ]
-GONE = {"retracted": True}
-STOPPED = event("result", status="error", error={"type": "FatalTurnLimited", "message": "Stop."})
+RETRACTED = {"retracted": True}
+LIMIT_RESULT = event("result", status="error", error={"type": "FatalTurnLimited", "message": "Stop."})
 
 
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        ([HEAD, ASKED, CALLED, {"$set": {"summary": "Files"}}, DONE, SAID], TURN),
-        ([{**HEAD, "messages": [ASKED, DONE, SAID]}], TURN),
+        ([HEADER, PROMPT, RUNNING_CALL, {"$set": {"summary": "Files"}}, DONE, TEXT_MESSAGE], TURN),
+        ([{**HEADER, "messages": [PROMPT, DONE, TEXT_MESSAGE]}], TURN),
         (
             [
-                HEAD,
-                ASKED,
-                SAID,
+                HEADER,
+                PROMPT,
+                TEXT_MESSAGE,
                 cli("user", "u2", "And now?"),
                 cli("info", "i1", "Off."),
                 {"$rewindTo": "u2"},
             ],
             [
                 ("user", [("text", "What is there?")]),
-                ("assistant", [("text", "One file.")], OF_A2),
-                ("user", [("text", "And now?")], GONE),
-                ("system", [("text", "Off.")], GONE),
+                ("assistant", [("text", "One file.")], A2_METADATA),
+                ("user", [("text", "And now?")], RETRACTED),
+                ("system", [("text", "Off.")], RETRACTED),
             ],
         ),
         (
-            [HEAD, ASKED, SAID, {"$rewindTo": "nobody"}, cli("user", "u3", "Again.")],
+            [HEADER, PROMPT, TEXT_MESSAGE, {"$rewindTo": "nobody"}, cli("user", "u3", "Again.")],
             [
-                ("user", [("text", "What is there?")], GONE),
-                ("assistant", [("text", "One file.")], OF_A2 | GONE),
+                ("user", [("text", "What is there?")], RETRACTED),
+                ("assistant", [("text", "One file.")], A2_METADATA | RETRACTED),
                 ("user", [("text", "Again.")]),
             ],
         ),
@@ -444,12 +451,12 @@ STOPPED = event("result", status="error", error={"type": "FatalTurnLimited", "me
             [
                 event("error", severity="warning", message="Loop."),
                 event("error", severity="error", message="Too many turns."),
-                STOPPED,
+                LIMIT_RESULT,
             ],
             [
                 ("system", [("text", "Loop.")]),
                 ("system", [("text", "Too many turns.")], {"error": "error"}),
-                ("system", [("raw", STOPPED)], {"error": "FatalTurnLimited"}),
+                ("system", [("raw", LIMIT_RESULT)], {"error": "FatalTurnLimited"}),
             ],
         ),
         (
@@ -465,7 +472,7 @@ STOPPED = event("result", status="error", error={"type": "FatalTurnLimited", "me
         ),
     ],
 )
-def test_messages_of_the_cli(records: list[Line], expected: list[Any]) -> None:
+def test_cli_messages(records: list[Line], expected: list[Any]) -> None:
     assert short_messages(*records, source="gemini_cli") == expected
 
 
@@ -482,7 +489,7 @@ def test_messages_of_the_cli(records: list[Line], expected: list[Any]) -> None:
             INTERACTION | {"created": "2026-03-02T08:15:00Z"},
             (1772439300000, None, "gemini-3-flash", None),
         ),
-        ("gemini_cli", HEAD, (1772439240000, "s1", None, None)),
+        ("gemini_cli", HEADER, (1772439240000, "s1", None, None)),
         ("gemini_cli", {"$set": {"summary": "Files", "lastUpdated": 5}}, (None, None, None, "Files")),
         ("gemini_cli", DONE, (1772439300000, None, "gemini-3-pro", None)),
     ],

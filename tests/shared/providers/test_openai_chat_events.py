@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions in the log: streams, answers at rest, and what a caller says between them."""
+"""Events of OpenAI Chat Completions: streams, complete responses and requests."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ ShortEvent = tuple[Any, ...]
 
 START, USER_START = ("turn_start", {"trigger": "system"}), ("turn_start", {"trigger": "user"})
 END: ShortEvent = ("turn_end", {})
-CUT: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-ASKED = {
+ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
+PROMPT = {
     "role": "user",
     "content": [{"type": "text", "text": "Tides?"}, {"type": "image_url", "image_url": "x"}],
 }
@@ -24,24 +24,26 @@ USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
-def piece(delta: Any = None, reason: str | None = None, *, id: str | None = "c1", **more: Any) -> Record:
-    """A chunk of one choice, the first where `index` names no other."""
+def delta_chunk(
+    delta: Any = None, reason: str | None = None, *, id: str | None = "c1", **more: Any
+) -> Record:
+    """Return a chunk of one choice, by default the first."""
     choice = {"index": more.pop("index", 0), "delta": delta or {}, "finish_reason": reason}
     return {"id": id, "object": "chat.completion.chunk", "model": "m", "choices": [choice]} | more
 
 
-def beside(**more: Any) -> Record:
+def chunk_without_choices(**more: Any) -> Record:
     return {"id": "c1", "object": "chat.completion.chunk", "model": "m", "choices": [], **more}
 
 
-def calls(*pieces: Record) -> Record:
-    return {"tool_calls": list(pieces)}
+def calls_delta(*deltas: Record) -> Record:
+    return {"tool_calls": list(deltas)}
 
 
 def call(index: int | None, arguments: Any, id: str | None = None, name: str | None = None) -> Record:
     function = {"arguments": arguments} | ({} if name is None else {"name": name})
-    told = {"index": index, "id": id, "function": function}
-    return {key: value for key, value in told.items() if value is not None}
+    fields = {"index": index, "id": id, "function": function}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def chunk(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
@@ -52,55 +54,55 @@ def done(text: str, kind: str = "assistant", **more: Any) -> ShortEvent:
     return (f"{kind}_done", {"text": text, **more}, "c1")
 
 
-def written(id: str, text: str, offset: int = 0, name: str = "tide") -> ShortEvent:
+def input_chunk(id: str, text: str, offset: int = 0, name: str = "tide") -> ShortEvent:
     return ("tool_input_chunk", {"toolCallId": id, "toolName": name, "chunk": text, "offset": offset}, "c1")
 
 
-def called(id: str, args: Any, name: str = "tide", **more: Any) -> ShortEvent:
+def tool_call(id: str, args: Any, name: str = "tide", **more: Any) -> ShortEvent:
     return ("tool_call", {"toolCallId": id, "toolName": name, "args": args, **more}, "c1")
 
 
-def ended(**more: Any) -> ShortEvent:
+def turn_end(**more: Any) -> ShortEvent:
     return ("turn_end", {"usage": COUNTED, **more})
 
 
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
-    "a text, its usage in a chunk of its own": (
+    "a text with usage in a separate chunk": (
         [
-            piece({"role": "assistant", "content": ""}),
-            piece({"content": "Hi"}),
-            piece({"content": "gh"}),
-            piece(reason="stop"),
-            beside(usage=USAGE),
+            delta_chunk({"role": "assistant", "content": ""}),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk({"content": "gh"}),
+            delta_chunk(reason="stop"),
+            chunk_without_choices(usage=USAGE),
             DONE,
         ],
-        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), ended()],
+        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), turn_end()],
     ),
-    "its usage with the last choice, which also holds the last text": (
-        [piece({"content": "Hi"}), piece({"content": "gh"}, "length", usage=USAGE), DONE],
-        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="length"), ended()],
+    "usage with the last choice, which also has the last text": (
+        [delta_chunk({"content": "Hi"}), delta_chunk({"content": "gh"}, "length", usage=USAGE), DONE],
+        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="length"), turn_end()],
     ),
-    "usage so far with each piece": (
+    "usage so far in every chunk": (
         [
-            piece({"content": "Hi"}, usage={**USAGE, "completion_tokens": 1, "total_tokens": 6}),
-            piece({"content": "gh"}, "stop", usage=USAGE),
+            delta_chunk({"content": "Hi"}, usage={**USAGE, "completion_tokens": 1, "total_tokens": 6}),
+            delta_chunk({"content": "gh"}, "stop", usage=USAGE),
         ],
-        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), ended()],
+        [START, chunk("Hi"), chunk("gh"), done("High", stopReason="stop"), turn_end()],
     ),
-    "the end told twice": (
+    "the end repeated": (
         [
-            piece({"content": "Hi"}, "stop"),
-            piece({"content": "", "role": "assistant"}, "stop", usage=USAGE),
-            beside(moderation={}),
+            delta_chunk({"content": "Hi"}, "stop"),
+            delta_chunk({"content": "", "role": "assistant"}, "stop", usage=USAGE),
+            chunk_without_choices(moderation={}),
         ],
-        [START, chunk("Hi"), done("Hi", stopReason="stop"), ended()],
+        [START, chunk("Hi"), done("Hi", stopReason="stop"), turn_end()],
     ),
-    "usage beside a vendor's own id": (
-        [piece({"content": "Hi"}, "stop", x_groq={"id": "q", "usage": USAGE})],
-        [START, chunk("Hi"), done("Hi", stopReason="stop"), ended()],
+    "usage next to a vendor's own id": (
+        [delta_chunk({"content": "Hi"}, "stop", x_groq={"id": "q", "usage": USAGE})],
+        [START, chunk("Hi"), done("Hi", stopReason="stop"), turn_end()],
     ),
-    "a price": (
-        [piece({"content": "Hi"}, "stop"), beside(usage={**USAGE, "cost": 0.25})],
+    "a cost": (
+        [delta_chunk({"content": "Hi"}, "stop"), chunk_without_choices(usage={**USAGE, "cost": 0.25})],
         [
             START,
             chunk("Hi"),
@@ -109,26 +111,31 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
     ),
     "no usage": (
-        [piece({"content": "Hi"}, "stop"), DONE],
+        [delta_chunk({"content": "Hi"}, "stop"), DONE],
         [START, chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
     "a first chunk without id or object": (
         [
             {"choices": [], "id": "", "object": "", "model": "", "prompt_filter_results": []},
-            piece({"content": "Hi"}, "stop"),
+            delta_chunk({"content": "Hi"}, "stop"),
         ],
         [START, chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
-    "no id at all": (
-        [piece({"content": "Hi"}, id=None, usage=USAGE), piece(reason="stop", id=None, usage=USAGE)],
-        [START, chunk("Hi")[:2], done("Hi", stopReason="stop")[:2], ended()],
+    "no id": (
+        [
+            delta_chunk({"content": "Hi"}, id=None, usage=USAGE),
+            delta_chunk(reason="stop", id=None, usage=USAGE),
+        ],
+        [START, chunk("Hi")[:2], done("Hi", stopReason="stop")[:2], turn_end()],
     ),
     "reasoning under two names": (
         [
-            piece({"reasoning": "Sea", "reasoning_details": [{"type": "reasoning.text", "text": "Sea"}]}),
-            piece({"reasoning_content": "."}),
-            piece({"content": "Hi"}),
-            piece(reason="stop"),
+            delta_chunk(
+                {"reasoning": "Sea", "reasoning_details": [{"type": "reasoning.text", "text": "Sea"}]}
+            ),
+            delta_chunk({"reasoning_content": "."}),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk(reason="stop"),
         ],
         [
             START,
@@ -140,28 +147,28 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "reasoning in details alone": (
+    "reasoning only in details": (
         [
-            piece(
+            delta_chunk(
                 {"reasoning": None, "reasoning_details": [{"type": "reasoning.summary", "summary": "Sea"}]}
             ),
-            piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}, "stop"),
+            delta_chunk({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}, "stop"),
         ],
         [START, chunk("Sea", "thinking"), done("Sea", "thinking"), END],
     ),
-    "reasoning that is withheld": (
+    "redacted reasoning": (
         [
-            piece({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}),
-            piece({"content": "Hi"}, "stop"),
+            delta_chunk({"reasoning_details": [{"type": "reasoning.encrypted", "data": "QQ"}]}),
+            delta_chunk({"content": "Hi"}, "stop"),
         ],
         [START, done("", "thinking", redacted=True), chunk("Hi"), done("Hi", stopReason="stop"), END],
     ),
-    "reasoning that goes on after a text began": (
+    "reasoning that continues after a text began": (
         [
-            piece({"reasoning": "Sea"}),
-            piece({"content": "Hi"}),
-            piece({"reasoning": "Moon"}),
-            piece({"content": "gh"}, "stop"),
+            delta_chunk({"reasoning": "Sea"}),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk({"reasoning": "Moon"}),
+            delta_chunk({"content": "gh"}, "stop"),
         ],
         [
             START,
@@ -177,11 +184,13 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     ),
     "content as a list of parts": (
         [
-            piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Se"}]}]}),
-            piece({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}),
-            piece({"content": [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]}),
-            piece({"content": "gh"}),
-            piece(
+            delta_chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Se"}]}]}),
+            delta_chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}),
+            delta_chunk(
+                {"content": [{"type": "text", "text": "Hi"}, {"type": "reference", "reference_ids": [1]}]}
+            ),
+            delta_chunk({"content": "gh"}),
+            delta_chunk(
                 {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "So."}]}, "!"]},
                 "stop",
             ),
@@ -203,7 +212,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
         ],
     ),
     "a refusal": (
-        [piece({"refusal": "I"}), piece({"refusal": " won't"}), piece(reason="stop")],
+        [delta_chunk({"refusal": "I"}), delta_chunk({"refusal": " won't"}), delta_chunk(reason="stop")],
         [
             START,
             chunk("I", variant="refusal"),
@@ -214,26 +223,26 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     ),
     "speech": (
         [
-            piece({"audio": {"id": "a1"}}),
-            piece({"audio": {"data": "QQ=="}}),
-            piece({"audio": {"transcript": "Hi"}}, "stop"),
+            delta_chunk({"audio": {"id": "a1"}}),
+            delta_chunk({"audio": {"data": "QQ=="}}),
+            delta_chunk({"audio": {"transcript": "Hi"}}, "stop"),
         ],
         [START, chunk("Hi", variant="transcript"), done("Hi", variant="transcript", stopReason="stop"), END],
     ),
     "sources": (
         [
-            piece({"content": "Hi"}),
-            piece({"annotations": [{"url": "u"}]}),
-            piece({"annotations": [{"url": "w"}]}),
-            piece(reason="stop"),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk({"annotations": [{"url": "u"}]}),
+            delta_chunk({"annotations": [{"url": "w"}]}),
+            delta_chunk(reason="stop"),
         ],
         [START, chunk("Hi"), done("Hi", citations=[{"url": "u"}, {"url": "w"}], stopReason="stop"), END],
     ),
-    "a picture": (
+    "an image": (
         [
-            piece({"content": "Look"}),
-            piece({"images": [{"type": "image_url", "image_url": "http://x"}]}),
-            piece(reason="stop"),
+            delta_chunk({"content": "Look"}),
+            delta_chunk({"images": [{"type": "image_url", "image_url": "http://x"}]}),
+            delta_chunk(reason="stop"),
         ],
         [
             START,
@@ -252,104 +261,107 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "calls side by side, continued without id or with an empty name": (
+    "parallel calls, continued without id or with an empty name": (
         [
-            piece({"content": "Wait."}),
-            piece(calls(call(0, "", "k0", "tide"), call(1, "", "k1", "wind"))),
-            piece(calls(call(1, '{"b":'), call(0, '{"a":', None, ""))),
-            piece(calls(call(0, "1}"), call(1, "2}"))),
-            piece(reason="tool_calls"),
-            beside(usage=USAGE),
+            delta_chunk({"content": "Wait."}),
+            delta_chunk(calls_delta(call(0, "", "k0", "tide"), call(1, "", "k1", "wind"))),
+            delta_chunk(calls_delta(call(1, '{"b":'), call(0, '{"a":', None, ""))),
+            delta_chunk(calls_delta(call(0, "1}"), call(1, "2}"))),
+            delta_chunk(reason="tool_calls"),
+            chunk_without_choices(usage=USAGE),
             DONE,
         ],
         [
             START,
             chunk("Wait."),
-            written("k1", '{"b":', name="wind"),
-            written("k0", '{"a":'),
-            written("k0", "1}", 5),
-            written("k1", "2}", 5, "wind"),
+            input_chunk("k1", '{"b":', name="wind"),
+            input_chunk("k0", '{"a":'),
+            input_chunk("k0", "1}", 5),
+            input_chunk("k1", "2}", 5, "wind"),
             done("Wait.", stopReason="tool_calls"),
-            called("k0", {"a": 1}),
-            called("k1", {"b": 2}, "wind"),
-            ended(partial=True),
+            tool_call("k0", {"a": 1}),
+            tool_call("k1", {"b": 2}, "wind"),
+            turn_end(partial=True),
         ],
     ),
-    "whole calls in one chunk, without indices": (
-        [piece(calls(call(None, "{}", "k0", "tide"), call(None, "{}", "k1", "tide"))), piece(reason="stop")],
+    "complete calls in one chunk, without indexes": (
+        [
+            delta_chunk(calls_delta(call(None, "{}", "k0", "tide"), call(None, "{}", "k1", "tide"))),
+            delta_chunk(reason="stop"),
+        ],
         [
             START,
-            written("k0", "{}"),
-            written("k1", "{}"),
-            called("k0", {}),
-            called("k1", {}),
+            input_chunk("k0", "{}"),
+            input_chunk("k1", "{}"),
+            tool_call("k0", {}),
+            tool_call("k1", {}),
             ("turn_end", {"partial": True}),
         ],
     ),
     "calls without index or id": (
         [
-            piece(calls(call(None, "{}", "", "tide"), call(None, "{}", "", "tide"))),
-            piece(reason="tool_calls"),
+            delta_chunk(calls_delta(call(None, "{}", "", "tide"), call(None, "{}", "", "tide"))),
+            delta_chunk(reason="tool_calls"),
         ],
         [
             START,
-            written("1/1", "{}"),
-            called("1/1", {}),
-            written("1/4", "{}"),
-            called("1/4", {}),
+            input_chunk("1/1", "{}"),
+            tool_call("1/1", {}),
+            input_chunk("1/4", "{}"),
+            tool_call("1/4", {}),
             ("turn_end", {"partial": True}),
         ],
     ),
-    "all calls at one index": (
+    "all calls with the same index": (
         [
-            piece(calls(call(0, "{}", "k0", "tide"))),
-            piece(calls(call(0, '{"a":1}', "k1", "tide"))),
-            piece(reason="tool_calls"),
+            delta_chunk(calls_delta(call(0, "{}", "k0", "tide"))),
+            delta_chunk(calls_delta(call(0, '{"a":1}', "k1", "tide"))),
+            delta_chunk(reason="tool_calls"),
         ],
         [
             START,
-            written("k0", "{}"),
-            called("k0", {}),
-            written("k1", '{"a":1}'),
-            called("k1", {"a": 1}),
+            input_chunk("k0", "{}"),
+            tool_call("k0", {}),
+            input_chunk("k1", '{"a":1}'),
+            tool_call("k1", {"a": 1}),
             ("turn_end", {"partial": True}),
         ],
     ),
-    "arguments that are no JSON, none, or an object": (
+    "arguments that are invalid JSON, absent, or an object": (
         [
-            piece(
-                calls(
+            delta_chunk(
+                calls_delta(
                     call(0, "high?", "k0", "tide"), call(1, "", "k1", "tide"), call(2, {"a": 1}, "k2", "tide")
                 )
             ),
-            piece(reason="tool_calls"),
+            delta_chunk(reason="tool_calls"),
         ],
         [
             START,
-            written("k0", "high?"),
-            called("k0", "high?"),
-            called("k1", ""),
-            called("k2", {"a": 1}),
+            input_chunk("k0", "high?"),
+            tool_call("k0", "high?"),
+            tool_call("k1", ""),
+            tool_call("k2", {"a": 1}),
             ("turn_end", {"partial": True}),
         ],
     ),
-    "the one call of old, and its result": (
+    "the legacy function call, and its result": (
         [
-            piece({"function_call": {"name": "tide", "arguments": ""}}),
-            piece({"function_call": {"arguments": "{}"}}),
-            piece(reason="function_call"),
+            delta_chunk({"function_call": {"name": "tide", "arguments": ""}}),
+            delta_chunk({"function_call": {"arguments": "{}"}}),
+            delta_chunk(reason="function_call"),
             {"role": "function", "name": "tide", "content": "high"},
         ],
         [
             START,
-            written("1/1", "{}"),
-            called("1/1", {}),
+            input_chunk("1/1", "{}"),
+            tool_call("1/1", {}),
             ("tool_result", {"toolCallId": "1/1", "result": "high"}),
             END,
         ],
     ),
-    "a filter": (
-        [piece({"content": "Hi"}), piece(reason="content_filter")],
+    "a content filter": (
+        [delta_chunk({"content": "Hi"}), delta_chunk(reason="content_filter")],
         [
             START,
             chunk("Hi"),
@@ -360,20 +372,20 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     ),
     "an error in a chunk after the end": (
         [
-            piece({"content": "Hi"}),
-            piece(reason="length"),
-            piece({"content": ""}, error={"code": 400, "message": "Full"}, usage=USAGE),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk(reason="length"),
+            delta_chunk({"content": ""}, error={"code": 400, "message": "Full"}, usage=USAGE),
         ],
         [
             START,
             chunk("Hi"),
             done("Hi", stopReason="length"),
             ("error", {"code": "400", "message": "Full", "details": {"code": 400, "message": "Full"}}),
-            ended(),
+            turn_end(),
         ],
     ),
-    "an error instead of the rest": (
-        [piece({"content": "Hi"}), {"error": {"code": "server_error", "message": "Down"}}],
+    "an error during the stream": (
+        [delta_chunk({"content": "Hi"}), {"error": {"code": "server_error", "message": "Down"}}],
         [
             START,
             chunk("Hi"),
@@ -386,22 +398,22 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
                 },
             ),
             done("Hi", partial=True),
-            *CUT,
+            *ABORTED,
         ],
     ),
-    "a stream that is cut": (
-        [piece({"content": "Hi"})],
-        [START, chunk("Hi"), done("Hi", partial=True), *CUT],
+    "a cut stream": (
+        [delta_chunk({"content": "Hi"})],
+        [START, chunk("Hi"), done("Hi", partial=True), *ABORTED],
     ),
-    "a call that is cut": (
-        [piece(calls(call(0, '{"a":', "k0", "tide")))],
-        [START, written("k0", '{"a":'), called("k0", '{"a":', partial=True), *CUT],
+    "a cut call": (
+        [delta_chunk(calls_delta(call(0, '{"a":', "k0", "tide")))],
+        [START, input_chunk("k0", '{"a":'), tool_call("k0", '{"a":', partial=True), *ABORTED],
     ),
-    "a stream that is cut and made anew": (
+    "a cut and repeated stream": (
         [
-            piece({"role": "assistant", "content": "H"}, id="c0"),
-            piece({"role": "assistant", "content": "Hi"}),
-            piece(reason="stop"),
+            delta_chunk({"role": "assistant", "content": "H"}, id="c0"),
+            delta_chunk({"role": "assistant", "content": "Hi"}),
+            delta_chunk(reason="stop"),
         ],
         [
             START,
@@ -412,14 +424,14 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "choices that take turns": (
+    "interleaved choices": (
         [
-            piece({"content": "Hi"}),
-            piece({"content": "Lo"}, index=1),
-            piece(reason="stop"),
-            piece({"content": "w"}, index=1),
-            piece(reason="stop", index=1),
-            beside(usage=USAGE),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk({"content": "Lo"}, index=1),
+            delta_chunk(reason="stop"),
+            delta_chunk({"content": "w"}, index=1),
+            delta_chunk(reason="stop", index=1),
+            chunk_without_choices(usage=USAGE),
         ],
         [
             START,
@@ -428,15 +440,15 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             done("Hi", stopReason="stop"),
             chunk("w", choiceIndex=1),
             done("Low", choiceIndex=1, stopReason="stop"),
-            ended(),
+            turn_end(),
         ],
     ),
-    "choices one after the other": (
+    "consecutive choices": (
         [
-            piece({"content": "Hi"}),
-            piece(reason="stop"),
-            piece({"content": "Low"}, "stop", index=1),
-            beside(usage=USAGE),
+            delta_chunk({"content": "Hi"}),
+            delta_chunk(reason="stop"),
+            delta_chunk({"content": "Low"}, "stop", index=1),
+            chunk_without_choices(usage=USAGE),
             DONE,
         ],
         [
@@ -445,30 +457,30 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             done("Hi", stopReason="stop"),
             chunk("Low", choiceIndex=1),
             done("Low", choiceIndex=1, stopReason="stop"),
-            ended(),
+            turn_end(),
         ],
     ),
-    "an agent at work": (
+    "an agent run": (
         [
             {"role": "user", "content": "Tides?"},
-            piece(calls(call(0, "{}", "k0", "tide"))),
-            piece(reason="tool_calls"),
-            beside(usage=USAGE),
+            delta_chunk(calls_delta(call(0, "{}", "k0", "tide"))),
+            delta_chunk(reason="tool_calls"),
+            chunk_without_choices(usage=USAGE),
             DONE,
             {"role": "tool", "tool_call_id": "k0", "content": "high"},
-            piece({"content": "High"}, id="c2"),
-            piece(reason="stop", id="c2"),
-            {**beside(usage=USAGE), "id": "c2"},
+            delta_chunk({"content": "High"}, id="c2"),
+            delta_chunk(reason="stop", id="c2"),
+            {**chunk_without_choices(usage=USAGE), "id": "c2"},
             DONE,
             {"role": "user", "content": "Thanks"},
-            piece({"content": "!"}, "stop", id="c3"),
+            delta_chunk({"content": "!"}, "stop", id="c3"),
             DONE,
         ],
         [
             USER_START,
             ("user_message", {"text": "Tides?"}),
-            written("k0", "{}"),
-            called("k0", {}),
+            input_chunk("k0", "{}"),
+            tool_call("k0", {}),
             ("tool_result", {"toolCallId": "k0", "result": "high"}),
             (*chunk("High")[:2], "c2"),
             (*done("High", stopReason="stop")[:2], "c2"),
@@ -480,9 +492,9 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             END,
         ],
     ),
-    "a stream that is cut, and the next prompt": (
+    "a cut stream, and the next prompt": (
         [
-            piece({"content": "Hi"}),
+            delta_chunk({"content": "Hi"}),
             {
                 "role": "user",
                 "content": [
@@ -495,7 +507,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             chunk("Hi"),
             done("Hi", partial=True),
-            *CUT,
+            *ABORTED,
             USER_START,
             (
                 "user_message",
@@ -520,7 +532,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
 
 
 @pytest.mark.parametrize(("records", "events"), STREAMS.values(), ids=STREAMS)
-def test_a_stream(records: list[Any], events: list[ShortEvent]) -> None:
+def test_stream_events(records: list[Any], events: list[ShortEvent]) -> None:
     assert short_events(follow(records, "openai_chat", ends=True)) == events
 
 
@@ -532,8 +544,8 @@ def test_a_stream(records: list[Any], events: list[ShortEvent]) -> None:
         (["Hi", "gh", ""], [chunk("Hi"), chunk("gh"), done("High", stopReason="stop")]),
     ],
 )
-def test_text_completions(texts: list[str], events: list[ShortEvent]) -> None:
-    pieces = [
+def test_legacy_text_completions(texts: list[str], events: list[ShortEvent]) -> None:
+    chunks = [
         {
             "id": "c1",
             "object": "text_completion",
@@ -541,44 +553,44 @@ def test_text_completions(texts: list[str], events: list[ShortEvent]) -> None:
         }
         for text, reason in zip(texts, [*[None] * (len(texts) - 1), "stop"], strict=True)
     ]
-    assert short_events(follow([*pieces, DONE])) == [START, *events, END]
+    assert short_events(follow([*chunks, DONE])) == [START, *events, END]
 
 
-def test_an_empty_answer_tells_what_it_cost() -> None:
-    asked = {"role": "tool", "tool_call_id": "k", "content": "high"}
-    told = short_events(follow([asked, piece(reason="stop"), beside(usage=USAGE)]))
-    assert told[-1] == ended()
+def test_empty_response_has_usage() -> None:
+    request = {"role": "tool", "tool_call_id": "k", "content": "high"}
+    events = short_events(follow([request, delta_chunk(reason="stop"), chunk_without_choices(usage=USAGE)]))
+    assert events[-1] == turn_end()
 
 
-# An answer at rest says the same as its stream.
+# A complete response gives the same events as its stream.
 
 MESSAGES: dict[str, tuple[Record, str]] = {
     "a text": ({"content": "High"}, "stop"),
-    "a text with sources": ({"content": "High", "annotations": [{"url": "u"}]}, "stop"),
+    "a text with citations": ({"content": "High", "annotations": [{"url": "u"}]}, "stop"),
     "reasoning and a text": ({"reasoning_content": "Sea", "content": "High"}, "length"),
-    "withheld reasoning": ({"reasoning_details": [{"data": "QQ"}], "content": "High"}, "stop"),
+    "redacted reasoning": ({"reasoning_details": [{"data": "QQ"}], "content": "High"}, "stop"),
     "a refusal": ({"content": None, "refusal": "No"}, "stop"),
     "a text and calls": (
         {"content": "Wait.", "tool_calls": [call(None, "{}", "k0", "tide"), call(None, "", "k1", "wind")]},
         "tool_calls",
     ),
-    "calls, and another reason": ({"tool_calls": [call(None, "{}", "k0", "tide")]}, "stop"),
-    "the one call of old": ({"function_call": {"name": "tide", "arguments": "{}"}}, "function_call"),
-    "a filter": ({"content": "Hi"}, "content_filter"),
+    "calls with another finish reason": ({"tool_calls": [call(None, "{}", "k0", "tide")]}, "stop"),
+    "the legacy function call": ({"function_call": {"name": "tide", "arguments": "{}"}}, "function_call"),
+    "a content filter": ({"content": "Hi"}, "content_filter"),
     "nothing": ({"content": ""}, "stop"),
 }
 
 
 def completion(*choices: tuple[Record, str | None], **more: Any) -> Record:
-    told = [
+    choice_list = [
         {"index": index, "message": {"role": "assistant", **message}, "finish_reason": reason}
         for index, (message, reason) in enumerate(choices)
     ]
-    return {"id": "c1", "object": "chat.completion", "model": "m", "choices": told, **more}
+    return {"id": "c1", "object": "chat.completion", "model": "m", "choices": choice_list, **more}
 
 
 def streamed(body: Record) -> list[Record]:
-    """The same answer in pieces: each text in two, each call opened before its arguments come."""
+    """Return the response as chunks: each text in two, each call started before its arguments."""
     chunks = [
         {**body, "object": "chat.completion.chunk", "usage": None, "choices": [choice]}
         for each in body["choices"]
@@ -593,8 +605,8 @@ def _choices(choice: Record) -> list[Record]:
         message = {key: value for key, value in message.items() if key != "reasoning_details"}
     deltas = [delta for key in _ORDER if message.get(key) for delta in _deltas(key, message[key])]
     shared = {"index": choice.get("index", 0)}
-    ends = {**shared, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
-    return [*({**shared, "delta": delta, "finish_reason": None} for delta in deltas), ends]
+    end = {**shared, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+    return [*({**shared, "delta": delta, "finish_reason": None} for delta in deltas), end]
 
 
 _ORDER = (
@@ -620,21 +632,23 @@ def _deltas(key: str, value: Any) -> list[Record]:
 
 def _call_deltas(index: int, call: Record) -> list[Record]:
     arguments = call["function"]["arguments"]
-    opened = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
-    return [calls(opened), calls({"index": index, "function": {"arguments": arguments}})]
+    start = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+    return [calls_delta(start), calls_delta({"index": index, "function": {"arguments": arguments}})]
 
 
-def check_agreement(body: Record) -> None:
-    """The stream of an answer says the same as the answer, turns and all."""
-    at_rest, stream = (
+def assert_same_events(body: Record) -> None:
+    """Compare the events of a response, turns included, with those of its stream."""
+    complete, stream = (
         [event for event in follow(records, "openai_chat", ends=True) if not event["type"].endswith("_chunk")]
         for records in ([body], streamed(body))
     )
-    assert [told(event) for event in at_rest] == [told(event) for event in stream]
+    assert [without_generated_ids(event) for event in complete] == [
+        without_generated_ids(event) for event in stream
+    ]
 
 
-def told(event: Record) -> Any:
-    """An event without the ids that are given to what has none."""
+def without_generated_ids(event: Record) -> Any:
+    """Return an event without generated call ids."""
     payload = event["payload"]
     if "/" in str(payload.get("toolCallId")):
         payload = {**payload, "toolCallId": "?"}
@@ -642,22 +656,22 @@ def told(event: Record) -> Any:
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_an_answer_at_rest_says_the_same(message: tuple[Record, str]) -> None:
-    check_agreement(completion(message, usage=USAGE))
-    check_agreement(completion(message, MESSAGES["a text"], usage={**USAGE, "cost": 0.5}))
+def test_complete_response_matches_its_stream(message: tuple[Record, str]) -> None:
+    assert_same_events(completion(message, usage=USAGE))
+    assert_same_events(completion(message, MESSAGES["a text"], usage={**USAGE, "cost": 0.5}))
 
 
-def test_an_answer_at_rest() -> None:
+def test_complete_response_events() -> None:
     body = completion(MESSAGES["a text and calls"], usage=USAGE)
     result = {"role": "tool", "tool_call_id": "k0", "content": "high"}
     assert short_events(follow([body, result, completion(MESSAGES["a text"])], ends=True)) == [
         START,
         done("Wait.", stopReason="tool_calls"),
-        called("k0", {}),
-        called("k1", "", "wind"),
+        tool_call("k0", {}),
+        tool_call("k1", "", "wind"),
         ("tool_result", {"toolCallId": "k0", "result": "high"}),
         done("High", stopReason="stop"),
-        ended(),
+        turn_end(),
     ]
 
 
@@ -666,7 +680,7 @@ def bodies() -> list[Any]:
         pytest.param(body, id=f"{path.stem}:{number}")
         for path in sorted(CORPUS.glob("openai_chat_response/*.jsonl"))
         for number, body in enumerate(_lines(path), start=1)
-        if is_plain(body)
+        if is_streamable(body)
     ]
 
 
@@ -680,8 +694,8 @@ def _lines(path: Path) -> list[Any]:
     return records
 
 
-def is_plain(body: Any) -> bool:
-    """A completion whose messages a stream can hold as they are, under an id."""
+def is_streamable(body: Any) -> bool:
+    """Return True for a completion with an id whose messages a stream can represent."""
     if not isinstance(body, dict) or not body.get("id") or "choices" not in body or "error" in body:
         return False
     return all(
@@ -692,18 +706,18 @@ def is_plain(body: Any) -> bool:
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is missing")
 @pytest.mark.parametrize("body", bodies())
-def test_real_answers_and_their_streams_say_the_same(body: Record) -> None:
-    check_agreement(body)
+def test_captured_responses_match_their_streams(body: Record) -> None:
+    assert_same_events(body)
 
 
 @pytest.mark.parametrize(
     "path", sorted(CORPUS.glob("openai_chat_stream/*.jsonl")), ids=lambda path: path.stem
 )
-def test_real_streams_are_told_whole(path: Path) -> None:
+def test_emits_all_text_of_captured_streams(path: Path) -> None:
     records = _lines(path)
     events = follow(records, "openai_chat")
     deltas = [choice.get("delta") or {} for record in records for choice in record.get("choices") or []]
-    pieces = {
+    expected = {
         "assistant_chunk": "".join(delta.get("content") or "" for delta in deltas),
         "thinking_chunk": "".join(
             delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas
@@ -714,42 +728,42 @@ def test_real_streams_are_told_whole(path: Path) -> None:
             for call in delta.get("tool_calls") or []
         ),
     }
-    assert texts(events) == {name: text for name, text in pieces.items() if text}
-    wholes = {
+    assert texts(events) == {name: text for name, text in expected.items() if text}
+    complete_texts = {
         name: "".join(event["payload"]["text"] for event in events if event["type"] == f"{name}_done")
         for name in ("assistant", "thinking")
     }
-    assert wholes == {name: pieces[f"{name}_chunk"] for name in wholes}
-    asks = bool(pieces["tool_input_chunk"])
-    assert [event["type"] for event in events].count("turn_end") == (0 if asks else 1)
+    assert complete_texts == {name: expected[f"{name}_chunk"] for name in complete_texts}
+    is_calling = bool(expected["tool_input_chunk"])
+    assert [event["type"] for event in events].count("turn_end") == (0 if is_calling else 1)
 
 
-def test_a_request_tells_only_what_it_does_not_hold_once_more() -> None:
-    """An agent's loop: each request holds the whole conversation so far."""
+def test_request_emits_only_new_messages() -> None:
+    """In an agent loop each request repeats the whole conversation."""
 
-    def piece(id: str, delta: Any, finish: str | None = None) -> dict[str, Any]:
+    def chunk_record(id: str, delta: Any, finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {"id": id, "object": "chat.completion.chunk", "choices": [choice]}
 
     call = {"id": "t1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "High tide?"}]
-    called = [
-        *asked,
+    first_request = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "High tide?"}]
+    second_request = [
+        *first_request,
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "t1", "content": "06:12"},
     ]
-    answered = [
-        *called,
+    third_request = [
+        *second_request,
         {"role": "assistant", "content": "At 06:12."},
         {"role": "user", "content": "High tide?"},
     ]
     events = follow(
         [
-            {"model": "m", "messages": asked},
-            piece("r1", {"role": "assistant", "tool_calls": [{"index": 0, **call}]}, "tool_calls"),
-            {"model": "m", "messages": called},
-            piece("r2", {"role": "assistant", "content": "At 06:12."}, "stop"),
-            {"model": "m", "messages": answered},
+            {"model": "m", "messages": first_request},
+            chunk_record("r1", {"role": "assistant", "tool_calls": [{"index": 0, **call}]}, "tool_calls"),
+            {"model": "m", "messages": second_request},
+            chunk_record("r2", {"role": "assistant", "content": "At 06:12."}, "stop"),
+            {"model": "m", "messages": third_request},
         ],
         ends=True,
     )

@@ -1,4 +1,4 @@
-"""What OpenAI's two formats say, and the standard messages that their records make."""
+"""Readings of both OpenAI formats, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def call(id: str, name: str, arguments: str) -> Record:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def said(words: str, **more: Any) -> Record:
+def output_message(words: str, **more: Any) -> Record:
     part = {"type": "output_text", "text": words, "annotations": []}
     return {
         "type": "message",
@@ -42,7 +42,7 @@ def said(words: str, **more: Any) -> Record:
     }
 
 
-def asked(words: str) -> Record:
+def input_message(words: str) -> Record:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
 
 
@@ -89,7 +89,7 @@ RESPONSES_USAGE = {
 }
 
 BLOCKS: dict[str, tuple[Record, list[Record]]] = {
-    "every key of an answer, in order": (
+    "every key of a response, in order": (
         {
             "role": "assistant",
             "function_call": {"name": "old", "arguments": "1"},
@@ -129,7 +129,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "reasoning in encrypted details alone": (
+    "reasoning only in encrypted details": (
         {
             "role": "assistant",
             "content": None,
@@ -146,7 +146,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             }
         ],
     ),
-    "reasoning of Mistral, in parts": (
+    "Mistral reasoning in parts": (
         {
             "role": "assistant",
             "content": [
@@ -172,7 +172,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "parts of a question": (
+    "parts of a user message": (
         {
             "role": "user",
             "content": [
@@ -232,7 +232,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "a result of a function of old": (
+    "a legacy function result": (
         {"role": "function", "name": "old", "content": "5"},
         [
             {
@@ -244,7 +244,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             }
         ],
     ),
-    "a second answer": (
+    "a second choice": (
         completion({"content": "A"}, {"content": "B"}),
         [{"type": "text", "text": "A"}, {"type": "text", "text": "B", "extra": {"choice_index": 1}}],
     ),
@@ -280,7 +280,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "a picture that was made": (
+    "a generated image": (
         {
             "type": "image_generation_call",
             "id": "ig_1",
@@ -311,7 +311,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "a call of a server of tools that failed": (
+    "a failed MCP call": (
         {
             "type": "mcp_call",
             "id": "mcp_1",
@@ -341,7 +341,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             },
         ],
     ),
-    "what commands wrote": (
+    "output of commands": (
         {
             "type": "shell_call_output",
             "call_id": "call_2",
@@ -358,7 +358,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             }
         ],
     ),
-    "reasoning with all that it can have": (
+    "reasoning with all fields": (
         {
             "type": "reasoning",
             "id": "rs_1",
@@ -378,8 +378,8 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             {"type": "thinking", "thinking": "C", "source_type": "reasoning"},
         ],
     ),
-    "an item with a phase, and what it says beside its parts": (
-        said("Ahoy.", phase="final_answer"),
+    "a message with a phase and keys next to its parts": (
+        output_message("Ahoy.", phase="final_answer"),
         [
             {
                 "type": "text",
@@ -391,7 +391,7 @@ BLOCKS: dict[str, tuple[Record, list[Record]]] = {
             }
         ],
     ),
-    "an item of a type that nobody has seen": (
+    "an item of an unknown type": (
         response({"type": "tide_call", "id": "t"}),
         [
             {
@@ -415,7 +415,7 @@ def test_blocks(name: str) -> None:
 
 
 ROLES: dict[str, tuple[Record, tuple[str, str, str]]] = {
-    "a result": (
+    "a tool result": (
         {"role": "tool", "tool_call_id": "c1", "content": "high"},
         ("openai_chat", "message", "tool"),
     ),
@@ -424,15 +424,15 @@ ROLES: dict[str, tuple[Record, tuple[str, str, str]]] = {
         {"error": {"message": "Slow down.", "code": 429}},
         ("openai_chat", "record", "system"),
     ),
-    "a piece of an answer": (
+    "a chunk": (
         {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "A"}}]},
         ("openai_chat", "chunk", "assistant"),
     ),
-    "Azure's first piece": (
+    "Azure's first chunk": (
         {"id": "", "object": "", "model": "", "choices": [], "prompt_filter_results": []},
         ("openai_chat", "chunk", "assistant"),
     ),
-    "a request, whoever made the model": (
+    "a request with a Claude model through a gateway": (
         {"model": "anthropic/claude-9", "messages": [{"role": "user", "content": "Q"}]},
         ("openai_chat", "message", "user"),
     ),
@@ -441,21 +441,21 @@ ROLES: dict[str, tuple[Record, tuple[str, str, str]]] = {
         ("claude", "message", "user"),
     ),
     "a plain message": ({"role": "user", "content": "Q"}, ("claude", "message", "user")),
-    "an item": (said("A"), ("openai_responses", "message", "assistant")),
-    "an item that is done": (done(said("A")), ("openai_responses", "message", "assistant")),
-    "a result of the client": (OUTPUT, ("openai_responses", "message", "tool")),
-    "an item that is no message": (
+    "an item": (output_message("A"), ("openai_responses", "message", "assistant")),
+    "a completed item": (done(output_message("A")), ("openai_responses", "message", "assistant")),
+    "a result from the client": (OUTPUT, ("openai_responses", "message", "tool")),
+    "an item that is not a message": (
         {"type": "mcp_list_tools", "id": "l", "server_label": "port", "tools": []},
         ("openai_responses", "record", "system"),
     ),
     "an event": (event("output_text.delta", delta="A"), ("openai_responses", "chunk", "assistant")),
-    "an event that nobody has seen": (event("tide.delta"), ("openai_responses", "chunk", "assistant")),
+    "an unknown event": (event("tide.delta"), ("openai_responses", "chunk", "assistant")),
     "an input": ({"model": "m1", "input": "Q"}, ("openai_responses", "message", "user")),
 }
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_recognised_as(name: str) -> None:
+def test_recognizes_source_kind_and_role(name: str) -> None:
     record, expected = ROLES[name]
 
     reading = read_message(json.dumps(record))
@@ -464,7 +464,7 @@ def test_recognised_as(name: str) -> None:
 
 
 TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
-    "a request of chat has a message for each of its own": (
+    "one message per message of a chat request": (
         [
             {
                 "model": "m1",
@@ -483,7 +483,7 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             ("user", [("tool_result", "high")]),
         ],
     ),
-    "a completion: usage without the cache, cost": (
+    "a completion: usage without cached tokens, cost": (
         [completion({"content": "A"}, {"content": "B"}, usage={**CHAT_USAGE, "cost": 0.5})],
         [
             (
@@ -499,7 +499,7 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             )
         ],
     ),
-    "reasoning that is only in the total": (
+    "reasoning counted only in the total": (
         [
             completion(
                 {"content": "A"}, usage={"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 109}
@@ -528,7 +528,7 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             )
         ],
     ),
-    "an error instead of an answer": (
+    "an error instead of a response": (
         [
             {"role": "developer", "content": "Metric."},
             {"error": {"message": "Slow down.", "code": 429, "metadata": {}}},
@@ -547,7 +547,7 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             ("assistant", [], {"error": "invalid_request_error"}),
         ],
     ),
-    "a request of Responses: instructions first, the items of an answer together": (
+    "a Responses request: instructions first, response items together": (
         [
             {
                 "model": "m1",
@@ -571,7 +571,7 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
         ],
     ),
     "a response is one message": (
-        [response(SEARCH, said("A"), usage=RESPONSES_USAGE)],
+        [response(SEARCH, output_message("A"), usage=RESPONSES_USAGE)],
         [
             (
                 "assistant",
@@ -580,9 +580,11 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             )
         ],
     ),
-    "why a response ended": (
+    "stop reasons of responses": (
         [
-            response(said("A"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+            response(
+                output_message("A"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+            ),
             response(id="resp_2", status="failed", error={"code": "server_error", "message": "Sank."}),
         ],
         [
@@ -598,16 +600,16 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
             ),
         ],
     ),
-    "streams: the items that follow a response belong to it, and so does its usage": (
+    "streams: following items and usage belong to the response": (
         [
             event("created", response=response(status="in_progress")),
             event("output_item.added", output_index=0, item=SEARCH),
             done(SEARCH),
             done({"type": "shell_call_output", "call_id": "c", "output": []}),
-            done(said("A")),
-            event("completed", response=response(said("A"), usage=RESPONSES_USAGE)),
+            done(output_message("A")),
+            event("completed", response=response(output_message("A"), usage=RESPONSES_USAGE)),
             event("created", response=response(id="resp_2", status="in_progress")),
-            done(said("B")),
+            done(output_message("B")),
             event(
                 "failed",
                 response=response(id="resp_2", status="failed", error={"code": "x", "message": "Sank."}),
@@ -629,8 +631,8 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
     "a stream that failed before its first item": (
         [
             event("created", response=response(status="in_progress")),
-            done(said("A")),
-            event("completed", response=response(said("A"), usage=RESPONSES_USAGE)),
+            done(output_message("A")),
+            event("completed", response=response(output_message("A"), usage=RESPONSES_USAGE)),
             event("created", response=response(id="resp_2", status="in_progress")),
             event(
                 "failed",
@@ -651,24 +653,24 @@ TRANSCRIPTS: dict[str, tuple[list[Record], list[Short]]] = {
         ],
     ),
     "a refusal in a response": (
-        [response(said("", content=[{"type": "refusal", "refusal": "No."}]))],
+        [response(output_message("", content=[{"type": "refusal", "refusal": "No."}]))],
         [("assistant", [("text", "No.")], {"model": "m1", "messageId": "resp_1", "stop_reason": "refusal"})],
     ),
-    "what a program of the vendor gave stands in the answer": (
+    "results of vendor programs are part of the response": (
         [
             {"type": "program", "id": "p", "call_id": "call_3", "code": "1+1", "fingerprint": "f"},
             {"type": "program_output", "id": "o", "call_id": "call_3", "result": "2", "status": "completed"},
         ],
         [("assistant", [("tool_use", "program"), ("tool_result", "2")])],
     ),
-    "bare items: what a client injects is no prompt": (
+    "bare items: text injected by a client is synthetic": (
         [
-            asked("<environment_context>\n<cwd>/sea</cwd>\n</environment_context>"),
-            asked("Tide?"),
+            input_message("<environment_context>\n<cwd>/sea</cwd>\n</environment_context>"),
+            input_message("Tide?"),
             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gA=="},
             FUNCTION,
             OUTPUT,
-            said("High."),
+            output_message("High."),
         ],
         [
             (

@@ -1,4 +1,4 @@
-"""What OpenCode's events and documents add to the log."""
+"""Events of OpenCode's runs, storage documents and exports."""
 
 import json
 from typing import Any
@@ -67,20 +67,23 @@ def done(words: str, message: str = "msg_2") -> tuple[Any, ...]:
     return ("assistant_done", {"text": words}, message)
 
 
-def called(message: str = "msg_2", id: str = "c1") -> tuple[Any, ...]:
+def tool_call(message: str = "msg_2", id: str = "c1") -> tuple[Any, ...]:
     return ("tool_call", {"toolCallId": id, "toolName": "bash", "args": INPUT}, message)
 
 
-def counted(times: int, cost: float | None = None) -> tuple[Any, ...]:
+def turn_end_with_usage(times: int, cost: float | None = None) -> tuple[Any, ...]:
     counts = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}
     counts |= {"cache_creation_input_tokens": 0, "reasoning_tokens": 3}
-    paid = {} if cost is None else {"costUsd": cost}
-    return ("turn_end", {"usage": {name: times * count for name, count in counts.items()}, **paid})
+    cost_field = {} if cost is None else {"costUsd": cost}
+    return ("turn_end", {"usage": {name: times * count for name, count in counts.items()}, **cost_field})
 
 
-THOUGHT = ("thinking_done", {"text": "Hm"}, "msg_2")
-ANSWERED = ("tool_result", {"toolCallId": "c1", "result": "ok\n", "exitCode": 0, "structured": {"exit": 0}})
-ASKED = ("user_message", {"text": "Build it."})
+THINKING_DONE = ("thinking_done", {"text": "Hm"}, "msg_2")
+RESULT_EVENT = (
+    "tool_result",
+    {"toolCallId": "c1", "result": "ok\n", "exitCode": 0, "structured": {"exit": 0}},
+)
+PROMPT_EVENT = ("user_message", {"text": "Build it."})
 
 
 @pytest.mark.parametrize(
@@ -96,37 +99,44 @@ ASKED = ("user_message", {"text": "Build it."})
                 event(text("Built.", "msg_3")),
                 event(finish("stop", "msg_3", cost=0.2)),
             ],
-            [turn("system"), THOUGHT, called(), ANSWERED, done("Built.", "msg_3"), counted(2, 0.3)],
+            [
+                turn("system"),
+                THINKING_DONE,
+                tool_call(),
+                RESULT_EVENT,
+                done("Built.", "msg_3"),
+                turn_end_with_usage(2, 0.3),
+            ],
             id="a run",
         ),
         pytest.param(
             [event(START), event(text("Built.")), event(finish(None)), event(text("Tested."))],
-            [turn("system"), done("Built."), done("Tested."), counted(1)],
-            id="an answer that does not say why it ended",
+            [turn("system"), done("Built."), done("Tested."), turn_end_with_usage(1)],
+            id="a response without a finish reason",
         ),
         pytest.param(
             [event(START), event(text("Built.")), event(finish("stop")), failed("APIError")],
             [
                 turn("system"),
                 done("Built."),
-                counted(1),
+                turn_end_with_usage(1),
                 (
                     "error",
                     {"code": "APIError", "message": "Too much", "details": failed("APIError")["error"]},
                 ),
             ],
-            id="a run that fails when it is over",
+            id="a failure after a finished run",
         ),
         pytest.param(
             [event(tool(DONE)), failed("MessageAbortedError")],
             [
                 turn("system"),
-                called(),
-                ANSWERED,
+                tool_call(),
+                RESULT_EVENT,
                 ("interrupt", {"reason": "user_cancel"}),
                 ("turn_end", {"partial": True}),
             ],
-            id="a run that somebody stopped",
+            id="a run stopped by the user",
         ),
         pytest.param(
             [
@@ -139,7 +149,7 @@ ASKED = ("user_message", {"text": "Build it."})
                 done("I wi", "msg_5"),
                 ("turn_end", {}),
             ],
-            id="an answer that somebody stopped, whose prompt is not known",
+            id="a stopped response whose prompt is missing",
         ),
         pytest.param(
             [
@@ -152,28 +162,28 @@ ASKED = ("user_message", {"text": "Build it."})
             ],
             [
                 turn("system"),
-                called(),
+                tool_call(),
                 ("tool_output_chunk", {"toolCallId": "c1", "chunk": "o", "offset": 0}),
                 ("tool_output_chunk", {"toolCallId": "c1", "chunk": "k", "offset": 1}),
-                ANSWERED,
+                RESULT_EVENT,
                 ("turn_end", {}),
             ],
-            id="a call in all of its states",
+            id="a call in all its states",
         ),
         pytest.param(
             [tool({"status": "pending", "input": INPUT})],
             [
                 turn("system"),
-                ("tool_call", {**called()[1], "partial": True}),
+                ("tool_call", {**tool_call()[1], "partial": True}),
                 ("turn_end", {"partial": True}),
             ],
-            id="a call that was never run",
+            id="a call that never ran",
         ),
         pytest.param(
             [event(tool({"status": "error", "input": INPUT, "error": "no shell"}, id=None))],
             [
                 turn("system"),
-                ("tool_call", {**called()[1], "toolCallId": "1/1"}, "msg_2"),
+                ("tool_call", {**tool_call()[1], "toolCallId": "1/1"}, "msg_2"),
                 (
                     "tool_result",
                     {
@@ -184,7 +194,7 @@ ASKED = ("user_message", {"text": "Build it."})
                 ),
                 ("turn_end", {}),
             ],
-            id="a call without a name, that failed",
+            id="a failed call without an id",
         ),
         pytest.param(
             [
@@ -211,20 +221,20 @@ ASKED = ("user_message", {"text": "Build it."})
             ],
             [
                 turn(),
-                ASKED,
+                PROMPT_EVENT,
                 ("user_message", {"text": "Called the Read tool.", "synthetic": True}),
-                THOUGHT,
-                called(),
-                ANSWERED,
+                THINKING_DONE,
+                tool_call(),
+                RESULT_EVENT,
                 done("Built.", "msg_3"),
-                counted(2, 0.3),
+                turn_end_with_usage(2, 0.3),
                 turn(),
                 ("user_message", {"text": "Go on."}),
                 ("interrupt", {"reason": "user_cancel"}),
                 done("I wi", "msg_5"),
                 ("turn_end", {}),
             ],
-            id="documents of a storage",
+            id="storage documents",
         ),
         pytest.param(
             [
@@ -249,38 +259,38 @@ ASKED = ("user_message", {"text": "Build it."})
             ],
             [
                 turn(),
-                ASKED,
-                THOUGHT,
-                called(),
-                ANSWERED,
+                PROMPT_EVENT,
+                THINKING_DONE,
+                tool_call(),
+                RESULT_EVENT,
                 done("Built.", "msg_3"),
                 ("error", {"code": "Oops", "message": "Oops", "details": {"name": "Oops", "data": {}}}),
                 done("Bui", "msg_4"),
                 ("interrupt", {"reason": "user_cancel"}),
-                ("turn_end", {**counted(1, 0.1)[1], "partial": True}),
+                ("turn_end", {**turn_end_with_usage(1, 0.1)[1], "partial": True}),
             ],
-            id="an export: what it cost and why it failed stands after what was said",
+            id="an export: cost and error follow the content",
         ),
         pytest.param(
             [part("hologram")],
             [("raw", {"source": "opencode", "raw": part("hologram")})],
-            id="a part that nobody has seen",
+            id="an unknown part",
         ),
     ],
 )
-def test_documents_add_events(documents: list[Doc], events: list[Any]) -> None:
-    told = short_events(follow(documents, "opencode", ends=True))
+def test_document_events(documents: list[Doc], events: list[Any]) -> None:
+    short_form = short_events(follow(documents, "opencode", ends=True))
 
-    assert [(wire, _without_details(payload), *more) for wire, payload, *more in told] == events
+    assert [(wire, _without_details(payload), *more) for wire, payload, *more in short_form] == events
 
 
 def _without_details(payload: Doc) -> Doc:
-    """Without the vendor's own words of usage."""
+    """Remove the vendor's usage."""
     usage = {key: value for key, value in payload.get("usage", {}).items() if key != "vendor"}
     return {**payload, "usage": usage} if usage else payload
 
 
-OWN = [
+OWN_STORAGE = [
     info("msg_1", "user"),
     text("Build it.", "msg_1"),
     info("msg_2", "assistant"),
@@ -296,18 +306,18 @@ OWN = [
 
 def _storages() -> list[Any]:
     paths = sorted((CORPUS / "opencode_storage").glob("*.jsonl"))
-    read = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in paths}
-    return [pytest.param(documents, id=name) for name, documents in {"own": OWN, **read}.items()]
+    captured = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in paths}
+    return [pytest.param(documents, id=name) for name, documents in {"own": OWN_STORAGE, **captured}.items()]
 
 
 @pytest.mark.parametrize("documents", _storages())
-def test_a_storage_and_its_run_say_the_same(documents: list[Doc]) -> None:
-    """A run tells what the assistant does, and nobody's prompt."""
-    plain = [document.get("json", document) for document in documents]
-    users = {document["id"] for document in plain if document.get("role") == "user"}
+def test_storage_matches_its_run(documents: list[Doc]) -> None:
+    """A run reports only the assistant's messages, not the prompts."""
+    unwrapped = [document.get("json", document) for document in documents]
+    users = {document["id"] for document in unwrapped if document.get("role") == "user"}
     parts = [
         {"messageID": each.get("path", "").split("/")[-2:][0], **document}
-        for each, document in zip(documents, plain, strict=True)
+        for each, document in zip(documents, unwrapped, strict=True)
         if "type" in document
     ]
     run = [event(part) for part in parts if part["messageID"] not in users]
@@ -318,7 +328,7 @@ def test_a_storage_and_its_run_say_the_same(documents: list[Doc]) -> None:
 
 
 @pytest.mark.parametrize("documents", _storages()[:1])
-def test_a_storage_and_its_export_say_the_same(documents: list[Doc]) -> None:
+def test_storage_matches_its_export(documents: list[Doc]) -> None:
     messages = [
         {
             "info": message,

@@ -1,4 +1,4 @@
-"""What OpenCode's events and documents say, and the standard messages that they make."""
+"""Readings of OpenCode's events and documents, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -69,15 +69,15 @@ DONE = {
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
-def test_one_provider_recognizes_it(record: Doc, sources: list[str]) -> None:
+def test_exactly_one_provider_recognizes_record(record: Doc, sources: list[str]) -> None:
     assert [name for name, provider in discover().items() if provider.recognizes(record)] == sources
 
 
-OWN = {"id": "prt_tool", "sessionID": "ses_1", "messageID": "msg_2"}
+PART_KEYS = {"id": "prt_tool", "sessionID": "ses_1", "messageID": "msg_2"}
 CALL = {"type": "tool_use", "id": "c1", "name": "bash", "input": {"command": "make"}}
-ANSWER = {"type": "tool_result", "tool_use_id": "c1"}
-PICTURE = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA", "filename": "a.png"}
-SHOWN = {
+RESULT = {"type": "tool_result", "tool_use_id": "c1"}
+IMAGE_PART = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA", "filename": "a.png"}
+IMAGE_BLOCK = {
     "type": "image",
     "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
     "source_type": "file",
@@ -96,7 +96,7 @@ SHOWN = {
                     "type": "thinking",
                     "thinking": "Hm",
                     "source_type": "reasoning",
-                    "extra": {**OWN, "id": "prt_reasoning", "time": {"start": 1}},
+                    "extra": {**PART_KEYS, "id": "prt_reasoning", "time": {"start": 1}},
                 }
             ],
         ),
@@ -107,10 +107,10 @@ SHOWN = {
                     **CALL,
                     "status": "completed",
                     "source_type": "tool",
-                    "extra": {**OWN, "state": {"title": "Builds", "time": {"start": 1, "end": 2}}},
+                    "extra": {**PART_KEYS, "state": {"title": "Builds", "time": {"start": 1, "end": 2}}},
                 },
                 {
-                    **ANSWER,
+                    **RESULT,
                     "content": "ok\n",
                     "is_error": False,
                     "structured": {"exit": 0},
@@ -120,17 +120,17 @@ SHOWN = {
             ],
         ),
         (
-            part("tool", callID="c1", tool="bash", state={**DONE, "attachments": [PICTURE]}),
+            part("tool", callID="c1", tool="bash", state={**DONE, "attachments": [IMAGE_PART]}),
             [
                 {
                     **CALL,
                     "status": "completed",
                     "source_type": "tool",
-                    "extra": {**OWN, "state": {"title": "Builds", "time": {"start": 1, "end": 2}}},
+                    "extra": {**PART_KEYS, "state": {"title": "Builds", "time": {"start": 1, "end": 2}}},
                 },
                 {
-                    **ANSWER,
-                    "content": [{"type": "text", "text": "ok\n"}, SHOWN],
+                    **RESULT,
+                    "content": [{"type": "text", "text": "ok\n"}, IMAGE_BLOCK],
                     "is_error": False,
                     "structured": {"exit": 0},
                     "exit_code": 0,
@@ -143,8 +143,8 @@ SHOWN = {
                 "tool", callID="c1", tool="bash", state={"status": "error", "input": {}, "error": "no shell"}
             ),
             [
-                {**CALL, "input": {}, "status": "error", "source_type": "tool", "extra": OWN},
-                {**ANSWER, "content": "no shell", "is_error": True, "source_type": "tool"},
+                {**CALL, "input": {}, "status": "error", "source_type": "tool", "extra": PART_KEYS},
+                {**RESULT, "content": "no shell", "is_error": True, "source_type": "tool"},
             ],
         ),
         (
@@ -160,13 +160,13 @@ SHOWN = {
                     "input": {},
                     "status": "running",
                     "source_type": "tool",
-                    "extra": {**OWN, "state": {"metadata": {"n": 1}}},
+                    "extra": {**PART_KEYS, "state": {"metadata": {"n": 1}}},
                 }
             ],
         ),
         (
-            {"messageID": "msg_1", "id": "prt_1", **PICTURE},
-            [{**SHOWN, "extra": {"messageID": "msg_1", "id": "prt_1", "filename": "a.png"}}],
+            {"messageID": "msg_1", "id": "prt_1", **IMAGE_PART},
+            [{**IMAGE_BLOCK, "extra": {"messageID": "msg_1", "id": "prt_1", "filename": "a.png"}}],
         ),
         ({"a": 1}, [{"type": "raw", "reason": "unknown_type", "raw": {"a": 1}}]),
         (
@@ -179,7 +179,7 @@ SHOWN = {
                     "source": {"type": "url", "url": "file:///a.txt"},
                     "mediaClass": "document",
                     "source_type": "file",
-                    "extra": {**OWN, "id": "prt_file", "source": "paste"},
+                    "extra": {**PART_KEYS, "id": "prt_file", "source": "paste"},
                 }
             ],
         ),
@@ -210,14 +210,20 @@ SHOWN = {
     ],
     ids=lambda value: json.dumps(value)[:70],
 )
-def test_a_document_makes_blocks(document: Doc, blocks: list[Doc]) -> None:
+def test_reads_document(document: Doc, blocks: list[Doc]) -> None:
     reading = read_message(json.dumps(document), "opencode")
 
     assert [block.model_dump(mode="json", by_alias=True) for block in reading.parsed] == blocks
 
 
-ANSWERED = info("msg_2", "assistant", modelID="m1", finish="stop", cost=0.5, tokens=TOKENS)
-MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 40, 3)}
+RESPONSE_INFO = info("msg_2", "assistant", modelID="m1", finish="stop", cost=0.5, tokens=TOKENS)
+RESPONSE_FIELDS = {
+    "model": "m1",
+    "messageId": "msg_2",
+    "stop_reason": "stop",
+    "costUsd": 0.5,
+    "usage": (50, 7, 40, 3),
+}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +241,7 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
                 (
                     "assistant",
                     [("tool_use", "bash"), ("text", "Built.")],
-                    {key: value for key, value in MORE.items() if key != "model"},
+                    {key: value for key, value in RESPONSE_FIELDS.items() if key != "model"},
                 ),
                 ("user", [("tool_result", "ok\n")]),
                 ("system", [("text", "Too many requests")], {"error": "APIError"}),
@@ -246,7 +252,7 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
             [
                 SESSION,
                 info("msg_1", "user"),
-                ANSWERED,
+                RESPONSE_INFO,
                 info("msg_3", "user"),
                 part("text", "msg_1", text="Build it.", time={"start": 1}),
                 part("reasoning", text="Hm"),
@@ -257,10 +263,10 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
             ],
             [
                 ("user", [("text", "Build it.")], {"messageId": "msg_1"}),
-                ("assistant", [("thinking", "Hm"), ("text", "Built.")], MORE),
+                ("assistant", [("thinking", "Hm"), ("text", "Built.")], RESPONSE_FIELDS),
                 ("user", [("text", "Thanks.")], {"messageId": "msg_3"}),
             ],
-            id="documents of a storage: the message tells the role of its parts",
+            id="storage documents: the message sets the role of its parts",
         ),
         pytest.param(
             [
@@ -271,7 +277,10 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
                             "info": info("msg_1", "user"),
                             "parts": [{"type": "text", "text": "Go on.", "synthetic": True}],
                         },
-                        {"info": ANSWERED, "parts": [part("tool", callID="c1", tool="bash", state=DONE)]},
+                        {
+                            "info": RESPONSE_INFO,
+                            "parts": [part("tool", callID="c1", tool="bash", state=DONE)],
+                        },
                         {
                             "info": info("msg_3", "assistant", error={"name": "Aborted", "data": {}}),
                             "parts": [],
@@ -281,7 +290,7 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
             ],
             [
                 ("user", [("text", "Go on.")], {"messageId": "msg_1", "synthetic": True}),
-                ("assistant", [("tool_use", "bash")], MORE),
+                ("assistant", [("tool_use", "bash")], RESPONSE_FIELDS),
                 ("user", [("tool_result", "ok\n")]),
                 ("assistant", [], {"messageId": "msg_3", "error": "Aborted"}),
             ],
@@ -289,39 +298,39 @@ MORE = {"model": "m1", "messageId": "msg_2", "stop_reason": "stop", "costUsd": 0
         ),
     ],
 )
-def test_documents_make_messages(documents: list[Doc], messages: list[Any]) -> None:
+def test_documents_form_messages(documents: list[Doc], messages: list[Any]) -> None:
     assert short_messages(*documents) == messages
 
 
 @pytest.mark.parametrize(
-    ("tokens", "counted"),
+    ("tokens", "usage"),
     [
         (TOKENS, (50, 7, 40, 3)),
         ({**TOKENS, "total": 97}, (50, 7, 40, 3)),
         ({**TOKENS, "total": 100}, (50, 10, 40, 3)),
         ({"input": 5, "output": 2}, (5, 2, None, None)),
     ],
-    ids=["no total", "reasoning in the output", "reasoning beside it", "few counts"],
+    ids=["no total", "reasoning in the output", "reasoning next to the output", "few counts"],
 )
-def test_output_holds_the_reasoning(tokens: Doc, counted: tuple[int | None, ...]) -> None:
+def test_output_count_includes_reasoning(tokens: Doc, usage: tuple[int | None, ...]) -> None:
     [message] = short_messages(info("msg_2", "assistant", tokens=tokens))
 
-    assert message[2]["usage"] == counted
+    assert message[2]["usage"] == usage
 
 
-def test_facts_of_documents() -> None:
-    said = [
+def test_document_facts() -> None:
+    document_facts = [
         PROVIDER.facts(document)
         for document in (
             SESSION,
-            ANSWERED,
+            RESPONSE_INFO,
             event("text", **part("text")),
             {"path": "session/a", "json": SESSION},
         )
     ]
 
     session = ("ses_1", 1_769_000_000_000, "ses_1", "1.2.0", None, "Build", "ses_0")
-    assert said == [
+    assert document_facts == [
         session,
         ("msg_2", 1_770_000_000_000, "ses_1", None, "m1", None, None),
         ("prt_text", 1_770_000_000_000, "ses_1", None, None, None, None),

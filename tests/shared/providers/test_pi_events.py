@@ -1,4 +1,4 @@
-"""What pi's events and session entries add to the log."""
+"""Events of pi's streams and session entries."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ def user(words: str) -> Record:
     return {"role": "user", "content": [text(words)], "timestamp": TIME}
 
 
-def answer(*content: Record, **more: Any) -> Record:
+def response(*content: Record, **more: Any) -> Record:
     return {
         "role": "assistant",
         "content": list(content),
@@ -48,7 +48,7 @@ def update(wire: str, index: int, message: Record, **more: Any) -> Record:
     return {"type": "message_update", "message": message, "assistantMessageEvent": event}
 
 
-def ran(words: str = "ok", **more: Any) -> Record:
+def tool_result(words: str = "ok", **more: Any) -> Record:
     return {
         "role": "toolResult",
         "toolCallId": "c1",
@@ -69,32 +69,32 @@ def entry(kind: str, **more: Any) -> Record:
     return {"type": kind, "id": "e2", "parentId": "e1", "timestamp": "2026-02-02T02:40:00Z", **more}
 
 
-THOUGHT = {"type": "thinking", "thinking": "Hm, make", "thinkingSignature": "sig"}
+THINKING = {"type": "thinking", "thinking": "Hm, make", "thinkingSignature": "sig"}
 CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "make"}}
-BEGUN = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
-WHOLE = answer(THOUGHT, text("On it."), CALL, stopReason="toolUse")
-DONE = answer(text("Built."))
-RUN = {"type": "agent_start"}
-OVER = {"type": "agent_end", "messages": []}
+EMPTY_CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
+COMPLETE = response(THINKING, text("On it."), CALL, stopReason="toolUse")
+DONE = response(text("Built."))
+RUN_START = {"type": "agent_start"}
+RUN_END = {"type": "agent_end", "messages": []}
 TURN = ("turn_start", {"trigger": "user"})
-TWICE = {
+DOUBLE_USAGE = {
     "usage": {"input_tokens": 100, "output_tokens": 14, "total_tokens": 114, "cache_read_input_tokens": 80},
     "costUsd": 0.2,
 }
-ANSWERED = {"toolCallId": "c1", "result": [text("ok")], "structured": {"lines": 1}}
-PIECES = [
-    start(answer(stopReason="toolUse")),
-    update("thinking_start", 0, answer({"type": "thinking", "thinking": ""})),
-    update("thinking_delta", 0, answer({"type": "thinking", "thinking": "Hm,"}), delta="Hm,"),
-    update("thinking_delta", 0, answer(THOUGHT), delta=" make"),
-    update("thinking_end", 0, answer(THOUGHT), content="Hm, make"),
-    update("text_start", 1, answer(THOUGHT, text(""))),
-    update("text_delta", 1, answer(THOUGHT, text("On")), delta="On"),
-    update("text_end", 1, answer(THOUGHT, text("On it.")), content="On it."),
-    update("toolcall_start", 2, answer(THOUGHT, text("On it."), BEGUN)),
-    update("toolcall_delta", 2, WHOLE, delta='{"command":'),
-    update("toolcall_delta", 2, WHOLE, delta='"make"}'),
-    update("toolcall_end", 2, WHOLE, toolCall=CALL),
+RESULT_FIELDS = {"toolCallId": "c1", "result": [text("ok")], "structured": {"lines": 1}}
+DELTAS = [
+    start(response(stopReason="toolUse")),
+    update("thinking_start", 0, response({"type": "thinking", "thinking": ""})),
+    update("thinking_delta", 0, response({"type": "thinking", "thinking": "Hm,"}), delta="Hm,"),
+    update("thinking_delta", 0, response(THINKING), delta=" make"),
+    update("thinking_end", 0, response(THINKING), content="Hm, make"),
+    update("text_start", 1, response(THINKING, text(""))),
+    update("text_delta", 1, response(THINKING, text("On")), delta="On"),
+    update("text_end", 1, response(THINKING, text("On it.")), content="On it."),
+    update("toolcall_start", 2, response(THINKING, text("On it."), EMPTY_CALL)),
+    update("toolcall_delta", 2, COMPLETE, delta='{"command":'),
+    update("toolcall_delta", 2, COMPLETE, delta='"make"}'),
+    update("toolcall_end", 2, COMPLETE, toolCall=CALL),
 ]
 CHUNKS = [
     ("thinking_chunk", {"text": "Hm,"}),
@@ -103,7 +103,7 @@ CHUNKS = [
     ("tool_input_chunk", {"toolCallId": "c1", "toolName": "bash", "chunk": '{"command":', "offset": 0}),
     ("tool_input_chunk", {"toolCallId": "c1", "toolName": "bash", "chunk": '"make"}', "offset": 11}),
 ]
-TOLD = [
+COMPLETE_EVENTS = [
     ("thinking_done", {"text": "Hm, make", "signature": "sig"}),
     ("assistant_done", {"text": "On it."}),
     ("tool_call", {"toolCallId": "c1", "toolName": "bash", "args": {"command": "make"}}),
@@ -122,12 +122,12 @@ TOLD = [
                     "timestamp": "2026-02-02T02:40:00Z",
                     "cwd": "/",
                 },
-                RUN,
+                RUN_START,
                 {"type": "turn_start"},
                 start(user("Build it.")),
                 end(user("Build it.")),
-                *PIECES,
-                end(WHOLE),
+                *DELTAS,
+                end(COMPLETE),
                 execution("start", args={"command": "make"}),
                 execution("update", args={}, partialResult={"content": [text("o")]}),
                 execution("update", args={}, partialResult={"content": [text("ok")]}),
@@ -137,36 +137,36 @@ TOLD = [
                     partialResult={"content": [text("ends so")], "details": {"truncation": {}}},
                 ),
                 execution("end", result={"content": [text("ok")], "details": {"lines": 1}}, isError=False),
-                start(ran()),
-                end(ran()),
-                {"type": "turn_end", "message": WHOLE, "toolResults": [ran()]},
+                start(tool_result()),
+                end(tool_result()),
+                {"type": "turn_end", "message": COMPLETE, "toolResults": [tool_result()]},
                 {"type": "turn_start"},
-                start(answer()),
+                start(response()),
                 update("text_delta", 0, DONE, delta="Built."),
                 update("text_end", 0, DONE, content="Built."),
                 end(DONE),
                 {"type": "turn_end", "message": DONE, "toolResults": []},
-                {"type": "agent_end", "messages": [user("Build it."), WHOLE, ran(), DONE]},
+                {"type": "agent_end", "messages": [user("Build it."), COMPLETE, tool_result(), DONE]},
             ],
             [
                 TURN,
                 ("user_message", {"text": "Build it."}),
                 *CHUNKS,
-                *TOLD,
+                *COMPLETE_EVENTS,
                 ("tool_output_chunk", {"toolCallId": "c1", "chunk": "o", "offset": 0}),
                 ("tool_output_chunk", {"toolCallId": "c1", "chunk": "k", "offset": 1}),
-                ("tool_result", ANSWERED),
+                ("tool_result", RESULT_FIELDS),
                 ("assistant_chunk", {"text": "Built."}),
                 ("assistant_done", {"text": "Built."}),
-                ("turn_end", TWICE),
+                ("turn_end", DOUBLE_USAGE),
             ],
             id="a run",
         ),
         pytest.param(
             [
                 entry("message", message=user("Build it.")),
-                entry("message", message=WHOLE),
-                entry("message", message=ran()),
+                entry("message", message=COMPLETE),
+                entry("message", message=tool_result()),
                 entry("message", message=DONE),
                 entry("model_change", modelId="m2"),
                 entry("message", message=user("Thanks.")),
@@ -174,10 +174,10 @@ TOLD = [
             [
                 TURN,
                 ("user_message", {"text": "Build it."}),
-                *TOLD,
-                ("tool_result", ANSWERED),
+                *COMPLETE_EVENTS,
+                ("tool_result", RESULT_FIELDS),
                 ("assistant_done", {"text": "Built."}),
-                ("turn_end", TWICE),
+                ("turn_end", DOUBLE_USAGE),
                 TURN,
                 ("user_message", {"text": "Thanks."}),
                 ("turn_end", {}),
@@ -185,7 +185,11 @@ TOLD = [
             id="a session",
         ),
         pytest.param(
-            [RUN, execution("start", args={"a": 1}), execution("end", result={"content": []}, isError=True)],
+            [
+                RUN_START,
+                execution("start", args={"a": 1}),
+                execution("end", result={"content": []}, isError=True),
+            ],
             [
                 TURN,
                 ("tool_call", {"toolCallId": "c1", "toolName": "bash", "args": {"a": 1}}),
@@ -196,10 +200,10 @@ TOLD = [
                 ("interrupt", {"reason": "error"}),
                 ("turn_end", {"partial": True}),
             ],
-            id="a tool that no answer called, in a run that was cut",
+            id="a tool call without a response, in a cut run",
         ),
         pytest.param(
-            [RUN, *PIECES[:7]],
+            [RUN_START, *DELTAS[:7]],
             [
                 TURN,
                 *CHUNKS[:3],
@@ -208,16 +212,16 @@ TOLD = [
                 ("interrupt", {"reason": "error"}),
                 ("turn_end", {"partial": True}),
             ],
-            id="an answer that was cut",
+            id="a cut response",
         ),
         pytest.param(
             [
-                RUN,
+                RUN_START,
                 end(user("Build it.")),
-                start(answer()),
+                start(response()),
                 update("text_delta", 0, DONE, delta="Bui"),
-                end(answer(text("Bui"), stopReason="aborted", errorMessage="stopped")),
-                OVER,
+                end(response(text("Bui"), stopReason="aborted", errorMessage="stopped")),
+                RUN_END,
             ],
             [
                 TURN,
@@ -227,14 +231,14 @@ TOLD = [
                 ("interrupt", {"reason": "user_cancel"}),
                 ("turn_end", {"usage": None, "costUsd": 0.1, "partial": True}),
             ],
-            id="a run that somebody stopped",
+            id="a run stopped by the user",
         ),
         pytest.param(
             [
-                RUN,
+                RUN_START,
                 end(user("Build it.")),
-                end(answer(stopReason="error", errorMessage="Too many requests", usage={})),
-                OVER,
+                end(response(stopReason="error", errorMessage="Too many requests", usage={})),
+                RUN_END,
                 {
                     "type": "auto_retry_start",
                     "attempt": 1,
@@ -242,9 +246,9 @@ TOLD = [
                     "delayMs": 1,
                     "errorMessage": "T",
                 },
-                RUN,
+                RUN_START,
                 end(DONE),
-                OVER,
+                RUN_END,
                 {"type": "auto_retry_end", "success": True, "attempt": 1},
             ],
             [
@@ -256,7 +260,7 @@ TOLD = [
                 ("assistant_done", {"text": "Built."}),
                 ("turn_end", {"usage": None, "costUsd": 0.1}),
             ],
-            id="a run that is tried anew",
+            id="a retried run",
         ),
         pytest.param(
             [
@@ -270,7 +274,7 @@ TOLD = [
                 {"type": "auto_retry_end", "success": False, "attempt": 1, "finalError": "stopped"},
             ],
             [("turn_start", {"trigger": "system"}), ("turn_end", {})],
-            id="a new try that was called off",
+            id="a cancelled retry",
         ),
         pytest.param(
             [
@@ -281,9 +285,9 @@ TOLD = [
                     "aborted": False,
                     "willRetry": True,
                 },
-                RUN,
+                RUN_START,
                 end(DONE),
-                OVER,
+                RUN_END,
                 {"type": "auto_compaction_end", "aborted": True, "willRetry": False},
                 entry("compaction", summary="Longer ago.", firstKeptEntryId="e0", tokensBefore=9),
                 entry("branch_summary", summary="Elsewhere.", fromId="e0"),
@@ -311,43 +315,43 @@ TOLD = [
                 ("tool_result", {"toolCallId": "1/1", "result": "a.txt", "exitCode": 0}),
                 ("turn_end", {}),
             ],
-            id="a command that the person ran",
+            id="a command run by the user",
         ),
         pytest.param(
             [
-                RUN,
+                RUN_START,
                 end(user("Build it.")),
-                end(WHOLE),
+                end(COMPLETE),
                 end(user("Faster.")),
-                end(ran()),
+                end(tool_result()),
                 end(DONE),
-                OVER,
-                RUN,
+                RUN_END,
+                RUN_START,
                 end(user("Thanks.")),
-                OVER,
+                RUN_END,
             ],
             [
                 TURN,
                 ("user_message", {"text": "Build it."}),
-                *TOLD,
+                *COMPLETE_EVENTS,
                 ("user_message", {"text": "Faster."}),
-                ("tool_result", ANSWERED),
+                ("tool_result", RESULT_FIELDS),
                 ("assistant_done", {"text": "Built."}),
-                ("turn_end", TWICE),
+                ("turn_end", DOUBLE_USAGE),
                 TURN,
                 ("user_message", {"text": "Thanks."}),
                 ("turn_end", {}),
             ],
-            id="a prompt in the midst of a run",
+            id="a prompt during a run",
         ),
         pytest.param(
             [
-                RUN,
-                start(answer()),
-                update("text_delta", 0, answer(text("On"), responseId="r1"), delta="On"),
-                update("image_delta", 1, answer(text("On"), responseId="r1"), delta="AA"),
-                end(answer(text("On it."), responseId="r1", usage={})),
-                OVER,
+                RUN_START,
+                start(response()),
+                update("text_delta", 0, response(text("On"), responseId="r1"), delta="On"),
+                update("image_delta", 1, response(text("On"), responseId="r1"), delta="AA"),
+                end(response(text("On it."), responseId="r1", usage={})),
+                RUN_END,
             ],
             [
                 TURN,
@@ -355,30 +359,42 @@ TOLD = [
                 ("assistant_done", {"text": "On it."}, "r1"),
                 ("turn_end", {}),
             ],
-            id="an answer with a name",
+            id="a response with an id",
         ),
         pytest.param(
-            [RUN, start(answer()), update("text_delta", 0, DONE, delta="Bui"), end(answer(usage={})), OVER],
+            [
+                RUN_START,
+                start(response()),
+                update("text_delta", 0, DONE, delta="Bui"),
+                end(response(usage={})),
+                RUN_END,
+            ],
             [
                 TURN,
                 ("assistant_chunk", {"text": "Bui"}),
                 ("assistant_done", {"text": "Bui"}),
                 ("turn_end", {}),
             ],
-            id="an answer that holds nothing of its pieces",
+            id="an empty response after its deltas",
         ),
         pytest.param(
-            [RUN, end(answer(CALL, usage={})), end(ran()), end(ran("other")), OVER],
-            [TURN, TOLD[2], ("tool_result", ANSWERED), ("turn_end", {})],
-            id="a result that is told twice",
+            [
+                RUN_START,
+                end(response(CALL, usage={})),
+                end(tool_result()),
+                end(tool_result("other")),
+                RUN_END,
+            ],
+            [TURN, COMPLETE_EVENTS[2], ("tool_result", RESULT_FIELDS), ("turn_end", {})],
+            id="a repeated result",
         ),
     ],
 )
-def test_records_add_events(records: list[Record], events: list[Any]) -> None:
-    told = short_events(follow(records, ends=True))
+def test_record_events(records: list[Record], events: list[Any]) -> None:
+    events_of_records = short_events(follow(records, ends=True))
 
-    assert [(wire, _without_details(payload), *more) for wire, payload, *more in told] == [
-        (wire, _counted(payload), *more) for wire, payload, *more in events
+    assert [(wire, _without_details(payload), *more) for wire, payload, *more in events_of_records] == [
+        (wire, _with_usage(payload), *more) for wire, payload, *more in events
     ]
 
 
@@ -387,33 +403,33 @@ def test_records_add_events(records: list[Record], events: list[Any]) -> None:
     [
         execution("end", result=[], isError=False),
         {"type": "compaction_end", "aborted": False, "result": {"summary": ["Long ago."]}},
-        end({**answer(), "content": 5}),
-        update("text_delta", 5, answer(), delta=5),
-        update("toolcall_start", 0, answer({"type": "toolCall", "id": 5, "name": []})),
+        end({**response(), "content": 5}),
+        update("text_delta", 5, response(), delta=5),
+        update("toolcall_start", 0, response({"type": "toolCall", "id": 5, "name": []})),
         execution("start") | {"toolName": 5},
         execution("update", partialResult={"content": 5}),
         {"type": "message_start", "message": 5},
     ],
     ids=json.dumps,
 )
-def test_broken_records_do_no_harm(broken: Record) -> None:
-    told = follow([RUN, broken, OVER], "pi")
+def test_malformed_records_become_raw(broken: Record) -> None:
+    log = follow([RUN_START, broken, RUN_END], "pi")
 
-    assert {event["type"] for event in told[1:-1]} <= {"raw"}
+    assert {event["type"] for event in log[1:-1]} <= {"raw"}
 
 
 def _without_details(payload: Record) -> Record:
-    """Without the vendor's own words of usage."""
+    """Remove the vendor's usage."""
     usage = {key: value for key, value in payload.get("usage", {}).items() if key != "vendor"}
     return {**payload, "usage": usage} if usage else payload
 
 
-def _counted(payload: Record) -> Record:
+def _with_usage(payload: Record) -> Record:
     return {**payload, "usage": COUNTED} if payload.get("usage", ()) is None else payload
 
 
 def _streamed(message: Record) -> list[Record]:
-    """The events of a message of a session."""
+    """Return the stream events of a message."""
     if message["role"] != "assistant":
         return [start(message), end(message)]
     names = {"text": ("text", "text"), "thinking": ("thinking", "thinking"), "toolCall": ("toolcall", "")}
@@ -422,31 +438,31 @@ def _streamed(message: Record) -> list[Record]:
         wire, key = names[block["type"]]
         words = block[key] if key else json.dumps(block["arguments"])
         events.append(update(f"{wire}_start", index, message))
-        events += [update(f"{wire}_delta", index, message, delta=piece) for piece in words]
+        events += [update(f"{wire}_delta", index, message, delta=letter) for letter in words]
         events.append(update(f"{wire}_end", index, message, content=words if key else None))
-    executed = [
+    executions = [
         execution("start", args=block["arguments"]) | {"toolCallId": block["id"], "toolName": block["name"]}
         for block in message["content"]
         if block["type"] == "toolCall"
     ]
-    return [*events, end(message), *executed]
+    return [*events, end(message), *executions]
 
 
 def _sessions() -> list[Any]:
-    own = [user("Build it."), WHOLE, ran(), DONE, user("Thanks."), answer(text("Gladly."))]
-    found = [pytest.param(own, id="own")]
+    own = [user("Build it."), COMPLETE, tool_result(), DONE, user("Thanks."), response(text("Gladly."))]
+    sessions = [pytest.param(own, id="own")]
     for path in sorted((CORPUS / "pi_stream").glob("*.jsonl")):
         records = [json.loads(line) for line in path.read_text().splitlines()]
         ends = [record["message"] for record in records if record["type"] == "message_end"]
-        found.append(pytest.param(ends, id=path.stem))
-    return found
+        sessions.append(pytest.param(ends, id=path.stem))
+    return sessions
 
 
 @pytest.mark.parametrize("messages", _sessions())
-def test_a_session_and_its_stream_say_the_same(messages: list[Record]) -> None:
+def test_session_matches_its_stream(messages: list[Record]) -> None:
     stored = follow([entry("message", message=message) for message in messages], ends=True)
     streamed = follow(
-        [RUN, *(event for message in messages for event in _streamed(message)), OVER], ends=True
+        [RUN_START, *(event for message in messages for event in _streamed(message)), RUN_END], ends=True
     )
 
     assert content_events(streamed) == content_events(stored)

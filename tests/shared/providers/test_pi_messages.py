@@ -1,4 +1,4 @@
-"""What pi's events and session entries say, and the standard messages that they make."""
+"""Readings of pi's events and session entries, and the standard messages they form."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def user(content: Any) -> Record:
     return {"role": "user", "content": content, "timestamp": TIME}
 
 
-def answer(*content: Record, **more: Any) -> Record:
+def response(*content: Record, **more: Any) -> Record:
     return {
         "role": "assistant",
         "content": list(content),
@@ -39,7 +39,7 @@ def entry(kind: str, **more: Any) -> Record:
 
 TEXT = {"type": "text", "text": "Built."}
 CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "make"}}
-RAN = {
+TOOL_RESULT = {
     "role": "toolResult",
     "toolCallId": "c1",
     "toolName": "bash",
@@ -48,7 +48,7 @@ RAN = {
     "isError": False,
     "timestamp": TIME,
 }
-EXECUTED = {
+EXECUTION_END = {
     "type": "tool_execution_end",
     "toolCallId": "c1",
     "toolName": "bash",
@@ -63,26 +63,26 @@ SESSION = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-02
     [
         ({"type": "agent_start"}, ["pi"]),
         ({"type": "turn_start", "turn": 1}, []),
-        ({"type": "message_start", "message": answer()}, ["pi"]),
+        ({"type": "message_start", "message": response()}, ["pi"]),
         ({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {}}}, ["claude"]),
-        ({"type": "message_update", "message": answer(TEXT)}, ["pi"]),
+        ({"type": "message_update", "message": response(TEXT)}, ["pi"]),
         ({"type": "message_end", "message": user("Build it.")}, ["pi"]),
-        ({"type": "message_end", "message": RAN}, ["pi"]),
-        ({"type": "turn_end", "message": answer(TEXT), "toolResults": []}, ["pi"]),
+        ({"type": "message_end", "message": TOOL_RESULT}, ["pi"]),
+        ({"type": "turn_end", "message": response(TEXT), "toolResults": []}, ["pi"]),
         ({"type": "agent_end", "messages": []}, ["pi"]),
-        (EXECUTED, ["pi"]),
+        (EXECUTION_END, ["pi"]),
         ({"type": "auto_retry_end", "success": True, "attempt": 1}, ["pi"]),
         (SESSION, ["pi"]),
         (entry("message", message={"role": "user", "content": "Build it."}), ["pi"]),
         (entry("compaction", summary="Long ago."), ["pi"]),
         ({"type": "compaction", "content": "Long ago."}, ["claude"]),
         (entry("label", targetId="e1", label="here"), ["pi"]),
-        (answer(TEXT), ["pi"]),
+        (response(TEXT), ["pi"]),
         ({"role": "user", "content": "Build it."}, ["claude"]),
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
-def test_one_provider_recognizes_it(record: Record, sources: list[str]) -> None:
+def test_exactly_one_provider_recognizes_record(record: Record, sources: list[str]) -> None:
     assert [name for name, provider in discover().items() if provider.recognizes(record)] == sources
 
 
@@ -100,7 +100,7 @@ RESULT = {
     ("record", "kind", "role", "blocks"),
     [
         (
-            {"type": "message_end", "message": answer({**TEXT, "textSignature": "t"}, CALL)},
+            {"type": "message_end", "message": response({**TEXT, "textSignature": "t"}, CALL)},
             "message",
             "assistant",
             [
@@ -117,7 +117,7 @@ RESULT = {
         (
             {
                 "type": "message_end",
-                "message": answer(
+                "message": response(
                     {"type": "thinking", "thinking": "Hm"},
                     {"type": "thinking", "thinking": "", "thinkingSignature": "sig", "redacted": True},
                 ),
@@ -151,12 +151,12 @@ RESULT = {
             ],
         ),
         (
-            {"type": "message_end", "message": RAN},
+            {"type": "message_end", "message": TOOL_RESULT},
             "message",
             "tool",
             [{**RESULT, "source_type": "toolResult"}],
         ),
-        (EXECUTED, "message", "tool", [{**RESULT, "source_type": "tool_execution_end"}]),
+        (EXECUTION_END, "message", "tool", [{**RESULT, "source_type": "tool_execution_end"}]),
         (
             entry(
                 "message",
@@ -216,7 +216,7 @@ RESULT = {
         (
             {
                 "type": "message_end",
-                "message": answer({"type": "hologram"}, {**CALL, "arguments": None, "id": 4}),
+                "message": response({"type": "hologram"}, {**CALL, "arguments": None, "id": 4}),
             },
             "message",
             "assistant",
@@ -252,14 +252,14 @@ RESULT = {
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
-def test_a_record_makes_blocks(record: Record, kind: str, role: str, blocks: list[Record]) -> None:
+def test_reads_record(record: Record, kind: str, role: str, blocks: list[Record]) -> None:
     reading = read_message(json.dumps(record), "pi")
 
     parsed = [block.model_dump(mode="json", by_alias=True) for block in reading.parsed]
     assert (reading.kind, reading.role, parsed) == (kind, role, blocks)
 
 
-MORE = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 40, None)}
+RESPONSE_FIELDS = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 40, None)}
 
 
 @pytest.mark.parametrize(
@@ -270,39 +270,39 @@ MORE = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 4
                 {"type": "agent_start"},
                 {"type": "message_start", "message": user("Build it.")},
                 {"type": "message_end", "message": user("Build it.")},
-                {"type": "message_start", "message": answer()},
-                {"type": "message_update", "message": answer(TEXT)},
-                {"type": "message_end", "message": answer(TEXT, CALL)},
-                EXECUTED,
-                {"type": "message_start", "message": RAN},
-                {"type": "message_end", "message": RAN},
-                {"type": "turn_end", "message": answer(TEXT, CALL), "toolResults": [RAN]},
+                {"type": "message_start", "message": response()},
+                {"type": "message_update", "message": response(TEXT)},
+                {"type": "message_end", "message": response(TEXT, CALL)},
+                EXECUTION_END,
+                {"type": "message_start", "message": TOOL_RESULT},
+                {"type": "message_end", "message": TOOL_RESULT},
+                {"type": "turn_end", "message": response(TEXT, CALL), "toolResults": [TOOL_RESULT]},
                 {
                     "type": "message_end",
-                    "message": answer(stopReason="error", errorMessage="Too many requests"),
+                    "message": response(stopReason="error", errorMessage="Too many requests"),
                 },
-                {"type": "agent_end", "messages": [user("Build it."), answer(TEXT, CALL)]},
+                {"type": "agent_end", "messages": [user("Build it."), response(TEXT, CALL)]},
             ],
             [
                 ("user", [("text", "Build it.")]),
-                ("assistant", [("text", "Built."), ("tool_use", "bash")], MORE),
+                ("assistant", [("text", "Built."), ("tool_use", "bash")], RESPONSE_FIELDS),
                 ("user", [("tool_result", [{"type": "text", "text": "ok"}])]),
-                ("assistant", [], {**MORE, "stop_reason": "error", "error": "error"}),
+                ("assistant", [], {**RESPONSE_FIELDS, "stop_reason": "error", "error": "error"}),
             ],
-            id="a run: each message once, where it ends",
+            id="a run: each message once, at its end",
         ),
         pytest.param(
             [
                 SESSION,
                 entry("message", message=user("Build it.")),
-                {**entry("message", message=answer(TEXT)), "id": "e3"},
+                {**entry("message", message=response(TEXT)), "id": "e3"},
                 {**entry("branch_summary", summary="Tried it."), "id": "e4"},
                 {**entry("custom_message", content="Mind the gap.", customType="notes"), "id": "e5"},
                 {**entry("label", label="here"), "id": "e6"},
             ],
             [
                 ("user", [("text", "Build it.")]),
-                ("assistant", [("text", "Built.")], MORE),
+                ("assistant", [("text", "Built.")], RESPONSE_FIELDS),
                 ("system", [("text", "Tried it.")]),
                 ("user", [("text", "Mind the gap.")], {"synthetic": True}),
             ],
@@ -310,25 +310,25 @@ MORE = {"model": "m1", "stop_reason": "stop", "costUsd": 0.5, "usage": (50, 7, 4
         ),
     ],
 )
-def test_records_make_messages(records: list[Record], messages: list[Any]) -> None:
+def test_records_form_messages(records: list[Record], messages: list[Any]) -> None:
     assert short_messages(*records) == messages
 
 
-def test_facts_of_records() -> None:
+def test_record_facts() -> None:
     parent = "/home/.pi/2026_0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10.jsonl"
-    said = [
+    record_facts = [
         PROVIDER.facts(record)
         for record in (
             {**SESSION, "parentSession": parent},
-            entry("message", message=answer(TEXT)),
-            {"type": "message_end", "message": answer(TEXT)},
+            entry("message", message=response(TEXT)),
+            {"type": "message_end", "message": response(TEXT)},
             entry("model_change", modelId="m2"),
             entry("session_info", name="Build"),
         )
     ]
 
     at = 1_770_000_000_000
-    assert said == [
+    assert record_facts == [
         Facts(timestamp=at, session_id="s1", parent="0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"),
         Facts(uuid="e2", timestamp=TIME, model="m1"),
         Facts(timestamp=TIME, model="m1"),

@@ -1,7 +1,7 @@
-"""The tables of the providers against the vendors' own packages: a type that a vendor adds fails here first.
+"""Compare the provider tables with the vendors' own packages, so that a new vendor type fails here first.
 
-The packages are in the development group alone. Their unions are read when the test runs, so a newer package is a
-newer test.
+The packages are installed only in the development group. Their unions are read when the test runs, so updating
+a package updates the test.
 """
 
 import importlib
@@ -22,7 +22,7 @@ RESPONSES = ("ResponseOutputItem", "ResponseInputItem")
 
 
 def members(union: Any) -> list[Any]:
-    """The members of a union, however it is nested and annotated."""
+    """Return the members of a union, however nested or annotated."""
     union = getattr(union, "__value__", union)
     if get_origin(union) is Annotated:
         return members(get_args(union)[0])
@@ -32,7 +32,7 @@ def members(union: Any) -> list[Any]:
 
 
 def literals(model: Any, key: str) -> set[str]:
-    """The values that a class, or a typed dict, allows for this key."""
+    """Return the values that a class or a typed dict allows for this key."""
     fields = getattr(model, "model_fields", None)
     if not fields and not hasattr(model, "__annotations__"):
         return set()
@@ -59,22 +59,22 @@ def names(module: str, *unions: str, key: str = "type") -> list[str]:
 
 
 def claude_sdk_names() -> list[str]:
-    """What its parser of messages knows: its classes have no discriminators."""
+    """Return the message types of its parser, because its classes have no discriminators."""
     parser = importlib.import_module("claude_agent_sdk._internal.message_parser")
-    found = set(re.findall(r'case "(\w+)"', inspect.getsource(parser)))
-    return sorted(found)
+    case_names = set(re.findall(r'case "(\w+)"', inspect.getsource(parser)))
+    return sorted(case_names)
 
 
 def in_message(block: dict[str, Any]) -> dict[str, Any]:
     return {"type": "assistant", "message": {"role": "assistant", "content": [block]}}
 
 
-def of_claude_sdk(name: str) -> dict[str, Any]:
+def claude_sdk_record(name: str) -> dict[str, Any]:
     return {"type": "system", "subtype": name} if name in SUBTYPES else {"type": name}
 
 
 def gemini_parts() -> list[str]:
-    """Each key in both spellings."""
+    """Return each key in both spellings."""
     keys = importlib.import_module("google.genai.types").Part.model_fields
     return sorted({*keys, *(re.sub("_(.)", lambda match: match[1].upper(), key) for key in keys)})
 
@@ -82,9 +82,9 @@ def gemini_parts() -> list[str]:
 SUBTYPES = frozenset({"mirror_error", "task_notification", "task_progress", "task_started", "task_updated"})
 
 
-Place = Callable[[str], dict[str, Any]]
+RecordMaker = Callable[[str], dict[str, Any]]
 
-CASES: list[tuple[str, Callable[[], list[str]], Place]] = [
+CASES: list[tuple[str, Callable[[], list[str]], RecordMaker]] = [
     ("claude", partial(names, "anthropic.types", *ANTHROPIC), lambda name: in_message({"type": name})),
     (
         "claude",
@@ -96,7 +96,7 @@ CASES: list[tuple[str, Callable[[], list[str]], Place]] = [
         partial(names, "anthropic.types.beta", "BetaRawMessageStreamEvent"),
         lambda name: {"type": name},
     ),
-    ("claude", claude_sdk_names, of_claude_sdk),
+    ("claude", claude_sdk_names, claude_sdk_record),
     ("openai_responses", partial(names, "openai.types.responses", *RESPONSES), lambda name: {"type": name}),
     (
         "openai_responses",
@@ -125,21 +125,21 @@ CASES: list[tuple[str, Callable[[], list[str]], Place]] = [
     ),
     ("gemini", gemini_parts, lambda name: {"role": "model", "parts": [{name: {}}]}),
 ]
-"""The source, a function that lists the names of a vendor's union, and a record with such a name in its place.
+"""Source, a function that lists the type names of a vendor's union, and a function that makes a record of a type.
 
-The functions import the vendors' packages, which is slow: only the tests call them.
+Listing imports the vendor's package, which is slow, so it happens only in the tests.
 """
 
 
-@pytest.mark.parametrize(("source", "list_names", "place"), CASES)
-def test_every_type_of_the_vendor_is_in_a_table(
-    source: str, list_names: Callable[[], list[str]], place: Place
+@pytest.mark.parametrize(("source", "list_names", "make_record"), CASES)
+def test_every_vendor_type_is_known(
+    source: str, list_names: Callable[[], list[str]], make_record: RecordMaker
 ) -> None:
-    names_of_the_vendor = list_names()
-    unknown = [name for name in names_of_the_vendor if is_unknown(place(name), source)]
+    vendor_names = list_names()
+    unknown = [name for name in vendor_names if is_unknown(make_record(name), source)]
 
     assert unknown == []
-    assert len(names_of_the_vendor) > 1
+    assert len(vendor_names) > 1
 
 
 def is_unknown(record: dict[str, Any], source: str) -> bool:
@@ -147,10 +147,12 @@ def is_unknown(record: dict[str, Any], source: str) -> bool:
     return any(isinstance(block, RawContent) and block.reason == "unknown_type" for block in blocks)
 
 
-@pytest.mark.parametrize(("source", "place"), [(source, place) for source, _, place in CASES])
-def test_a_type_that_no_table_lists_is_seen(source: str, place: Place) -> None:
-    """The test above can fail."""
-    (block,) = parse_message_content(json.dumps(place("hologram")), source)
+@pytest.mark.parametrize(
+    ("source", "make_record"), [(source, make_record) for source, _, make_record in CASES]
+)
+def test_unknown_type_is_detected(source: str, make_record: RecordMaker) -> None:
+    """Ensure that the test above can fail."""
+    (block,) = parse_message_content(json.dumps(make_record("hologram")), source)
 
     assert isinstance(block, RawContent)
     assert block.reason in ("unknown_type", "malformed")
