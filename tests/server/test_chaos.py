@@ -1,4 +1,4 @@
-"""Readers that miss nothing and see nothing twice, whatever ends: their connections, the listener, the server.
+"""Subscribers receive every event exactly once while connections, the listener and the server are killed.
 
 ASH_CHAOS_EVENTS sets the length of a run, ASH_CHAOS_SEED replays one: a failure prints its seed.
 """
@@ -22,10 +22,11 @@ from ash_server.db.events import append_events
 from ash_server.db.notify import notify
 from ash_server.db.sessions import create_session
 from tests.server.cli.test_cli_serve import Running, running
-from tests.server.followers import Browser, Follower, Socket, following, stored
+from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
+from tests.server.subscribers import running as running_subscribers
 
 EVENTS = int(os.environ.get("ASH_CHAOS_EVENTS", "5000"))
-READERS = 12
+SUBSCRIBERS = 12
 RECONNECTS = EVENTS // 50
 LISTENER_KILLS = 10
 SERVER_KILLS = 2
@@ -37,7 +38,7 @@ KILL_LISTENER = """
 
 
 class Chaos:
-    """One run: writers, and everything that goes wrong meanwhile."""
+    """One run: writers and the failures during it."""
 
     def __init__(self, url: str, session_id: UUID, other_id: UUID, seed: int) -> None:
         self.url, self.session_id, self.other_id = url, session_id, other_id
@@ -47,7 +48,7 @@ class Chaos:
         self.listener_kills = 0
 
     def batch(self) -> list[dict[str, object]]:
-        """Chunks and whole texts, under ids that make it repeatable."""
+        """Return the next chunks and complete texts, with ids, so that the request can be retried."""
         size = min(self.random.choice([1, 1, 2, 5, 40]), EVENTS - self.written)
         numbers = range(self.written, self.written + size)
         self.written += size
@@ -75,14 +76,14 @@ class Chaos:
             try:
                 assert self.server
                 url = f"{self.server.address}/api/sessions/{self.session_id}/events"
-                answer = await client.post(url, json=batch)
-                if answer.is_success:
+                response = await client.post(url, json=batch)
+                if response.is_success:
                     return
             except httpx.HTTPError:
                 await asyncio.sleep(0.05)
 
     async def write_to_database(self) -> None:
-        """As another process does; every fifth hint is lost."""
+        """Write like another process; every fifth notification is lost."""
         async with await connect(self.url) as conn:
             while self.written < EVENTS:
                 await append_events(conn, self.session_id, self.batch())
@@ -91,7 +92,7 @@ class Chaos:
                 await asyncio.sleep(self.random.uniform(0, 0.06))
 
     async def hold_locks(self) -> None:
-        """Of another session all the time, of this one now and then."""
+        """Lock another session permanently, and this one now and then."""
         lock = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
         async with await connect(self.url) as other, other.transaction():
             await other.execute(lock, [self.other_id])
@@ -114,7 +115,7 @@ class Chaos:
         assert self.server
         port = str(urlsplit(self.server.address).port)
         for life in range(1, SERVER_KILLS + 1):
-            while self.written < EVENTS * life / (SERVER_KILLS + 1):  # noqa: ASYNC110  # nobody else waits for it
+            while self.written < EVENTS * life / (SERVER_KILLS + 1):  # noqa: ASYNC110  # polls a counter
                 await asyncio.sleep(0.01)
             self.server.process.kill()
             self.server.process.wait()
@@ -124,9 +125,9 @@ class Chaos:
         serve = running("serve", "--port", port, home=home, ASH_DATABASE_URL=self.url)
         self.server = await asyncio.to_thread(lives.enter_context, serve)
 
-    async def drop_connections(self, readers: list[Follower]) -> None:
-        while sum(each.connections for each in readers) < RECONNECTS + READERS:
-            self.random.choice(readers).drop()
+    async def drop_connections(self, subscribers: list[Subscriber]) -> None:
+        while sum(each.connections for each in subscribers) < RECONNECTS + SUBSCRIBERS:
+            self.random.choice(subscribers).drop()
             await asyncio.sleep(self.random.uniform(0, 0.1))
 
 
@@ -143,7 +144,7 @@ def seed() -> int:
 
 
 @pytest.mark.slow
-# The clients' libraries leave a socket open where the server dies, or they are cancelled, while they connect.
+# The client libraries leave a socket open if the server dies or they are cancelled while connecting.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_every_subscriber_gets_every_event_once_in_order(
     database_url: str, tmp_path: Path, seed: int
@@ -154,20 +155,20 @@ async def test_every_subscriber_gets_every_event_once_in_order(
     with ExitStack() as lives:
         await chaos.start(lives, tmp_path)
         assert chaos.server
-        kinds = [Browser, Socket] * (READERS // 2)
-        readers = [kind(chaos.server.address, session_id) for kind in kinds]
-        async with following(*readers), asyncio.timeout(60 + EVENTS / 100):
+        kinds = [SseSubscriber, WebSocketSubscriber] * (SUBSCRIBERS // 2)
+        subscribers = [kind(chaos.server.address, session_id) for kind in kinds]
+        async with running_subscribers(*subscribers), asyncio.timeout(60 + EVENTS / 100):
             async with asyncio.TaskGroup() as work:
                 for write in (chaos.write_to_server, chaos.write_to_server, chaos.write_to_database):
                     work.create_task(write())
                 work.create_task(chaos.hold_locks())
                 work.create_task(chaos.kill_listeners())
                 work.create_task(chaos.kill_servers(lives, tmp_path))
-                work.create_task(chaos.drop_connections(readers))
-            await asyncio.gather(*(each.reaches(EVENTS) for each in readers))
+                work.create_task(chaos.drop_connections(subscribers))
+            await asyncio.gather(*(each.wait_for_sequence(EVENTS) for each in subscribers))
 
-    whole = await stored(database_url, session_id)
-    assert [sequence for sequence, _ in whole] == list(range(1, EVENTS + 1))
-    assert {id for _, id in whole} == {f"event-{number}" for number in range(EVENTS)}
-    assert [each.told for each in readers] == [whole] * READERS
+    expected = await stored_events(database_url, session_id)
+    assert [sequence for sequence, _ in expected] == list(range(1, EVENTS + 1))
+    assert {id for _, id in expected} == {f"event-{number}" for number in range(EVENTS)}
+    assert [each.events for each in subscribers] == [expected] * SUBSCRIBERS
     gc.collect()

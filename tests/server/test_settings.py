@@ -1,4 +1,4 @@
-"""What the environment may say, and what it may not."""
+"""Settings from the environment."""
 
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,10 @@ def test_defaults() -> None:
     ],
 )
 def test_errors_do_not_contain_the_value(name: str, value: str, message: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError) as error:
         Settings.from_environment({name: value})
 
-    assert str(refused.value) == message
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])

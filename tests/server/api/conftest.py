@@ -1,4 +1,4 @@
-"""The application, called in the process or served on a port.
+"""The application, called in-process or served on a port.
 
 Most tests work in sessions of their own and share one application; those that look at all sessions, that change
 settings or that do harm have one with a database of its own.
@@ -42,7 +42,7 @@ async def client(shared_database_url: str) -> AsyncIterator[AsyncClient]:
 
 @pytest.fixture
 async def session(client: AsyncClient) -> str:
-    """The address of a new session."""
+    """The URL of a new session."""
     created = await client.post("/api/sessions", json={})
     return f"/api/sessions/{created.json()['id']}"
 
@@ -65,7 +65,7 @@ async def own_client(app: Litestar) -> AsyncIterator[AsyncClient]:
 
 @pytest.fixture
 def server(app: Litestar) -> Iterator[str]:
-    """The address of a server that listens."""
+    """The URL of a running server."""
     with served(app) as address:
         yield address
 

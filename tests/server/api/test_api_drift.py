@@ -1,4 +1,4 @@
-"""What no table covers, over HTTP."""
+"""Drift reports over HTTP."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ async def test_lists_drift(own_client: AsyncClient) -> None:
         "lastSeen": "2026-11-02T09:00:02Z",
         "samples": [{"sessionId": session, "sequence": 2}],
     }
-    found = {
+    groups = {
         query: (await own_client.get(f"/api/drift?{query}")).json()["drift"]
         for query in (
             "",
@@ -53,7 +53,7 @@ async def test_lists_drift(own_client: AsyncClient) -> None:
             "since=2026-11-02T09:00:04",
         )
     }
-    assert found == {
+    assert groups == {
         "": [unknown, malformed],
         "source=claude": [unknown, malformed],
         "source=pi": [],

@@ -1,4 +1,4 @@
-"""The log of events over HTTP: derived from what is appended, posted, read in pages."""
+"""Events over HTTP: normalized from messages, posted, listed in pages."""
 
 import json
 from typing import Any
@@ -29,14 +29,14 @@ ANSWER = (
 TOLD = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
 
 
-def piece(text: str, **choice: Any) -> str:
-    """A piece of an answer of Chat Completions."""
+def chunk(text: str, **choice: Any) -> str:
+    """Return a Chat Completions chunk."""
     delta = {"content": text} if text else {}
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "gpt-5"}
     return json.dumps({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]})
 
 
-STREAM = [piece("One "), piece("file."), piece("", finish_reason="stop")]
+STREAM = [chunk("One "), chunk("file."), chunk("", finish_reason="stop")]
 
 
 def event(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
@@ -112,12 +112,12 @@ BATCH = [event("e-1"), {"type": "note", "payload": {}, "id": "e-2"}, event("e-3"
 
 @pytest.mark.parametrize("as_lines", [False, True])
 async def test_append_is_idempotent(client: AsyncClient, session: str, as_lines: bool) -> None:
-    """Also where Ash gave an event its time, and where the keys come in another order."""
+    """Also for events without timestamp, and with reordered keys."""
 
     async def post(events: list[dict[str, Any]]) -> tuple[int, list[tuple[Any, ...]]]:
         text = "".join(json.dumps(each) + "\r\n\n" for each in events)
-        wanted: dict[str, Any] = {"content": text, "headers": NDJSON} if as_lines else {"json": events}
-        answer = await client.post(f"{session}/events", **wanted)
+        body: dict[str, Any] = {"content": text, "headers": NDJSON} if as_lines else {"json": events}
+        answer = await client.post(f"{session}/events", **body)
         return answer.status_code, [tuple(each.values()) for each in answer.json()["events"]]
 
     assert await post(BATCH[:2]) == (201, [("e-1", 1, True), ("e-2", 2, True)])
@@ -306,7 +306,7 @@ class TestPages:
     async def test_page_around_a_message(
         self, client: AsyncClient, session: str, query: dict[str, int], sequences: range, ends: dict[str, int]
     ) -> None:
-        """The prompt is two events, the title none, the answer one, with what was posted between."""
+        """The prompt is two events, the title none, the answer one; posted events are in between."""
         for route, line in (
             ("messages", PROMPT),
             ("events", json.dumps(event("e-1"))),
@@ -324,7 +324,7 @@ class TestPages:
 
 
 async def test_collapse_omits_completed_chunks(client: AsyncClient, session: str) -> None:
-    await chunks(client, session, *STREAM, piece("More").replace("chatcmpl-1", "chatcmpl-2"))
+    await chunks(client, session, *STREAM, chunk("More").replace("chatcmpl-1", "chatcmpl-2"))
 
     whole = ["turn_start", "assistant_done"]
     assert (await types(client, session))[:4] == [
@@ -355,7 +355,9 @@ class TestChunks:
     @pytest.mark.parametrize(
         "line", ['{"cut":', '{"type":"holo_frame","frame":7}', "null", "[[[", "plain words"]
     )
-    async def test_invalid_lines_do_not_end_the_stream(self, client: AsyncClient, session: str, line: str) -> None:
+    async def test_invalid_lines_do_not_end_the_stream(
+        self, client: AsyncClient, session: str, line: str
+    ) -> None:
         answers = [
             await chunks(client, session, each, source="openai_chat")
             for each in (*STREAM[:2], line, STREAM[2])
@@ -375,7 +377,7 @@ class TestChunks:
     async def test_unknown_sources_are_accepted(
         self, client: AsyncClient, session: str, source: str, last: str
     ) -> None:
-        """As for messages: which formats there are is no closed list, and lines of a new one are recognised."""
+        """As for messages: sources are not a closed list, and lines of an unknown source are detected."""
         posted = await chunks(client, session, *STREAM, source=source)
 
         messages = (await client.get(f"{session}/messages?kind=message,record,chunk")).json()["messages"]
@@ -383,9 +385,7 @@ class TestChunks:
         assert {each["source"] for each in messages} == {source}
         assert last in await types(client, session)
 
-    async def test_lines_with_a_provider_id_are_stored_once(
-        self, client: AsyncClient, session: str
-    ) -> None:
+    async def test_lines_with_a_provider_id_are_stored_once(self, client: AsyncClient, session: str) -> None:
         answers = [await chunks(client, session, *texts) for texts in ([PROMPT], [PROMPT], [PROMPT, ANSWER])]
 
         assert [answer.status_code for answer in answers] == [201, 200, 201]

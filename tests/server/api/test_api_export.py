@@ -1,4 +1,4 @@
-"""A session comes out as the bytes that went in."""
+"""An export contains the bytes that were imported."""
 
 import socket
 from urllib.parse import urlsplit
@@ -72,7 +72,7 @@ def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litesta
 
 
 def _ask(address: str) -> socket.socket:
-    """Someone who asks and reads no more than the first bytes."""
+    """Send a request and read only the first bytes."""
     parts = urlsplit(address)
     reader = socket.create_connection((parts.hostname or "", parts.port or 0))
     reader.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())

@@ -1,4 +1,4 @@
-"""What the server says when the database is well, away, empty or restarted."""
+"""Responses while the database is available, unavailable, empty or restarted."""
 
 from collections.abc import AsyncIterator
 
@@ -21,8 +21,8 @@ async def test_healthy_server(client: AsyncClient) -> None:
 
 
 @pytest.fixture
-async def away() -> AsyncIterator[AsyncClient]:
-    """A server whose database is nowhere."""
+async def offline_client() -> AsyncIterator[AsyncClient]:
+    """A server without a database."""
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
         connections = app.state.store.connections
@@ -40,11 +40,11 @@ ADDRESSES = [
 ]
 
 
-async def test_without_database_responds_with_retry_after(away: AsyncClient) -> None:
+async def test_without_database_responds_with_retry_after(offline_client: AsyncClient) -> None:
     answers = {}
     for method, address in ADDRESSES:
         body = {"content": "a"} if address.endswith("messages") else {}
-        answer = await away.request(method, address, json=body if method == "POST" else None)
+        answer = await offline_client.request(method, address, json=body if method == "POST" else None)
         answers[method, address] = (
             answer.status_code,
             answer.json()["code"],
@@ -52,8 +52,8 @@ async def test_without_database_responds_with_retry_after(away: AsyncClient) -> 
         )
 
     assert answers == dict.fromkeys(ADDRESSES, (503, "database_unavailable", True))
-    assert (await away.get("/health/live")).status_code == 200
-    assert (await away.post("/api/parse", json={"content": "a"})).status_code == 200
+    assert (await offline_client.get("/health/live")).status_code == 200
+    assert (await offline_client.post("/api/parse", json={"content": "a"})).status_code == 200
 
 
 async def test_missing_schema_is_not_ready(bare_database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Messages over HTTP: in as they are, out as they are, and read."""
+"""Messages over HTTP: stored and returned verbatim, and parsed."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ ALL = [TEXT, CALL, RECORD, PLAIN]
 
 @pytest.fixture
 async def filled(client: AsyncClient, session: str) -> str:
-    """The address of a session's messages: ALL of them, numbered from 1."""
+    """The URL of a session's messages: ALL of them, numbered from 1."""
     await client.post(f"{session}/messages", json=[{"content": content} for content in ALL])
     return f"{session}/messages"
 
@@ -52,9 +52,7 @@ async def test_append_one_message(client: AsyncClient, session: str) -> None:
     )
 
 
-async def test_repeated_message_returns_200_with_its_sequence(
-    client: AsyncClient, session: str
-) -> None:
+async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClient, session: str) -> None:
     for status, created in ((201, True), (200, False)):
         answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
 

@@ -1,4 +1,4 @@
-"""The playground."""
+"""Parsing over HTTP without storing."""
 
 import json
 
@@ -41,9 +41,7 @@ async def test_parses_like_the_library(client: AsyncClient, text: str, source: s
         ({"content": "a" * (2**20 + 1)}, 413, "message_too_large"),
     ],
 )
-async def test_rejects_invalid_bodies(
-    client: AsyncClient, body: object, status: int, code: str
-) -> None:
+async def test_rejects_invalid_bodies(client: AsyncClient, body: object, status: int, code: str) -> None:
     answer = await client.post("/api/parse", json=body)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -1,4 +1,4 @@
-"""Projections over HTTP are those of the library, over all of the session's events."""
+"""Projections over HTTP equal those of the library over all events of the session."""
 
 import asyncio
 from collections.abc import Callable
@@ -91,29 +91,29 @@ async def test_projections_equal_the_library(client: AsyncClient, session: str, 
     events = await all_events(client, session)
 
     for name, (_, project) in PROJECTIONS.items():
-        assert told(await projected(client, session, name)) == told(project(events)), name
+        assert derived_from_events(await projected(client, session, name)) == derived_from_events(
+            project(events)
+        ), name
 
 
-def told(projection: Any) -> Any:
-    """Without what a summary has from elsewhere than the events."""
+def derived_from_events(projection: Any) -> Any:
+    """Return the projection without the fields of a summary that do not come from events."""
     if "models" not in projection:
         return projection
     return {name: value for name, value in projection.items() if name not in ("models", "usage", "costUsd")}
 
 
-async def test_summary_includes_usage_of_an_open_turn(
-    client: AsyncClient, session: str
-) -> None:
+async def test_summary_includes_usage_of_an_open_turn(client: AsyncClient, session: str) -> None:
     await client.post(
         f"{session}/messages", content=(SAMPLES / "csv-export.jsonl").read_bytes(), headers=NDJSON
     )
     answers = (await client.get(f"{session}/standard-messages")).json()["data"]
-    all_told = [message["usage"] for message in answers if message["role"] == "assistant"]
+    usages = [message["usage"] for message in answers if message["role"] == "assistant"]
 
     summary = await projected(client, session, "session-summary")
 
     for name, total in summary["usage"].items():
-        assert total == sum(usage.get(name, 0) for usage in all_told), name
+        assert total == sum(usage.get(name, 0) for usage in usages), name
     assert (summary["usage"]["total_tokens"], summary["usage"]["cache_read_input_tokens"]) == (918, 164_160)
     assert summary["models"] == {"claude-opus-4-5": 9}
 

@@ -1,4 +1,4 @@
-"""Searching over HTTP."""
+"""Search over HTTP."""
 
 import asyncio
 import json
@@ -23,13 +23,13 @@ RESULT = (
 )
 
 
-async def store(client: AsyncClient, *lines: str, **said: Any) -> str:
-    session = (await client.post("/api/sessions", json=said)).json()["id"]
-    await tell(client, session, *lines)
+async def store(client: AsyncClient, *lines: str, **fields: Any) -> str:
+    session = (await client.post("/api/sessions", json=fields)).json()["id"]
+    await append(client, session, *lines)
     return str(session)
 
 
-async def tell(client: AsyncClient, session: str, *lines: str) -> None:
+async def append(client: AsyncClient, session: str, *lines: str) -> None:
     body = [{"content": line} for line in lines]
     if body:
         (await client.post(f"/api/sessions/{session}/messages", json=body)).raise_for_status()
@@ -179,13 +179,13 @@ async def test_accepts_any_other_query(client: AsyncClient, q: str) -> None:
 async def test_reports_pending_events(
     own_client: AsyncClient, connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as somebody else is at it."""
+    """While another process is indexing the session."""
     monkeypatch.setattr(search_indexer, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(search_indexer, "_COLLECT_SECONDS", 0.01)
     async with connection.transaction():
         session = await store(own_client)
         await connection.execute("SELECT FROM search_progress WHERE session_id = %s FOR UPDATE", [session])
-        await tell(own_client, session, SAID)
+        await append(own_client, session, SAID)
         held = (await own_client.get("/api/search?q=heron")).json()
     free = (await own_client.get("/api/search?q=heron")).json()
 
@@ -207,7 +207,7 @@ async def test_concurrent_searches(own_client: AsyncClient) -> None:
 
     async def say_and_search(number: int) -> int:
         line = json.dumps({"type": "user", "message": {"role": "user", "content": f"bird{number}x"}})
-        await tell(own_client, session, line)
+        await append(own_client, session, line)
         return len((await own_client.get(f"/api/search?q=bird{number}x")).json()["results"])
 
     assert await asyncio.gather(*map(say_and_search, range(20))) == [1] * 20

@@ -76,9 +76,7 @@ async def test_pages_are_newest_first_and_complete(own_client: AsyncClient) -> N
         ({"errors": "false"}, ["Beta", "Alpha"]),
     ],
 )
-async def test_list_filters(
-    own_client: AsyncClient, query: dict[str, str], titles: list[str]
-) -> None:
+async def test_list_filters(own_client: AsyncClient, query: dict[str, str], titles: list[str]) -> None:
     await own_client.post(
         "/api/sessions", json={"title": "Alpha", "source": "claude", "externalId": "elsewhere"}
     )

@@ -1,4 +1,4 @@
-"""The conversation of a session as standard messages, in pages."""
+"""Pages of standard messages."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ def line(number: int, role: str, content: Any, **more: Any) -> str:
 
 
 def turn(number: int) -> list[str]:
-    """Five lines: a prompt, an answer that calls a tool, its result, the last answer, and a record beside them."""
+    """Return five lines: a prompt, an answer with a tool call, its result, the last answer, and a record."""
     call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
     result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "a b"}
     return [
@@ -44,14 +44,14 @@ STREAMED = '{"type":"stream_event","event":{"type":"content_block_stop","index":
 
 
 async def filled(client: AsyncClient, session: str, lines: list[str]) -> str:
-    """The address of the standard messages of a session of these lines."""
+    """Append the lines and return the URL of the session's standard messages."""
     stored = await client.post(f"{session}/messages", content="\n".join(lines), headers=NDJSON)
     stored.raise_for_status()
     return f"{session}/standard-messages"
 
 
 async def paged(client: AsyncClient, address: str, **query: Any) -> tuple[list[Any], list[int]]:
-    """The messages of all pages together, and where each page began."""
+    """Return the messages of all pages, and the cursor of each page."""
     data, begins = [], [0]
     while True:
         page = (await client.get(address, params={**query, "after": begins[-1]})).json()
@@ -67,7 +67,7 @@ async def test_one_standard_message_per_message(client: AsyncClient, session: st
     answer = await client.get(address)
 
     plain = transform_messages([PLAIN])[0].id
-    told = {"source": "claude", "sessionId": "s-1", "cliVersion": "2.1.0"}
+    metadata = {"source": "claude", "sessionId": "s-1", "cliVersion": "2.1.0"}
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.json() == {
         "data": [
@@ -76,7 +76,7 @@ async def test_one_standard_message_per_message(client: AsyncClient, session: st
                 "role": "user",
                 "timestamp": 1793610000000,
                 "content": [{"type": "text", "text": "prompt 0"}],
-                "metadata": told,
+                "metadata": metadata,
                 "_original": [json.loads(LINES[0])],
             },
             {
@@ -84,14 +84,14 @@ async def test_one_standard_message_per_message(client: AsyncClient, session: st
                 "role": "assistant",
                 "timestamp": 1793610003000,
                 "content": [{"type": "text", "text": "Done."}],
-                "metadata": told,
+                "metadata": metadata,
                 "_original": [json.loads(LINES[3])],
             },
             {
                 "id": plain,
                 "role": "user",
                 "content": [{"type": "text", "text": PLAIN}],
-                "metadata": {**told, "source": "unknown"},
+                "metadata": {**metadata, "source": "unknown"},
                 "_original": [PLAIN],
             },
         ]
@@ -115,7 +115,7 @@ async def test_one_standard_message_per_message(client: AsyncClient, session: st
 async def test_pages_do_not_split_turns(
     client: AsyncClient, session: str, limit: int, begins: list[int]
 ) -> None:
-    """Together they are the whole, and each knows which session it is of."""
+    """All pages together equal the whole, and each has the session's metadata."""
     address = await filled(client, session, LINES)
     whole = [json.loads(each.model_dump_json()) for each in transform_messages(LINES)]
 
@@ -123,7 +123,7 @@ async def test_pages_do_not_split_turns(
 
 
 async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, session: str) -> None:
-    """Usage that comes late, and texts that are said twice, find what they belong to however small the page is."""
+    """Late usage and repeated texts are assigned correctly for every page size."""
     counted = {"input_tokens": 9, "output_tokens": 4}
     info = {"total_token_usage": counted, "last_token_usage": counted}
 
@@ -168,14 +168,14 @@ async def test_turns_beyond_the_limit_are_split(
 
 
 async def test_long_turn_is_one_page(client: AsyncClient, session: str) -> None:
-    """Each answer is written in two lines, which are one message and counted once."""
+    """Each answer consists of two lines, which form one message and are counted once."""
 
     def answer(number: int) -> list[str]:
         call = {"type": "tool_use", "id": f"t{number}", "name": "ls", "input": {}}
         usage = {"input_tokens": number, "output_tokens": 2}
         return [
-            line(each, "assistant", None, message={"id": f"m{number}", "role": "assistant", **told})
-            for each, told in (
+            line(each, "assistant", None, message={"id": f"m{number}", "role": "assistant", **fields})
+            for each, fields in (
                 (number, {"content": [{"type": "text", "text": "I look."}], "usage": usage}),
                 (number + 1, {"content": [call], "usage": usage}),
             )

@@ -1,4 +1,4 @@
-"""What schemathesis thinks up: no answer that the document does not know, and no failure."""
+"""Generated requests (schemathesis) get documented responses and no server error."""
 
 import json
 import re
@@ -37,8 +37,8 @@ schema = schemathesis.openapi.from_dict(json.loads(openapi_json()), config=confi
 
 
 @schemathesis.serializer("application/x-ndjson")
-def as_it_stands(ctx: schemathesis.SerializationContext, value: Any) -> bytes:
-    assume(isinstance(value, str))  # what is no text cannot be sent as lines
+def serialize_verbatim(ctx: schemathesis.SerializationContext, value: Any) -> bytes:
+    assume(isinstance(value, str))  # only text can be sent as lines
     return str(value).encode()
 
 
@@ -79,17 +79,17 @@ def test_operation_with_many_examples(case: schemathesis.Case[Any], base_url: st
 
 
 def assert_conforms(case: schemathesis.Case[Any], base_url: str) -> None:
-    # Half of the sessions that are asked for are there.
+    # Half of the requested sessions exist.
     drawn = (case.path_parameters or {}).get("session_id", "")
     if case.method != "DELETE" and IS_UUID.fullmatch(str(drawn)) and int(UUID(drawn)) % 2:
         case.path_parameters["session_id"] = str(SESSION_ID)
-    # Only what a page gave is a cursor, which a schema cannot say.
+    # A schema cannot express which cursors are valid.
     if case.path in ("/api/sessions", "/api/search"):
         (case.query or {}).pop("after", None)
-    # Whether a text holds a word to be found no schema says, either.
+    # A schema cannot express whether a query contains a word.
     if case.path == "/api/search":
-        assume(not is_line((case.query or {}).get("q")) or names_a_word(case.query["q"]))
-    # A page has a middle or ends, which neither a schema can say of two parameters.
+        assume(not is_line((case.query or {}).get("q")) or contains_a_word(case.query["q"]))
+    # A schema cannot express that some cursors exclude each other.
     if case.path.endswith("/events"):
         query = case.query or {}
         if "at" in query:
@@ -97,7 +97,7 @@ def assert_conforms(case: schemathesis.Case[Any], base_url: str) -> None:
         if {"at", "message"} & query.keys():
             query.pop("after", None)
             query.pop("before", None)
-    # No line at all is refused, but where the stream ends; and which lines are events no schema of a text says.
+    # A schema cannot express that empty bodies need `end`, nor which lines are valid events.
     assume(not case.path.endswith("/chunks") or not isinstance(case.body, str) or case.body.strip())
     assume(not case.path.endswith("/events") or case.media_type != "application/x-ndjson")
     if case.path.endswith("/events"):
@@ -109,7 +109,7 @@ def is_line(q: Any) -> bool:
     return isinstance(q, str) and 0 < len(q) <= 1000 and not {"\0", "\r", "\n"} & set(q)
 
 
-def names_a_word(q: str) -> bool:
+def contains_a_word(q: str) -> bool:
     try:
         return bool(read_query(q))
     except InvalidParameter:
@@ -117,7 +117,7 @@ def names_a_word(q: str) -> bool:
 
 
 def in_digits(value: Any) -> Any:
-    """1.0 as 1: a schema takes either for an integer, and Ash the one that is written so."""
+    """Return 1.0 as 1: both are integers in a schema, but Ash accepts only digits."""
     if isinstance(value, dict):
         return {name: in_digits(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The page that shows the document: whole, unchanged, and alone."""
+"""The API reference page: complete, unmodified and self-contained."""
 
 import re
 from hashlib import sha256

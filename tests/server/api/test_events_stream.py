@@ -1,4 +1,4 @@
-"""Following a session over server-sent events and over a WebSocket, on real connections."""
+"""Subscribing with server-sent events and WebSockets, on real connections."""
 
 import json
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def post_lines(base: str, *lines: str, end: bool = True) -> None:
 
 @contextmanager
 def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
-    """Its events, as texts of several lines."""
+    """Open the stream and yield its events as text."""
     with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=10) as answer:
         answer.raise_for_status()
         yield events_of(answer)
@@ -86,12 +86,12 @@ def events_of(answer: httpx.Response) -> Iterator[str]:
 
 
 def until(events: Iterator[str], last: str) -> list[str]:
-    told = []
+    received = []
     for event in events:
-        told.append(event)
+        received.append(event)
         if last in event:
             break
-    return told
+    return received
 
 
 @contextmanager
@@ -102,13 +102,13 @@ def socket(base: str, query: str = "", **headers: str) -> Iterator[ClientConnect
 
 
 def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
-    """Until one of this type; each is what the document says."""
-    told: list[dict[str, Any]] = []
-    while not told or not told[-1]["type"].endswith(last):
+    """Receive frames up to one of this type, validating each."""
+    received: list[dict[str, Any]] = []
+    while not received or not received[-1]["type"].endswith(last):
         frame = connected.recv(timeout=10)
         assert json.loads(Frame.model_validate_json(frame).model_dump_json()) == json.loads(frame)
-        told.append(json.loads(frame))
-    return told
+        received.append(json.loads(frame))
+    return received
 
 
 # --- Server-sent events
@@ -119,7 +119,7 @@ def test_stream_format(base: str, session_id: str) -> None:
     post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
 
     with httpx.stream("GET", f"{base}/events/stream") as answer:
-        told = until(events_of(answer), "event: caught_up")
+        received = until(events_of(answer), "event: caught_up")
 
     def data(sequence: int) -> str:
         type = types[sequence - 1]
@@ -127,7 +127,7 @@ def test_stream_format(base: str, session_id: str) -> None:
         whole = {**event, "sessionId": session_id}
         return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
 
-    assert told == [
+    assert received == [
         "retry: 1000",
         f"id: 1\nevent: assistant_chunk\ndata: {data(1)}",
         f"id: 2\nevent: two  lines \ndata: {data(2)}",
@@ -162,10 +162,10 @@ def test_start_cursor(base: str, query: str, headers: dict[str, str], ids: list[
     post(base, said("assistant_chunk", text="c"))
 
     with stream(base, query, **headers) as events:
-        told = until(events, "caught_up")
+        received = until(events, "caught_up")
 
-    assert [int(event.split("\n")[0].removeprefix("id: ")) for event in told if "id: " in event] == ids
-    assert told[-1] == 'event: caught_up\ndata: {"sequence":4}'
+    assert [int(event.split("\n")[0].removeprefix("id: ")) for event in received if "id: " in event] == ids
+    assert received[-1] == 'event: caught_up\ndata: {"sequence":4}'
 
 
 def test_new_events_are_sent(base: str) -> None:
@@ -189,13 +189,13 @@ def test_events_larger_than_a_chunk(base: str) -> None:
     post(base, said("summary", text=text), said("summary", text="b"))
 
     with stream(base) as events:
-        told = until(events, "caught_up")
+        received = until(events, "caught_up")
 
-    first, second = (json.loads(event.split("data: ")[1]) for event in told[1:3])
+    first, second = (json.loads(event.split("data: ")[1]) for event in received[1:3])
     assert (first["payload"]["text"] == text, second["payload"]["text"]) == (True, "b")
 
 
-# --- What is refused, before anything begins
+# --- Rejected requests
 
 
 REFUSED = [
@@ -226,7 +226,9 @@ REFUSED = [
         ("collapse=1", {}, 400, "invalid_parameter"),
     ],
 )
-def test_rejects_invalid_stream_requests(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+def test_rejects_invalid_stream_requests(
+    base: str, query: str, headers: dict[str, str], status: int, code: str
+) -> None:
     answer = httpx.get(f"{base}/events/stream?{query}", headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
@@ -240,7 +242,9 @@ def test_rejects_a_repeated_cursor(base: str) -> None:
 
 
 @pytest.mark.parametrize(("query", "headers", "status", "code"), REFUSED)
-def test_rejects_invalid_upgrades(base: str, query: str, headers: dict[str, str], status: int, code: str) -> None:
+def test_rejects_invalid_upgrades(
+    base: str, query: str, headers: dict[str, str], status: int, code: str
+) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(base, query, **headers):
         pass
 
@@ -301,13 +305,13 @@ def test_without_an_upgrade(base: str) -> None:
 def test_event_frames_equal_listed_events(base: str) -> None:
     post(base, *POSTED[:3])
     with socket(base, "after=1") as connected:
-        told = frames(connected, "caught_up")
+        received = frames(connected, "caught_up")
         post(base, POSTED[3])
-        told += frames(connected, "event")
+        received += frames(connected, "event")
 
     listed = httpx.get(f"{base}/events?after=1").json()["events"]
-    assert [frame["data"] for frame in told if frame["type"] == "event"] == listed
-    assert told[2] == {"type": "caught_up", "data": {"sequence": 3}}
+    assert [frame["data"] for frame in received if frame["type"] == "event"] == listed
+    assert received[2] == {"type": "caught_up", "data": {"sequence": 3}}
 
 
 def conversation(messages: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -323,7 +327,7 @@ CONVERSATION: list[tuple[str, list[dict[str, Any]]]] = [
 
 
 def test_topics_of_stored_lines(base: str, session_id: str) -> None:
-    post_lines(base, *LINES)  # a turn ahead of it
+    post_lines(base, *LINES)  # an earlier turn
     with socket(base) as connected:
         behind = frames(connected, "caught_up")
         new = []
@@ -347,13 +351,13 @@ def test_topics_of_posted_events(base: str) -> None:
     with socket(base) as connected:
         frames(connected, "caught_up")
         post(base, *POSTED)
-        told = frames(connected, "message_complete")
+        received = frames(connected, "message_complete")
 
     prompt, (_, call), *rest = CONVERSATION
     whole = [prompt, ("assistant", [{"type": "thinking", "thinking": "Count."}, *call]), *rest]
-    assert conversation(told[-1]["data"]["messages"]) == whole
-    assert told[-2]["data"] == told[-1]["data"]
-    assert [each["id"] for message in told[-1]["data"]["messages"] for each in message["_original"]] == [
+    assert conversation(received[-1]["data"]["messages"]) == whole
+    assert received[-2]["data"] == received[-1]["data"]
+    assert [each["id"] for message in received[-1]["data"]["messages"] for each in message["_original"]] == [
         event["id"] for event in POSTED[1:-1]
     ]
 
@@ -365,9 +369,9 @@ def test_topics_of_events_with_unusual_values(base: str) -> None:
     with socket(base) as connected:
         frames(connected, "caught_up")
         post(base, call, result, said_twice, said("turn_end"))
-        told = frames(connected, "stream_output")[-1]["data"]["messages"]
+        received = frames(connected, "stream_output")[-1]["data"]["messages"]
 
-    blocks = [message["content"][0] for message in told]
+    blocks = [message["content"][0] for message in received]
     assert blocks == [
         {"type": "tool_use", "id": "c", "name": "n", "input": "{no json"},
         {"type": "tool_result", "tool_use_id": "c", "content": None, "is_error": True},
@@ -380,9 +384,9 @@ def test_topics_of_stream_chunks(base: str) -> None:
         frames(connected, "caught_up")
         httpx.post(f"{base}/messages", json={"content": '{"role":"user","content":"How many?"}'})
         post_lines(base, *CHUNKS)
-        told = frames(connected, "message_complete")
+        received = frames(connected, "message_complete")
 
-    assert conversation(told[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
+    assert conversation(received[-1]["data"]["messages"]) == [CONVERSATION[0], CONVERSATION[3]]
 
 
 def test_turn_too_long_for_one_frame(base: str) -> None:

@@ -1,5 +1,4 @@
-"""Pages: thin, under a strict policy, at one address for each session; and the viewer's files, which are all that is
-served of its folder."""
+"""The viewer's pages and assets: strict content policy, one address per session, no other files."""
 
 import json
 import re
@@ -32,12 +31,12 @@ Named = dict[str, str]
 
 @pytest.fixture
 async def session_id(client: AsyncClient, request: pytest.FixtureRequest) -> str:
-    """Of a session that has a name of each kind."""
+    """The id of a session that has every kind of reference."""
     name = f"pages/{request.node.name}.md"
-    made = await client.post(
+    created = await client.post(
         "/api/sessions", json={"source": "claude", "externalId": name, "title": "<b>A & B</b>"}
     )
-    id: str = made.json()["id"]
+    id: str = created.json()["id"]
     await append(client, id)
     return id
 
@@ -72,9 +71,9 @@ async def test_session_page_contains_its_id(client: AsyncClient, session_id: str
 
 
 async def test_page_title_defaults_to_the_external_id(client: AsyncClient) -> None:
-    made = await client.post("/api/sessions", json={"externalId": "bird-counter"})
+    created = await client.post("/api/sessions", json={"externalId": "bird-counter"})
 
-    page = await client.get(f"/sessions/{made.json()['id']}", headers=BROWSER)
+    page = await client.get(f"/sessions/{created.json()['id']}", headers=BROWSER)
 
     assert "<title>bird-counter · Ash</title>" in page.text
 
@@ -147,7 +146,9 @@ def test_policy_blocks_everything_else() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("address", ["/", "/sessions/{id}", "/sessions/{id}.md", "/viewer/x/session-page.js"])
-async def test_pages_reject_other_methods(client: AsyncClient, session_id: str, method: str, address: str) -> None:
+async def test_pages_reject_other_methods(
+    client: AsyncClient, session_id: str, method: str, address: str
+) -> None:
     refused = await client.request(method, address.format(id=session_id))
 
     assert (refused.status_code, refused.json()["code"]) == (405, "method_not_allowed")
@@ -165,9 +166,7 @@ async def test_pages_reject_other_hosts(client: AsyncClient, session_id: str, ad
 
 
 @pytest.mark.parametrize("query", ["?at=7&preset=read", "?x=%ff", "?a=1&a=2", "?%"])
-async def test_pages_accept_any_query(
-    client: AsyncClient, session_id: str, query: str
-) -> None:
+async def test_pages_accept_any_query(client: AsyncClient, session_id: str, query: str) -> None:
     for address in ("/", f"/sessions/{session_id}"):
         assert (await client.get(address + query, headers=BROWSER)).status_code == 200
 
@@ -190,8 +189,10 @@ async def test_references_redirect_to_the_address(
     own_client: AsyncClient, request: pytest.FixtureRequest, reference: str, ending: str
 ) -> None:
     test = "named"
-    made = await own_client.post("/api/sessions", json={"source": "claude", "externalId": f"pages/{test}.md"})
-    id = made.json()["id"]
+    created = await own_client.post(
+        "/api/sessions", json={"source": "claude", "externalId": f"pages/{test}.md"}
+    )
+    id = created.json()["id"]
     await append(own_client, id)
     named = {
         "test": test,
@@ -201,20 +202,25 @@ async def test_references_redirect_to_the_address(
         "provider": PROVIDERS_ID,
     }
 
-    led = await own_client.get(f"/sessions/{reference.format(**named)}?at=7&q=%C3%A9", follow_redirects=False)
+    redirect = await own_client.get(
+        f"/sessions/{reference.format(**named)}?at=7&q=%C3%A9", follow_redirects=False
+    )
 
-    assert (led.status_code, led.headers["location"]) == (307, f"/sessions/{id}{ending}?at=7&q=%C3%A9")
+    assert (redirect.status_code, redirect.headers["location"]) == (
+        307,
+        f"/sessions/{id}{ending}?at=7&q=%C3%A9",
+    )
 
 
 async def test_reference_prefers_the_parent_of_subagents(own_client: AsyncClient) -> None:
-    made = (await own_client.post("/api/sessions", json={})).json()["id"]
-    subagent = (await own_client.post("/api/sessions", json={"parentId": made})).json()["id"]
-    for id in (made, subagent):
+    created = (await own_client.post("/api/sessions", json={})).json()["id"]
+    subagent = (await own_client.post("/api/sessions", json={"parentId": created})).json()["id"]
+    for id in (created, subagent):
         await append(own_client, id)
 
-    led = await own_client.get(f"/sessions/{PROVIDERS_ID}", follow_redirects=False)
+    redirect = await own_client.get(f"/sessions/{PROVIDERS_ID}", follow_redirects=False)
 
-    assert led.headers["location"] == f"/sessions/{made}"
+    assert redirect.headers["location"] == f"/sessions/{created}"
 
 
 async def test_ambiguous_reference(own_client: AsyncClient) -> None:
@@ -283,10 +289,10 @@ async def test_link_header_lists_the_formats(client: AsyncClient, session_id: st
     page = await client.get(f"/sessions/{session_id}", headers=BROWSER)
 
     linked = re.findall(r'<link rel="alternate" href="([^"]+)" type="([^"]+)"', page.text)
-    told = re.findall(r'<([^>]+)>; rel="alternate"; type="([^"]+)"', page.headers["link"])
+    alternates = re.findall(r'<([^>]+)>; rel="alternate"; type="([^"]+)"', page.headers["link"])
     assert (
         linked
-        == told
+        == alternates
         == [(f"/sessions/{session_id}{form}", type.partition(";")[0]) for form, type in FORMS.items()]
     )
 
@@ -299,23 +305,23 @@ async def test_link_header_preloads_the_first_requests(
 ) -> None:
     page = await client.get(f"/sessions/{session_id}{query}", headers=BROWSER)
 
-    told = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
+    preloads = re.findall("<([^>]+)>; rel=preload; as=fetch; crossorigin", page.headers["link"])
     session = f"/api/sessions/{session_id}"
     newest = f"{session}/events?before=9007199254740991&limit=500&collapse=true"
-    assert told == [session, *[newest] * is_at_end]
+    assert preloads == [session, *[newest] * is_at_end]
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_formats(client: AsyncClient, session_id: str, form: str) -> None:
-    told = await client.get(f"/sessions/{session_id}{form}")
+    response = await client.get(f"/sessions/{session_id}{form}")
     asked = await client.head(f"/sessions/{session_id}{form}")
 
-    assert (told.status_code, told.headers["content-type"]) == (200, FORMS[form])
-    assert told.headers["content-disposition"] == f'inline; filename="{session_id}{form}"'
-    assert "Because." in told.text
+    assert (response.status_code, response.headers["content-type"]) == (200, FORMS[form])
+    assert response.headers["content-disposition"] == f'inline; filename="{session_id}{form}"'
+    assert "Because." in response.text
     names = ("content-type", "content-disposition", "link", "content-security-policy", "cache-control")
     assert (asked.status_code, asked.content) == (200, b"")
-    assert [asked.headers[name] for name in names] == [told.headers[name] for name in names]
+    assert [asked.headers[name] for name in names] == [response.headers[name] for name in names]
 
 
 async def test_standalone_page_has_its_own_policy(client: AsyncClient, session_id: str) -> None:
@@ -354,9 +360,11 @@ async def test_head_request_does_not_read_the_session(
 async def test_accept_header_selects_the_format(
     client: AsyncClient, session_id: str, accept: str | None, type: str
 ) -> None:
-    told = await client.get(f"/sessions/{session_id}", headers={} if accept is None else {"Accept": accept})
+    response = await client.get(
+        f"/sessions/{session_id}", headers={} if accept is None else {"Accept": accept}
+    )
 
-    assert (told.headers["content-type"].partition(";")[0], told.headers["vary"]) == (type, "Accept")
+    assert (response.headers["content-type"].partition(";")[0], response.headers["vary"]) == (type, "Accept")
 
 
 async def test_jsonl_equals_stored_messages(client: AsyncClient, session_id: str) -> None:
@@ -378,12 +386,12 @@ async def test_json_document(client: AsyncClient, session_id: str) -> None:
 
 async def test_formats_of_an_empty_session(client: AsyncClient) -> None:
     id = (await client.post("/api/sessions", json={})).json()["id"]
-    told = {form: (await client.get(f"/sessions/{id}{form}")).text for form in FORMS}
+    documents = {form: (await client.get(f"/sessions/{id}{form}")).text for form in FORMS}
 
-    assert json.loads(told[".json"])["messages"] == []
-    assert told[".jsonl"] == ""
-    assert told[".md"].startswith(f"# {id}\n")
-    assert '<script type="application/json" id="events">[\n\n]</script>' in told[".html"]
+    assert json.loads(documents[".json"])["messages"] == []
+    assert documents[".jsonl"] == ""
+    assert documents[".md"].startswith(f"# {id}\n")
+    assert '<script type="application/json" id="events">[\n\n]</script>' in documents[".html"]
 
 
 async def test_viewer_assets(client: AsyncClient) -> None:
@@ -443,7 +451,7 @@ async def test_rejects_other_digests(client: AsyncClient, digest: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A viewer of the test's own."""
+    """The folder of a small viewer."""
     folder = tmp_path / "viewer"
     (folder / "styles").mkdir(parents=True)
     (folder / "log.js").write_text("export const one = 1;")

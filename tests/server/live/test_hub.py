@@ -1,4 +1,4 @@
-"""What following survives: lost hints, a database that goes away, a rebuild, a server that stops, slow readers."""
+"""Subscriptions survive lost notifications, database outages, rebuilds, server restarts and slow readers."""
 
 import asyncio
 import os
@@ -29,14 +29,15 @@ from ash_server.live import hub as live
 from ash_server.live.hub import Hub
 from ash_server.transfer.importing.file_import import import_file
 from tests.server.cli.test_cli_serve import Running, running
-from tests.server.followers import Browser, Follower, Socket, following, stored
+from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
+from tests.server.subscribers import running as running_subscribers
 from tests.server.test_chaos import KILL_LISTENER
 from tests.waiting import until
 
 STALLED = 100
 
-WITHOUT_LOOKING = pytest.mark.parametrize("looks", [3600.0])
-"""What is told is told by hints alone."""
+WITHOUT_POLLING = pytest.mark.parametrize("poll_seconds", [3600.0])
+"""Only notifications wake subscribers."""
 
 
 LISTENING = """
@@ -45,15 +46,15 @@ LISTENING = """
 
 
 @pytest.fixture
-def looks() -> float:
+def poll_seconds() -> float:
     return 0.1
 
 
 @pytest.fixture
-async def hub(database_url: str, looks: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
-    monkeypatch.setattr(live, "POLL_SECONDS", looks)
+async def hub(database_url: str, poll_seconds: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hub]:
+    monkeypatch.setattr(live, "POLL_SECONDS", poll_seconds)
     async with open_pool(database_url) as pool, Hub(database_url, pool) as hub:
-        with hub.watch_changes():  # listens from the beginning, as in a server
+        with hub.watch_changes():  # listens from the start, as in a server
             yield hub
 
 
@@ -70,128 +71,128 @@ async def is_listened_to(conn: AsyncConnection) -> None:
 
 
 class Reader:
-    """Of one session, by way of a hub; tells the sequences that it has been told."""
+    """Subscribes to one session of a hub and records the sequences of its events."""
 
     def __init__(self, hub: Hub, session_id: UUID, after: int = 0) -> None:
-        self.told: list[int] = []
+        self.sequences: list[int] = []
         self.types: list[str] = []
-        self._news = hub.subscribe(session_id, after)
+        self._batches = hub.subscribe(session_id, after)
 
-    async def reaches(self, sequence: int) -> None:
-        """Within ten seconds."""
+    async def wait_for_sequence(self, sequence: int) -> None:
+        """Wait for at most ten seconds."""
         async with asyncio.timeout(10):
-            while not self.told or self.told[-1] < sequence:
-                self._add(await anext(self._news))
+            while not self.sequences or self.sequences[-1] < sequence:
+                self._add(await anext(self._batches))
 
-    async def catches_up(self) -> None:
-        while not self._add(await anext(self._news)):
+    async def wait_for_caught_up(self) -> None:
+        while not self._add(await anext(self._batches)):
             pass
 
-    async def ends(self) -> None:
-        async with asyncio.timeout(10), aclosing(self._news):
-            async for news in self._news:
-                self._add(news)
+    async def wait_for_end(self) -> None:
+        async with asyncio.timeout(10), aclosing(self._batches):
+            async for batch in self._batches:
+                self._add(batch)
 
-    def _add(self, news: live.EventBatch) -> bool:
-        self.told += [event.sequence for event in news.events]
-        self.types += [event.type for event in news.events]
-        return news.caught_up
-
-
-# --- Hints
+    def _add(self, batch: live.EventBatch) -> bool:
+        self.sequences += [event.sequence for event in batch.events]
+        self.types += [event.type for event in batch.events]
+        return batch.caught_up
 
 
-@WITHOUT_LOOKING
+# --- Notifications
+
+
+@WITHOUT_POLLING
 async def test_notification_of_another_process_wakes(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     for number in range(1, 4):
         await post(connection, session_id, str(number))
         await notify(connection, [session_id])
-        await reader.reaches(number)
+        await reader.wait_for_sequence(number)
 
-    assert reader.told == [1, 2, 3]
+    assert reader.sequences == [1, 2, 3]
 
 
-@WITHOUT_LOOKING
+@WITHOUT_POLLING
 async def test_servers_wake_each_other(
     hub: Hub, database_url: str, connection: AsyncConnection, session_id: UUID
 ) -> None:
     async with open_pool(database_url) as pool, Hub(database_url, pool) as other:
-        readers = [Reader(each, session_id) for each in (hub, other)]
-        for reader in readers:
-            await reader.catches_up()
+        subscribers = [Reader(each, session_id) for each in (hub, other)]
+        for reader in subscribers:
+            await reader.wait_for_caught_up()
         await post(connection, session_id, "1")
         hub.wake(session_id)
-        for reader in readers:
-            await reader.reaches(1)
+        for reader in subscribers:
+            await reader.wait_for_sequence(1)
 
 
 async def test_lost_notification_only_delays(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     await post(connection, session_id, "1")
-    await reader.reaches(1)
+    await reader.wait_for_sequence(1)
 
 
-@WITHOUT_LOOKING
+@WITHOUT_POLLING
 @pytest.mark.parametrize("payload", ["- x", "- 1 2"])
 async def test_ignores_foreign_notifications(
     hub: Hub, connection: AsyncConnection, session_id: UUID, payload: str
 ) -> None:
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     await is_listened_to(connection)
     await connection.execute("SELECT pg_notify('ash_events', %s)", [payload])
     await post(connection, session_id, "1")
     await notify(connection, [session_id])
-    await reader.reaches(1)
+    await reader.wait_for_sequence(1)
 
 
-@WITHOUT_LOOKING
+@WITHOUT_POLLING
 async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     async def kills_listener() -> bool:
         return await (await connection.execute(KILL_LISTENER)).fetchone() != (0,)
 
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     for number in range(1, 4):
         await until(kills_listener)
-        await post(connection, session_id, str(number))  # whose hint nobody hears
+        await post(connection, session_id, str(number))  # its notification is lost
         await notify(connection, [session_id])
-        await reader.reaches(number)
+        await reader.wait_for_sequence(number)
 
 
-@WITHOUT_LOOKING
+@WITHOUT_POLLING
 async def test_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"user","uuid":"u1","message":{"role":"user","content":"a"}}\n')
     session_id = (await import_file(connection, path, "a")).session_id
     reader = Reader(hub, session_id)
-    await reader.catches_up()
-    last = reader.told[-1]
+    await reader.wait_for_caught_up()
+    last = reader.sequences[-1]
     with path.open("a") as file:
         file.write('{"type":"assistant","uuid":"u2","message":{"role":"assistant","content":"b"}}\n')
     await import_file(connection, path, "a")
-    await reader.reaches(last + 1)
+    await reader.wait_for_sequence(last + 1)
 
 
 @pytest.mark.parametrize("count", [1, live._PAGE_SIZE - 1, live._PAGE_SIZE, live._PAGE_SIZE + 1])
 async def test_caught_up_is_reported_immediately(
     hub: Hub, connection: AsyncConnection, session_id: UUID, count: int
 ) -> None:
-    """Also where the last page is full, so that more might lie behind it."""
+    """Also after a full page, which may not be the last one."""
     await post(connection, session_id, *map(str, range(count)))
     reader = Reader(hub, session_id)
     async with asyncio.timeout(live.HEARTBEAT_SECONDS / 2):
-        await reader.catches_up()
+        await reader.wait_for_caught_up()
 
-    assert reader.told == list(range(1, count + 1))
+    assert reader.sequences == list(range(1, count + 1))
 
 
-# --- What changes below a reader
+# --- Changes of a subscribed session
 
 
 async def test_rebuild_sends_a_reset_and_continues(
@@ -201,55 +202,55 @@ async def test_rebuild_sends_a_reset_and_continues(
     for number in range(3):
         await append(connection, session_id, [prepare_message(session_id, line % number)])
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     before = reader.types
-    last = reader.told[-1]
+    last = reader.sequences[-1]
 
     await rebuild_events(connection, session_id)
-    await post(connection, session_id, "behind")
-    await reader.reaches(2 * last + 2)
+    await post(connection, session_id, "after")
+    await reader.wait_for_sequence(2 * last + 2)
 
-    assert reader.told == list(range(1, 2 * last + 3))
+    assert reader.sequences == list(range(1, 2 * last + 3))
     assert reader.types[last:] == ["reset", *before[:last], "summary"]
 
 
 async def test_deletion_ends_subscriptions(hub: Hub, connection: AsyncConnection, session_id: UUID) -> None:
     await post(connection, session_id, "1", "2")
     reader = Reader(hub, session_id)
-    await reader.catches_up()
+    await reader.wait_for_caught_up()
     await delete_session(connection, session_id)
-    await reader.ends()
+    await reader.wait_for_end()
 
-    assert reader.told == [1, 2]
+    assert reader.sequences == [1, 2]
 
 
 @pytest.mark.parametrize("new", ["a", "abcde", "abcdefg"])
 async def test_recreation_ends_subscriptions(hub: Hub, connection: AsyncConnection, new: str) -> None:
-    """Under the same id, as `import --replace` does: readers of the old one do not go on in the new one."""
+    """Under the same id, as `import --replace` does: old subscriptions do not continue in the new session."""
     session_id = (await create_session(connection, source="a", external_id="b")).session.id
     assert session_id == session_id_for("a", "b")
     await post(connection, session_id, *"12345")
     await is_listened_to(connection)
     reader = Reader(hub, session_id)
-    await reader.reaches(5)
+    await reader.wait_for_sequence(5)
     async with connection.transaction():
         await delete_session(connection, session_id)
         await create_session(connection, source="a", external_id="b")
         await post(connection, session_id, *new)
-    await reader.ends()
+    await reader.wait_for_end()
 
-    assert reader.told == [1, 2, 3, 4, 5]
+    assert reader.sequences == [1, 2, 3, 4, 5]
     again = Reader(hub, session_id)
-    await again.reaches(len(new))
+    await again.wait_for_sequence(len(new))
 
 
 async def test_stop_ends_subscriptions(hub: Hub, session_id: UUID) -> None:
-    readers = [Reader(hub, session_id) for _ in range(10)]
-    for reader in readers:
-        await reader.catches_up()
+    subscribers = [Reader(hub, session_id) for _ in range(10)]
+    for reader in subscribers:
+        await reader.wait_for_caught_up()
     async with asyncio.TaskGroup() as reading:
-        for reader in readers:
-            reading.create_task(reader.ends())
+        for reader in subscribers:
+            reading.create_task(reader.wait_for_end())
         await asyncio.sleep(0)  # all of them wait
         hub.stop()
 
@@ -259,8 +260,8 @@ async def test_ended_subscriptions_are_removed(
 ) -> None:
     await post(connection, session_id, "1")
     for _ in range(3):
-        async with aclosing(hub.subscribe(session_id, 0)) as news:
-            assert (await anext(news)).caught_up
+        async with aclosing(hub.subscribe(session_id, 0)) as batch:
+            assert (await anext(batch)).caught_up
 
     assert (hub._sessions, hub._shared) == ({}, {})
 
@@ -277,15 +278,15 @@ def port_of(server: Running) -> str:
 
 
 def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
-    """Asks, and reads nothing."""
+    """Send a request and read nothing."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", int(port_of(server))))
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-    wanted = {"stream": "", "ws": upgrade + key}[kind]
+    extra_headers = {"stream": "", "ws": upgrade + key}[kind]
     path = f"/api/sessions/{session_id}/events/{kind}"
-    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{wanted}\r\n".encode())
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{extra_headers}\r\n".encode())
     return client
 
 
@@ -293,31 +294,35 @@ def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
 async def test_server_restart(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path, by: signal.Signals
 ) -> None:
-    """With readers, some of which read nothing."""
+    """Some subscribers do not read."""
     await post(connection, session_id, *map(str, range(40)), text="x" * 200_000)
     with ExitStack() as lives:
         server = await asyncio.to_thread(lives.enter_context, serve(database_url, tmp_path))
-        readers: list[Follower] = [kind(server.address, session_id) for kind in (Browser, Socket)]
-        async with following(*readers):
-            await asyncio.gather(*(reader.hears("caught_up") for reader in readers))
+        subscribers: list[Subscriber] = [
+            kind(server.address, session_id) for kind in (SseSubscriber, WebSocketSubscriber)
+        ]
+        async with running_subscribers(*subscribers):
+            await asyncio.gather(*(reader.wait_for_event("caught_up") for reader in subscribers))
             slow = [stalled(server, session_id, kind) for kind in ("stream", "ws")]
             await asyncio.gather(*map(is_answered, slow))
 
             server.process.send_signal(by)
             code = await asyncio.to_thread(server.process.wait, 60)
-            await post(connection, session_id, "meanwhile")
+            await post(connection, session_id, "while down")
             server = await asyncio.to_thread(
                 lives.enter_context, serve(database_url, tmp_path, port_of(server))
             )
-            await post(connection, session_id, "afterwards")
+            await post(connection, session_id, "after restart")
             async with asyncio.timeout(20):
-                await asyncio.gather(*(reader.reaches(42) for reader in readers))
+                await asyncio.gather(*(reader.wait_for_sequence(42) for reader in subscribers))
             for client in slow:
                 client.close()
 
         assert code == 0
-        assert ("closed", {"sequence": 40}) in readers[0].own
-        assert [reader.told for reader in readers] == [await stored(database_url, session_id)] * len(readers)
+        assert ("closed", {"sequence": 40}) in subscribers[0].other_events
+        assert [reader.events for reader in subscribers] == [
+            await stored_events(database_url, session_id)
+        ] * len(subscribers)
 
 
 @pytest.mark.slow
@@ -329,10 +334,12 @@ async def test_database_restart(tmp_path: Path) -> None:
             session_id = (await create_session(conn)).session.id
             await post(conn, session_id, "1", "2")
         server = await asyncio.to_thread(lives.enter_context, serve(url, tmp_path))
-        readers: list[Follower] = [kind(server.address, session_id) for kind in (Browser, Socket)]
-        async with following(*readers):
+        subscribers: list[Subscriber] = [
+            kind(server.address, session_id) for kind in (SseSubscriber, WebSocketSubscriber)
+        ]
+        async with running_subscribers(*subscribers):
             for round in range(2):
-                await asyncio.gather(*(reader.hears("caught_up") for reader in readers))
+                await asyncio.gather(*(reader.wait_for_event("caught_up") for reader in subscribers))
                 postmaster = int((tmp_path / "pg" / "postmaster.pid").read_text().split()[0])
                 os.kill(postmaster, [signal.SIGKILL, signal.SIGINT][round])
                 await ends(postmaster)
@@ -340,15 +347,15 @@ async def test_database_restart(tmp_path: Path) -> None:
                 async with await connect(url) as conn:
                     await post(conn, session_id, f"after {round}")
                 async with asyncio.timeout(30):
-                    await asyncio.gather(*(reader.reaches(3 + round) for reader in readers))
-        whole = await stored(url, session_id)
+                    await asyncio.gather(*(reader.wait_for_sequence(3 + round) for reader in subscribers))
+        expected = await stored_events(url, session_id)
 
-    assert [reader.told for reader in readers] == [whole, whole]
-    assert [reader.connections for reader in readers] == [1, 1]
+    assert [reader.events for reader in subscribers] == [expected, expected]
+    assert [reader.connections for reader in subscribers] == [1, 1]
 
 
 async def is_answered(client: socket.socket) -> None:
-    """The first bytes of the answer have come; they are not read."""
+    """Wait for the first bytes of the response without reading them."""
     await until(lambda: select.select([client], [], [], 0)[0])
 
 
@@ -369,27 +376,27 @@ async def test_stalled_readers_are_disconnected(
     await post(connection, session_id, *map(str, range(60)), text="x" * 150_000)
     with ExitStack() as lives:
         server = await asyncio.to_thread(lives.enter_context, serve(database_url, tmp_path))
-        reader = Browser(server.address, session_id)
-        async with following(reader):
-            await reader.hears("caught_up")
+        reader = SseSubscriber(server.address, session_id)
+        async with running_subscribers(reader):
+            await reader.wait_for_event("caught_up")
         before = resident(server.process)
         slow = [stalled(server, session_id, kind) for kind in ("stream", "ws") * (STALLED // 2)]
         await asyncio.gather(*map(is_answered, slow))
-        await nobody_is_busy(connection)
-        grown = resident(server.process) - before
-        await are_hung_up_on(server.process)
+        await wait_until_idle(connection)
+        growth = resident(server.process) - before
+        await wait_until_disconnected(server.process)
         for client in slow:
             client.close()
 
-    assert grown < 64
+    assert growth < 64
 
 
-async def are_hung_up_on(process: subprocess.Popen[str]) -> None:
+async def wait_until_disconnected(process: subprocess.Popen[str]) -> None:
     await until(lambda: not psutil.Process(process.pid).net_connections("tcp")[1:])
 
 
-async def nobody_is_busy(conn: AsyncConnection) -> None:
-    """The server looks now and then, but holds no connection for those who read nothing."""
+async def wait_until_idle(conn: AsyncConnection) -> None:
+    """The server poll_seconds now and then, but holds no connection for those who read nothing."""
 
     async def is_idle() -> bool:
         return await busy_connections(conn) == 0
@@ -398,7 +405,7 @@ async def nobody_is_busy(conn: AsyncConnection) -> None:
 
 
 async def busy_connections(conn: AsyncConnection) -> int:
-    """Those that are at work or in a transaction, but for this one."""
+    """Count the other connections that are active or in a transaction."""
     found = await conn.execute(
         "SELECT count(*) FROM pg_stat_activity "
         "WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid()"

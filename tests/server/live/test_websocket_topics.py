@@ -1,4 +1,4 @@
-"""What the topics of a session tell: all that was said in a stretch of it, or where the rest is."""
+"""Topics contain all messages of a span, or the cursors of the rest."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ def test_all_content_events_have_blocks() -> None:
 
 
 async def test_answer_without_response_id(connection: AsyncConnection, session_id: UUID) -> None:
-    """Also behind a stored line whose message names none."""
+    """Also after a stored line whose message has none."""
     await post(connection, session_id, START)
     await store(connection, session_id, PROMPT)
     await post(connection, session_id, ("assistant_done", {"text": "Three."}), END)
@@ -102,15 +102,15 @@ async def test_event_larger_than_a_span(connection: AsyncConnection, session_id:
 
 
 @pytest.mark.parametrize(
-    ("count", "told", "rest"),
+    ("count", "included", "rest"),
     [(3, 3, {}), (4, 4, {}), (5, 4, {"nextEventAfter": 5}), (9, 4, {"nextEventAfter": 5})],
 )
-async def test_too_many_events_for_a_span(  # fixtures beside the table
+async def test_too_many_events_for_a_span(  # fixtures and table columns
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
     count: int,
-    told: int,
+    included: int,
     rest: dict[str, int],
 ) -> None:
     monkeypatch.setattr(event_ranges, "_MOST_ENTRIES", 4)
@@ -119,7 +119,10 @@ async def test_too_many_events_for_a_span(  # fixtures beside the table
 
     topic = await last_turn(connection, session_id)
     messages = topic.pop("messages")
-    assert ([message["id"] for message in messages], topic) == ([f"e{n}" for n in range(2, 2 + told)], rest)
+    assert ([message["id"] for message in messages], topic) == (
+        [f"e{n}" for n in range(2, 2 + included)],
+        rest,
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,16 +159,16 @@ async def test_too_large_events_for_a_span(
     assert (len(topic["messages"]), topic["nextEventAfter"]) == (2, 3)
 
 
-@pytest.mark.parametrize(("count", "told", "rest"), [(4, 4, {}), (5, 4, {"nextAfter": 4})])
-async def test_too_many_lines_for_a_span(  # likewise
+@pytest.mark.parametrize(("count", "included", "rest"), [(4, 4, {}), (5, 4, {"nextAfter": 4})])
+async def test_too_many_lines_for_a_span(  # fixtures and table columns
     connection: AsyncConnection,
     session_id: UUID,
     monkeypatch: pytest.MonkeyPatch,
     count: int,
-    told: int,
+    included: int,
     rest: dict[str, int],
 ) -> None:
-    """What lies behind the span, and pieces of streams, are not more of it."""
+    """Lines after the span and stream chunks do not count as rest."""
     monkeypatch.setattr(event_ranges, "_MOST_BYTES", 400)
     answer = (
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'
@@ -177,4 +180,4 @@ async def test_too_many_lines_for_a_span(  # likewise
 
     topic = json.loads(to_topic(await get_turn(connection, session_id, end)))
     messages = topic.pop("messages")
-    assert (len(messages), topic) == (told, rest)
+    assert (len(messages), topic) == (included, rest)

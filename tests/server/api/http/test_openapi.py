@@ -1,4 +1,4 @@
-"""The OpenAPI document: current, complete, and what the models say of themselves."""
+"""The OpenAPI document is current, complete and equal to the models."""
 
 import json
 import os
@@ -30,7 +30,7 @@ OPERATIONS = {
 
 
 def everything(node: Any) -> Iterator[dict[str, Any]]:
-    """Every object of the document."""
+    """Yield every object of the document."""
     if isinstance(node, dict):
         yield node
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -52,14 +52,14 @@ def test_typescript_types_are_current() -> None:
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_document_is_deterministic(seed: str) -> None:
     code = 'from ash_server.app import openapi_json; print(openapi_json(), end="")'
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,
         check=True,
     )
 
-    assert made.stdout.decode() == openapi_json()
+    assert process.stdout.decode() == openapi_json()
 
 
 async def test_document_is_served(client: AsyncClient) -> None:
@@ -159,7 +159,7 @@ def test_docstrings_become_descriptions() -> None:
 def test_references_resolve_and_schemas_are_used() -> None:
     used = {node["$ref"] for node in everything(DOCUMENT) if "$ref" in node}
 
-    # What the library answers, and no route.
+    # A result of the library that no route returns.
     assert used | {"#/components/schemas/ExecutionResponse"} == {
         f"#/components/schemas/{name}" for name in SCHEMAS
     }

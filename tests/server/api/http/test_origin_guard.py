@@ -1,4 +1,4 @@
-"""Pages from elsewhere get nothing, and every answer says so to the browser."""
+"""Pages of other sites have no access, and responses have strict headers."""
 
 import pytest
 from httpx import AsyncClient
@@ -50,9 +50,7 @@ async def test_accepts_its_own_host_names_only(
         (Settings(host="10.0.0.7"), "ash.example", 200),
     ],
 )
-async def test_host_names_depend_on_the_listening_address(
-    settings: Settings, host: str, status: int
-) -> None:
+async def test_host_names_depend_on_the_listening_address(settings: Settings, host: str, status: int) -> None:
     app = create_app(settings, database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app) as client:
         answer = await client.get("/health/live", headers={"Host": host})
@@ -76,9 +74,7 @@ async def test_host_names_depend_on_the_listening_address(
         ("file://", 403),
     ],
 )
-async def test_rejects_writes_of_other_origins(
-    client: AsyncClient, origin: str | None, status: int
-) -> None:
+async def test_rejects_writes_of_other_origins(client: AsyncClient, origin: str | None, status: int) -> None:
     answer = await client.post("/api/parse", json=BODY, headers={} if origin is None else {"Origin": origin})
 
     assert answer.status_code == status
@@ -139,9 +135,7 @@ HEADERS = {
         ("/api/sessions/0199f3a2-7c1e-7b3a-9d55-0c7b8f1f2e60", {"GET", "PATCH", "DELETE", "OPTIONS"}),
     ],
 )
-async def test_allow_header(
-    client: AsyncClient, address: str, methods: set[str]
-) -> None:
+async def test_allow_header(client: AsyncClient, address: str, methods: set[str]) -> None:
     refused = await client.put(address)
     options = await client.options(address)
 

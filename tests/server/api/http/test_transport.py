@@ -1,4 +1,4 @@
-"""What only shows on a real connection."""
+"""Behaviour that needs a real connection."""
 
 import socket
 from collections.abc import Iterator
@@ -100,9 +100,7 @@ def test_disconnect_during_the_body_stores_nothing(server: str, messages: str) -
     assert httpx.get(server + messages).json() == {"messages": []}
 
 
-def test_body_timeout(
-    server: str, messages: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.2)
     request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
 

@@ -1,4 +1,4 @@
-"""Clients that follow a session, come back whenever they lose their connection, and remember what they were told."""
+"""Clients that subscribe to a session, reconnect, and record the events they receive."""
 
 import asyncio
 import json
@@ -14,26 +14,26 @@ from websockets.exceptions import WebSocketException
 from ash_server.db.connection import connect as connect_to_database
 from ash_server.db.events import get_events_since
 
-Told = list[tuple[int, str]]
+EventIds = list[tuple[int, str]]
 """Sequences and ids."""
 
 
-class Follower:
-    """Follows until it is cancelled."""
+class Subscriber:
+    """Reconnects until it is cancelled."""
 
     def __init__(self, address: str, session_id: UUID) -> None:
-        self.told: Told = []
-        self.own: list[tuple[str, Any]] = []
-        """What the server said of itself, and the topics."""
+        self.events: EventIds = []
+        self.other_events: list[tuple[str, Any]] = []
+        """Control events and topics."""
         self.connections = 0
         self._is_connected = False
-        self._news = asyncio.Condition()
+        self._received = asyncio.Condition()
         self._url = f"{address}/api/sessions/{session_id}/events"
         self._connection: asyncio.Task[None] | None = None
 
     @property
     def after(self) -> int:
-        return self.told[-1][0] if self.told else 0
+        return self.events[-1][0] if self.events else 0
 
     async def run(self) -> None:
         try:
@@ -48,19 +48,19 @@ class Follower:
                 await asyncio.wait([self._connection])
 
     def drop(self) -> None:
-        """The connection is lost, if there is one: what is cancelled while it connects leaves its socket open."""
+        """Drop the connection if there is one: cancelling while it connects would leave its socket open."""
         if self._connection and self._is_connected:
             self._connection.cancel()
 
-    async def reaches(self, sequence: int) -> None:
-        async with self._news:
-            await self._news.wait_for(lambda: self.after >= sequence)
+    async def wait_for_sequence(self, sequence: int) -> None:
+        async with self._received:
+            await self._received.wait_for(lambda: self.after >= sequence)
 
-    async def hears(self, name: str) -> Any:
-        """The data of the last that has this name."""
-        async with self._news:
-            await self._news.wait_for(lambda: name in dict(self.own))
-        return dict(self.own)[name]
+    async def wait_for_event(self, name: str) -> Any:
+        """Wait for a control event or topic and return its latest data."""
+        async with self._received:
+            await self._received.wait_for(lambda: name in dict(self.other_events))
+        return dict(self.other_events)[name]
 
     async def _try(self) -> None:
         try:
@@ -72,17 +72,17 @@ class Follower:
         self.connections += 1
         self._is_connected = True
 
-    async def _tell(self, log: list[Any], entry: Any) -> None:
+    async def _append(self, log: list[Any], entry: Any) -> None:
         log.append(entry)
-        async with self._news:
-            self._news.notify_all()
+        async with self._received:
+            self._received.notify_all()
 
     async def _read(self) -> None:
         raise NotImplementedError
 
 
-class Browser(Follower):
-    """Over server-sent events."""
+class SseSubscriber(Subscriber):
+    """Uses server-sent events."""
 
     async def _read(self) -> None:
         headers = {"Last-Event-ID": str(self.after)}
@@ -97,36 +97,38 @@ class Browser(Follower):
                 name, _, value = line.partition(": ")
                 fields[name] = value
                 if not line:
-                    await self._hear(fields)
+                    await self._handle(fields)
                     fields = {}
 
-    async def _hear(self, fields: dict[str, str]) -> None:
+    async def _handle(self, fields: dict[str, str]) -> None:
         if "id" in fields:
             event = json.loads(fields["data"])
             assert (int(fields["id"]), fields["event"]) == (event["sequence"], event["type"])
-            await self._tell(self.told, (event["sequence"], event["id"]))
+            await self._append(self.events, (event["sequence"], event["id"]))
         elif "event" in fields:
-            await self._tell(self.own, (fields["event"], json.loads(fields["data"])))
+            await self._append(self.other_events, (fields["event"], json.loads(fields["data"])))
 
 
-class Socket(Follower):
-    """Over a WebSocket."""
+class WebSocketSubscriber(Subscriber):
+    """Uses a WebSocket."""
 
     async def _read(self) -> None:
         url = f"ws{self._url.removeprefix('http')}/ws?after={self.after}"
         async with connect(url, max_size=None, close_timeout=0.1) as socket:
             self._connect()
             async for frame in socket:
-                told = json.loads(frame)
-                if told["type"] == "event":
-                    await self._tell(self.told, (told["data"]["sequence"], told["data"]["id"]))
+                message = json.loads(frame)
+                if message["type"] == "event":
+                    await self._append(self.events, (message["data"]["sequence"], message["data"]["id"]))
                 else:
-                    await self._tell(self.own, (told["type"].rpartition(".")[2], told["data"]))
+                    await self._append(
+                        self.other_events, (message["type"].rpartition(".")[2], message["data"])
+                    )
 
 
 @asynccontextmanager
-async def following(*followers: Follower) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(each.run()) for each in followers]
+async def running(*subscribers: Subscriber) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each.run()) for each in subscribers]
     try:
         yield
     finally:
@@ -135,10 +137,10 @@ async def following(*followers: Follower) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def stored(url: str, session_id: UUID) -> Told:
-    """What a reader from the beginning has to have been told."""
-    found: Told = []
+async def stored_events(url: str, session_id: UUID) -> EventIds:
+    """Return the events a subscriber from the start must receive."""
+    events: EventIds = []
     async with await connect_to_database(url) as conn:
-        while events := await get_events_since(conn, session_id, found[-1][0] if found else 0):
-            found += [(each.sequence, json.loads(each.content)["id"]) for each in events]
-    return found
+        while page := await get_events_since(conn, session_id, events[-1][0] if events else 0):
+            events += [(each.sequence, json.loads(each.content)["id"]) for each in page]
+    return events
