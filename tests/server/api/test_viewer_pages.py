@@ -484,6 +484,6 @@ async def test_serves_no_files_outside_the_folder(client: AsyncClient, folder: P
     (folder / ".git").mkdir()
     (folder / ".git" / "one.js").write_text("secret")
 
-    assert sorted(viewer().assets) == ["log.js", "styles/tokens.css", "bundled.css"]
+    assert sorted(viewer().assets) == ["bundled.css", "log.js", "styles/tokens.css"]
     for path in ("link.js", "linked/one.js", ".hidden.js", "_private.js", ".git/one.js"):
         assert (await client.get(f"{viewer().root}/{path}")).status_code == 404
