@@ -6,11 +6,11 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ash_shared.conversation.standard_messages import texts_of, transform_messages
+from ash_shared.conversation.standard_messages import split_transcript, transform_messages
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import MessageError, StandardMessage
-from ash_shared.reading.json_text import decode_json, is_blank, shown_text
+from ash_shared.reading.json_text import decode_json, exact_text, is_blank, shown_text
 from ash_shared.reading.read import read_raw
 
 T = TypeVar("T")
@@ -27,16 +27,20 @@ class ExecutionResponse(AshModel, Generic[T]):
     """The CLI's own id of the session, to resume it with."""
     status: Literal["success", "error"]
     """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
-    exit_code: int = Field(alias="exitCode")
-    duration: float
-    """In seconds, as it was given."""
+    exit_code: Omittable[int] = Field(default=ABSENT, alias="exitCode")
+    duration: Omittable[float] = ABSENT
+    """In seconds, as the caller measured it."""
     error: Omittable[MessageError] = ABSENT
     """The last error of the run; `invalid_response` where the answer does not fit the model."""
 
 
 @overload
 def parse_cli_output(
-    stdout: str | bytes, source: str | None = None, *, duration: float, exit_code: int
+    stdout: str | bytes,
+    source: str | None = None,
+    *,
+    duration: float | None = None,
+    exit_code: int | None = None,
 ) -> ExecutionResponse[str]: ...
 
 
@@ -45,8 +49,8 @@ def parse_cli_output(
     stdout: str | bytes,
     source: str | None = None,
     *,
-    duration: float,
-    exit_code: int,
+    duration: float | None = None,
+    exit_code: int | None = None,
     response_model: type[Model],
 ) -> ExecutionResponse[Model]: ...
 
@@ -55,15 +59,17 @@ def parse_cli_output(
     stdout: str | bytes,
     source: str | None = None,
     *,
-    duration: float,
-    exit_code: int,
+    duration: float | None = None,
+    exit_code: int | None = None,
     response_model: type[BaseModel] | None = None,
 ) -> ExecutionResponse[Any]:
-    """What a run printed, in lines of JSON or as one JSON document. Never raises. `duration` is in seconds.
+    """Return the output of a run, which is JSONL, one JSON document or plain text. Never raises on texts.
 
-    With a `response_model`, `data` is the JSON in the last answer: all of it, else what stands in a fenced block, else
-    the first object or list in it that the model accepts.
+    `duration` (in seconds) and `exit_code` are copied to the response if known. With a `response_model`, `data` is the
+    JSON in the last answer: all of it, else the content of a fenced block, else the first object or list in it that the
+    model accepts.
     """
+    stdout = exact_text(stdout)
     messages = _plain_answer(stdout) or [
         _said_by_client(message) for message in transform_messages(stdout, source)
     ]
@@ -95,7 +101,7 @@ def _last_answer(messages: list[StandardMessage]) -> str | None:
 
 def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
     """The one message of a run that printed plain text: its answer. None where anything in it could be JSON."""
-    reads = [read_raw(text, None) for text in texts_of(stdout) if not is_blank(text)]
+    reads = [read_raw(text, None) for text in split_transcript(stdout) if not is_blank(text)]
     if not reads or any(read.record is not None or read.reading.kind != "message" for read in reads):
         return []
     answer = transform_messages([shown_text(stdout).strip()])
@@ -108,7 +114,7 @@ def _said_by_client(message: StandardMessage) -> StandardMessage:
     return message.model_copy(update={"role": "system"}) if is_plain else message
 
 
-def _last_error(messages: list[StandardMessage], exit_code: int) -> MessageError | None:
+def _last_error(messages: list[StandardMessage], exit_code: int | None) -> MessageError | None:
     """What the run ended with: an error that a later answer got over is none."""
     ends = (message for message in reversed(messages) if message.role != "user")
     error = next((message.error for message in ends), None)
@@ -128,7 +134,7 @@ def _last_session(messages: list[StandardMessage]) -> str | None:
 
 def _first_session(stdout: str | bytes, source: str | None) -> str | None:
     """Of a run that ended before it said anything."""
-    sessions = (read_raw(text, source).facts().session_id for text in texts_of(stdout))
+    sessions = (read_raw(text, source).facts().session_id for text in split_transcript(stdout))
     return next(filter(None, sessions), None)
 
 

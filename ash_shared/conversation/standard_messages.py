@@ -22,37 +22,77 @@ from pydantic import BaseModel, ValidationError
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
-from ash_shared.reading.json_text import is_blank, is_json, shown_text, split_lines
+from ash_shared.reading.json_text import (
+    RawMessage,
+    exact_text,
+    is_blank,
+    is_json,
+    message_text,
+    shown_text,
+    split_lines,
+)
 from ash_shared.reading.read import Read, read_raw
 from ash_shared.reading.typed_blocks import typed_blocks
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
 """Of the ids that are derived from a text; never to be changed."""
 
-Lines = Iterable[str | bytes] | str | bytes
+MessageRow = tuple[RawMessage] | tuple[RawMessage, str | None]
+"""A message, perhaps with its source, as a database driver returns a row."""
+
+Messages = str | bytes | Iterable[RawMessage | MessageRow]
 
 
-def transform_messages(lines: Lines, source: str | None = None) -> list[StandardMessage]:
-    """The standard messages of a transcript, in the order in which each begins. Never raises.
+def transform_messages(lines: Messages, source: str | None = None) -> list[StandardMessage]:
+    """Return the standard messages of a transcript, in the order in which each begins. Never raises on texts.
 
-    `lines` are the texts of one session, as they were stored; or one text, which is a JSON document or has one text in
-    each line. `source` names their format where that is known. One message for each message of the API, whatever number
-    of lines it was written in; records that are no part of the conversation and fragments of streams give none, and
-    blank lines are passed over.
+    `lines` are the messages of one session, each as its stored text, as the decoded object or list, or as a row
+    `(message,)` or `(message, source)`; or one text, which is a JSON document or JSONL. `source` names the format of
+    messages without a source of their own. The result has one message for each message of the API, even if it was
+    written in several lines. Records outside the conversation, fragments of streams and blank lines add no message.
+    Raises TypeError for anything else, such as a single dict.
     """
     fold = _Fold()
-    for raw in texts_of(lines):
-        fold.add(raw, source)
+    for text, text_source in _texts_with_sources(lines, source):
+        fold.add(text, text_source)
     return fold.messages()
 
 
-def texts_of(lines: Lines) -> Iterable[str | bytes]:
-    """The texts that are read one by one; of one text, its lines, if it is not one JSON document."""
-    if not isinstance(lines, str | bytes):
-        return lines
-    if _is_document(lines):
-        return [lines]
-    return split_lines(lines) if isinstance(lines, str) else lines.split(b"\n")
+def _texts_with_sources(lines: Messages, source: str | None) -> Iterator[tuple[str | bytes, str | None]]:
+    if isinstance(lines, str | bytes | bytearray):
+        for text in split_transcript(lines):
+            yield text, source
+        return
+    if isinstance(lines, Mapping | BaseModel) or not isinstance(lines, Iterable):
+        expected = (
+            "one text or an iterable of messages (str, bytes, dict, list or a row of message and source)"
+        )
+        raise TypeError(f"expected {expected}, got {type(lines).__name__}")
+    for line in lines:
+        if isinstance(line, tuple):
+            message, own_source = _split_row(line)
+            yield message_text(message), own_source or source
+        else:
+            yield message_text(line), source
+
+
+def _split_row(row: tuple[Any, ...]) -> tuple[RawMessage, str | None]:
+    if len(row) not in (1, 2):
+        raise TypeError(f"expected a row of a message and its source, got {len(row)} columns")
+    message, own_source = row if len(row) == 2 else (*row, None)
+    if not isinstance(own_source, str | None):
+        raise TypeError(
+            f"expected a row of a message and its source, got a source of type {type(own_source).__name__}"
+        )
+    return message, own_source
+
+
+def split_transcript(text: str | bytes) -> Sequence[str | bytes]:
+    """Return the lines of a text, or the text itself if it is one JSON document."""
+    text = exact_text(text)
+    if _is_document(text):
+        return [text]
+    return split_lines(text) if isinstance(text, str) else text.split(b"\n")
 
 
 def _is_document(text: str | bytes) -> bool:

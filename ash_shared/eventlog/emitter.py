@@ -7,6 +7,7 @@ from ash_shared.eventlog.state import MAIN, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, Role
 from ash_shared.providers._kit.steps import Step
+from ash_shared.reading.json_text import RawMessage
 from ash_shared.reading.read import Read, read_raw
 
 Event = dict[str, Any]
@@ -36,8 +37,8 @@ _LIVE = 60_000
 NOTHING = Line((), Facts(), "unknown")
 
 
-def read_line(raw: str | bytes, source: str | None = None, role: Role | None = None) -> Line:
-    """What a stored text adds. `role` is what its writer said of it. Never raises."""
+def read_line(raw: RawMessage, source: str | None = None, role: Role | None = None) -> Line:
+    """Return what a message adds to the log; `role` is the role its sender stated. Never raises on texts."""
     return line_of(read_raw(raw, source), source, role)
 
 

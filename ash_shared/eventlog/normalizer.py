@@ -11,6 +11,7 @@ from ash_shared.eventlog.state import restored, written
 from ash_shared.model.blocks import Block
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.providers._kit import steps
+from ash_shared.reading.json_text import RawMessage
 
 NORMALIZER_VERSION = 3
 """Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
@@ -42,8 +43,11 @@ class Normalizer:
         if (first := next(filter(None, told), None)) is not None:
             self._log.keep_time(first, now)
 
-    def normalize(self, chunk: str | bytes, context: Context) -> list[ChatEvent]:
-        """The events of the next line, or piece of a stream. Never raises."""
+    def normalize(self, chunk: RawMessage, context: Context) -> list[ChatEvent]:
+        """Return the events of the next message, or chunk of a stream: a text, or the decoded object or list.
+
+        Never raises on texts; raises TypeError for what is neither a text nor JSON.
+        """
         return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
 
     def end(self, context: Context) -> list[ChatEvent]:

@@ -21,6 +21,8 @@ _PROMPTS = frozenset({"user_audio", "user_message"})
 
 def wire_events(events: Events) -> list[Event]:
     """The events in wire form, without the pieces of streams: what follows a `reset`, or all."""
+    if isinstance(events, str | Mapping | BaseModel):
+        raise TypeError(f"expected an iterable of events, got one {type(events).__name__}")
     last: list[Event] = []
     for event in events:
         wire = event.model_dump() if isinstance(event, BaseModel) else event

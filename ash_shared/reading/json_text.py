@@ -14,12 +14,35 @@ import msgspec
 
 from ash_shared.model.blocks import MAX_DEPTH, LimitExceeded, nests_deeper
 
+RawMessage = str | bytes | dict[str, Any] | list[Any]
+"""One message: its text, or the object or list that a JSON decoder made of the text."""
+
 
 def exact_text(raw: str | bytes) -> str | bytes:
-    """Return plain `str` or `bytes`: decoders refuse subclasses and other buffers."""
+    """Return plain `str` or `bytes`: decoders refuse subclasses and other buffers. Raises TypeError for other types."""
     if raw.__class__ is str or raw.__class__ is bytes:
         return raw
-    return str.__str__(raw) if isinstance(raw, str) else bytes(raw)
+    if isinstance(raw, str):
+        return str.__str__(raw)
+    if isinstance(raw, bytes | bytearray | memoryview):
+        return bytes(raw)
+    raise TypeError(f"expected a text (str or bytes), got {type(raw).__name__}")
+
+
+def message_text(message: RawMessage) -> str | bytes:
+    """Return the text of a message; of a decoded one, as compact JSON. Raises TypeError for what is not JSON.
+
+    Decoded messages are read as this text, so that both forms read alike. NaN and Infinity, which are not JSON, are
+    written as such, so that a message with one of them reads as its text would.
+    """
+    if isinstance(message, dict | list):
+        try:
+            return _encode_json(message)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"expected a message that JSON can represent: {error}") from error
+    if isinstance(message, str | bytes | bytearray | memoryview):
+        return exact_text(message)
+    raise TypeError(f"expected a message (str, bytes, dict or list), got {type(message).__name__}")
 
 
 def shown_text(raw: str | bytes) -> str:
@@ -62,6 +85,7 @@ _JSON_START = re.compile(
     r")"
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def shallow_json(levels: int) -> Any:

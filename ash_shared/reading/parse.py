@@ -1,4 +1,8 @@
-"""The public functions that turn stored text into typed blocks. None of them raises."""
+"""The public functions that turn stored text into typed blocks.
+
+None of them raises on any text. They also take decoded JSON objects and lists, which read as their JSON text does, and
+raise TypeError for everything else.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +11,14 @@ import msgspec
 from ash_shared.model.content import MessageContent
 from ash_shared.model.message import Description, ParsedLine, Reading
 from ash_shared.reading.describe import describe_read
-from ash_shared.reading.json_text import exact_text, is_blank, shown_text, split_lines
+from ash_shared.reading.json_text import (
+    RawMessage,
+    exact_text,
+    is_blank,
+    message_text,
+    shown_text,
+    split_lines,
+)
 from ash_shared.reading.read import FAST_PATHS, read_raw
 from ash_shared.reading.typed_blocks import typed_blocks
 
@@ -17,39 +28,39 @@ PARSER_VERSION = 5
 _encode = msgspec.json.Encoder().encode
 
 
-def parse_message_content(raw: str | bytes, source: str | None = None) -> list[MessageContent]:
-    """Return the typed blocks of one stored text; `source` names its format if known. Never raises."""
-    raw = exact_text(raw)
+def parse_message_content(raw: RawMessage, source: str | None = None) -> list[MessageContent]:
+    """Return the typed blocks of one message; `source` names its format if known. Never raises on texts."""
+    text = message_text(raw)
     for path in FAST_PATHS[source]:
-        content = path.parse(raw)
+        content = path.parse(text)
         if content is not None:
             return content
-    return typed_blocks(read_raw(raw, source).reading.blocks)
+    return typed_blocks(read_raw(text, source).reading.blocks)
 
 
-def parse_message_content_json(raw: str | bytes, source: str | None = None) -> bytes:
-    """Return the same blocks as a JSON array in UTF-8, without building objects. Never raises.
+def parse_message_content_json(raw: RawMessage, source: str | None = None) -> bytes:
+    """Return the same blocks as a JSON array in UTF-8, without building objects. Never raises on texts.
 
     Content that needs no translation is copied byte for byte: the spelling of numbers, escapes and the order of keys
     stay as they were written.
     """
-    raw = exact_text(raw)
+    text = message_text(raw)
     for path in FAST_PATHS[source]:
-        content = path.parse_json(raw)
+        content = path.parse_json(text)
         if content is not None:
             return content
-    return _encode(read_raw(raw, source).reading.blocks)
+    return _encode(read_raw(text, source).reading.blocks)
 
 
-def read_message(raw: str | bytes, source: str | None = None) -> Reading:
-    """Return the typed blocks of one stored text with its source, kind and role. Never raises."""
+def read_message(raw: RawMessage, source: str | None = None) -> Reading:
+    """Return the typed blocks of one message with its source, kind and role. Never raises on texts."""
     read = read_raw(raw, source)
     kind, role, blocks = read.reading
     return Reading(source=read.source(source), kind=kind, role=role, parsed=typed_blocks(blocks))
 
 
-def describe_message(raw: str | bytes, source: str | None = None) -> Description:
-    """Return what the store records about one text. Never raises."""
+def describe_message(raw: RawMessage, source: str | None = None) -> Description:
+    """Return what the store records about one message. Never raises on texts."""
     return describe_read(read_raw(raw, source), source)
 
 

@@ -32,7 +32,7 @@ from ash_shared.providers._kit.contract import (
     speaker_of_role,
 )
 from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_sound
-from ash_shared.reading.json_text import decode_json, exact_text, looks_like_json, shown_text
+from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
 """The provider whose blocks are the vocabulary of `content`: it reads blocks outside any known record."""
@@ -150,9 +150,9 @@ _API_EVENT_LINE = re.compile(
 """An `event:` line of a known API, for texts without a declared source: a person may begin a text with a colon."""
 
 
-def read_raw(raw: str | bytes, source: str | None) -> Read:
-    """Read one stored text; `source` is its declared format, if known. Never raises."""
-    raw = exact_text(raw)
+def read_raw(message: RawMessage, source: str | None) -> Read:
+    """Read one message; `source` is its declared format, if known. Never raises on texts."""
+    raw = message_text(message)
     try:
         return _read_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:

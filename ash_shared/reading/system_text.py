@@ -96,10 +96,16 @@ def wrapped_text(text: str) -> str:
 
 def filter_system_messages(messages: Iterable[StandardMessage]) -> list[StandardMessage]:
     """The messages that have something to show; one without any content has: it says that something happened."""
+    if isinstance(messages, StandardMessage):
+        raise TypeError("expected an iterable of StandardMessage, got one StandardMessage")
     return [message for message in messages if not _is_hidden(message)]
 
 
 def _is_hidden(message: StandardMessage) -> bool:
+    if not isinstance(message, StandardMessage):
+        raise TypeError(
+            f"expected an iterable of StandardMessage, got one that has a {type(message).__name__}"
+        )
     texts = [block.text for block in message.content if isinstance(block, TextContent)]
     return len(texts) == len(message.content) and is_system_message("\n".join(texts))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ash_server
-from ash_shared.conversation.standard_messages import texts_of
+from ash_shared.conversation.standard_messages import split_transcript
 from ash_shared.eventlog import Event, Normalizer, read_line
 from ash_shared.model.events import CHUNKS
 from tests.shared.conftest import CORPUS
@@ -51,7 +51,9 @@ def whole_and_left(name: str, lines: Sequence[str | bytes], source: str | None =
 def from_files(*paths: Path) -> dict[str, Log]:
     logs = dict[str, Log]()
     for path in paths:
-        texts = [text for text in texts_of(path.read_bytes().decode(errors="replace")) if text.strip()]
+        texts = [
+            text for text in split_transcript(path.read_bytes().decode(errors="replace")) if text.strip()
+        ]
         logs |= whole_and_left(path.name, texts)
     return logs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.conversation.standard_messages import texts_of
+from ash_shared.conversation.standard_messages import split_transcript
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
 from ash_shared.model.events import CHUNKS, read_event
 from tests.shared.logs import CONTENT_EVENTS, context
@@ -26,7 +26,7 @@ def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jsonl"):
             text = path.read_bytes().decode(errors="replace")
-            yield path.name, [read_line(raw) for raw in texts_of(text) if raw.strip()]
+            yield path.name, [read_line(raw) for raw in split_transcript(text) if raw.strip()]
 
 
 def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list[Event]:

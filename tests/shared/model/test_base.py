@@ -1,0 +1,261 @@
+"""Optional fields, the names and defaults of constructors, and the JSON that models give."""
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ash_shared import (
+    ExecutionResponse,
+    FileContent,
+    ImageContent,
+    Message,
+    MessageContent,
+    MessageError,
+    MessageMetadata,
+    RawContent,
+    Reading,
+    SessionSummary,
+    StandardMessage,
+    StandardTokenUsage,
+    TextContent,
+    ThinkingContent,
+    ToolResultContent,
+    ToolUseContent,
+    parse_message_content,
+    parse_message_content_json,
+    read_event,
+)
+from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.events import EVENTS, TurnEnded, TurnEndEvent
+
+METADATA: dict[str, Any] = {"source": "claude"}
+STANDARD: dict[str, Any] = {
+    "id": "m1",
+    "role": "assistant",
+    "content": [{"type": "tool_result", "tool_use_id": None, "content": "ok"}, {"type": "text", "text": "a"}],
+    "metadata": METADATA,
+    "_original": [{"a": None}],
+}
+MESSAGE: dict[str, Any] = {
+    "id": "1",
+    "sessionId": "s",
+    "role": "user",
+    "kind": "message",
+    "source": "claude",
+    "content": "hi",
+    "sequence": 1,
+    "createdAt": "2026-01-01T00:00:00Z",
+    "parsed": [{"type": "file", "mimeType": None, "mime_type_": 1}, {"type": "raw", "raw": {"type": "raw"}}],
+}
+WIRE: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
+    "text": (TextContent, {"type": "text", "text": "a", "citations": None, "cache_control": {"a": None}}),
+    "text alone": (TextContent, {"type": "text", "text": "a"}),
+    "result": (ToolResultContent, {"type": "tool_result", "content": None, "is_error": False}),
+    "result alone": (ToolResultContent, {"type": "tool_result"}),
+    "image": (ImageContent, {"type": "image", "source": {"type": "url", "url": "u", "data": None}}),
+    "file": (FileContent, {"type": "file", "mimeType": "a/b", "storagePath": None, "source": {"type": "x"}}),
+    "raw": (RawContent, {"type": "raw", "raw": None}),
+    "raw with a null reason": (RawContent, {"type": "raw", "reason": None, "raw": 1}),
+    "message": (Message, MESSAGE),
+    "message without content": (Message, {key: MESSAGE[key] for key in MESSAGE if key not in ("content", "parsed")}),
+    "reading": (Reading, {"source": "claude", "kind": "message", "role": "user", "parsed": MESSAGE["parsed"]}),
+    "standard": (StandardMessage, STANDARD),
+    "usage": (
+        StandardTokenUsage,
+        {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3, "vendor": None, "iterations": None},
+    ),
+    "metadata": (MessageMetadata, {"source": "claude", "sessionId": "s", "toolUseResult": None, "new": None}),
+    "error": (MessageError, {"code": "c", "message": "m", "details": None}),
+    "response": (ExecutionResponse[str], {"data": None, "messages": [STANDARD], "status": "success"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_json_keeps_absent_keys_absent_and_nulls_null(name: str) -> None:
+    model, wire = WIRE[name]
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+
+    value = model.model_validate(wire)
+
+    dumps = [
+        value.model_dump(mode="json"),
+        json.loads(value.model_dump_json()),
+        adapter.dump_python(value, mode="json"),
+        json.loads(adapter.dump_json(value)),
+        json.loads(TypeAdapter(list[Any]).dump_json([value]))[0],
+        TypeAdapter(dict[str, model]).dump_python({"a": value}, mode="json")["a"],  # type: ignore[valid-type]
+        json.loads(value.model_copy(deep=True).model_dump_json()),
+        json.loads(pickle.loads(pickle.dumps(value)).model_dump_json()),
+        json.loads(copy.deepcopy(value).model_dump_json()),
+    ]
+    assert dumps == [wire] * len(dumps)
+
+
+def test_blocks_in_a_union_keep_absent_keys_absent() -> None:
+    adapter: TypeAdapter[list[MessageContent]] = TypeAdapter(list[MessageContent])
+
+    assert adapter.dump_json(adapter.validate_python(STANDARD["content"])) == (
+        b'[{"type":"tool_result","tool_use_id":null,"content":"ok"},{"type":"text","text":"a"}]'
+    )
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_absent_fields_read_as_none(name: str) -> None:
+    model, wire = WIRE[name]
+
+    value = model.model_validate(wire)
+
+    absent = {
+        field
+        for field, info in model.model_fields.items()
+        if (info.alias or field) not in wire and not info.is_required()
+    }
+    assert {getattr(value, field) for field in absent} <= {None}
+    assert {getattr(value, field) for field in absent} == {item for key, item in value if key in absent}
+    assert absent.isdisjoint(value.model_fields_set)
+    assert not any(
+        f"{field}=" in repr(value) for field in absent - {"content", "source", "id", "error", "data"}
+    )
+    assert "MISSING" not in repr(value)
+
+
+def test_absent_and_null_differ_in_equality_as_in_json() -> None:
+    assert ToolResultContent() == ToolResultContent.model_validate({"type": "tool_result"})
+    assert ToolResultContent() != ToolResultContent(content=None)
+
+
+BUILT: dict[str, tuple[AshModel, dict[str, Any]]] = {
+    "text": (TextContent(text="hi"), {"type": "text", "text": "hi"}),
+    "thinking": (ThinkingContent(thinking=""), {"type": "thinking", "thinking": ""}),
+    "tool use": (ToolUseContent(name="n", input={}), {"type": "tool_use", "name": "n", "input": {}}),
+    "raw": (RawContent(raw={"a": 1}), {"type": "raw", "raw": {"a": 1}}),
+    "snake_case": (FileContent(mime_type="a/b"), {"type": "file", "mimeType": "a/b"}),
+    "camelCase": (FileContent(mimeType="a/b"), {"type": "file", "mimeType": "a/b"}),
+    "wire keys of an open model": (
+        TextContent(text="a", cache_control=1), {"type": "text", "text": "a", "cache_control": 1}
+    ),
+    "null is a value": (TextContent(text="a", citations=None), {"type": "text", "text": "a", "citations": None}),
+    "None is no value of this field": (
+        MessageMetadata(source="s", model=None, session_id=None, cost_usd=0.5), {"source": "s", "costUsd": 0.5}
+    ),
+    "standard message": (
+        StandardMessage(
+            id="1", role="user", content=[], metadata=MessageMetadata(source="s"), usage=None, error=None, original=[]
+        ),
+        {"id": "1", "role": "user", "content": [], "metadata": {"source": "s"}, "_original": []},
+    ),
+    "event payload": (TurnEnded(cost_usd=None, partial=True), {"partial": True}),
+    "event": (
+        TurnEndEvent(id="e", timestamp=1, session_id="s", payload=TurnEnded()),
+        {"id": "e", "timestamp": 1, "sessionId": "s", "type": "turn_end", "payload": {}},
+    ),
+    "without validation": (TextContent.model_construct(text="a"), {"type": "text", "text": "a"}),
+    "copy without a value": (
+        MessageMetadata(source="s", model="m").model_copy(update={"model": None}), {"source": "s"}
+    ),
+    "copy with a null": (TextContent(text="a").model_copy(update={"citations": None}),
+                         {"type": "text", "text": "a", "citations": None}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_models_built_in_python(name: str) -> None:
+    value, expected = BUILT[name]
+
+    dumped = json.loads(value.model_dump_json())
+
+    assert (dumped, list(dumped)) == (expected, list(expected))
+
+
+ERROR: dict[str, Any] = {"code": "c", "message": "m"}
+REFUSED: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str, str]]] = {
+    "unknown keyword": (MessageError, {**ERROR, "mesage": "x"}, ("mesage", "extra_forbidden")),
+    "both names": (FileContent, {"mimeType": "a", "mime_type": "a"}, ("mimeType", "given_twice")),
+    "both names of a closed model": (Message, {**MESSAGE, "session_id": "s"}, ("sessionId", "given_twice")),
+    "both names, one None": (MessageMetadata, {"source": "s", "costUsd": None, "cost_usd": 1.0},
+                             ("costUsd", "given_twice")),
+    "wrong type": (TextContent, {"text": 5}, ("text", "string_type")),
+    "required field": (TextContent, {}, ("text", "missing")),
+    "null in a payload": (EVENTS["turn_end"], {"id": "e", "timestamp": 1, "sessionId": "s", "type": "turn_end",
+                                              "payload": {"usage": None}}, ("payload", "model_type")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_constructors_refuse(name: str) -> None:
+    model, fields, (key, problem) = REFUSED[name]
+
+    with pytest.raises(ValidationError) as caught:
+        model(**fields)
+
+    assert [(error["loc"][0], error["type"]) for error in caught.value.errors()][:1] == [(key, problem)]
+
+
+def test_validated_dicts_may_have_unknown_keys() -> None:
+    assert MessageError.model_validate({**ERROR, "since": "next version"}).model_dump() == ERROR
+
+
+def test_null_is_no_value_of_an_omittable_field_on_the_wire() -> None:
+    event = {"id": "e", "timestamp": 1, "sessionId": "s", "turnId": None, "type": "turn_end", "payload": {}}
+
+    with pytest.raises(ValidationError):
+        read_event(event)
+
+
+RAW: dict[str, tuple[Any, Any]] = {
+    "as documented": ({"type": "raw", "raw": {"type": "new", "a": [None]}}, {"type": "new", "a": [None]}),
+    "not an object": ({"type": "raw", "raw": [1]}, [1]),
+    "with a reason": ({"type": "raw", "reason": "opaque", "raw": "x"}, "x"),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_a_raw_block_reads_as_itself(name: str) -> None:
+    block, raw = RAW[name]
+    line = {"type": "user", "message": {"role": "user", "content": [block]}}
+
+    (content,) = parse_message_content(line)
+
+    assert isinstance(content, RawContent)
+    assert content.raw == raw
+    assert json.loads(content.model_dump_json()) == block
+    assert json.loads(parse_message_content_json(line)) == [block]
+
+
+def test_snake_case_keys_of_a_wire_block_are_unknown_data() -> None:
+    block = {"type": "file", "mime_type": "a/b", "storage_path": 5}
+
+    (content,) = parse_message_content([block])
+
+    assert content.model_dump(mode="json") == block
+    assert content.model_extra == {"mime_type": "a/b", "storage_path": 5}
+    assert isinstance(content, FileContent)
+    assert content.mime_type is None
+
+
+class Note(TextContent):
+    """A model of another application."""
+
+    author: Omittable[str] = ABSENT
+    page: int | None = ABSENT
+
+
+def test_subclasses_have_optional_fields_as_well() -> None:
+    note = Note(text="a", page=None)
+
+    assert (note.author, note.page, note.citations) == (None, None, None)
+    assert note.model_dump() == {"type": "text", "text": "a", "page": None}
+
+
+def test_the_schema_requires_the_type_and_allows_no_null_where_there_is_none() -> None:
+    text, metadata = TextContent.model_json_schema(), MessageMetadata.model_json_schema()
+
+    assert text["required"] == ["type", "text"]
+    assert "default" not in str(text["properties"])
+    assert metadata["properties"]["sessionId"]["type"] == "string"
+    assert metadata["required"] == ["source"]
+    assert SessionSummary.model_json_schema()["properties"]["turns"]["default"] == 0
