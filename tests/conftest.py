@@ -62,7 +62,7 @@ def docker_answers() -> bool:
 @contextmanager
 def embedded_server(folder: Path) -> Iterator[str]:
     with (
-        tempfile.TemporaryDirectory(dir=memory_folder()) as data,
+        tempfile.TemporaryDirectory(prefix="ash-tests-", dir=memory_folder()) as data,
         EmbeddedPostgres(Path(data, "pg"), durable=False) as server,
     ):
         yield server.url()
