@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 """Seconds; far more than any condition takes on an idle machine."""
 _INTERVAL = 0.01
 

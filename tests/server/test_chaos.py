@@ -66,7 +66,7 @@ class Chaos:
         ]
 
     async def write_to_server(self) -> None:
-        async with httpx.AsyncClient(timeout=10) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             while self.written < EVENTS:
                 await self._post(client, self.batch())
                 await asyncio.sleep(self.random.uniform(0, 0.06))

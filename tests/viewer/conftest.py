@@ -20,7 +20,7 @@ from tests.viewer.browser import ABSENT, browsing, chromium
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=60_000)
 
 _REPORT = """
 addEventListener("securitypolicyviolation", (event) =>

@@ -62,10 +62,10 @@ def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litesta
         httpx.post(f"{session}/messages", json=[{"content": LARGE}] * 7, timeout=60).raise_for_status()
     stalled = [_ask(f"{session}/export") for _ in range(4)]
 
-    listed = httpx.get(f"{session}/messages", params={"limit": 1}, timeout=30)
+    listed = httpx.get(f"{session}/messages", params={"limit": 1}, timeout=60)
     for reader in stalled:
         reader.close()
-    exported = httpx.get(f"{session}/export", timeout=30)
+    exported = httpx.get(f"{session}/export", timeout=60)
 
     assert listed.status_code == 200
     assert len(exported.content) == 56 * (len(LARGE) + 1)

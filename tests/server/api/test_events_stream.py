@@ -72,7 +72,7 @@ def post_lines(base: str, *lines: str, end: bool = True) -> None:
 @contextmanager
 def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
     """Open the stream and yield its events as text."""
-    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=10) as answer:
+    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=60) as answer:
         answer.raise_for_status()
         yield events_of(answer)
 
@@ -105,7 +105,7 @@ def frames(connected: ClientConnection, last: str) -> list[dict[str, Any]]:
     """Receive frames up to one of this type, validating each."""
     received: list[dict[str, Any]] = []
     while not received or not received[-1]["type"].endswith(last):
-        frame = connected.recv(timeout=10)
+        frame = connected.recv(timeout=60)
         assert json.loads(Frame.model_validate_json(frame).model_dump_json()) == json.loads(frame)
         received.append(json.loads(frame))
     return received
@@ -408,7 +408,7 @@ def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
     for frame in sent:
         connected.send(frame)
     while True:
-        connected.recv(timeout=10)
+        connected.recv(timeout=60)
 
 
 @pytest.mark.parametrize(

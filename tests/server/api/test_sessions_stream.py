@@ -49,7 +49,7 @@ class Subscriber:
 
     async def receives(self, name: str, **expected: Any) -> Any:
         """Wait for an event with this name and data, and return its data."""
-        async with asyncio.timeout(20), self._received:
+        async with asyncio.timeout(60), self._received:
             while not (matches := self.all(name, **expected)):
                 await self._received.wait()
         return matches[0]
@@ -58,7 +58,7 @@ class Subscriber:
         return [data for event, data in self.events if event == name and expected.items() <= data.items()]
 
     async def ends(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._task
 
     async def stop(self) -> None:
@@ -245,7 +245,7 @@ async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> N
 
 
 def test_stream_over_http(shared_server: str) -> None:
-    with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=20) as answer:
+    with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=60) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
         lines = answer.iter_lines()

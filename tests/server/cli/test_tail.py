@@ -260,7 +260,7 @@ async def test_nobody_reads_any_more(server: str, store: AsyncConnection, tmp_pa
     await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
     with terminal(tmp_path, server) as reader:
         typed(reader, "(ash tail long --json; echo $? > code) | head -1")
-        first, said = reader.communicate(timeout=20)
+        first, said = reader.communicate(timeout=60)
 
     assert (json.loads(first)["sequence"], said, (tmp_path / "code").read_text()) == (1, "", "1\n")
 
@@ -398,9 +398,9 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
         lines = answer(f"{session}/messages?kind=message,record,chunk&limit=1000")["messages"]
         for each in (reader, program):
             os.killpg(each.pid, signal.SIGINT)
-            each.communicate(timeout=10)
+            each.communicate(timeout=60)
         typed(server, f"{stop}; wait")
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
     return Followed(
         [each.returncode for each in (writer, reader, program)],
         complaints.read_text(),

@@ -126,7 +126,7 @@ async def meet(writers: list[AsyncConnection], session_id: UUID, first: Call, se
 async def in_line(observer: AsyncConnection, waiting: int) -> None:
     """Returns when so many wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await (await observer.execute(query)).fetchone() != (waiting,):
             pass
 

@@ -14,7 +14,7 @@ from ash_server.api.http import bodies
 @contextmanager
 def connected(server: str) -> Iterator[socket.socket]:
     with socket.create_connection(
-        (urlsplit(server).hostname or "", urlsplit(server).port or 0), timeout=10
+        (urlsplit(server).hostname or "", urlsplit(server).port or 0), timeout=60
     ) as sock:
         yield sock
 

@@ -55,7 +55,7 @@ def server_processes(folder: Path) -> list[psutil.Process]:
 
 def left_processes(folder: Path) -> list[psutil.Process]:
     """A process that ends lets go of its locks a moment before it leaves its folder."""
-    psutil.wait_procs(server_processes(folder), timeout=1)
+    psutil.wait_procs(server_processes(folder), timeout=60)
     return server_processes(folder)
 
 
