@@ -116,9 +116,9 @@ def _translate_reasoning(block: Block) -> Block:
             "data": reasoning["redactedContent"],
         }
         return _with_extra_keys(block, "reasoningContent", typed, "redactedContent")
-    text = reasoning["reasoningText"]
-    typed = {"type": "thinking", "thinking": text["text"], **pick(text, "signature")}
-    typed = with_extra(typed, without(text, "text", "signature"))
+    signed_text = reasoning["reasoningText"]
+    typed = {"type": "thinking", "thinking": signed_text["text"], **pick(signed_text, "signature")}
+    typed = with_extra(typed, without(signed_text, "text", "signature"))
     return _with_extra_keys(block, "reasoningContent", typed, "reasoningText")
 
 
@@ -242,7 +242,7 @@ def _read_blocks(block: Any) -> list[Block]:
 
 
 def read_block(block: Any) -> Block:
-    """Read one bare content block; a block that gives several becomes one `raw` block."""
+    """Read one bare content block. One that translates to several blocks becomes a single `raw` block."""
     blocks = _read_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, _kind(block))
 
@@ -444,7 +444,7 @@ def _first_count(usage: Any, names: Iterable[str]) -> int | None:
     return next((count for name in names if (count := count_at(usage, name)) is not None), None)
 
 
-# Event log steps. Slots are the indexes of content blocks. The begin of a text block is not always reported,
+# Event log steps. Slots are the indexes of content blocks. The start of a text block is not always reported,
 # and some writers omit the end.
 
 _CALLING_STOP_REASONS = frozenset({"tool_use"})

@@ -277,7 +277,7 @@ def _read_tool_result(result: Block) -> list[Block]:
 
 
 def read_block(block: Any) -> Block:
-    """Read one bare content block; a block that gives several becomes one `raw` block."""
+    """Read one bare content block. One that translates to several blocks becomes a single `raw` block."""
     blocks = _read_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
 

@@ -396,7 +396,7 @@ def _step_part(part: Record, key: str | None) -> Part:
 
 
 def _usage(tokens: Any) -> Block | None:
-    """Return the usage. Input excludes cached tokens; the total tells whether output includes reasoning, which
+    """Return the usage. Input excludes cached tokens; the total shows whether output includes reasoning, which
     depends on the version."""
     input, output, reasoning, total = (
         count_at(tokens, name) for name in ("input", "output", "reasoning", "total")
@@ -422,7 +422,7 @@ def _error(error: Record) -> Block:
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps that an event or a document adds to the event log.
 
-    A turn ends with the first response without tool calls; its begin is not reported.
+    A turn ends with the first response without tool calls; its start is not reported.
     """
     document = _unwrap(record)
     if "messages" in document:

@@ -229,7 +229,7 @@ def _read_blocks(part: Any) -> list[Block]:
 
 
 def read_block(part: Any) -> Block:
-    """Read one bare part; a call with its result becomes one `raw` block."""
+    """Read one bare part. A call with its result becomes a single `raw` block."""
     blocks = _read_blocks(part)
     return blocks[0] if len(blocks) == 1 else raw_block("control", part, part["type"])
 
@@ -240,13 +240,13 @@ def _read_parts(parts: list[Block]) -> list[Block]:
         raise TypeError
     blocks: list[Block] = []
     sources = defaultdict[int, list[Block]](list)
-    text: int | None = None
+    text_index: int | None = None
     for part in bounded(parts):
-        if text is not None and _is_source(part):
-            sources[text].append(part)
+        if text_index is not None and _is_source(part):
+            sources[text_index].append(part)
             continue
         part_blocks = _read_blocks(part)
-        text = _last_text_index(part_blocks, len(blocks), text)
+        text_index = _last_text_index(part_blocks, len(blocks), text_index)
         blocks += part_blocks
     return [
         _with_citations(block, sources[index]) if index in sources else block

@@ -102,6 +102,6 @@ class Provider:
     """Return what the record adds to the standard messages of its session. May raise AttributeError, KeyError
     or TypeError if the record does not match its type; its parts then follow from its reading alone."""
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
-    """Return what the record adds to the event log: stream fragments, and the begin and end of turns. Returns
+    """Return what the record adds to the event log: stream fragments, and the start and end of turns. Returns
     None, or raises one of the same exceptions, if the events follow from its parts."""
     fast_path: FastPath | None = None

@@ -387,7 +387,7 @@ def _failure_flag(item: Record) -> Block:
 
 
 def call_output(wire: str, key: str = "output") -> Callable[[Record], Block]:
-    """Return the translation of a tool output under this key; the item's status tells whether the tool
+    """Return the translation of a tool output under this key; the item's status shows whether the tool
     failed."""
     return lambda item: _result_block(
         item, wire, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}

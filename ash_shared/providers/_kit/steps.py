@@ -18,7 +18,7 @@ Speaker = Literal["user", "assistant", "system"]
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What a record adds to the standard messages of its session. Most records add one part; a request adds one
+    """A contribution of a record to the standard messages of its session. Most records add one part; a request adds one
     per message.
 
     `transform_messages` assembles the parts of all records. A part without a role is not a message: its usage,
@@ -92,7 +92,7 @@ class Fragment(NamedTuple):
     lane: str = ""
     """The id of the call that started the writing subagent; empty for the main conversation."""
     scoped: bool = False
-    """As in `Whole`."""
+    """Same as `Whole.scoped`."""
     is_last: bool = False
     """True if the record of this fragment also ends the item. If nothing was streamed before, only the complete
     item is emitted."""
@@ -149,8 +149,7 @@ class Whole(NamedTuple):
     """True if a repeated part may contain what the response named by its `messageId` already streamed
     completely."""
     sums_up: bool = False
-    """True if the text may be a summary of everything written in the turn; if that was streamed, it is not
-    emitted as a text of its own."""
+    """True if the text may repeat all text of the turn so far; if that was streamed, it is not emitted again."""
 
 
 class ResponseStarts(NamedTuple):
@@ -190,7 +189,7 @@ class Counted(NamedTuple):
     usage: Block | None
     """From `token_usage`."""
     key: str = ""
-    """Of several steps with the same key, the last one counts."""
+    """Steps with the same key replace each other; the last one counts."""
     revises: bool = False
     """True if it updates, count by count, the usage reported for the open response."""
 
@@ -220,7 +219,7 @@ class Interrupts(NamedTuple):
     ends: bool = True
     """True if the turn ends here; otherwise a separate record ends it."""
     end: TurnEnds | None = None
-    """What the record also reports about the end of the turn."""
+    """Usage and cost that the record reports for the turn."""
 
 
 class Says(NamedTuple):
@@ -235,7 +234,7 @@ class Says(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Emit the oldest user message that was held back."""
+    """Emit the oldest pending user message (see `Whole.holds`)."""
 
 
 class Stray(NamedTuple):

@@ -79,7 +79,7 @@ def _message_part(record: Record, message: Record, reading: RecordReading) -> Pa
         role=speaker_of_role(reading.role),
         blocks=reading.blocks,
         key=id if reading.role == "assistant" else None,
-        usage=usage_of(message.get("usage")),
+        usage=standard_usage(message.get("usage")),
         metadata={
             "messageId": id,
             "model": text_at(message, "model"),
@@ -127,7 +127,7 @@ def line_error(record: Record, message: Record) -> Block | None:
 _ERROR_DETAILS = ("error", "errorDetails", "apiErrorStatus", "cause", "request_id", "requestId")
 
 
-def usage_of(usage: Any) -> Block | None:
+def standard_usage(usage: Any) -> Block | None:
     """Return the usage. Input counts exclude cached tokens; output counts include thinking."""
     return token_usage(
         usage,
@@ -171,7 +171,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
             blocks=reading.blocks if failed else texts,
             echo=True,
-            usage=usage_of(record.get("usage")),
+            usage=standard_usage(record.get("usage")),
             usage_of_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
             total_cost=cost_at(record, "total_cost_usd"),

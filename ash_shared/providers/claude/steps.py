@@ -4,7 +4,7 @@ Two streams carry the same fragments. The API's own stream has nothing else, and
 stop reason. Claude Code wraps the fragments as `stream_event` and adds an `assistant` line per block, usually
 before the block's stop event; the line is authoritative, the fragments only preview it.
 
-A run reports the begin (`init`) and the end (`result`) of its turns; a session file reports at most the end,
+A run reports the start (`init`) and the end (`result`) of its turns; a session file reports at most the end,
 since version 2.1.
 """
 
@@ -31,7 +31,7 @@ from ash_shared.providers._kit.steps import (
     Whole,
 )
 from ash_shared.providers.claude.content import read_block
-from ash_shared.providers.claude.messages import line_error, parts, usage_of
+from ash_shared.providers.claude.messages import line_error, parts, standard_usage
 from ash_shared.providers.claude.records import read
 
 
@@ -80,7 +80,7 @@ def _begin_api_response(event: _Event, lane: str) -> list[Step]:
 
 def _usage_update(usage: Any) -> list[Step]:
     """Return the usage so far; `message_delta` repeats some counts of `message_start`."""
-    counts = usage_of(usage)
+    counts = standard_usage(usage)
     if counts is None:
         return []
     missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]

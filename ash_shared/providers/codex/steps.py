@@ -239,7 +239,7 @@ _HOSTED_ENDS: Mapping[str, Callable[[Record], Block]] = {
 
 
 def _completed_item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
-    """Return the steps of a turn item. Response items repeat all of them but plans and items of Codex."""
+    """Return the steps of a turn item. Response items repeat them, except plans and Codex's own items."""
     wire = item_type(item)
     if wire in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire](item)
@@ -263,8 +263,8 @@ def _has_text(reading: RecordReading) -> bool:
     return any(block.get("text") for block in reading.blocks)
 
 
-def _delta_steps(slot: str) -> Callable[[Record], Steps]:
-    """Return the steps of a delta to the only open text of its kind."""
+def _delta_reader(slot: str) -> Callable[[Record], Steps]:
+    """Return a reader of deltas to the only open text of its kind."""
     kind: Any = "text" if slot == "message" else "thinking"
     return lambda event: [Fragment(kind, event["delta"], slot, reopens=True)]
 
@@ -407,9 +407,9 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     **dict.fromkeys(("collab_agent_interaction_end", "collab_agent_spawn_end"), _agent_prompt_steps),
     **dict.fromkeys(("task_complete", "turn_complete"), _task_end_steps),
     **dict.fromkeys(("task_started", "turn_started"), lambda event: [TurnStarts(text_at(event, "turn_id"))]),
-    "agent_message_delta": _delta_steps("message"),
-    "agent_reasoning_delta": _delta_steps("reasoning"),
-    "agent_reasoning_raw_content_delta": _delta_steps("raw reasoning"),
+    "agent_message_delta": _delta_reader("message"),
+    "agent_reasoning_delta": _delta_reader("reasoning"),
+    "agent_reasoning_raw_content_delta": _delta_reader("raw reasoning"),
     "collab_waiting_end": _agent_wait_steps,
     "exec_command_output_delta": _output_delta_steps,
     "plan_delta": _plan_delta_steps,
@@ -588,7 +588,7 @@ def _text_delta_steps(params: Record) -> Steps:
     return [Fragment("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
-def _reasoning_delta_steps(index: str) -> Callable[[Record], Steps]:
+def _reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
     def read(params: Record) -> Steps:
         id = params["itemId"]
         slot = _reasoning_slot(id, params[index], index == "summaryIndex")
@@ -630,8 +630,8 @@ _NOTIFICATION_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "item/commandExecution/outputDelta": _tool_output_steps,
     "item/fileChange/outputDelta": _tool_output_steps,
     "item/plan/delta": _plan_delta_steps,
-    "item/reasoning/summaryTextDelta": _reasoning_delta_steps("summaryIndex"),
-    "item/reasoning/textDelta": _reasoning_delta_steps("contentIndex"),
+    "item/reasoning/summaryTextDelta": _reasoning_delta_reader("summaryIndex"),
+    "item/reasoning/textDelta": _reasoning_delta_reader("contentIndex"),
     "thread/tokenUsage/updated": _usage_steps,
     "turn/completed": _turn_end_steps,
     "turn/started": lambda params: [TurnStarts(text_at(params, "turn", "id"))],

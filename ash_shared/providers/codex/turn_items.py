@@ -105,7 +105,7 @@ def _tool_use_block(item: Record, name: str, input: Any, *used: str, **more: str
 
 
 def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
-    """Return the result if the item has ended; its status tells whether it failed."""
+    """Return the result if the item has ended; its status shows whether it failed."""
     status = item.get("status")
     if status in RUNNING:
         return []

@@ -122,7 +122,7 @@ def _read_response(record: Record) -> RecordReading:
     return RecordReading("message", "assistant", bounded(blocks) or [raw_block("control", record)])
 
 
-def _read_lone_content(record: Record) -> RecordReading:
+def _read_bare_content(record: Record) -> RecordReading:
     return RecordReading("message", _role(record, "user"), _read_content(record))
 
 
@@ -171,7 +171,7 @@ def _is_request_content(content: Any) -> bool:
     return content.__class__ is str or is_part(content) or (content.__class__ is dict and "parts" in content)
 
 
-def _is_lone_content(record: Record) -> bool:
+def _is_bare_content(record: Record) -> bool:
     parts = record.get("parts")
     if parts.__class__ is not list or "type" in record or not is_one_of(record.get("role", "user"), _ROLES):
         return False
@@ -190,7 +190,7 @@ def _is_error_body(record: Record) -> bool:
 _RECORD_KINDS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]] = {
     "candidates": (_is_response_body, _read_response),
     "contents": (_is_request, _read_request),
-    "parts": (_is_lone_content, _read_lone_content),
+    "parts": (_is_bare_content, _read_bare_content),
     "event_type": (is_event, read_event),
     "object": (is_interaction, read_interaction),
     "error": (_is_error_body, _read_error),
@@ -231,7 +231,7 @@ def read(record: Record) -> RecordReading:
     if "input" in record or "steps" in record or "outputs" in record:
         return read_interaction(record)
     if "parts" in record:
-        return _read_lone_content(record)
+        return _read_bare_content(record)
     if is_part(record) and record:
         return RecordReading("message", "user", read_parts(record))
     return unknown_reading(record)

@@ -75,11 +75,11 @@ def _translate_thought(item: Block) -> list[Block]:
     rest = [part for part in list_or_empty(item.get("summary")) if part.get("type") != "text"]
     texts = [part["text"] for part in summary]
     typed = [{"type": "thinking", "thinking": text, "is_summary": True} for text in texts]
-    first, *rest_of_blocks = typed or [{"type": "thinking", "thinking": ""}]
+    first, *other_blocks = typed or [{"type": "thinking", "thinking": ""}]
     consumed = ("signature", "summary")
     return [
         translated(item, first | signature, consumed, item["type"]),
-        *({**block, "source_type": item["type"]} for block in rest_of_blocks),
+        *({**block, "source_type": item["type"]} for block in other_blocks),
         *_read_items(rest),
     ]
 

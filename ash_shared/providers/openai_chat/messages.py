@@ -29,7 +29,7 @@ def facts(record: Record) -> Facts:
     return Facts(timestamp=to_milliseconds(record.get("created")), model=text_at(record, "model"))
 
 
-def usage_of(record: Record) -> Block | None:
+def response_usage(record: Record) -> Block | None:
     """Return the usage. Prompt tokens include cached ones. Some vendors count reasoning only in the total."""
     usage = record.get("usage") or value_at(record, "x_groq", "usage")
     prompt, completion = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
@@ -49,12 +49,12 @@ def usage_of(record: Record) -> Block | None:
     )
 
 
-def cost_of(record: Record) -> float | None:
+def response_cost(record: Record) -> float | None:
     """Return the cost that a gateway reports for a response, in US dollars."""
     return cost_at(record, "usage", "cost")
 
 
-def error_of(error: Any) -> Block | None:
+def standard_error(error: Any) -> Block | None:
     """Return the keys of a `MessageError`. A gateway's code may be an HTTP status number."""
     if error.__class__ is str and error:
         return message_error("error", error)
@@ -85,20 +85,20 @@ def completion_part(record: Record) -> Part:
         role="assistant",
         blocks=first or blocks,
         key=text_at(record, "id"),
-        usage=usage_of(record),
+        usage=response_usage(record),
         metadata={
             "messageId": text_at(record, "id"),
             "model": text_at(record, "model"),
             "stop_reason": "refusal" if _has_refusal(blocks) else text_at(choice, "finish_reason"),
-            "costUsd": cost_of(record),
+            "costUsd": response_cost(record),
         },
-        error=error_of(record.get("error") or value_at(choice, "error")),
+        error=standard_error(record.get("error") or value_at(choice, "error")),
     )
 
 
 def _chunk_parts(record: Record) -> list[Part]:
     """Return a part only if the chunk reports an error."""
-    error = error_of(record.get("error"))
+    error = standard_error(record.get("error"))
     return [Part(role="assistant", key=text_at(record, "id"), error=error)] if error else []
 
 
@@ -114,5 +114,5 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.kind == "message":
         message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]
-    error = error_of(record.get("error"))
+    error = standard_error(record.get("error"))
     return [Part(role="assistant", error=error)] if error else []

@@ -22,7 +22,7 @@ from ash_shared.providers._kit.steps import (
     Whole,
 )
 from ash_shared.providers.openai_chat.content import read_block
-from ash_shared.providers.openai_chat.messages import cost_of, error_of, usage_of
+from ash_shared.providers.openai_chat.messages import response_cost, response_usage, standard_error
 from ash_shared.providers.openai_chat.records import choice_blocks
 
 _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
@@ -98,7 +98,7 @@ def _finish_steps(choice: Record, reason: str) -> list[Step]:
 
 
 def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
-    error = error_of(fields.get("error"))
+    error = standard_error(fields.get("error"))
     if error is None and reason == "content_filter":
         error = message_error(reason, None)
     return [Says("error", error)] if error else []
@@ -107,10 +107,10 @@ def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
 def _usage_steps(record: Record, name: str | None) -> list[Step]:
     """Return the usage so far. Some vendors repeat it in each chunk; the last one counts, or without an id the
     final one."""
-    usage = usage_of(record)
+    usage = response_usage(record)
     if usage is None:
         return []
-    usage_part = Part(role=None, usage=usage, key=name, metadata={"costUsd": cost_of(record)})
+    usage_part = Part(role=None, usage=usage, key=name, metadata={"costUsd": response_cost(record)})
     return [Whole(usage_part), Counted(None)]
 
 

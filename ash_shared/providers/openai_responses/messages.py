@@ -25,7 +25,7 @@ from ash_shared.providers._kit.responses_items import (
     refusal_reason,
 )
 from ash_shared.providers.openai_responses.recognition import is_response
-from ash_shared.providers.openai_responses.records import turns_of
+from ash_shared.providers.openai_responses.records import request_turns
 from ash_shared.reading.system_text import is_system_message
 
 
@@ -45,7 +45,7 @@ def facts(record: Record) -> Facts:
     )
 
 
-def usage_of(response: Record) -> Block | None:
+def response_usage(response: Record) -> Block | None:
     """Return the usage. Input tokens include cached ones, output tokens include reasoning."""
     usage = response.get("usage")
     read = count_at(usage, "input_tokens_details", "cached_tokens")
@@ -61,7 +61,7 @@ def usage_of(response: Record) -> Block | None:
     )
 
 
-def error_of(error: Any) -> Block | None:
+def standard_error(error: Any) -> Block | None:
     if error.__class__ is not dict:
         return None
     return message_error(first_text(error, ("code", "type")) or "error", text_at(error, "message"), error)
@@ -76,13 +76,13 @@ def _response_part(response: Record, blocks: list[Block]) -> Part:
         role="assistant",
         blocks=blocks,
         key=text_at(response, "id"),
-        usage=usage_of(response),
+        usage=response_usage(response),
         metadata={
             "messageId": text_at(response, "id"),
             "model": text_at(response, "model"),
             "stop_reason": refusal_reason(blocks) or _stop_reason(response),
         },
-        error=error_of(response.get("error")),
+        error=standard_error(response.get("error")),
     )
 
 
@@ -95,17 +95,17 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
 def _request_parts(record: Record) -> list[Part]:
     return [
         replace(_item_part(role, blocks), adjoins=False, original=source)
-        for role, source, blocks in turns_of(record)
+        for role, source, blocks in request_turns(record)
     ]
 
 
 def _event_parts(record: Record) -> list[Part]:
-    """Return the parts of an event: the begin of a response opens a message for the following items, its end
+    """Return the parts of an event: the start of a response opens a message for the following items, its end
     reports usage."""
     wire, response = record["type"], record.get("response")
     if wire == "error":
         nested = record.get("error")
-        return [Part(role=None, error=error_of(nested if nested.__class__ is dict else record))]
+        return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else record))]
     if response.__class__ is not dict or wire not in _EVENT_PART_FIELDS:
         return []
     return [replace(_response_part(response, []), **_EVENT_PART_FIELDS[wire])]
@@ -129,7 +129,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
             return [_response_part(record, reading.blocks)]
         if "input" in record:
             return _request_parts(record)
-    error = error_of(record.get("error")) if reading.kind == "record" else None
+    error = standard_error(record.get("error")) if reading.kind == "record" else None
     if error is not None:
         return [Part(role="assistant", error=error)]
     return [_item_part(_item_author(record, reading), reading.blocks)] if reading.kind == "message" else []

@@ -32,7 +32,7 @@ def _read_response(record: Record) -> RecordReading:
     return RecordReading("message", "assistant", read_items(list_or_empty(record.get("output"))))
 
 
-def turns_of(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
+def request_turns(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
     """Yield the messages of a request as role, source and blocks: the instructions, then each message, and each
     run of response items or results as one message."""
     input, instructions = record["input"], record.get("instructions")
@@ -59,7 +59,7 @@ def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
 
 def _read_request(record: Record) -> RecordReading:
     return RecordReading(
-        "message", "user", bounded([block for _, _, turn in turns_of(record) for block in turn])
+        "message", "user", bounded([block for _, _, turn in request_turns(record) for block in turn])
     )
 
 

@@ -1,4 +1,4 @@
-"""Steps that Responses API records add to the event log: stream fragments, and the begin and end of responses.
+"""Steps that Responses API records add to the event log: stream fragments, and the start and end of responses.
 
 Slots are named by position: the index of the item in the output, then that of its part. Ids are not used,
 because one vendor changes the ids of items and responses with each event. A completed item overrides its
@@ -33,7 +33,7 @@ from ash_shared.providers._kit.steps import (
     Step,
     Whole,
 )
-from ash_shared.providers.openai_responses.messages import error_of, parts, usage_of
+from ash_shared.providers.openai_responses.messages import parts, response_usage, standard_error
 from ash_shared.providers.openai_responses.recognition import is_response
 
 
@@ -221,7 +221,7 @@ def _is_waiting(items: list[Any]) -> bool:
 
 
 def _usage_step(response: Record) -> Counted:
-    return Counted(usage_of(response), text_at(response, "id") or "")
+    return Counted(response_usage(response), text_at(response, "id") or "")
 
 
 def _complete(response: Record) -> list[Step]:
@@ -240,7 +240,7 @@ def _end_incomplete(response: Record) -> list[Step]:
 
 
 def _fail(response: Record) -> list[Step]:
-    error = error_of(response.get("error")) or message_error("failed", None)
+    error = standard_error(response.get("error")) or message_error("failed", None)
     return [_usage_step(response), Interrupts("error", error)]
 
 
@@ -305,7 +305,7 @@ def _end_reader(status: str) -> _Reader:
 
 def _error_steps(record: Record) -> list[Step]:
     nested = record.get("error")
-    return [Interrupts("error", error_of(nested if nested.__class__ is dict else record))]
+    return [Interrupts("error", standard_error(nested if nested.__class__ is dict else record))]
 
 
 _EVENT_READERS: Mapping[str, _Reader] = {

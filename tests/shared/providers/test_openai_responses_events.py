@@ -256,7 +256,7 @@ STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
         CALL[:4],
         [*CALL_EVENTS[:3], tool_call("c1", "weather", {"city": "Graz"}, partial=True), *ABORTED],
     ),
-    "a call whose begin is missing": (
+    "a call whose start is missing": (
         [delta("function_call_arguments", "{}"), item_done(call("{}"))],
         [
             START,
