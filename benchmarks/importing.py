@@ -8,7 +8,7 @@ from typing import NamedTuple
 from psycopg import AsyncConnection
 
 from ash_server.db.connection import connect
-from ash_server.db.rebuild_events import rebuild_events
+from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.measure import take_turns_async
@@ -33,21 +33,21 @@ async def measure(url: str, samples: Samples, size: Size) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as folder:
         path = Path(folder) / "session.jsonl"
         path.write_bytes(b"".join(line + b"\n" for line in islice(cycle(samples.lines), size.lines)))
-        async with await connect(url) as conn:
-            return await _measure(conn, path, size)
+        async with Store.open(url, lock_timeout=None) as store, await connect(url) as conn:
+            return await _measure(store, conn, path, size)
 
 
-async def _measure(conn: AsyncConnection, path: Path, size: Size) -> list[Row]:
+async def _measure(store: Store, conn: AsyncConnection, path: Path, size: Size) -> list[Row]:
     names = map("session-{}".format, count())
     await conn.execute("CREATE TABLE plain_lines (content text NOT NULL)")
-    first = await import_file(conn, path, next(names))
+    first = await import_file(store, path, next(names))
     await settle(conn)
 
     async def imported() -> None:
-        await import_file(conn, path, next(names))
+        await import_file(store, path, next(names))
 
     async def rebuilt() -> None:
-        await rebuild_events(conn, first.session_id)
+        await store.events.rebuild(first.session_id)
 
     async def copy() -> None:
         async with (

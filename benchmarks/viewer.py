@@ -14,6 +14,7 @@ from playwright.async_api import Browser, Page, ViewportSize
 
 import ash_server
 from ash_server.db.connection import connect
+from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from benchmarks.database import settle
 from benchmarks.following import serving
@@ -103,14 +104,14 @@ async def _fill(url: str, size: Size) -> tuple[UUID, int]:
     with tempfile.TemporaryDirectory(prefix="ash-bench-") as folder:
         path = Path(folder) / "long.jsonl"
         path.write_bytes(b"".join(line + b"\n" for line in islice(_lines(), size.messages)))
-        async with await connect(url) as conn:
-            tally = await import_file(conn, path, "long")
+        async with Store.open(url, lock_timeout=None) as store, await connect(url) as conn:
+            imported = await import_file(store, path, "long")
             await settle(conn)
             counted = await conn.execute(
-                "SELECT count(*) FROM events WHERE session_id = %s", [tally.session_id]
+                "SELECT count(*) FROM events WHERE session_id = %s", [imported.session_id]
             )
             [events] = await counted.fetchone() or [0]
-    return tally.session_id, events
+    return imported.session_id, events
 
 
 def _lines() -> Iterator[bytes]:

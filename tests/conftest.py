@@ -21,6 +21,7 @@ from psycopg import AsyncConnection
 from ash_server.db.connection import connect, upgrade
 from ash_server.db.embedded.server import EmbeddedPostgres
 from ash_server.db.sessions import create_session
+from ash_server.store import Store
 
 # Each run has the same examples. `--hypothesis-profile=random` tries new ones, and prints how to replay a failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -143,6 +144,12 @@ def at_database(server_url: str, name: str) -> str:
 async def connection(database_url: str) -> AsyncIterator[AsyncConnection]:
     async with await connect(database_url) as conn:
         yield conn
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    async with Store.open(database_url) as store:
+        yield store
 
 
 @pytest.fixture

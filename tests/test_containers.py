@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ash_server.cli import main
+from ash_server.cli import db, serve
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -72,10 +72,8 @@ def test_commands_exist() -> None:
 
     assert command == '["ash", "serve", "--host", "0.0.0.0", "--port", "4100"]'
     assert SERVICES["migrate"]["command"] == ["ash", "db", "upgrade"]
-    assert "upgrade" in main.db.commands
-    assert {"--host", "--port"} <= {
-        name for option in main.ash.commands["serve"].params for name in option.opts
-    }
+    assert "upgrade" in db.command.commands
+    assert {"--host", "--port"} <= {name for option in serve.command.params for name in option.opts}
 
 
 def test_the_server_ends_before_it_is_killed() -> None:

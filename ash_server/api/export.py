@@ -50,11 +50,7 @@ class ExportController(Controller):
 
 
 async def export_session(store: Store, session_id: UUID, export: Export) -> AsyncGenerator[bytes, None]:
-    """Yield a consistent snapshot of the session, read on one connection."""
-    async with (
-        store.connections.stream() as conn,
-        aclosing(export(conn, session_id)) as texts,
-        aclosing(buffered(texts)) as chunks,
-    ):
+    """Yield the export in buffered chunks."""
+    async with aclosing(export(store, session_id)) as texts, aclosing(buffered(texts)) as chunks:
         async for chunk in chunks:
             yield chunk

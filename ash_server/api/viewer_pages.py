@@ -60,20 +60,14 @@ class _Format(NamedTuple):
 
 
 _FORMATS: Mapping[str, _Format] = {
-    ".md": _Format(
-        MARKDOWN, "Markdown", lambda store, session: write_markdown(store.connections.connection, session)
-    ),
-    ".json": _Format(
-        JSON, "Standard messages", lambda store, session: write_json(store.connections.connection, session)
-    ),
+    ".md": _Format(MARKDOWN, "Markdown", write_markdown),
+    ".json": _Format(JSON, "Standard messages", write_json),
     ".jsonl": _Format(
         NDJSON,
         "Stored messages",
         lambda store, session: export_session(store, session.id, export_messages),
     ),
-    ".html": _Format(
-        HTML, "Standalone page", lambda store, session: write_html(store.connections.connection, session)
-    ),
+    ".html": _Format(HTML, "Standalone page", write_html),
 }
 _NEGOTIATED = {
     HTML: "",

@@ -1,1 +1,1 @@
-"""What the subcommands of `ash` do; `cli` says how they are called, and imports each only when it runs."""
+"""The `ash` command line: one module per command, imported when the command runs."""

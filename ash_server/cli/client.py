@@ -1,4 +1,4 @@
-"""The server that a command talks to over HTTP, and the sessions there by what a person calls them."""
+"""HTTP client for the server, and lookup of its sessions by reference."""
 
 import json
 import os
@@ -14,17 +14,17 @@ from ash_server.db.sessions import AmbiguousSession, Session
 from ash_server.errors import AshError
 from ash_server.settings import Settings
 
-AWAY = (OSError, HTTPException)
-"""What is raised where a server is away, or goes away before it has answered."""
-LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of a server that cannot answer now."""
+UNAVAILABLE = (OSError, HTTPException)
+"""Raised if the server cannot be reached, or disconnects before it answers."""
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-_SECONDS = 30
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_TIMEOUT_SECONDS = 30
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
+_SESSIONS_PAGE = 1000
 
 
 class Refused(AshError):
-    """What the server said, as its problem tells."""
+    """An error response of the server, with its problem document."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
@@ -40,21 +40,21 @@ class NoServer(AshError):
 
 
 class NotAsh(AshError):
-    status, code, title = 500, "not_ash", "Something else than Ash answers at this address."
+    status, code, title = 500, "not_ash", "The server at this address is not Ash."
 
 
 class BadAddress(AshError):
-    status, code, title = 500, "bad_address", "An address begins with http:// or https://."
+    status, code, title = 500, "bad_address", "A server address starts with http:// or https://."
 
 
 class Server(NamedTuple):
     url: str
-    """Without a slash at the end."""
+    """Without a trailing slash."""
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The decoded answer. Raises Refused, NotAsh, and those of AWAY."""
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the decoded response. Raises Refused, NotAsh, and the errors of UNAVAILABLE."""
         with self.open(method, path, body) as response:
-            return _decoded(response)
+            return _decode(response)
 
     @contextmanager
     def open(
@@ -64,71 +64,72 @@ class Server(NamedTuple):
         body: Any = None,
         *,
         accept: str = "application/json",
-        seconds: int = _SECONDS,
+        timeout: int = _TIMEOUT_SECONDS,
     ) -> Iterator[HTTPResponse]:
-        """The answer before it is read, on a connection of its own."""
+        """Open a new connection and yield the response before its body is read."""
         address = urlsplit(self.url)
         connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        with closing(connect(address.hostname or "", address.port, timeout=seconds)) as connection:
+        with closing(connect(address.hostname or "", address.port, timeout=timeout)) as connection:
             headers = {"Accept": accept, "Connection": "close"}
             if body is not None:
                 headers["Content-Type"] = "application/json"
-            data = None if body is None else _encoded(body)
+            data = None if body is None else _encode(body)
             connection.request(method, address.path + path, data, headers)
             response = connection.getresponse()
             if response.status >= 400:
-                raise _refusal(response)
+                raise _to_error(response)
             yield response
 
 
 def server_at(url: str | None) -> Server:
-    """The one that is named, else that of ASH_URL, else of this machine. Raises BadAddress."""
-    named = url or _usual_url()
-    if urlsplit(named).scheme not in ("http", "https") or not urlsplit(named).hostname:
-        raise BadAddress(f"{named!r} is no address of a server: one begins with http:// or https://")
-    return Server(named.rstrip("/"))
+    """Return the server at `url`, else at ASH_URL, else on this machine. Raises BadAddress."""
+    address = url or _default_url()
+    if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+        raise BadAddress(f"{address!r} is not a server address, which starts with http:// or https://")
+    return Server(address.rstrip("/"))
 
 
-def url_option(server: Server) -> list[str]:
-    """What a command needs to reach the same server from here."""
-    return [] if server.url == _usual_url().rstrip("/") else ["--url", server.url]
+def url_arguments(server: Server) -> list[str]:
+    """Return the arguments with which another command reaches the same server."""
+    return [] if server.url == _default_url().rstrip("/") else ["--url", server.url]
 
 
-def why(error: BaseException) -> str:
-    """One of AWAY, in words."""
+def describe_error(error: BaseException) -> str:
+    """Describe one of UNAVAILABLE."""
     return str(error) or type(error).__name__
 
 
-def pauses() -> Iterator[float]:
-    """Seconds until a server that is away is asked again: longer each time."""
-    pause = _FIRST_PAUSE
+def retry_delays() -> Iterator[float]:
+    """Yield seconds to wait before each retry, with exponential backoff."""
+    delay = _MIN_RETRY_SECONDS
     while True:
-        yield pause
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        yield delay
+        delay = min(2 * delay, _MAX_RETRY_SECONDS)
 
 
 def find_session(server: Server, reference: str) -> Mapping[str, Any] | None:
-    """By its external id, its id, or the beginning of one. Raises AmbiguousSession."""
+    """Find a session by external id, id, or id prefix. Raises AmbiguousSession."""
     if (id := as_uuid(reference)) is not None:
-        return _session_of(server, id)
-    named = [each for each in _sessions(server, q=reference) if each.get("externalId") == reference]
-    return _only(reference, named) if named else find_beginning(server, reference)
+        return _get_session(server, id)
+    matches = [each for each in _list_sessions(server, q=reference) if each.get("externalId") == reference]
+    return _single(reference, matches) if matches else find_by_id_prefix(server, reference)
 
 
-def find_beginning(server: Server, reference: str) -> Mapping[str, Any] | None:
-    """By the beginning of its id, for which all sessions are looked through. Raises AmbiguousSession."""
-    if not may_begin_id(reference):
+def find_by_id_prefix(server: Server, reference: str) -> Mapping[str, Any] | None:
+    """Find a session by id prefix, which needs the list of all sessions. Raises AmbiguousSession."""
+    if not may_be_id_prefix(reference):
         return None
     digits = _digits(reference)
-    return _only(reference, [each for each in _sessions(server) if _digits(each["id"]).startswith(digits)])
+    matches = [each for each in _list_sessions(server) if _digits(each["id"]).startswith(digits)]
+    return _single(reference, matches)
 
 
-def may_begin_id(reference: str) -> bool:
+def may_be_id_prefix(reference: str) -> bool:
     return re.fullmatch("[0-9a-f]{1,32}", _digits(reference)) is not None
 
 
 def short_id(id: str) -> str:
-    """What tells it from others: but for ids that begin with the time, a piece is enough."""
+    """Return an id prefix that is unique enough; the whole id if it starts with the time (version 7)."""
     return id if UUID(id).version == 7 else id[:8]
 
 
@@ -139,57 +140,57 @@ def as_uuid(text: str) -> str | None:
         return None
 
 
-def _usual_url() -> str:
+def _default_url() -> str:
     return os.environ.get("ASH_URL") or f"http://127.0.0.1:{Settings.from_environment(os.environ).port}"
 
 
-def _only(reference: str, found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    if len(found) > 1:
-        raise AmbiguousSession(reference, list(map(Session.model_validate, found)))
-    return found[0] if found else None
+def _single(reference: str, matches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    if len(matches) > 1:
+        raise AmbiguousSession(reference, list(map(Session.model_validate, matches)))
+    return matches[0] if matches else None
 
 
 def _digits(id: str) -> str:
     return id.replace("-", "").lower()
 
 
-def _session_of(server: Server, id: str) -> Mapping[str, Any] | None:
+def _get_session(server: Server, id: str) -> Mapping[str, Any] | None:
     try:
-        return dict(server.ask("GET", f"/api/sessions/{id}"))
+        return dict(server.request("GET", f"/api/sessions/{id}"))
     except Refused as refused:
         if refused.code == "session_not_found":
             return None
         raise
 
 
-def _sessions(server: Server, **wanted: str) -> Iterator[Mapping[str, Any]]:
-    query = {"limit": "1000", **wanted}
+def _list_sessions(server: Server, **filters: str) -> Iterator[Mapping[str, Any]]:
+    query = {"limit": str(_SESSIONS_PAGE), **filters}
     while True:
-        page = server.ask("GET", f"/api/sessions?{urlencode(query, quote_via=quote)}")
+        page = server.request("GET", f"/api/sessions?{urlencode(query, quote_via=quote)}")
         yield from page["sessions"]
         if "nextAfter" not in page:
             return
         query["after"] = page["nextAfter"]
 
 
-def _encoded(body: Any) -> bytes:
-    # Bytes of the command line that are no text become what the server refuses.
+def _encode(body: Any) -> bytes:
+    # Undecodable bytes of the command line become invalid UTF-8, which the server rejects.
     return json.dumps(body, ensure_ascii=False).encode(errors="surrogateescape")
 
 
-def _decoded(response: HTTPResponse) -> Any:
+def _decode(response: HTTPResponse) -> Any:
     try:
         return json.loads(response.read())
     except ValueError as error:
         raise NotAsh from error
 
 
-def _refusal(response: HTTPResponse) -> AshError:
-    """Without a problem of Ash it is the word of somebody else, who may stand in front of it for a while."""
+def _to_error(response: HTTPResponse) -> AshError:
+    """Without a problem document of Ash, a retryable status is taken for that of a proxy in front of it."""
     try:
         problem = json.loads(response.read())
     except ValueError:
         problem = None
     if isinstance(problem, dict) and "code" in problem:
         return Refused(response.status, problem)
-    return Refused(response.status, {}) if response.status in LATER else NotAsh()
+    return Refused(response.status, {}) if response.status in RETRYABLE_STATUSES else NotAsh()

@@ -1,4 +1,4 @@
-"""`ash demo`: a server with sample sessions, one of which is written while somebody watches."""
+"""`ash demo`: run a server with sample sessions, one of which is written while you watch."""
 
 import asyncio
 import os
@@ -12,38 +12,36 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import click
 import msgspec
+import rich_click as click
 from litestar import Litestar
 from litestar.types import ASGIApp, Receive, Scope, Send
-from psycopg import AsyncConnection
 
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.output.browser import show
-from ash_server.cli.replay import RECORDING, timed
-from ash_server.cli.serve import tell_outdated
-from ash_server.db.connection import connect
+from ash_server.cli.options import host_option, port_option
+from ash_server.cli.output.browser import open_browser
+from ash_server.cli.replay import RECORDING, with_due_times
+from ash_server.cli.serve import settings_with, warn_outdated
+from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
-from ash_server.db.notify import notify
-from ash_server.db.rebuild_events import outdated_sessions, rebuild_events
-from ash_server.db.sessions import create_session, delete_session, session_id_for
+from ash_server.db.sessions import session_id_for
 from ash_server.errors import DatabaseUnavailable, SessionNotFound
 from ash_server.ingest import prepare_message
 from ash_server.live.tasks import cancel_tasks
 from ash_server.settings import Settings
+from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 
 TOUR = "tide-clock.jsonl"
 """The sample whose messages show every type of block."""
 
 LIVE = "demo/live"
-"""What the session is called that is written while somebody watches."""
+"""External id of the session that is written while you watch."""
 
 _LIVE_SOURCE = "claude"
 _LIVE_SECONDS = 50
-_AGAIN = 0.5
-"""Seconds before a database that did not answer is asked again."""
+_RETRY_SECONDS = 0.5
 
 
 class Samples(NamedTuple):
@@ -52,39 +50,51 @@ class Samples(NamedTuple):
     tour: UUID
 
 
+@click.command("demo")
+@host_option
+@port_option
+def command(host: str | None, port: int | None) -> None:
+    """Start Ash with sample sessions, open the viewer, and print the addresses.
+
+    Creates the store if there is none, and serves until Ctrl-C. When run again, it only restarts the session that is
+    written while you watch.
+    """
+    run_demo(settings_with(host, port))
+
+
 def run_demo(settings: Settings) -> None:
     with listen(settings.host, settings.port) as listener, open_database(settings, migrate=True) as url:
-        samples, live = asyncio.run(_prepare(url))
+        samples, live = asyncio.run(run_with_store(url, _prepare))
         app = create_app(settings, database_url=url, background=live.running)
-        app.asgi_handler = live.seen_by(app.asgi_handler)
+        app.asgi_handler = live.watched(app.asgi_handler)
 
-        def welcome() -> None:
+        def on_ready() -> None:
             where = address(listener)
             click.echo(_welcome(settings, where, samples))
             if sys.stdout.isatty():
-                show(f"{where}/")
+                open_browser(f"{where}/")
 
-        serve(app, listener, welcome)
+        serve(app, listener, on_ready)
 
 
-class Live:
-    """A recording that becomes a session, as slowly as a person reads, from when somebody first looks."""
+class LiveSession:
+    """Plays a recording into a session at reading speed, from the first request for its page or log."""
 
     def __init__(self, session_id: UUID) -> None:
         self._session_id = session_id
-        self._seen = asyncio.Event()
+        self._requested = asyncio.Event()
 
-    def seen_by(self, next_app: ASGIApp) -> ASGIApp:
-        """The application, whose pages and logs are where somebody looks."""
+    def watched(self, next_app: ASGIApp) -> ASGIApp:
+        """Return the application with detection of the first request for the session."""
         log = f"/api/sessions/{self._session_id}/events"
-        places = frozenset({"/", f"/sessions/{self._session_id}", log, f"{log}/stream", f"{log}/ws"})
+        paths = frozenset({"/", f"/sessions/{self._session_id}", log, f"{log}/stream", f"{log}/ws"})
 
-        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope.get("path") in places:
-                self._seen.set()
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope.get("path") in paths:
+                self._requested.set()
             await next_app(scope, receive, send)
 
-        return watched
+        return app
 
     @asynccontextmanager
     async def running(self, app: Litestar) -> AsyncGenerator[None, None]:
@@ -95,69 +105,67 @@ class Live:
             await cancel_tasks(task)
 
     async def _write(self, app: Litestar) -> None:
-        await self._seen.wait()
+        await self._requested.wait()
         time = asyncio.get_running_loop().time
-        begun, lines = time(), list(_recorded())
-        with suppress(SessionNotFound):  # somebody has deleted it
+        start, lines = time(), list(_recorded_lines())
+        with suppress(SessionNotFound):  # deleted by a user
             for number, (due, line) in enumerate(lines, 1):
-                await asyncio.sleep(max(0.0, begun + due - time()))
+                await asyncio.sleep(max(0.0, start + due - time()))
                 if app.state.store.hub.is_stopped():
                     return
-                await self._append(app, _as_of_now(line), ends=number == len(lines))
+                await self._append(app.state.store, _with_current_time(line), end=number == len(lines))
 
-    async def _append(self, app: Litestar, line: str, *, ends: bool) -> None:
-        """As the lines of any stream are: `POST …/chunks` does the same."""
-        new = [prepare_message(self._session_id, line)]
+    async def _append(self, store: Store, line: str, *, end: bool) -> None:
+        """Append like `POST …/chunks`, and retry while the database is away."""
+        prepared = [prepare_message(self._session_id, line)]
         while True:
             try:
-                await app.state.store.messages.append_prepared(self._session_id, new, end=ends)
+                await store.messages.append_prepared(self._session_id, prepared, end=end)
             except DatabaseUnavailable:
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
 
 
-def _recorded() -> Iterator[tuple[float, bytes]]:
-    """Each line with the second in which it is due."""
+def _recorded_lines() -> Iterator[tuple[float, bytes]]:
+    """Yield each line of the recording with the second at which it is due."""
     with (files("ash_server") / "recordings" / RECORDING).open("rb") as file:
-        lines = list(timed(file))
-    slower = _LIVE_SECONDS / lines[-1][0]
-    return ((due * slower, line) for due, line in lines)
+        lines = list(with_due_times(file))
+    slowdown = _LIVE_SECONDS / lines[-1][0]
+    return ((due * slowdown, line) for due, line in lines)
 
 
-def _as_of_now(line: bytes) -> str:
+def _with_current_time(line: bytes) -> str:
     record: dict[str, Any] = msgspec.json.decode(line)
     if "timestamp" in record:
         record["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds")
     return msgspec.json.encode(record).decode()
 
 
-async def _prepare(url: str) -> tuple[Samples, Live]:
+async def _prepare(store: Store) -> tuple[Samples, LiveSession]:
     with as_file(files("ash_server") / "samples") as folder:
-        async with await connect(url) as conn:
-            imported = {
-                path.name: await import_file(conn, path, f"samples/{path.name}") for path in _samples(folder)
-            }
-            await _renew(conn, [each.session_id for each in imported.values()])
-            live = await _make_anew(conn)
-    await tell_outdated(url)
+        imported = {
+            path.name: await import_file(store, path, f"samples/{path.name}") for path in _samples(folder)
+        }
+    await _rebuild_outdated(store, [each.session_id for each in imported.values()])
+    live = await _recreate_live_session(store)
+    await warn_outdated(store)
     messages = sum(each.result.counts.total() for each in imported.values())
-    return Samples(len(imported), messages, imported[TOUR].session_id), Live(live)
+    return Samples(len(imported), messages, imported[TOUR].session_id), LiveSession(live)
 
 
-async def _renew(conn: AsyncConnection, sessions: Collection[UUID]) -> None:
-    """Those that an older Ash had imported."""
-    for session_id in await outdated_sessions(conn):
+async def _rebuild_outdated(store: Store, sessions: Collection[UUID]) -> None:
+    """Rebuild those that an older Ash imported."""
+    for session_id in await store.events.list_outdated():
         if session_id in sessions:
-            await rebuild_events(conn, session_id)
-            await notify(conn, [session_id])
+            await store.events.rebuild(session_id)
 
 
-async def _make_anew(conn: AsyncConnection) -> UUID:
+async def _recreate_live_session(store: Store) -> UUID:
     session_id = session_id_for(_LIVE_SOURCE, LIVE)
     with suppress(SessionNotFound):
-        await delete_session(conn, session_id)
-    await create_session(conn, source=_LIVE_SOURCE, external_id=LIVE, title="Written while you watch")
+        await store.sessions.delete(session_id)
+    await store.sessions.create(source=_LIVE_SOURCE, external_id=LIVE, title="Written while you watch")
     return session_id
 
 
@@ -166,7 +174,7 @@ def _samples(folder: Path) -> list[Path]:
 
 
 def _welcome(settings: Settings, where: str, samples: Samples) -> str:
-    tour, ash = str(samples.tour)[:8], _own_name()
+    tour, ash = str(samples.tour)[:8], _command_name()
     store = (
         f"embedded PostgreSQL below {settings.home}"
         if settings.database_url is None
@@ -186,13 +194,13 @@ Two sessions to begin with:
 
 In another terminal:
 
-  {ash} messages {tour}     the same session, for people
-  {ash} sessions              what is there
-  {ash} import --discover     your own sessions, of five CLIs
+  {ash} messages {tour}     the same session, in the terminal
+  {ash} sessions              list all sessions
+  {ash} import --discover     find your own sessions, of five CLIs
 
-Ctrl-C stops Ash; what is stored stays."""
+Ctrl-C stops Ash; stored sessions are kept."""
 
 
-def _own_name() -> str:
-    """As this command is called from here, which is `ash` where it is on the PATH."""
+def _command_name() -> str:
+    """Return `ash` if it is on the PATH, else the path of this command."""
     return "ash" if shutil.which("ash") else os.path.relpath(sys.argv[0])

@@ -1,4 +1,4 @@
-"""`ash drift`: what no table of Ash covers, in the store or in files."""
+"""`ash drift`: list content that no table of Ash covers, in the store or in files."""
 
 import os
 from collections import defaultdict, deque
@@ -8,23 +8,42 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import msgspec
-from psycopg import AsyncConnection
+import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.output.terminal import complain, counted, output, visible, visible_json
-from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of, report_drift
+from ash_server.cli.options import json_option
+from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json, warn
+from ash_server.cli.store import with_store
+from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of
 from ash_server.db.session_facts import moment
+from ash_server.store import Store
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
-from ash_shared.reading.parse import describe_message
+from ash_shared import describe_message
 
-_MOST_GROUPS = 1000
+_MAX_GROUPS = 1000
 
 Group = dict[str, Any]
-"""As the API answers it; of files, the samples name a `path` and a `line`, and times are those of the lines alone."""
+"""As the API returns it. For files, samples have a `path` and a `line`, and times come from the lines only."""
+
+
+@click.command("drift")
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@json_option
+def command(paths: tuple[Path, ...], as_json: bool) -> int:
+    """List content that no table of Ash covers: unknown types and malformed blocks.
+
+    It is kept whole, as raw blocks. Reads all stored messages; with a PATH only these files or folders, without a
+    database.
+
+    \b
+    ash drift ~/.claude/projects
+    """
+    report = _read_files(paths) if paths else with_store(_read_store)
+    (_show_json if as_json else _show_view)(report)
+    return 0 if report.complete else 1
 
 
 class _Kind(NamedTuple):
@@ -37,95 +56,95 @@ class _Kind(NamedTuple):
 
 
 @dataclass
-class _Tally:
+class _Counts:
     count: int = 0
     first: datetime | None = None
     last: datetime | None = None
     samples: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
 
-    def add(self, other: "_Tally") -> None:
+    def add(self, other: "_Counts") -> None:
         self.count += other.count
         self.first = min(filter(None, (self.first, other.first)), default=None)
         self.last = max(filter(None, (self.last, other.last)), default=None)
         self.samples.extend(other.samples)
 
 
-class Found(NamedTuple):
+class _Report(NamedTuple):
     groups: list[Group]
-    looked_at: str
-    """What was searched, in words."""
+    scope: str
+    """What was read, in words."""
     complete: bool = True
-    """Whether all of it could be read."""
+    """False if something could not be read."""
 
 
-async def find_in_store(conn: AsyncConnection) -> Found:
-    report = await report_drift(conn, limit=_MOST_GROUPS)
-    if len(report.drift) == _MOST_GROUPS:
-        complain(f"these are the last seen {_MOST_GROUPS} groups")
-    return Found(report.model_dump()["drift"], "in the store")
+async def _read_store(store: Store) -> _Report:
+    report = await store.drift.report(limit=_MAX_GROUPS)
+    if len(report.drift) == _MAX_GROUPS:
+        warn(f"these are the {_MAX_GROUPS} groups seen last")
+    return _Report(report.model_dump()["drift"], "in the store")
 
 
-def find_in_files(paths: Iterable[Path]) -> Found:
-    """Goes on behind whatever cannot be read, and tells it."""
+def _read_files(paths: Iterable[Path]) -> _Report:
+    """Read all files, and warn of those that cannot be read."""
     errors: list[OSError] = []
-    kinds: defaultdict[_Kind, _Tally] = defaultdict(_Tally)
+    kinds: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
     homes, lines, files = find_homes(os.environ, Path.home()), 0, 0
     for file in (file for path in paths for file in find_files(path, homes, errors.append)):
         try:
-            lines += _read(file, kinds)
+            lines += _read_file(file, kinds)
             files += 1
         except OSError as error:
             errors.append(error)
     for unread in errors:
-        complain(f"{unread.filename}: {unread.strerror or unread}")
-    groups = [_group(kind, tally) for kind, tally in kinds.items()]
+        warn(f"{unread.filename}: {unread.strerror or unread}")
+    groups = [_to_group(kind, counts) for kind, counts in kinds.items()]
     groups.sort(key=lambda group: (group.get("lastSeen") is not None, group.get("lastSeen")), reverse=True)
-    return Found(groups, f"in {counted(lines, 'line')} of {counted(files, 'file')}", not errors)
+    return _Report(groups, f"in {counted(lines, 'line')} of {counted(files, 'file')}", not errors)
 
 
-def show_json(found: Found) -> None:
-    click.echo(visible_json(msgspec.json.encode({"drift": found.groups}).decode()))
+def _show_json(report: _Report) -> None:
+    click.echo(visible_json(msgspec.json.encode({"drift": report.groups}).decode()))
 
 
-def show_view(found: Found) -> None:
-    if not found.groups:
-        click.echo(f"no drift {found.looked_at}: nothing was unknown or malformed")
+def _show_view(report: _Report) -> None:
+    if not report.groups:
+        click.echo(f"no drift {report.scope}: nothing was unknown or malformed")
         return
-    output().print(_table(found.groups))
-    count = sum(group["count"] for group in found.groups)
-    click.echo(f"{counted(count, 'block')} of {counted(len(found.groups), 'kind')} {found.looked_at}")
+    stdout_console().print(_table(report.groups))
+    count = sum(group["count"] for group in report.groups)
+    click.echo(f"{counted(count, 'block')} of {counted(len(report.groups), 'kind')} {report.scope}")
 
 
-def _read(file: Path, kinds: defaultdict[_Kind, _Tally]) -> int:
-    """Adds what drifts in a file; answers how many lines it has.
+def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts]) -> int:
+    """Add the drift of a file to `kinds` and return its number of lines.
 
-    The client's version is that of the line, or else the last that the file names.
+    The client version is that of the line, or else the last one in the file.
     """
-    own: defaultdict[_Kind, _Tally] = defaultdict(_Tally)
-    version, number = None, 0
+    kinds_in_file: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
+    file_version, number = None, 0
     for number, line in enumerate(open_transcript(file).lines(), 1):  # noqa: B007  # the last one is the count
         described = describe_message(line.data or b"")
-        told, seen = client_version_of(described.facts), moment(described.facts.timestamp)
-        version = told or version
+        version, seen = client_version_of(described.facts), moment(described.facts.timestamp)
+        file_version = version or file_version
         for drift in described.drift:
-            kind = _Kind(described.source, told, raw_type_of(drift), drift.reason)
+            kind = _Kind(described.source, version, raw_type_of(drift), drift.reason)
             sample = {"path": str(file), "line": line.place.number}
-            own[kind].add(_Tally(drift.times, seen, seen, deque([sample])))
-    for kind, tally in own.items():
-        kinds[kind._replace(version=kind.version or version)].add(tally)
+            kinds_in_file[kind].add(_Counts(drift.times, seen, seen, deque([sample])))
+    for kind, counts in kinds_in_file.items():
+        kinds[kind._replace(version=kind.version or file_version)].add(counts)
     return number
 
 
-def _group(kind: _Kind, tally: _Tally) -> Group:
+def _to_group(kind: _Kind, counts: _Counts) -> Group:
     group = {
         "source": kind.source,
         "clientVersion": kind.version,
         "rawType": kind.raw_type or None,
         "reason": kind.reason,
-        "count": tally.count,
-        "firstSeen": tally.first,
-        "lastSeen": tally.last,
-        "samples": list(tally.samples)[::-1],
+        "count": counts.count,
+        "firstSeen": counts.first,
+        "lastSeen": counts.last,
+        "samples": list(counts.samples)[::-1],
     }
     return {name: value for name, value in group.items() if value is not None}
 
@@ -143,19 +162,19 @@ def _table(groups: Sequence[Group]) -> Table:
             group.get("rawType", ""),
             group["reason"],
             str(group["count"]),
-            _day(group.get("firstSeen")),
-            _day(group.get("lastSeen")),
-            _place(group["samples"][0]),
+            _format_day(group.get("firstSeen")),
+            _format_day(group.get("lastSeen")),
+            _format_place(group["samples"][0]),
         )
         table.add_row(*(Text(visible(text).replace("\n", " ")) for text in texts))
     return table
 
 
-def _day(seen: datetime | None) -> str:
+def _format_day(seen: datetime | None) -> str:
     return seen.astimezone().strftime("%Y-%m-%d") if seen else ""
 
 
-def _place(sample: dict[str, Any]) -> str:
+def _format_place(sample: dict[str, Any]) -> str:
     if "path" in sample:
         return f"{sample['path']}:{sample['line']}"
     return f"{sample['sessionId']} #{sample['sequence']}"

@@ -1,34 +1,47 @@
-"""`ash parse`: the library on a file, without any database."""
+"""`ash parse`: read a file as typed content, without a database."""
 
-from collections.abc import Callable
+import sys
 from typing import BinaryIO
 
-import click
+import rich_click as click
 
+from ash_server.cli.options import source_option
 from ash_server.cli.output.message_view import show_message
-from ash_server.cli.output.terminal import complain, output, visible_json
+from ash_server.cli.output.terminal import stdout_console, visible_json, warn
 from ash_server.transfer.importing.lines import MAX_LINE_BYTES, read_texts
 from ash_shared import Reading, read_message
 
-Show = Callable[[int, Reading], None]
 
+@click.command("parse")
+@click.argument("file", type=click.File("rb"), default="-")
+@source_option
+@click.option(
+    "--json/--view", "as_json", default=None, help="Typed JSON, or a readable view (default on a terminal)."
+)
+def command(file: BinaryIO, source: str | None, as_json: bool | None) -> int:
+    """Read a file as typed content, without a database.
 
-def parse(file: BinaryIO, source: str | None, show: Show) -> int:
-    """Shows each text as soon as it is read; answers the exit code."""
+    Prints one JSON document per line, or one for a file that is a single JSON document. FILE is - for standard input.
+
+    \b
+    ash parse session.jsonl
+    tail -f session.jsonl | ash parse --json | jq .parsed
+    """
+    show = _show_json if (not sys.stdout.isatty() if as_json is None else as_json) else _show_view
     code = 0
     for line in read_texts(file):
         if line.data is None:
-            complain(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: passed over")
+            warn(f"line {line.place.number} is longer than {MAX_LINE_BYTES} bytes: skipped")
             code = 1
         elif line.data.strip():
             show(line.place.number, read_message(line.data, source))
     return code
 
 
-def show_json(_: int, reading: Reading) -> None:
+def _show_json(_: int, reading: Reading) -> None:
     click.echo(visible_json(reading.model_dump_json()))
 
 
-def show_view(number: int, reading: Reading) -> None:
+def _show_view(number: int, reading: Reading) -> None:
     heading = (f"#{number}", reading.role, reading.kind, reading.source)
-    show_message(output(), heading, reading.parsed)
+    show_message(stdout_console(), heading, reading.parsed)

@@ -1,24 +1,41 @@
-"""`ash reparse` and `ash reindex`: what the parser of this version makes of stored messages."""
+"""`ash reparse`: compare stored messages with how this version reads them."""
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-import click
 import msgspec
-from psycopg import AsyncConnection
+import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.output.terminal import output, visible, visible_json
-from ash_server.cli.store import one_session
-from ash_server.db.reindex import Renewed, Reread, renew, reread, session_ids
-from ash_server.db.search.index import renew_words
-from ash_server.errors import SessionNotFound
+from ash_server.cli.options import json_option, sessions_argument
+from ash_server.cli.output.terminal import stdout_console, visible, visible_json
+from ash_server.cli.store import select_sessions, with_store
+from ash_server.db.reindex import Reread
+from ash_server.store import Store
 
-_MOST_SAMPLES = 5
+_MAX_SAMPLES = 5
+
+
+@click.command("reparse")
+@sessions_argument
+@click.option("--diff", is_flag=True, expose_value=False, help="Show differences (the only mode).")
+@json_option
+def command(sessions: tuple[str, ...], as_json: bool) -> None:
+    """Show which stored messages this version reads differently.
+
+    Compares with how a message was read when it was stored or last reindexed. Writes nothing; `ash reindex` does.
+    Compares all sessions by default.
+
+    \b
+    ash reparse --diff
+    """
+    comparison = with_store(partial(_compare, references=sessions))
+    (_show_json if as_json else _show_view)(comparison)
 
 
 @dataclass
@@ -28,12 +45,12 @@ class _Group:
 
 
 @dataclass
-class Comparison:
-    """What reads differently now than when it was derived, by source and by what changed."""
+class _Comparison:
+    """Messages that are read differently now, by source and changed properties."""
 
     compared: int = 0
     without_digest: int = 0
-    """Of those: stored by an older Ash, so that a change inside of their blocks alone cannot be seen."""
+    """Compared messages stored by an older Ash: changes of block contents alone cannot be detected."""
     groups: defaultdict[tuple[str, tuple[str, ...]], _Group] = field(
         default_factory=lambda: defaultdict(_Group)
     )
@@ -44,60 +61,50 @@ class Comparison:
         if changed := message.changed():
             group = self.groups[message.stored.source, changed]
             group.count += 1
-            if len(group.samples) < _MOST_SAMPLES:
+            if len(group.samples) < _MAX_SAMPLES:
                 group.samples.append(_sample(session_id, message))
 
     @property
     def changed(self) -> int:
         return sum(group.count for group in self.groups.values())
 
+    def sorted_groups(self) -> list[tuple[tuple[str, tuple[str, ...]], _Group]]:
+        return sorted(self.groups.items(), key=lambda item: (-item[1].count, item[0]))
 
-async def compare(conn: AsyncConnection, references: Sequence[str]) -> Comparison:
-    """Writes nothing."""
-    comparison = Comparison()
-    async for session_id in _sessions(conn, references):
-        async for page in reread(conn, session_id):
+
+async def _compare(store: Store, references: Sequence[str]) -> _Comparison:
+    comparison = _Comparison()
+    async for session_id in select_sessions(store, references):
+        async for page in store.messages.reread(session_id):
             for message in page:
                 comparison.add(session_id, message)
     return comparison
 
 
-async def reindex(conn: AsyncConnection, references: Sequence[str]) -> Renewed:
-    read = written = 0
-    async for session_id in _sessions(conn, references):
-        try:
-            renewed = await renew(conn, session_id)
-            await renew_words(conn, session_id)
-        except SessionNotFound:  # deleted meanwhile
-            continue
-        read, written = read + renewed.read, written + renewed.written
-    return Renewed(read, written)
-
-
-def show_json(comparison: Comparison) -> None:
+def _show_json(comparison: _Comparison) -> None:
     summary = {
         "compared": comparison.compared,
         "withoutDigest": comparison.without_digest,
         "changed": comparison.changed,
         "groups": [
             {"source": source, "changed": changed, "count": group.count, "samples": group.samples}
-            for (source, changed), group in _ordered(comparison)
+            for (source, changed), group in comparison.sorted_groups()
         ],
     }
     click.echo(visible_json(msgspec.json.encode(summary).decode()))
 
 
-def show_view(comparison: Comparison) -> None:
+def _show_view(comparison: _Comparison) -> None:
     if comparison.changed:
-        output().print(_table(comparison))
+        stdout_console().print(_table(comparison))
     click.echo(f"{comparison.compared} messages compared, {comparison.changed} read differently now")
     if comparison.without_digest:
         click.echo(
-            f"{comparison.without_digest} of them were stored by an older Ash: changes inside of their blocks "
-            "alone are not seen"
+            f"{comparison.without_digest} of them were stored by an older Ash: changes of block contents alone "
+            "are not detected"
         )
     if comparison.changed:
-        click.echo("`ash reindex` writes what is derived from them anew; the stored texts stay as they are")
+        click.echo("`ash reindex` updates what is derived from them; stored texts are never changed")
 
 
 def _sample(session_id: UUID, message: Reread) -> dict[str, Any]:
@@ -107,34 +114,21 @@ def _sample(session_id: UUID, message: Reread) -> dict[str, Any]:
     return {"sessionId": str(session_id), "sequence": stored.sequence, "before": before, "now": after}
 
 
-def _ordered(comparison: Comparison) -> list[tuple[tuple[str, tuple[str, ...]], _Group]]:
-    return sorted(comparison.groups.items(), key=lambda item: (-item[1].count, item[0]))
-
-
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: _Comparison) -> Table:
     table = Table("source", "changed", box=None, pad_edge=False, header_style="dim")
     table.add_column("messages", justify="right")
     for name in ("before", "now", "for example"):
         table.add_column(name, overflow="fold")
-    for (source, changed), group in _ordered(comparison):
+    for (source, changed), group in comparison.sorted_groups():
         sample = group.samples[0]
         place = f"{sample['sessionId']} #{sample['sequence']}"
-        readings = [_reading(sample[when], changed) for when in ("before", "now")]
-        texts = (source, ", ".join(changed), str(group.count), *readings, place)
+        values = [_format_changed(sample[when], changed) for when in ("before", "now")]
+        texts = (source, ", ".join(changed), str(group.count), *values, place)
         table.add_row(*(Text(visible(text)) for text in texts))
     return table
 
 
-def _reading(values: dict[str, Any], changed: tuple[str, ...]) -> str:
-    """Those that changed, as `ash messages` would show them."""
+def _format_changed(values: dict[str, Any], changed: tuple[str, ...]) -> str:
+    """Format the changed properties as `ash messages` shows them."""
     shown = (values[name] for name in changed if name in values)
     return " · ".join(", ".join(value) if isinstance(value, list) else value for value in shown)
-
-
-async def _sessions(conn: AsyncConnection, references: Sequence[str]) -> AsyncGenerator[UUID, None]:
-    if references:
-        for session in [await one_session(conn, reference) for reference in references]:
-            yield session.id
-    else:
-        async for session_id in session_ids(conn):
-            yield session_id

@@ -1,4 +1,4 @@
-"""`ash replay`: a recorded stream once more, as fast as it came."""
+"""`ash replay`: write a recorded stream at its original speed."""
 
 import sys
 import time
@@ -9,34 +9,48 @@ from importlib.resources import files
 from typing import Any, BinaryIO
 
 import msgspec
+import rich_click as click
 
 RECORDING = "kite-wind.jsonl"
-_USUAL = 0.04
-"""Seconds between two lines that tell no time."""
+
+_DEFAULT_PAUSE = 0.04
+"""Seconds between two lines without timestamps."""
 
 
-def replay(file: BinaryIO | None, speed: float) -> None:
-    begun = time.monotonic()
+@click.command("replay")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), default=1, show_default=True, help="Speed factor."
+)
+def command(file: BinaryIO | None, speed: float) -> None:
+    """Write the lines of a recorded stream at their original speed.
+
+    Without a FILE, plays a recording of about ten seconds that comes with Ash, to try streams without a CLI.
+
+    \b
+    ash replay | ash ingest --session kite
+    """
+    start = time.monotonic()
     with closing(file or (files("ash_server") / "recordings" / RECORDING).open("rb")) as lines:
-        for due, line in timed(lines):
-            time.sleep(max(0.0, begun + due / speed - time.monotonic()))
+        for due, line in with_due_times(lines):
+            time.sleep(max(0.0, start + due / speed - time.monotonic()))
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
 
 
-def timed(lines: Iterable[bytes]) -> Iterator[tuple[float, bytes]]:
-    """Each line with the second in which it comes: by its own account, else shortly behind the one before."""
+def with_due_times(lines: Iterable[bytes]) -> Iterator[tuple[float, bytes]]:
+    """Yield each line with its time in seconds: by its timestamp, else shortly after the previous line."""
     due, zero = 0.0, None
     for line in lines:
-        due += _USUAL
-        told = _time(line)
-        if told is not None:
-            zero = told - due if zero is None else zero
-            due = max(due, told - zero)
+        due += _DEFAULT_PAUSE
+        timestamp = _read_timestamp(line)
+        if timestamp is not None:
+            zero = timestamp - due if zero is None else zero
+            due = max(due, timestamp - zero)
         yield due, line
 
 
-def _time(line: bytes) -> float | None:
+def _read_timestamp(line: bytes) -> float | None:
     try:
         record: Any = msgspec.json.decode(line)
         return datetime.fromisoformat(record["timestamp"]).timestamp()

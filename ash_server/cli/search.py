@@ -1,91 +1,142 @@
-"""`ash search`: where something was said or done."""
+"""`ash search`: search all sessions."""
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
-from typing import Unpack
+from typing import Any, Unpack, get_args
 
-import click
-from psycopg import AsyncConnection
+import rich_click as click
 from rich.text import Text
 
-from ash_server.cli.output.terminal import complain, counted, errors, output, visible, visible_json
-from ash_server.cli.store import one_session
-from ash_server.db.search.index import count_pending, index_pending
-from ash_server.db.search.query import Search, SearchPage, SearchResult, find
+from ash_server.cli.options import json_option, reject_empty
+from ash_server.cli.output.terminal import (
+    counted,
+    print_next_page,
+    stdout_console,
+    visible,
+    visible_json,
+    warn,
+)
+from ash_server.cli.store import resolve_session, with_store
+from ash_server.db.search.query import Place, Search, SearchPage, SearchResult
+from ash_server.store import Store
+from ash_shared.model.message import Role
 
-_MANY = 20_000
-"""Events of which it is said that they take a while."""
-_PATIENCE = 2.0
-"""Seconds for somebody else, such as a server, to come to the end of what it is at."""
+_DEFAULT_PLACE = "conversation"
+_DEFAULT_PER_SESSION = 3
+
+_MANY_PENDING = 20_000
+"""Events whose indexing takes long enough to be announced."""
+
+_INDEX_TIMEOUT = 2.0
+"""Seconds to wait for another process, such as a server, that is indexing."""
 
 
-async def search(conn: AsyncConnection, q: str, session: str | None, **wishes: Unpack[Search]) -> SearchPage:
-    """What was stored before is found: that takes as long as it takes."""
+@click.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--in",
+    "place",
+    type=click.Choice(get_args(Place)),
+    default=_DEFAULT_PLACE,
+    show_default=True,
+    help="said: texts of the user and the assistant. conversation: also thinking and tool calls. "
+    "results: tool results and all other texts. everything: all of it.",
+)
+@click.option("--source", metavar="NAME", help="Only sessions of this format, for example claude.")
+@click.option("--session", callback=reject_empty, help="Only this session.")
+@click.option("--role", type=click.Choice(get_args(Role)), help="Only texts of this role.")
+@click.option(
+    "--per-session",
+    type=click.IntRange(1, 100),
+    help="At most this many results per session; default: 3, unless --session is given.",
+)
+@click.option(
+    "--after", metavar="CURSOR", callback=reject_empty, help="Next page: the cursor of the last one."
+)
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
+@json_option
+def command(
+    words: tuple[str, ...], session: str | None, *, as_json: bool, per_session: int | None, **filters: Any
+) -> None:
+    """Search what was said and done in all sessions, newest first.
+
+    All words must occur, each as the beginning of a word; "these words" as a phrase; -word excludes; `or` separates
+    alternatives. Quote the whole query, since the shell removes quotes and a leading dash starts an option.
+
+    \b
+    ash search summer time
+    ash search '"summer time" -winter' --in everything
+    ash search README.md --session 363175b0
+    """
+    max_per_session = per_session or (None if session else _DEFAULT_PER_SESSION)
+    page = with_store(
+        partial(_search, q=" ".join(words), session=session, per_session=max_per_session, **filters)
+    )
+    (_show_json if as_json else _show_view)(page)
+
+
+async def _search(store: Store, q: str, session: str | None, **filters: Unpack[Search]) -> SearchPage:
+    """Index all pending events first, however long it takes, so that everything stored can be found."""
     if session is not None:
-        wishes["session_id"] = (await one_session(conn, session)).id
-    pending = await _catch_up(conn)
-    page = await find(conn, q, **wishes)
+        filters["session_id"] = (await resolve_session(store, session)).id
+    pending = await _index_pending(store)
+    page = await store.search.find(q, **filters)
     return page.model_copy(update={"pending": pending}) if pending else page
 
 
-def show_json(page: SearchPage) -> None:
-    """As the API answers."""
-    click.echo(visible_json(page.model_dump_json()))
-
-
-def show_view(page: SearchPage) -> None:
-    """Under the name of its session each that was found."""
-    console = output()
-    for _, of_session in groupby(page.results, lambda result: result.session_id):
-        results = list(of_session)
-        console.print(_heading(results[0]), soft_wrap=True)
-        for result in results:
-            console.print(_line(result), soft_wrap=True)
-    _tell_rest(page)
-
-
-async def _catch_up(conn: AsyncConnection) -> int:
-    """How many events somebody else is still at."""
-    pending = await count_pending(conn)
-    if pending > _MANY:
-        complain(f"{counted(pending, 'event')} are made searchable first, once")
-    end = time.monotonic() + _PATIENCE
-    while not await index_pending(conn):
-        if time.monotonic() > end:
-            return await count_pending(conn)
+async def _index_pending(store: Store) -> int:
+    """Index pending events and return how many another process is still indexing."""
+    pending = await store.search.count_pending()
+    if pending > _MANY_PENDING:
+        warn(f"indexing {counted(pending, 'event')} first; this is needed only once")
+    deadline = time.monotonic() + _INDEX_TIMEOUT
+    while not await store.search.index_pending():
+        if time.monotonic() > deadline:
+            return await store.search.count_pending()
     return 0
 
 
-def _heading(result: SearchResult) -> Text:
+def _show_json(page: SearchPage) -> None:
+    click.echo(visible_json(page.model_dump_json()))
+
+
+def _show_view(page: SearchPage) -> None:
+    """Print results grouped by session."""
+    console = stdout_console()
+    for _, of_session in groupby(page.results, lambda result: result.session_id):
+        results = list(of_session)
+        console.print(_format_heading(results[0]), soft_wrap=True)
+        for result in results:
+            console.print(_format_result(result), soft_wrap=True)
+    if not page.results:
+        warn("nothing was found")
+    print_next_page(page.next_after)
+    if page.pending is not None:
+        warn(f"{counted(page.pending, 'event')} not indexed yet")
+
+
+def _format_heading(result: SearchResult) -> Text:
     title = "" if result.title is None else " ".join(visible(result.title).split())
-    found = f" · {result.matches:,} found"
+    matches = f" · {result.matches:,} found"
     return Text.assemble(
-        (str(result.session_id)[:8], "bold"), f"  {visible(result.source)}  {title}", (found, "dim")
+        (str(result.session_id)[:8], "bold"), f"  {visible(result.source)}  {title}", (matches, "dim")
     )
 
 
-def _line(result: SearchResult) -> Text:
+def _format_result(result: SearchResult) -> Text:
     moment = result.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
     place = f"event {result.event_sequence}" if result.sequence is None else f"#{result.sequence}"
-    pieces = [(visible(text), "bold" if is_hit else "") for text, is_hit in _pieces(result)]
-    return Text.assemble((f"  {place:<6} {moment}  {result.role:<9}  ", "dim"), *pieces)
+    parts = [(visible(text), "bold" if is_match else "") for text, is_match in _split_snippet(result)]
+    return Text.assemble((f"  {place:<6} {moment}  {result.role:<9}  ", "dim"), *parts)
 
 
-def _pieces(result: SearchResult) -> Iterator[tuple[str, bool]]:
-    """The snippet, cut where a hit begins or ends."""
-    units, at = result.snippet.encode("utf-16-le"), 0
+def _split_snippet(result: SearchResult) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of the snippet, and whether each is a match; marks count UTF-16 units."""
+    units, position = result.snippet.encode("utf-16-le"), 0
     for start, end in result.marks:
-        yield units[at * 2 : start * 2].decode("utf-16-le"), False
+        yield units[position * 2 : start * 2].decode("utf-16-le"), False
         yield units[start * 2 : end * 2].decode("utf-16-le"), True
-        at = end
-    yield units[at * 2 :].decode("utf-16-le"), False
-
-
-def _tell_rest(page: SearchPage) -> None:
-    if not page.results:
-        complain("nothing was found")
-    if page.next_after is not None:
-        errors().print(f"more: --after {page.next_after}", style="dim")
-    if page.pending is not None:
-        complain(f"{counted(page.pending, 'event')} cannot be found yet")
+        position = end
+    yield units[position * 2 :].decode("utf-16-le"), False

@@ -1,35 +1,37 @@
-"""`ash serve`."""
+"""`ash serve`: run the server."""
 
 import asyncio
 import os
 from dataclasses import replace
 from typing import Any
 
-import click
+import rich_click as click
 
 from ash_server.api.http.server import address, listen, serve
 from ash_server.app import create_app
-from ash_server.cli.output.terminal import complain, counted
-from ash_server.db.connection import connect
+from ash_server.cli.options import host_option, port_option
+from ash_server.cli.output.terminal import counted, warn
+from ash_server.cli.store import run_with_store
 from ash_server.db.embedded.open import open_database
-from ash_server.db.rebuild_events import outdated_sessions
 from ash_server.settings import Settings, check_exposure
+from ash_server.store import Store
 
 
-def settings_with(host: str | None, port: int | None) -> Settings:
-    """Those of the environment, but for what the command line says. Raises SettingsError."""
-    given: dict[str, Any] = {
-        name: value for name, value in (("host", host), ("port", port)) if value is not None
-    }
-    settings = replace(Settings.from_environment(os.environ), **given)
-    check_exposure(settings)
-    return settings
+@click.command("serve")
+@host_option
+@port_option
+def command(host: str | None, port: int | None) -> None:
+    """Start the server.
 
+    Other than loopback addresses require ASH_ALLOW_UNAUTHENTICATED=1, because the server has no authentication.
 
-def run_server(settings: Settings) -> None:
+    \b
+    ash serve --port 8080
+    """
+    settings = settings_with(host, port)
     with listen(settings.host, settings.port) as listener, open_database(settings) as url:
         where = address(listener)
-        asyncio.run(tell_outdated(url))
+        asyncio.run(run_with_store(url, warn_outdated))
         app = create_app(settings, database_url=url)
         serve(
             app,
@@ -38,11 +40,21 @@ def run_server(settings: Settings) -> None:
         )
 
 
-async def tell_outdated(url: str) -> None:
-    async with await connect(url) as conn:
-        if outdated := len(await outdated_sessions(conn)):
-            have = "has" if outdated == 1 else "have"
-            complain(
-                f"{counted(outdated, 'session')} {have} events of an older Ash, or none: "
-                "`ash events rebuild` derives them"
-            )
+def settings_with(host: str | None, port: int | None) -> Settings:
+    """Return the settings of the environment, overridden by options. Raises SettingsError."""
+    overrides: dict[str, Any] = {
+        name: value for name, value in (("host", host), ("port", port)) if value is not None
+    }
+    settings = replace(Settings.from_environment(os.environ), **overrides)
+    check_exposure(settings)
+    return settings
+
+
+async def warn_outdated(store: Store) -> None:
+    """Warn of sessions whose events another version of Ash derived."""
+    if outdated := len(await store.events.list_outdated()):
+        have = "has" if outdated == 1 else "have"
+        warn(
+            f"{counted(outdated, 'session')} {have} no events, or events of an older Ash: "
+            "`ash events rebuild` derives them"
+        )

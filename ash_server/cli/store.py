@@ -1,37 +1,47 @@
-"""How commands reach the store: one connection, and sessions by what a person calls them."""
+"""Access to the store for commands, and lookup of sessions by reference."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
+from uuid import UUID
 
-from psycopg import AsyncConnection
-
-from ash_server.db.connection import connect
 from ash_server.db.embedded.open import open_database
-from ash_server.db.sessions import AmbiguousSession, Session, find_sessions
+from ash_server.db.sessions import AmbiguousSession, Session
 from ash_server.errors import SessionNotFound
 from ash_server.settings import Settings
+from ash_server.store import Store
 
 Result = TypeVar("Result")
 
 
-def with_store(work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
-    """Runs the work on a connection to the store of the environment."""
+def with_store(work: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Run `work` with the store of the environment."""
     with open_database(Settings.from_environment(os.environ)) as url:
-        return asyncio.run(_connected(url, work))
+        return asyncio.run(run_with_store(url, work))
 
 
-async def one_session(conn: AsyncConnection, reference: str) -> Session:
-    """The session that a person means. Raises SessionNotFound or AmbiguousSession."""
-    found = await find_sessions(conn, reference)
-    if not found:
-        raise SessionNotFound(f"no session goes by {reference!r}: `ash sessions` lists those that are there")
-    if len(found) > 1:
-        raise AmbiguousSession(reference, found)
-    return found[0]
+async def run_with_store(url: str, work: Callable[[Store], Awaitable[Result]]) -> Result:
+    """Run `work` with the store at this URL. Writes wait for other writers without a limit."""
+    async with Store.connect(url, lock_timeout=None) as store:
+        return await work(store)
 
 
-async def _connected(url: str, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
-    async with await connect(url) as conn:
-        return await work(conn)
+async def resolve_session(store: Store, reference: str) -> Session:
+    """Return the session with this id, id prefix, or name. Raises SessionNotFound, AmbiguousSession."""
+    matches = await store.sessions.find(reference)
+    if not matches:
+        raise SessionNotFound(f"no session matches {reference!r}; `ash sessions` lists them")
+    if len(matches) > 1:
+        raise AmbiguousSession(reference, matches)
+    return matches[0]
+
+
+async def select_sessions(store: Store, references: Sequence[str]) -> AsyncGenerator[UUID, None]:
+    """Yield the ids of the referenced sessions; of all sessions if there is no reference."""
+    if references:
+        for session in [await resolve_session(store, reference) for reference in references]:
+            yield session.id
+    else:
+        async for session_id in store.sessions.list_ids():
+            yield session_id

@@ -1,7 +1,6 @@
-"""`ash tail`: the log of a session as it grows, for a person or for a program.
+"""`ash tail`: follow the event log of a session.
 
-It keeps nothing but its cursor: when the server goes away it comes back with it, and what it shows has neither a gap
-nor anything twice.
+The cursor is the only state: after a lost connection the stream continues at the cursor, without gaps or duplicates.
 """
 
 import sys
@@ -9,222 +8,270 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from http.client import HTTPResponse
+from shlex import join
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
+import rich_click as click
+
 from ash_server.cli.client import (
-    AWAY,
-    LATER,
+    RETRYABLE_STATUSES,
+    UNAVAILABLE,
     NoServer,
     Refused,
     Server,
+    describe_error,
     find_session,
-    may_begin_id,
-    pauses,
-    why,
+    may_be_id_prefix,
+    retry_delays,
+    server_at,
+    short_id,
+    url_arguments,
 )
-from ash_server.cli.output.event_lines import Story
-from ash_server.cli.output.terminal import complain, output, visible_json
+from ash_server.cli.options import session_argument, url_option
+from ash_server.cli.output.event_lines import EventPrinter
+from ash_server.cli.output.terminal import stdout_console, visible_json, warn
 from ash_server.errors import SessionNotFound
 from ash_shared.model.message import LAST_SEQUENCE
 
-_SILENCE = 45
-"""Seconds without even a heartbeat, after which the connection is taken for lost."""
-_LOOKS, _LOOKS_THROUGH = 0.5, 3.0
-"""Seconds until a session that is not there yet is looked for again: by its name; and where it may be meant by the
-beginning of its id, which needs the list of all."""
+_SILENCE_TIMEOUT = 45
+"""Seconds without even a heartbeat after which the connection is considered lost."""
+
+_POLL_BY_NAME, _POLL_BY_PREFIX = 0.5, 3.0
+"""Seconds between two lookups of a missing session; a lookup by id prefix needs the list of all sessions."""
+
 _PAGE = 1000
 
 
-class Wishes(NamedTuple):
+@click.command("tail")
+@session_argument
+@click.option("--after", type=click.IntRange(0, LAST_SEQUENCE), help="Start after this sequence.")
+@click.option("-n", "--last", type=click.IntRange(0, 1000), help="Start with this many of the last events.")
+@click.option("--until-end", is_flag=True, help="Stop when no turn is open, or when the open one ends.")
+@click.option("--no-follow", "follows", flag_value=False, default=True, help="Stop after the stored events.")
+@click.option("--json", "as_json", is_flag=True, help="One event per line, as the API sends it.")
+@url_option
+def command(
+    session: str,
+    url: str | None,
+    *,
+    after: int | None,
+    last: int | None,
+    until_end: bool,
+    follows: bool,
+    as_json: bool,
+) -> int:
+    """Follow a session, until Ctrl-C.
+
+    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. Continues when a
+    lost server comes back.
+
+    \b
+    ash tail fix
+    ash tail fix -n 20 --until-end
+    ash tail fix --json | jq -r 'select(.type == "tool_call").payload.toolName'
+    """
+    if after is not None and last is not None:
+        raise click.UsageError("--after and --last exclude each other.")
+    return _tail(server_at(url), session, TailOptions(after, last, follows, until_end, as_json))
+
+
+class TailOptions(NamedTuple):
     after: int | None
     last: int | None
-    """Begin with so many events from the end."""
+    """Number of events from the end to start with."""
     follows: bool
     until_end: bool
     as_json: bool
 
 
 class ServerEvent(NamedTuple):
-    """One message of the stream."""
+    """One server-sent event."""
 
     sequence: int | None
-    """None of what is not an event of the log, but tells of the stream."""
+    """None if it is about the stream, not an event of the log."""
     name: str
     data: str
 
 
-class Lines:
-    """Each event on a line of standard output, as it came."""
+class JsonPrinter:
+    """Prints each event as one line of JSON."""
 
     def show(self, data: str) -> None:
         print(visible_json(data) if sys.stdout.isatty() else data, flush=True)  # noqa: T201
 
     def pause(self) -> None:
-        """Nothing is ever half written."""
+        """Nothing to do: every line is complete."""
 
     def restart(self) -> None:
-        """A program sees it by the sequences."""
+        """Nothing to do: sequences show the restart."""
 
 
-def tail(server: Server, reference: str, wishes: Wishes) -> int:
-    """Until it is interrupted, which is how it ends, or until what the wishes say."""
-    show = Lines() if wishes.as_json else Story(output())
+def tail_command(server: Server, session: str) -> str:
+    """Return the command line that follows this session."""
+    return join(["ash", "tail", short_id(session), *url_arguments(server)])
+
+
+def _tail(server: Server, reference: str, options: TailOptions) -> int:
+    """Follow until the end that the options define, or an interrupt, which is the normal end."""
+    printer = JsonPrinter() if options.as_json else EventPrinter(stdout_console())
     try:
-        return _Follower(server, wishes, show).run(reference)
-    except _Unread as unread:
-        raise unread.error from None
+        return _Follower(server, options, printer).run(reference)
+    except _OutputError as output_error:
+        raise output_error.error from None
     except KeyboardInterrupt:
         pass
-    show.pause()
+    printer.pause()
     return 0
 
 
-class _Unread(Exception):
-    """Standard output takes nothing: not to be mixed up with a server that is away."""
+class _OutputError(Exception):
+    """Standard output cannot be written; not to be confused with errors of the connection."""
 
     def __init__(self, error: OSError) -> None:
         self.error = error
 
 
 class _Follower:
-    def __init__(self, server: Server, wishes: Wishes, show: Lines | Story) -> None:
+    """Follows one session, across lost connections."""
+
+    def __init__(self, server: Server, options: TailOptions, printer: JsonPrinter | EventPrinter) -> None:
         self._server = server
-        self._wishes = wishes
-        self._show = show
-        self._address = ""
+        self._options = options
+        self._printer = printer
+        self._path = ""
         self._cursor = 0
         self._has_caught_up = False
-        self._is_open = False
-        """Whether a turn is."""
-        self._matter: Literal["away", "missing"] | None = None
-        """What was said to be the matter, once."""
+        self._has_open_turn = False
+        self._problem: Literal["unavailable", "missing"] | None = None
+        """The problem reported last; each is reported once."""
 
     def run(self, reference: str) -> int:
-        waits = pauses()
+        delays = retry_delays()
         while True:
             try:
-                if not self._address and not self._find(reference):
+                if not self._path and not self._find(reference):
                     continue
                 with closing(self._stream()) as stream:
-                    for told in stream:
-                        waits = pauses()
-                        self._take(told)
-                        if self._is_over():
-                            self._show.pause()
+                    for event in stream:
+                        delays = retry_delays()
+                        self._process(event)
+                        if self._is_finished():
+                            self._printer.pause()
                             return 0
             except Refused as refused:
                 if refused.code == "session_not_found":
-                    self._complain("the session was deleted")
+                    self._warn("the session was deleted")
                     return 1
                 self._recover(refused)
-            except AWAY as error:
-                self._lose(why(error))
-            time.sleep(next(waits))
+            except UNAVAILABLE as error:
+                self._note_unavailable(describe_error(error))
+            time.sleep(next(delays))
 
     def _find(self, reference: str) -> bool:
         session = find_session(self._server, reference)
-        self._meet()
+        self._note_available()
         if session is not None:
-            address = f"/api/sessions/{session['id']}/events"
-            self._cursor = self._start(address)
-            self._is_open = self._wishes.until_end and self._is_open_at(address, self._cursor)
-            self._address = address
+            path = f"/api/sessions/{session['id']}/events"
+            self._cursor = self._start_cursor(path)
+            self._has_open_turn = self._options.until_end and self._is_turn_open(path, self._cursor)
+            self._path = path
             return True
-        if not self._wishes.follows:
-            raise SessionNotFound(f"no session goes by {reference!r}")
-        self._say("missing", f"no session goes by {reference!r} yet; this waits for it, until Ctrl-C")
-        time.sleep(_LOOKS_THROUGH if may_begin_id(reference) else _LOOKS)
+        if not self._options.follows:
+            raise SessionNotFound(f"no session matches {reference!r}")
+        self._report("missing", f"no session matches {reference!r} yet; waiting for it, until Ctrl-C")
+        time.sleep(_POLL_BY_PREFIX if may_be_id_prefix(reference) else _POLL_BY_NAME)
         return False
 
-    def _start(self, address: str) -> int:
-        if self._wishes.last is None:
-            return self._wishes.after or 0
-        query = {"before": LAST_SEQUENCE, "limit": max(1, self._wishes.last), **self._form()}
-        found = self._server.ask("GET", f"{address}?{urlencode(query)}")["events"]
-        if not found:
+    def _start_cursor(self, path: str) -> int:
+        if self._options.last is None:
+            return self._options.after or 0
+        query = {"before": LAST_SEQUENCE, "limit": max(1, self._options.last), **self._form()}
+        events = self._server.request("GET", f"{path}?{urlencode(query)}")["events"]
+        if not events:
             return 0
-        return int(found[0]["sequence"]) - 1 if self._wishes.last else int(found[-1]["sequence"])
+        return int(events[0]["sequence"]) - 1 if self._options.last else int(events[-1]["sequence"])
 
-    def _is_open_at(self, address: str, cursor: int) -> bool:
-        """Whether a turn began ahead of it that had not ended."""
+    def _is_turn_open(self, path: str, cursor: int) -> bool:
+        """True if the last turn up to the cursor has not ended there."""
         before = cursor + 1
         while before > 1:
             query = {"before": before, "limit": _PAGE, "collapse": "true"}
-            page = self._server.ask("GET", f"{address}?{urlencode(query)}")
+            page = self._server.request("GET", f"{path}?{urlencode(query)}")
             for event in reversed(page["events"]):
-                if event["type"] in _TURNS:
-                    return _TURNS[event["type"]]
+                if event["type"] in _OPENS_TURN:
+                    return _OPENS_TURN[event["type"]]
             before = int(page.get("prevBefore", 0))
         return False
 
     def _form(self) -> dict[str, str]:
-        """A person needs no pieces of what is whole already; a program gets the log."""
-        return {"collapse": "false" if self._wishes.as_json else "true"}
+        """Without chunks of complete texts for people; the full log for programs."""
+        return {"collapse": "false" if self._options.as_json else "true"}
 
     def _stream(self) -> Generator[ServerEvent, None, None]:
         query = urlencode({"after": self._cursor, **self._form()})
-        path = f"{self._address}/stream?{query}"
-        with self._server.open("GET", path, accept="text/event-stream", seconds=_SILENCE) as response:
-            self._meet()
-            yield from _server_events(response)
-        self._lose("the connection has ended")
+        path = f"{self._path}/stream?{query}"
+        with self._server.open("GET", path, accept="text/event-stream", timeout=_SILENCE_TIMEOUT) as response:
+            self._note_available()
+            yield from _read_server_events(response)
+        self._note_unavailable("the connection was closed")
 
-    def _take(self, told: ServerEvent) -> None:
-        if told.sequence is None:
-            self._has_caught_up = self._has_caught_up or told.name == "caught_up"
+    def _process(self, event: ServerEvent) -> None:
+        if event.sequence is None:
+            self._has_caught_up = self._has_caught_up or event.name == "caught_up"
             return
-        if told.sequence <= self._cursor:
+        if event.sequence <= self._cursor:
             return
-        self._cursor = told.sequence
-        if told.name in _TURNS:
-            self._is_open = _TURNS[told.name]
+        self._cursor = event.sequence
+        if event.name in _OPENS_TURN:
+            self._has_open_turn = _OPENS_TURN[event.name]
         try:
-            self._show.show(told.data)
+            self._printer.show(event.data)
         except OSError as error:
-            raise _Unread(error) from error
+            raise _OutputError(error) from error
 
-    def _is_over(self) -> bool:
-        """An empty log waits for its first turn."""
+    def _is_finished(self) -> bool:
+        """With --until-end, an empty log waits for its first turn."""
         if not self._has_caught_up:
             return False
-        return not self._wishes.follows or (self._wishes.until_end and self._cursor > 0 and not self._is_open)
+        turn_ended = self._cursor > 0 and not self._has_open_turn
+        return not self._options.follows or (self._options.until_end and turn_ended)
 
     def _recover(self, refused: Refused) -> None:
         if refused.code == "cursor_ahead":
-            self._complain("the log is shorter than what was seen of it: it begins anew")
-            self._show.restart()
-            self._cursor, self._is_open = 0, False
-        elif refused.status in LATER:
-            self._lose(refused.detail)
+            self._warn("the log is shorter than what was read of it: starting again")
+            self._printer.restart()
+            self._cursor, self._has_open_turn = 0, False
+        elif refused.status in RETRYABLE_STATUSES:
+            self._note_unavailable(refused.detail)
         else:
             raise refused
 
-    def _meet(self) -> None:
-        if self._matter == "away":
-            self._matter = None
-            self._complain(f"{self._server.url} answers")
+    def _note_available(self) -> None:
+        if self._problem == "unavailable":
+            self._problem = None
+            self._warn(f"{self._server.url} answers")
 
-    def _lose(self, reason: str) -> None:
-        if not self._wishes.follows:
+    def _note_unavailable(self, reason: str) -> None:
+        if not self._options.follows:
             raise NoServer(f"{self._server.url} does not answer: {reason}")
-        self._say("away", f"{self._server.url} does not answer ({reason}); this goes on when it does")
+        self._report("unavailable", f"{self._server.url} does not answer ({reason}); retrying")
 
-    def _say(self, matter: Literal["away", "missing"], text: str) -> None:
-        if self._matter != matter:
-            self._complain(text)
-        self._matter = matter
+    def _report(self, problem: Literal["unavailable", "missing"], text: str) -> None:
+        if self._problem != problem:
+            self._warn(text)
+        self._problem = problem
 
-    def _complain(self, text: str) -> None:
-        self._show.pause()
-        complain(text)
-
-
-_TURNS = {"turn_start": True, "turn_end": False, "reset": False}
+    def _warn(self, text: str) -> None:
+        self._printer.pause()
+        warn(text)
 
 
-def _server_events(response: HTTPResponse) -> Generator[ServerEvent, None, None]:
-    """Of a stream of server-sent events. One that is cut off is none."""
+_OPENS_TURN = {"turn_start": True, "turn_end": False, "reset": False}
+
+
+def _read_server_events(response: HTTPResponse) -> Generator[ServerEvent, None, None]:
+    """Parse a stream of server-sent events; an incomplete one at its end is dropped."""
     fields: dict[str, str] = {}
     for line in response:
         if line == b"\n":

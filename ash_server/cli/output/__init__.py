@@ -1,1 +1,1 @@
-"""What commands print."""
+"""What commands print: terminal output, messages, events, and pages in a browser."""

@@ -1,4 +1,4 @@
-"""A browser on this desktop, if there is one and nobody minds."""
+"""Open addresses in the browser of this desktop."""
 
 import os
 import sys
@@ -6,18 +6,18 @@ import webbrowser
 from collections.abc import Mapping
 from threading import Thread
 
-_ELSEWHERE = ("ASH_NO_BROWSER", "CI", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
-"""Set where nobody sits in front of this machine, or where somebody does not want it."""
+_NO_DESKTOP_VARIABLES = ("ASH_NO_BROWSER", "CI", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
+"""Set on remote or unattended machines, or to disable opening a browser."""
 
 
 def has_desktop(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:
-    if any(map(environ.get, _ELSEWHERE)):
+    if any(map(environ.get, _NO_DESKTOP_VARIABLES)):
         return False
     return platform == "darwin" or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
-def show(address: str) -> Thread | None:
-    """Whoever calls has printed the address. What begins the browser, which may take a while, is answered, if any."""
+def open_browser(address: str) -> Thread | None:
+    """Open an address if there is a desktop, and return the thread that does, since it may take a while."""
     if not has_desktop():
         return None
     opening = Thread(target=webbrowser.open, args=[address], daemon=True)

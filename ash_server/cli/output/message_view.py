@@ -1,4 +1,4 @@
-"""Messages for a person to read: a heading, then each block with its type beside it."""
+"""Readable view of messages: a heading, then a table of blocks with their types."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,12 +12,12 @@ from rich.text import Text
 from ash_server.cli.output.terminal import visible
 from ash_shared.model.content import MessageContent
 
-_LONGEST = 2_000
-"""So many characters of a block are shown."""
+_MAX_CHARACTERS = 2_000
+"""Cell per block."""
 
 Block = Mapping[str, Any]
-Shown = tuple[str, str]
-"""A few words beside the type of a block, and the text below it."""
+Cell = tuple[str, str]
+"""Details of a block, and the text below them."""
 
 _STYLES = {
     "text": "default",
@@ -42,82 +42,82 @@ def show_message(console: Console, heading: Iterable[str], blocks: Iterable[Mess
 
 
 def _add_row(table: Table, block: Block) -> None:
-    words, text = _VIEWS[block["type"]](block)
+    details, text = _FORMATTERS[block["type"]](block)
     style = "red" if block.get("is_error") else _STYLES[block["type"]]
-    shown = "\n".join(filter(None, (words, _cut(text.rstrip("\n")))))
-    table.add_row(Text(block["type"], style=f"{style} bold"), Text(visible(shown), style=style))
+    cell = "\n".join(filter(None, (details, _truncate(text.rstrip("\n")))))
+    table.add_row(Text(block["type"], style=f"{style} bold"), Text(visible(cell), style=style))
 
 
-def _cut(text: str) -> str:
-    rest = len(text) - _LONGEST
-    return text if rest <= 0 else f"{text[:_LONGEST]} … {rest:,} more characters"
+def _truncate(text: str) -> str:
+    hidden = len(text) - _MAX_CHARACTERS
+    return text if hidden <= 0 else f"{text[:_MAX_CHARACTERS]} … {hidden:,} more characters"
 
 
-def _text(block: Block) -> Shown:
-    return _words(block.get("variant")), block["text"]
+def _format_text(block: Block) -> Cell:
+    return _join(block.get("variant")), block["text"]
 
 
-def _thinking(block: Block) -> Shown:
-    return _words("withheld" if block.get("redacted") else None), block["thinking"]
+def _format_thinking(block: Block) -> Cell:
+    return _join("withheld" if block.get("redacted") else None), block["thinking"]
 
 
-def _tool_use(block: Block) -> Shown:
-    return _words(block["name"], block.get("server_name"), block.get("id")), _compact(block["input"])
+def _format_tool_use(block: Block) -> Cell:
+    return _join(block["name"], block.get("server_name"), block.get("id")), _to_json(block["input"])
 
 
-def _tool_result(block: Block) -> Shown:
-    words = _words("error" if block.get("is_error") else None, block.get("tool_use_id"))
+def _format_tool_result(block: Block) -> Cell:
+    details = _join("error" if block.get("is_error") else None, block.get("tool_use_id"))
     content = block.get("content", block.get("structured"))
-    return words, content if isinstance(content, str) else _nested(content)
+    return details, content if isinstance(content, str) else _format_nested(content)
 
 
-def _nested(content: Any) -> str:
+def _format_nested(content: Any) -> str:
     if not isinstance(content, list):
-        return _compact(content)
-    return "\n".join(_nested_block(each) for each in content)
+        return _to_json(content)
+    return "\n".join(_format_nested_block(each) for each in content)
 
 
-def _nested_block(block: Any) -> str:
-    if not isinstance(block, dict) or block.get("type") not in _VIEWS:
-        return _compact(block)
-    words, text = _VIEWS[block["type"]](block)
-    return text if block["type"] == "text" else " ".join(filter(None, (f"[{block['type']}]", words, text)))
+def _format_nested_block(block: Any) -> str:
+    if not isinstance(block, dict) or block.get("type") not in _FORMATTERS:
+        return _to_json(block)
+    details, text = _FORMATTERS[block["type"]](block)
+    return text if block["type"] == "text" else " ".join(filter(None, (f"[{block['type']}]", details, text)))
 
 
-def _image(block: Block) -> Shown:
-    return _source(block["source"]), ""
+def _format_image(block: Block) -> Cell:
+    return _format_source(block["source"]), ""
 
 
-def _file(block: Block) -> Shown:
+def _format_file(block: Block) -> Cell:
     names = (block.get("title"), block.get("filename"), block.get("mediaClass"))
-    return _words(*names, _source(block.get("source") or {})), ""
+    return _join(*names, _format_source(block.get("source") or {})), ""
 
 
-def _raw(block: Block) -> Shown:
+def _format_raw(block: Block) -> Cell:
     raw = block["raw"]
-    return _words(block.get("rawType"), block.get("reason")), raw if isinstance(raw, str) else _compact(raw)
+    return _join(block.get("rawType"), block.get("reason")), raw if isinstance(raw, str) else _to_json(raw)
 
 
-def _source(source: Block) -> str:
+def _format_source(source: Block) -> str:
     data = source.get("data")
     inline = f"{len(data):,} characters inline" if isinstance(data, str) else None
-    return _words(source.get("media_type"), source.get("url"), source.get("file_id"), inline)
+    return _join(source.get("media_type"), source.get("url"), source.get("file_id"), inline)
 
 
-def _words(*words: str | None) -> str:
-    return " · ".join(word for word in words if word)
+def _join(*parts: str | None) -> str:
+    return " · ".join(part for part in parts if part)
 
 
-def _compact(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-_VIEWS: Mapping[str, Callable[[Block], Shown]] = {
-    "text": _text,
-    "thinking": _thinking,
-    "tool_use": _tool_use,
-    "tool_result": _tool_result,
-    "image": _image,
-    "file": _file,
-    "raw": _raw,
+_FORMATTERS: Mapping[str, Callable[[Block], Cell]] = {
+    "text": _format_text,
+    "thinking": _format_thinking,
+    "tool_use": _format_tool_use,
+    "tool_result": _format_tool_result,
+    "image": _format_image,
+    "file": _format_file,
+    "raw": _format_raw,
 }

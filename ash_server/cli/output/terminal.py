@@ -1,4 +1,4 @@
-"""What is printed: nothing that was stored, or that a file is called, can steer the terminal."""
+"""Terminal output that stored texts and file names cannot control."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.text import Text
 
-_STEERING = {
+_REPLACEMENTS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
     0x7F: "\u2421",
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
@@ -17,46 +17,54 @@ _STEERING = {
     },
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
 }
-"""Control characters, marks that turn the direction of the text, and halves of surrogate pairs."""
+"""For control characters, bidirectional marks, and lone surrogates."""
+
+_WIDTH_WITHOUT_TERMINAL = 200
 
 
 def visible(text: str) -> str:
-    """The text with symbols in place of what steers terminals; tabs and line ends stay."""
-    return text.translate(_STEERING)
+    """Replace control characters with visible symbols; tabs and line ends stay."""
+    return text.translate(_REPLACEMENTS)
 
 
 def visible_json(document: str) -> str:
-    """The same JSON, with escapes for what steers terminals."""
-    return "".join(f"\\u{ord(each):04x}" if ord(each) in _STEERING else each for each in document)
+    """Escape control characters in a JSON document."""
+    return "".join(f"\\u{ord(each):04x}" if ord(each) in _REPLACEMENTS else each for each in document)
 
 
-def counted(count: int, what: str) -> str:
-    """`1 line`, `2 lines`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: int, noun: str) -> str:
+    """Return `1 line`, `2 lines`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def output() -> Console:
-    """Standard output; as wide as it takes where nobody watches, and then without blanks at the ends of lines."""
+def stdout_console() -> Console:
+    """Return a console for standard output; without a terminal it is wide and trims trailing blanks."""
     if sys.stdout.isatty():
         return Console(highlight=False)
-    return Console(file=cast(IO[str], _Trimmed()), highlight=False, width=200)
+    return Console(file=cast(IO[str], _TrimmedStdout()), highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
 
 
-class _Trimmed:
-    """Standard output without the blanks that fill up a column."""
+def stderr_console() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print one line to standard error."""
+    line = " ".join(visible(text).split())
+    stderr_console().print(Text.assemble(("ash: ", "bold red"), line))
+
+
+def print_next_page(next_after: int | str | None) -> None:
+    """Print the option that shows the next page, if there is one, to standard error."""
+    if next_after is not None:
+        stderr_console().print(f"more: --after {next_after}", style="dim")
+
+
+class _TrimmedStdout:
+    """Standard output without the blanks that pad table columns."""
 
     def write(self, text: str) -> int:
         return sys.stdout.write(re.sub(r" +(?=\n)", "", text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sys.stdout, name)
-
-
-def errors() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def complain(text: str) -> None:
-    """One line on standard error."""
-    line = " ".join(visible(text).split())
-    errors().print(Text.assemble(("ash: ", "bold red"), line))

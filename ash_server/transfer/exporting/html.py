@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from ash_server.db.sessions import Session
 from ash_server.errors import SessionNotFound, SessionTooLarge
-from ash_server.queries.projection_inputs import read_summary
-from ash_server.queries.standard_pages import Connect, get_event_pages
+from ash_server.store import Store
 from ash_server.viewer import BUNDLED_STYLE, Viewer, bundled_script, viewer
 
 ENTRY = "exported-page.js"
@@ -70,24 +69,25 @@ def escape_script(document: str) -> str:
     return document
 
 
-async def write_html(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+async def write_html(store: Store, session: Session) -> AsyncGenerator[bytes, None]:
     """Yield the page with a stored session's events, holding no connection between two pages of events."""
     page = build_page(session)
     yield page.head.encode()
     separator = ""
+    reader = store.conversation
     async with aclosing(
-        get_event_pages(connect, session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
+        reader.stream_event_pages(session.id, limit=_MAX_PAGE_EVENTS, max_bytes=_MAX_PAGE_BYTES)
     ) as pages:
         async for events in pages:
             yield (separator + join_events(event.wire() for event in events)).encode()
             separator = _SEPARATOR
-    yield (page.between + await _summary_json(connect, session) + page.end).encode()
+    yield (page.between + await _summary_json(store, session) + page.end).encode()
 
 
-async def _summary_json(connect: Connect, session: Session) -> str:
+async def _summary_json(store: Store, session: Session) -> str:
     """Return `null` if the session is too large for a summary, or was deleted in the meantime."""
     try:
-        return escape_script((await read_summary(connect, session.id)).model_dump_json())
+        return escape_script((await store.conversation.read_summary(session.id)).model_dump_json())
     except (SessionNotFound, SessionTooLarge):
         return "null"
 

@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
 from ash_server.db.sessions import Session
-from ash_server.queries.standard_pages import Connect, get_pages
+from ash_server.store import Store
 from ash_shared.model.message import StandardMessage
 
 
-async def write_json(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+async def write_json(store: Store, session: Session) -> AsyncGenerator[bytes, None]:
     """Yield `{"session", "messages"}`, a page of messages at a time."""
     yield f'{{"session":{session.model_dump_json()},"messages":['.encode()
     comma = b""
-    async with aclosing(get_pages(connect, session.id)) as pages:
+    async with aclosing(store.conversation.stream_pages(session.id)) as pages:
         async for messages in pages:
             if messages:
                 yield comma + await asyncio.to_thread(_join_messages, messages)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ash_server.db.session_facts import moment
 from ash_server.db.sessions import Session, active_at
-from ash_server.queries.standard_pages import Connect, get_pages
+from ash_server.store import Store
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
 from ash_shared.model.message import StandardMessage
@@ -25,11 +25,11 @@ _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
 
 
-async def write_markdown(connect: Connect, session: Session) -> AsyncGenerator[bytes, None]:
+async def write_markdown(store: Store, session: Session) -> AsyncGenerator[bytes, None]:
     """Yield the document, a page of messages at a time."""
     writer = MarkdownWriter()
     yield _encode(format_heading(session))
-    async with aclosing(get_pages(connect, session.id)) as pages:
+    async with aclosing(store.conversation.stream_pages(session.id)) as pages:
         async for messages in pages:
             yield await asyncio.to_thread(_write_page, writer, messages)
     yield _encode(writer.end())

@@ -14,23 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
-from ash_server.db.messages import PreparedMessage, append, get_contents
-from ash_server.db.notify import notify
-from ash_server.db.sessions import (
-    Session,
-    SessionFields,
-    create_session,
-    delete_session,
-    get_given,
-    get_session,
-    is_unterminated,
-    session_id_for,
-    set_unterminated,
-)
+from ash_server.db.messages import PreparedMessage
+from ash_server.db.sessions import Session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, prepare_message
+from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
 from ash_server.transfer.importing.lines import START, Line, Place, batched, may_be_unfinished, read_file
 from ash_server.transfer.importing.parents import TranscriptHead, read_head
@@ -66,7 +54,7 @@ def _ignore(_: int) -> None:
 
 
 async def import_file(
-    conn: AsyncConnection,
+    store: Store,
     path: Path,
     name: str,
     *,
@@ -82,14 +70,12 @@ async def import_file(
     transcript = open_transcript(path)
     source = source or transcript.source
     head = read_head(transcript.lines(), source)
-    session = await _open_session(conn, head.source, name, replace)
-    file_import = _FileImport(conn, session.id, source, advance)
+    session = await _open_session(store, head.source, name, replace)
+    file_import = _FileImport(store, session.id, source, advance)
     if transcript.in_many_files:
         await file_import.add_files(transcript.lines())
     else:
         await file_import.add_lines(path, is_new=not session.message_count)
-    if file_import.result.counts["new"]:
-        await notify(conn, [session.id])
     return ImportedFile(session.id, name, head, file_import.result)
 
 
@@ -97,10 +83,10 @@ class _FileImport:
     """One run over one transcript into one session."""
 
     def __init__(
-        self, conn: AsyncConnection, session_id: UUID, source: str | None, advance: Callable[[int], None]
+        self, store: Store, session_id: UUID, source: str | None, advance: Callable[[int], None]
     ) -> None:
         self.result = ImportResult()
-        self._conn = conn
+        self._store = store
         self._session_id = session_id
         self._source = source
         self._advance = advance
@@ -176,7 +162,7 @@ class _FileImport:
 
     async def _append(self, batch: _Batch) -> None:
         if batch.messages:
-            places = await append(self._conn, self._session_id, batch.messages)
+            places = await self._store.messages.append_prepared(self._session_id, batch.messages)
             self.result.counts.update("new" if place.created else "existing" for place in places)
         self._advance(batch.size)
 
@@ -184,13 +170,13 @@ class _FileImport:
         """Store whether the file ends with a newline, for the export."""
         if self._last:
             unterminated = not self._last.terminated
-            if unterminated != await is_unterminated(self._conn, self._session_id):
-                await set_unterminated(self._conn, self._session_id, unterminated)
+            if unterminated != await self._store.sessions.is_unterminated(self._session_id):
+                await self._store.sessions.set_unterminated(self._session_id, unterminated)
 
     async def _get_stored(self, names: Iterable[str]) -> dict[str, str]:
         """Return the stored texts of the named lines, by name."""
         ids = {line_id(self._session_id, name): name for name in names}
-        contents = await get_contents(self._conn, self._session_id, list(ids))
+        contents = await self._store.messages.get_contents(self._session_id, list(ids))
         return {ids[id]: content for id, content in contents.items()}
 
     def _compare(self, line: Line, stored: str) -> None:
@@ -248,22 +234,20 @@ def _changed(line: Line, reason: str) -> Problem:
     return Problem("changed", *line.place, reason, line.file)
 
 
-async def _open_session(conn: AsyncConnection, source: str, name: str, replace: bool) -> Session:
-    session = await _find_session(conn, source, name)
+async def _open_session(store: Store, source: str, name: str, replace: bool) -> Session:
+    session = await _find_session(store, source, name)
     if session is None:
-        return (await create_session(conn, source=source, external_id=name)).session
+        return await store.sessions.create(source=source, external_id=name)
     if not replace:
         return session
-    fields: SessionFields = {**await get_given(conn, session.id), "source": source, "external_id": name}
-    await delete_session(conn, session.id)
-    return (await create_session(conn, **fields)).session
+    return await store.sessions.recreate(session.id, source=source, external_id=name)
 
 
-async def _find_session(conn: AsyncConnection, source: str, name: str) -> Session | None:
+async def _find_session(store: Store, source: str, name: str) -> Session | None:
     """Also find a session of source `unknown`: imported when the file showed no format, or by an older Ash."""
     for each in ("unknown", source):
         try:
-            return await get_session(conn, session_id_for(each, name))
+            return await store.sessions.get(session_id_for(each, name))
         except SessionNotFound:
             continue
     return None

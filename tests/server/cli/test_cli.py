@@ -19,10 +19,10 @@ import pytest
 
 import ash_server
 from ash_server.cli import main
+from ash_server.cli.lazy_group import LazyCommand
 from ash_server.db.connection import REVISION
 from ash_server.db.sessions import session_id_for
 from ash_server.ingest import line_id
-from ash_shared.model.blocks import CLASSES
 from ash_shared.providers import discover
 from tests.server.transcripts import write_home
 
@@ -230,7 +230,7 @@ def test_a_line_that_is_being_written_is_told(ash: Ash, tmp_path: Path) -> None:
     assert (done.code, done.out.rpartition(", in ")[0], done.err) == (
         0,
         "1 session, messages: 1 new, 0 already there, 0 changed, 0 refused, "
-        "1 incomplete, to be imported when it is whole",
+        "1 incomplete, to be imported when it is complete",
         "",
     )
     assert ash("export", str(path)) == Ran(0, f"{USER}\n", "")
@@ -244,7 +244,7 @@ def test_a_source_that_nobody_reads_is_told(ash: Ash, tmp_path: Path) -> None:
     done = ash("import", "s.jsonl", "--source", "cladue")
     assert (done.code, done.err) == (
         0,
-        f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}\n",
+        f"ash: unknown source 'cladue'; known sources: {', '.join(discover())}\n",
     )
     assert ash("import", "s.jsonl", "--source", "claude").err == ""
 
@@ -264,9 +264,7 @@ def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[st
 def test_what_is_kept_in_another_form_is_told(ash: Ash, tmp_path: Path) -> None:
     kept = written(tmp_path / "home/.local/share/opencode/opencode.db", "")
 
-    assert (
-        f"{kept}: transcripts are kept in it, and Ash does not read it yet" in ash("import", "--discover").err
-    )
+    assert f"{kept}: Ash cannot read the transcripts in this file yet" in ash("import", "--discover").err
     assert json.loads(ash("import", "--discover", "--json").out)["found"][-1]["notRead"] == str(kept)
 
 
@@ -277,7 +275,7 @@ def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
     assert ash("import", "doc.json", "doc.json", "--as", "a letter").code == 0
     assert ash("messages", "a letter", "--raw") == Ran(0, (tmp_path / "doc.json").read_text(), "")
     assert ash("import", "doc.json", "empty.jsonl", "--as", "b") == Ran(
-        2, "", "ash: --as names one session, but there are 2 files (`ash import --help` tells more)\n"
+        2, "", "ash: --as names one session, but there are 2 files (see `ash import --help`)\n"
     )
     assert ash("import", "empty.jsonl", "--as", "b").code == 0
     assert ash("export", "b") == Ran(0, "", "")
@@ -345,7 +343,7 @@ def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
 
 def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
     assert ash("sessions") == Ran(
-        0, "", "ash: no sessions yet: `ash import --discover` shows what could be brought in\n"
+        0, "", "ash: no sessions yet; `ash import --discover` lists transcripts to import\n"
     )
     ash("import", str(written(tmp_path / "s.jsonl", f"{TOOL}\n")), "--as", "na\033me")
 
@@ -407,7 +405,7 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
     session = str(session_id_for("claude", "s"))
 
     assert ash("reparse") == Ran(0, "3 messages compared, 0 read differently now\n", "")
-    assert ash("reindex") == Ran(0, "3 messages read, 0 derived anew\n", "")
+    assert ash("reindex") == Ran(0, "3 messages read, 0 updated\n", "")
 
     with psycopg.connect(database_url) as conn:
         conn.execute(
@@ -439,11 +437,11 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
         [
             f"claude kind, types 1 record · raw message · tool_use {session} #2",
             "3 messages compared, 2 read differently now",
-            "1 of them were stored by an older Ash: changes inside of their blocks alone are not seen",
-            "`ash reindex` writes what is derived from them anew; the stored texts stay as they are",
+            "1 of them were stored by an older Ash: changes of block contents alone are not detected",
+            "`ash reindex` updates what is derived from them; stored texts are never changed",
         ],
     )
-    assert ash("reindex", session[:8]) == Ran(0, "3 messages read, 2 derived anew\n", "")
+    assert ash("reindex", session[:8]) == Ran(0, "3 messages read, 2 updated\n", "")
     assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
 
 
@@ -496,63 +494,62 @@ def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    ("messages", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("messages", "none"): (1, "ash: no session matches 'none'; `ash sessions` lists them"),
     ("export",): (
         2,
-        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+        "ash: Name a SESSION, or give --all and a folder with -o (see `ash export --help`)",
     ),
     ("export", "--all"): (
         2,
-        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+        "ash: Name a SESSION, or give --all and a folder with -o (see `ash export --help`)",
     ),
     ("export", "none", "--all", "-o", "x"): (
         2,
-        "ash: Name a SESSION, or give --all and a folder with -o (`ash export --help` tells more)",
+        "ash: Name a SESSION, or give --all and a folder with -o (see `ash export --help`)",
     ),
     ("import",): (
         2,
-        "ash: Name a PATH, or give --all for what `ash import --discover` lists (`ash import --help` tells more)",
+        "ash: Name a PATH, or give --all for what `ash import --discover` lists (see `ash import --help`)",
     ),
     ("import", "x", "--all"): (
         2,
-        "ash: A PATH, --all and --discover exclude each other (`ash import --help` tells more)",
+        "ash: A PATH, --all and --discover exclude each other (see `ash import --help`)",
     ),
     ("import", "none"): (1, "ash: none: No such file or directory"),
     ("parse", "none"): (
         2,
-        "ash: Invalid value for '[FILE]': 'none': No such file or directory (`ash parse --help` tells more)",
+        "ash: Invalid value for '[FILE]': 'none': No such file or directory (see `ash parse --help`)",
     ),
     ("messages", "none", "--standard", "--role", "user"): (
         2,
-        "ash: --kind, --role and --type choose stored messages, and --standard reads all of them "
-        "(`ash messages --help` tells more)",
+        "ash: --kind, --role and --type cannot be used with --standard (see `ash messages --help`)",
     ),
     ("messages", ""): (
         2,
-        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
-        "(`ash messages --help` tells more)",
+        "ash: Invalid value for 'SESSION': it is empty; `ash sessions` lists the sessions "
+        "(see `ash messages --help`)",
     ),
     ("tail", " "): (
         2,
-        "ash: Invalid value for 'SESSION': it is empty: `ash sessions` lists what could be meant "
-        "(`ash tail --help` tells more)",
+        "ash: Invalid value for 'SESSION': it is empty; `ash sessions` lists the sessions "
+        "(see `ash tail --help`)",
     ),
     ("events", "rebuild", "a", ""): (
         2,
-        "ash: Invalid value for '[SESSION...]': it is empty: `ash sessions` lists what could be meant "
-        "(`ash events rebuild --help` tells more)",
+        "ash: Invalid value for '[SESSION...]': it is empty; `ash sessions` lists the sessions "
+        "(see `ash events rebuild --help`)",
     ),
     ("ingest", "--session", ""): (
         2,
-        "ash: Invalid value for '--session': it is empty: `ash sessions` lists what could be meant "
-        "(`ash ingest --help` tells more)",
+        "ash: Invalid value for '--session': it is empty; `ash sessions` lists the sessions "
+        "(see `ash ingest --help`)",
     ),
-    ("reindex", "none"): (1, "ash: no session goes by 'none': `ash sessions` lists those that are there"),
+    ("reindex", "none"): (1, "ash: no session matches 'none'; `ash sessions` lists them"),
     ("drift", "none"): (
         2,
-        "ash: Invalid value for '[PATH...]': Path 'none' does not exist (`ash drift --help` tells more)",
+        "ash: Invalid value for '[PATH...]': Path 'none' does not exist (see `ash drift --help`)",
     ),
-    ("whistle",): (2, "ash: No such command 'whistle' (`ash --help` tells more)"),
+    ("whistle",): (2, "ash: No such command 'whistle' (see `ash --help`)"),
     ("serve", "--host", "0.0.0.0"): (
         1,
         "ash: ASH_HOST=0.0.0.0 lets other machines reach Ash, which has no authentication. "
@@ -647,5 +644,30 @@ def test_every_command_explains_itself(ash: Ash) -> None:
     }
 
 
-def test_the_choices_are_those_of_the_library() -> None:
-    assert tuple(CLASSES) == main.BLOCK_TYPES
+def test_the_list_shows_the_first_line_of_each_help() -> None:
+    commands = main.ash.commands.values()
+    placeholders = [command for command in commands if isinstance(command, LazyCommand)]
+
+    assert len(placeholders) == len(commands)
+    for placeholder in placeholders:
+        loaded = placeholder.load()
+        assert (loaded.name, (loaded.help or "").partition("\n\n")[0]) == (
+            placeholder.name,
+            placeholder.short_help,
+        )
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    script = """
+import sys
+from ash_server.cli.main import main
+try:
+    main()
+finally:
+    print(sorted(sys.modules.keys() & {"psycopg", "litestar", "pydantic", "ash_shared"}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"

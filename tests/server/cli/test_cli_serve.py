@@ -23,6 +23,7 @@ from psycopg import AsyncConnection
 
 from ash_server.cli.demo import TOUR
 from ash_server.db.sessions import session_id_for
+from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
@@ -118,15 +119,15 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
 
 
 async def test_what_an_older_ash_derived(
-    connection: AsyncConnection, database_url: str, tmp_path: Path
+    store: Store, connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
     """The demo renews its samples; of other sessions both only tell."""
     at_its_own: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
     path = tmp_path / "mine.jsonl"
     path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
-    mine = (await import_file(connection, path, "mine")).session_id
+    mine = (await import_file(store, path, "mine")).session_id
     sample = Path(str(files("ash_server") / "samples" / TOUR))
-    tour = (await import_file(connection, sample, f"samples/{TOUR}")).session_id
+    tour = (await import_file(store, sample, f"samples/{TOUR}")).session_id
     await connection.execute("UPDATE session_counters SET normalizer_version = 0")
 
     def versions() -> dict[UUID, int]:
@@ -137,7 +138,7 @@ async def test_what_an_older_ash_derived(
 
     for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
         with running(command, "--port", "0", **at_its_own) as ash:
-            told = f"ash: {counted} events of an older Ash, or none: `ash events rebuild` derives them\n"
+            told = f"ash: {counted} no events, or events of an older Ash: `ash events rebuild` derives them\n"
             assert stopped(ash.process, signal.SIGINT) == (0, "", told)
 
     assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
@@ -174,11 +175,11 @@ REQUESTS = {
 
 
 @pytest.fixture
-async def large_session(connection: AsyncConnection, tmp_path: Path) -> UUID:
+async def large_session(store: Store, tmp_path: Path) -> UUID:
     """More than any buffer on the way to a client holds."""
     path = tmp_path / "large.jsonl"
     path.write_text(f"{'x' * 100_000}\n" * 150)
-    return (await import_file(connection, path, "large")).session_id
+    return (await import_file(store, path, "large")).session_id
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from uuid import UUID
 
 import pytest
 
-from ash_server.cli.ingest import backlog as backlogs
-from ash_server.cli.ingest.backlog import Backlog
+from ash_server.cli.ingest import line_queue
+from ash_server.cli.ingest.line_queue import LineQueue
 from ash_server.db.sessions import session_id_for
 from ash_shared.providers import discover
 from tests.server.cli.test_cli_serve import COMMAND, answer, serving
@@ -103,21 +103,21 @@ STREAMS = {
     "bytes that are no text": (
         USER + b"\n\xff\xfe\nlast\n",
         [USER.decode(), "last"],
-        ["ash: line 2 was passed on and not stored: byte 1 of it is not UTF-8"],
+        ["ash: line 2 was passed on but not stored: its byte 1 is not UTF-8"],
     ),
     "a NUL": (
         USER + b"\nn\0l\n" + SAID + b"\n",
         [USER.decode(), SAID.decode()],
         [
-            "ash: line 2 was passed on and not stored: the message holds a NUL character, which PostgreSQL cannot keep"
+            "ash: line 2 was passed on but not stored: the message holds a NUL character, which PostgreSQL cannot keep"
         ],
     ),
     "a line that is too long": (
         USER + b"\n" + b"x" * 2**21 + b"\n" + SAID + b"\n",
         [USER.decode(), SAID.decode()],
         [
-            "ash: line 2 was passed on and not stored: it has 2,097,153 bytes, and a message may have 1,048,576; "
-            "ASH_MAX_MESSAGE_BYTES is the limit, for `ash serve` and for `ash ingest`"
+            "ash: line 2 was passed on but not stored: it has 2,097,153 bytes, more than the 1,048,576 of "
+            "ASH_MAX_MESSAGE_BYTES, the limit of `ash serve` and `ash ingest`"
         ],
     ),
 }
@@ -131,22 +131,22 @@ def test_what_passes_is_stored(server: str, home: Path) -> None:
         ran = run(server, home, stream, "--session", name)
 
         first, *between, last = ran.said[:-1] if is_unknown else ran.said
-        see = f"see it with `ash tail {str(session)[:8]}`"
+        view = f"view it with `ash tail {str(session)[:8]}`"
         assert (name, ran.code, ran.passed == stream) == (name, 1 if said else 0, True)
-        assert (name, first) == (name, f"ash: what comes is stored in session {session}; {see}")
+        assert (name, first) == (name, f"ash: storing input in session {session}; {view}")
         assert (name, between) == (name, said)
         assert re.fullmatch(
-            rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(see)}",
+            rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(view)}",
             last,
         )
-        assert ran.said[-1].startswith("ash: no line told its format: ") is is_unknown
+        assert ran.said[-1].startswith("ash: no format was recognised: ") is is_unknown
         assert (name, stored(server, session)) == (name, lines)
 
 
 def test_a_format_that_is_named(server: str, home: Path) -> None:
     for name, told in (
         ("claude", []),
-        ("cladue", [f"ash: no provider is called 'cladue'; the known ones are {', '.join(discover())}"]),
+        ("cladue", [f"ash: unknown source 'cladue'; known sources: {', '.join(discover())}"]),
     ):
         ran = run(server, home, b"one\n", "--session", "named", "--source", name)
         assert (ran.code, ran.said[:-2], len(ran.said)) == (0, told, 2 + len(told))
@@ -154,7 +154,7 @@ def test_a_format_that_is_named(server: str, home: Path) -> None:
 
 def test_nothing_to_read(server: str, home: Path) -> None:
     assert run(server, home, b"", "--session", "empty") == Ran(
-        0, b"", ["ash: no line came, so nothing is stored"]
+        0, b"", ["ash: the input was empty, nothing is stored"]
     )
     assert answer(f"{server}/api/sessions?q=empty")["sessions"] == []
 
@@ -225,7 +225,7 @@ def test_a_session_that_is_there(server: str, home: Path) -> None:
     assert (absent.code, absent.passed, absent.said[0]) == (
         1,
         USER + b"\n",
-        "ash: nothing more is sent, all is passed on: No session has this id.",
+        "ash: sending has stopped, input is still passed on: No session has this id.",
     )
 
 
@@ -239,7 +239,7 @@ def test_a_server_that_never_comes(server: str, home: Path) -> None:
     assert (ran.code, ran.passed) == (1, stream)
     assert ran.said[0].startswith(f"ash: no server answers at {NOWHERE} (")
     told = re.search(
-        rf"to send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(the file ", ran.said[1]
+        rf"To send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(delete the file ", ran.said[1]
     )
     assert told
     for _ in range(2):
@@ -335,7 +335,7 @@ def test_something_else_answers(home: Path) -> None:
     assert (ran.code, ran.passed, ran.said[0]) == (
         1,
         USER,
-        "ash: nothing more is sent, all is passed on: Something else than Ash answers at this address.",
+        "ash: sending has stopped, input is still passed on: The server at this address is not Ash.",
     )
 
 
@@ -354,39 +354,41 @@ def test_what_cannot_be_meant(arguments: tuple[str, str], home: Path) -> None:
 
 
 @pytest.mark.parametrize("in_memory", [10, 10**6])
-def test_a_backlog_gives_the_lines_however_they_came(monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
-    """In memory or in a file, taken while more comes, and again where they were not acknowledged."""
-    monkeypatch.setattr(backlogs, "_IN_MEMORY", in_memory)
-    monkeypatch.setattr(backlogs, "_LINGER", 0.0)
+def test_the_queue_returns_lines_in_any_split_of_the_input(
+    monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    """In memory or in a file, while more is added, and again until they are acknowledged."""
+    monkeypatch.setattr(line_queue, "_MAX_MEMORY_BYTES", in_memory)
+    monkeypatch.setattr(line_queue, "_GATHER_SECONDS", 0.0)
     random = Random(7)
     whole = b"".join(random.choice([b"", b"x", b"yy" * 9, b"z" * 40]) + b"\n" for _ in range(500)) + b"end"
     taken, at = [], 0
-    backlog = Backlog(first=5, longest=30)
+    queue = LineQueue(first=5, max_line_bytes=30)
     while at < len(whole):
         step = random.randrange(1, 60)
-        backlog.add(whole[at : at + step])
+        queue.add(whole[at : at + step])
         at += step
         if b"\n" in whole[at - step : at] and random.random() < 0.5:
-            lines = backlog.lines()
-            assert backlog.lines()[: len(lines)] == lines
-            backlog.forget(lines)
+            lines = queue.next_batch()
+            assert queue.next_batch()[: len(lines)] == lines
+            queue.acknowledge(lines)
             taken += lines
-    backlog.end()
-    while lines := backlog.lines():
-        backlog.forget(lines)
+    queue.end()
+    while lines := queue.next_batch():
+        queue.acknowledge(lines)
         taken += lines
 
     expected = [None if len(line) > 30 else line for line in whole.split(b"\n")]
     assert [(line.number, line.data) for line in taken] == list(enumerate(expected, start=5))
-    assert (backlog.read, backlog.is_empty()) == (501, True)
-    backlog.close()
+    assert (queue.read, queue.is_empty()) == (501, True)
+    queue.close()
 
 
-def test_a_backlog_is_saved_from_the_first_line_that_is_not_acknowledged(tmp_path: Path) -> None:
-    backlog = Backlog(first=1, longest=100)
-    backlog.add(b"one\ntwo\nthr")
-    backlog.forget(backlog.lines()[:1])
-    number = backlog.save(tmp_path / "new" / "file")
-    backlog.close()
+def test_the_queue_is_saved_from_the_first_unacknowledged_line(tmp_path: Path) -> None:
+    queue = LineQueue(first=1, max_line_bytes=100)
+    queue.add(b"one\ntwo\nthr")
+    queue.acknowledge(queue.next_batch()[:1])
+    number = queue.save(tmp_path / "new" / "file")
+    queue.close()
 
     assert (number, (tmp_path / "new" / "file").read_bytes()) == (2, b"two\nthr")

@@ -16,8 +16,8 @@ from tests.server.cli.test_cli import ran_here
 from tests.server.cli.test_cli_serve import answer, running, stopped
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
-UNKNOWN = "ash: no file and no session goes by 'nothing': `ash sessions` lists those that are there\n"
-OWN = "No server was running, so this is one. Ctrl-C stops it; what is stored stays.\n"
+UNKNOWN = "ash: no file and no session matches 'nothing'; `ash sessions` lists the sessions\n"
+OWN = "No server was running, so this is one. Ctrl-C stops it; stored sessions are kept.\n"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_where_none_runs_it_is_one(database_url: str, tmp_path: Path, file: Path
         assert ash.said == f"{ash.address}/\n{OWN}"
     assert opened("nothing", home=tmp_path, **own)[::2] == (
         1,
-        "ash: no session goes by 'nothing': `ash sessions` lists those that are there\n",
+        "ash: no session matches 'nothing'; `ash sessions` lists them\n",
     )
 
 
@@ -102,7 +102,7 @@ def test_a_server_with_another_store(
         code, said, told = opened(file, home=tmp_path, ASH_URL=ash.address, ASH_DATABASE_URL=database_url)
 
     assert (code, said) == (1, "")
-    assert told.startswith(f"ash: {ash.address} has another store than this command")
+    assert told.startswith(f"ash: {ash.address} uses another store than this command")
 
 
 def test_without_a_store(tmp_path: Path, file: Path) -> None:
@@ -121,7 +121,7 @@ def test_without_a_store(tmp_path: Path, file: Path) -> None:
 
 def test_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> None:
     file.write_bytes(LINE.encode() + b"\xff\n")
-    usage = "ash: --no-store shows a FILE, without any server (`ash open --help` tells more)\n"
+    usage = "ash: --no-store needs a FILE and no server (see `ash open --help`)\n"
 
     code, said, told = opened(file, "--no-store", home=tmp_path)
     assert (code, said.startswith("file://")) == (1, True)
@@ -162,7 +162,7 @@ def test_a_browser_is_opened_on_a_desktop_alone(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(browser, "has_desktop", lambda: has_one)
 
-    if thread := browser.show("http://127.0.0.1:4100/"):
+    if thread := browser.open_browser("http://127.0.0.1:4100/"):
         thread.join()
 
     assert opened == ["http://127.0.0.1:4100/"] * has_one

@@ -95,9 +95,9 @@ def test_pages(ash: Ash, birds: Path) -> None:
         (
             ["heron", "--session", "egret"],
             1,
-            "ash: no session goes by 'egret': `ash sessions` lists those that are there",
+            "ash: no session matches 'egret'; `ash sessions` lists them",
         ),
-        ([], 2, "ash: Missing argument 'WORDS...' (`ash search --help` tells more)"),
+        ([], 2, "ash: Missing argument 'WORDS...' (see `ash search --help`)"),
         (["heron", "--in", "all"], 2, None),
     ],
 )

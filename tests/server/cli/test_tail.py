@@ -22,8 +22,8 @@ from rich.console import Console
 
 import ash_server
 from ash_server.cli import replay as recorded
-from ash_server.cli.output.event_lines import Story, headline
-from ash_server.cli.replay import timed
+from ash_server.cli.output.event_lines import EventPrinter, headline
+from ash_server.cli.replay import with_due_times
 from ash_server.db.connection import connect
 from ash_server.db.events import append_events
 from ash_server.db.notify import notify
@@ -62,7 +62,7 @@ def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any
 
 def told(*events: dict[str, Any]) -> str:
     shown = StringIO()
-    story = Story(Console(file=shown, width=40, highlight=False))
+    story = EventPrinter(Console(file=shown, width=40, highlight=False))
     for each in events:
         story.show(json.dumps(each))
     return shown.getvalue()
@@ -111,7 +111,7 @@ STORIES = {
                 "turn_end", 4, usage={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}, costUsd=0.5
             ),
         ],
-        "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 lines more\n  ✗ No.\n"
+        "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 more lines\n  ✗ No.\n"
         "─ the turn has ended · 3 tokens · $0.5000 · 3.0 s\n",
     ),
     "a turn by two clocks": (
@@ -129,7 +129,7 @@ STORIES = {
             event("interrupt", reason="user_cancel"),
             event("turn_end", partial=True),
         ],
-        "✗ overloaded: Later.\n! interrupted: user_cancel\n─ the turn was left\n",
+        "✗ overloaded: Later.\n! interrupted: user_cancel\n─ the turn was cut off\n",
     ),
     "what no table knows": (
         [event("holo", n=7), event("raw", source="x", raw={"a": 1})],
@@ -137,7 +137,7 @@ STORIES = {
     ),
     "another reading": (
         [event("assistant_chunk", text="Wi"), event("reset"), event("assistant_done", text="Wind")],
-        "● Wi\nthe log begins anew\n● Wind\n",
+        "● Wi\nthe log was rebuilt\n● Wind\n",
     ),
     "the first reading that is seen": (
         [event("reset"), event("assistant_done", text="Wind")],
@@ -277,7 +277,7 @@ async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: 
 
 
 def test_a_session_that_is_not_there(server: str, tmp_path: Path) -> None:
-    assert run(tmp_path, server, "tail", "x", "--no-follow") == Ran(1, "", "ash: no session goes by 'x'\n")
+    assert run(tmp_path, server, "tail", "x", "--no-follow") == Ran(1, "", "ash: no session matches 'x'\n")
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_recording_tells_when_its_lines_came() -> None:
         b"{}",
     ]
 
-    assert [(round(due, 2), line) for due, line in timed(lines)] == list(
+    assert [(round(due, 2), line) for due, line in with_due_times(lines)] == list(
         zip((0.04, 0.08, 0.12, 2.08, 2.12), lines, strict=True)
     )
 
@@ -317,7 +317,12 @@ def test_the_recording_is_read_whole() -> None:
 
 def commands(title: str) -> list[str]:
     """Those that the section shows for the terminals, in its order."""
-    section = README.read_text().split(f"\n## {title}\n")[1].split("terminals, each")[1].split("**Once.**")[0]
+    section = (
+        README.read_text()
+        .split(f"\n## {title}\n")[1]
+        .split("terminals, each")[1]
+        .split("**Exactly once.**")[0]
+    )
     return re.findall(r"^(?:\$ |`)(kill.+?|ash.+?)(?:`.*)?$", section, re.MULTILINE)
 
 

@@ -27,6 +27,7 @@ from ash_server.db.sessions import create_session, delete_session, session_id_fo
 from ash_server.ingest import prepare_message
 from ash_server.live import hub as live
 from ash_server.live.hub import Hub
+from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
@@ -166,16 +167,16 @@ async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection
 
 
 @WITHOUT_POLLING
-async def test_import_wakes(hub: Hub, connection: AsyncConnection, tmp_path: Path) -> None:
+async def test_import_wakes(hub: Hub, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"user","uuid":"u1","message":{"role":"user","content":"a"}}\n')
-    session_id = (await import_file(connection, path, "a")).session_id
+    session_id = (await import_file(store, path, "a")).session_id
     reader = Reader(hub, session_id)
     await reader.wait_for_caught_up()
     last = reader.sequences[-1]
     with path.open("a") as file:
         file.write('{"type":"assistant","uuid":"u2","message":{"role":"assistant","content":"b"}}\n')
-    await import_file(connection, path, "a")
+    await import_file(store, path, "a")
     await reader.wait_for_sequence(last + 1)
 
 

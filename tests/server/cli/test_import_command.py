@@ -11,9 +11,9 @@ import pytest
 import zstandard
 from psycopg import AsyncConnection
 
-from ash_server.cli.transfer import Report, Wishes, import_discovered, import_paths
-from ash_server.db.messages import list_messages
-from ash_server.db.sessions import Session, get_session, list_sessions, session_id_for
+from ash_server.cli.import_.files import ImportOptions, ImportReport, import_discovered, import_paths
+from ash_server.db.sessions import Session, session_id_for
+from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import compressed, zstd
 from ash_server.transfer.importing.opencode import session_files
@@ -78,11 +78,9 @@ def test_a_home_that_the_environment_names(user_home: Path, tmp_path: Path, vari
     assert len(discovered({}, user_home)) < len(expected)
 
 
-async def test_everything_that_is_discovered_is_imported(
-    connection: AsyncConnection, user_home: Path
-) -> None:
-    report = await import_discovered(connection, Wishes())
-    sessions = (await list_sessions(connection)).sessions
+async def test_everything_that_is_discovered_is_imported(store: Store, user_home: Path) -> None:
+    report = await import_discovered(store, ImportOptions())
+    sessions = (await store.sessions.list_sessions()).sessions
     told = {(each.source, each.external_id): _told(each) for each in sessions}
 
     assert told == {
@@ -103,10 +101,12 @@ def _told(session: Session) -> tuple[str | None, str | None, str | None, UUID | 
     return found.get("title"), found.get("first_at"), found.get("last_at"), UUID(parent) if parent else None
 
 
-async def test_importing_it_all_again_changes_nothing(connection: AsyncConnection, user_home: Path) -> None:
-    await import_discovered(connection, Wishes())
+async def test_importing_it_all_again_changes_nothing(
+    store: Store, connection: AsyncConnection, user_home: Path
+) -> None:
+    await import_discovered(store, ImportOptions())
     before = await rows(connection)
-    again = await import_discovered(connection, Wishes())
+    again = await import_discovered(store, ImportOptions())
 
     assert (set(again.total.counts), again.complete) == ({"existing"}, True)
     assert await rows(connection) == before
@@ -117,32 +117,30 @@ async def rows(conn: AsyncConnection) -> list[tuple[object, ...]]:
     return [row for cursor in found for row in await cursor.fetchall()]
 
 
-async def test_a_subagent_finds_its_parent_when_that_is_known_later(
-    connection: AsyncConnection, user_home: Path
-) -> None:
+async def test_a_subagent_finds_its_parent_when_that_is_known_later(store: Store, user_home: Path) -> None:
     """A rollout is found by the id in its name; a session that has a parent keeps it."""
     [parent] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     [child] = (user_home / ".codex/sessions/2026/03/04").glob("rollout-*")
     aside = parent.rename(user_home / "aside")
-    before = await parent_of(connection, child)
+    before = await parent_of(store, child)
     aside.rename(parent)
-    after = await parent_of(connection, child)
+    after = await parent_of(store, child)
     parent.unlink()
 
     assert (before, after) == (
         None,
         session_id_for("codex", str(external_id(parent, find_homes({}, user_home)))),
     )
-    assert await parent_of(connection, child) == after
+    assert await parent_of(store, child) == after
 
 
-async def parent_of(conn: AsyncConnection, path: Path) -> UUID | None:
-    imported = (await imported_of(conn, path)).imported[path]
-    return (await get_session(conn, imported.session_id)).model_dump(by_alias=False).get("parent_id")
+async def parent_of(store: Store, path: Path) -> UUID | None:
+    imported = (await imported_of(store, path)).imported[path]
+    return (await store.sessions.get(imported.session_id)).model_dump(by_alias=False).get("parent_id")
 
 
-async def imported_of(conn: AsyncConnection, *paths: Path, replace: bool = False) -> Report:
-    return await import_paths(conn, paths, Wishes(replace=replace))
+async def imported_of(store: Store, *paths: Path, replace: bool = False) -> ImportReport:
+    return await import_paths(store, paths, ImportOptions(replace=replace))
 
 
 def compress(path: Path) -> Path:
@@ -154,32 +152,32 @@ def compress(path: Path) -> Path:
 
 
 async def test_a_rollout_that_was_compressed_is_the_same_session(
-    connection: AsyncConnection, user_home: Path
+    store: Store, connection: AsyncConnection, user_home: Path
 ) -> None:
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
-    session_id = (await imported_of(connection, path)).imported[path].session_id
+    session_id = (await imported_of(store, path)).imported[path].session_id
     before = await rows(connection)
     packed = compress(path)
-    again = await imported_of(connection, packed)
+    again = await imported_of(store, packed)
 
     assert (again.imported[packed].session_id, dict(again.total.counts)) == (session_id, {"existing": 3})
     assert await rows(connection) == before
 
-    replaced = await imported_of(connection, packed, replace=True)
-    exported = b"".join([piece async for piece in export_messages(connection, session_id)])
+    replaced = await imported_of(store, packed, replace=True)
+    exported = b"".join([piece async for piece in export_messages(store, session_id)])
     assert (dict(replaced.total.counts), exported) == ({"new": 3}, data)
 
 
 async def test_a_compressed_rollout_that_grew_goes_on(
-    connection: AsyncConnection, user_home: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, user_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressed, "_CHUNK_BYTES", 100)
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
-    await imported_of(connection, compress(path))
+    await imported_of(store, compress(path))
     path.write_bytes(data + b"{}\n" + b"[]")
-    report = await imported_of(connection, compress(path))
+    report = await imported_of(store, compress(path))
 
     assert dict(report.total.counts) == {"existing": 3, "new": 2}
 
@@ -210,24 +208,22 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_what_cannot_be_decompressed_is_reported(
-    connection: AsyncConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(zstd, "_MIN_LIMIT_BYTES", 1000)
     data, reason = BROKEN[name]
     path = tmp_path / "rollout-1.jsonl.zst"
     path.write_bytes(data)
-    report = await imported_of(connection, path)
+    report = await imported_of(store, path)
 
     assert [(file, why[: len(reason)]) for file, why in report.unread] == [(str(path), reason)]
 
 
-async def test_a_session_of_opencode_holds_its_files_in_order(
-    connection: AsyncConnection, user_home: Path
-) -> None:
+async def test_a_session_of_opencode_holds_its_files_in_order(store: Store, user_home: Path) -> None:
     storage = opencode_storage(user_home)
     path = storage / "session/global/ses_1.json"
-    session_id = (await imported_of(connection, path)).imported[path].session_id
-    stored = await list_messages(connection, session_id)
+    session_id = (await imported_of(store, path)).imported[path].session_id
+    stored = await store.messages.list_messages(session_id)
     names = [
         "session/global/ses_1.json",
         "message/ses_1/msg_1.json",
@@ -242,22 +238,22 @@ async def test_a_session_of_opencode_holds_its_files_in_order(
 
 
 async def test_a_session_of_opencode_goes_on_and_what_was_rewritten_is_reported(
-    connection: AsyncConnection, user_home: Path
+    store: Store, user_home: Path
 ) -> None:
     storage = opencode_storage(user_home)
     path = storage / "session/global/ses_1.json"
-    await imported_of(connection, path)
+    await imported_of(store, path)
     part = storage / "part/msg_2/prt_3.json"
     write(part, json.dumps(opencode_part("prt_3", "msg_2", "ses_1", "It is written, and passes.")))
     write(storage / "message/ses_1/msg_9.json", json.dumps(opencode_message("msg_9", "ses_1", "user", 1)))
     write(storage / "part/msg_9/prt_9.json", "\0")
-    report = await imported_of(connection, path)
+    report = await imported_of(store, path)
     problems = [(problem.kind, problem.file) for problem in report.total.problems]
 
     assert dict(report.total.counts) == {"existing": 5, "new": 1, "changed": 1, "refused": 1}
     assert problems == [("refused", "part/msg_9/prt_9.json"), ("changed", "part/msg_2/prt_3.json")]
 
-    replaced = await imported_of(connection, path, replace=True)
+    replaced = await imported_of(store, path, replace=True)
     assert dict(replaced.total.counts) == {"new": 7, "refused": 1}
 
 

@@ -18,12 +18,13 @@ from ash_server.db.messages import append, list_messages
 from ash_server.db.sessions import create_session, get_session, session_id_for, update_session
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, prepare_message
+from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import file_import, lines, result
 from ash_server.transfer.importing.file_import import import_file
 from ash_server.transfer.importing.result import Problem
 
-CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "claude_code_jsonl"
+CORPUS = Path(__file__).parents[5] / "shared" / "corpus" / "claude_code_jsonl"
 
 USER = b'{"type":"user","uuid":"u1","message":{"role":"user","content":"hi"}}'
 ANSWER = (
@@ -34,7 +35,8 @@ ANSWER = (
 class Importer:
     """Imports one file again and again, as it changes."""
 
-    def __init__(self, conn: AsyncConnection, path: Path) -> None:
+    def __init__(self, store: Store, conn: AsyncConnection, path: Path) -> None:
+        self.store = store
         self.conn = conn
         self.path = path
 
@@ -45,13 +47,13 @@ class Importer:
         if not still_written:
             os.utime(self.path, (0, 0))
         done: list[int] = []
-        imported = await import_file(self.conn, self.path, "name", replace=replace, advance=done.append)
+        imported = await import_file(self.store, self.path, "name", replace=replace, advance=done.append)
         self.session_id = imported.session_id
         assert sum(done) == len(data)
         return dict(imported.result.counts), imported.result.problems
 
     async def exported(self) -> bytes:
-        return b"".join([piece async for piece in export_messages(self.conn, self.session_id)])
+        return b"".join([piece async for piece in export_messages(self.store, self.session_id)])
 
     async def rows(self) -> list[tuple[object, ...]]:
         """All that is stored, to the last column."""
@@ -61,8 +63,8 @@ class Importer:
 
 
 @pytest.fixture
-def importer(connection: AsyncConnection, tmp_path: Path) -> Importer:
-    return Importer(connection, tmp_path / "session.jsonl")
+def importer(store: Store, connection: AsyncConnection, tmp_path: Path) -> Importer:
+    return Importer(store, connection, tmp_path / "session.jsonl")
 
 
 KEPT = {
@@ -289,10 +291,10 @@ async def test_lines_are_stored_as_what_they_are(importer: Importer) -> None:
     )
 
 
-async def test_a_named_source_wins(connection: AsyncConnection, tmp_path: Path) -> None:
+async def test_a_named_source_wins(store: Store, connection: AsyncConnection, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(USER)
-    imported = await import_file(connection, path, "name", source="other")
+    imported = await import_file(store, path, "name", source="other")
     stored = await list_messages(connection, imported.session_id)
 
     assert (imported.session_id, [each.source for each in stored]) == (
@@ -364,21 +366,21 @@ async def test_a_line_that_was_left_is_stored_when_it_is_whole(importer: Importe
 
 @pytest.mark.parametrize(("age", "left"), [(0, 1), (590, 1), (610, 0), (-590, 1), (-99_999, 0)])
 async def test_a_file_that_nobody_writes_to_is_stored_as_it_is(
-    connection: AsyncConnection, tmp_path: Path, age: int, left: int
+    store: Store, tmp_path: Path, age: int, left: int
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(WHOLE + CUT)
     os.utime(path, (time.time() - age,) * 2)
 
-    assert (await import_file(connection, path, "a")).result.counts["incomplete"] == left
+    assert (await import_file(store, path, "a")).result.counts["incomplete"] == left
 
 
-async def test_a_compressed_file_too_and_no_document(connection: AsyncConnection, tmp_path: Path) -> None:
+async def test_a_compressed_file_too_and_no_document(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(WHOLE + CUT))
     (tmp_path / "a.json").write_bytes(CUT)
 
     counts = [
-        dict((await import_file(connection, tmp_path / name, name)).result.counts)
+        dict((await import_file(store, tmp_path / name, name)).result.counts)
         for name in ("a.jsonl.zst", "a.json")
     ]
     assert counts == [{"new": 1, "incomplete": 1}, {"new": 1}]
@@ -397,6 +399,7 @@ def _fail() -> None:
 @pytest.mark.parametrize(("stop", "error"), [(_cancel, asyncio.CancelledError), (_fail, RuntimeError)])
 async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     monkeypatch: pytest.MonkeyPatch,
+    store: Store,
     connection: AsyncConnection,
     tmp_path: Path,
     stop: Callable[[], None],
@@ -410,21 +413,21 @@ async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     path.write_bytes(b"a" * 4999 + b"\n" + b"b\n" * 2000)
 
     with pytest.raises(error):
-        await asyncio.create_task(_import(connection, path, lambda _: stop()))
-    assert len(asyncio.all_tasks()) == 1
+        await asyncio.create_task(_import(store, path, lambda _: stop()))
+    assert not [task for task in asyncio.all_tasks() if "_next_batch" in str(task.get_coro())]
     kept = await list_messages(connection, session_id_for("unknown", "a"))
-    again = await import_file(connection, path, "a")
+    again = await import_file(store, path, "a")
 
     assert [each.content for each in kept] == ["a" * 4999]
     assert dict(again.result.counts) == {"existing": 1, "new": 2000}
 
 
-async def _import(connection: AsyncConnection, path: Path, advance: Callable[[int], None]) -> None:
-    await import_file(connection, path, "a", advance=advance)
+async def _import(store: Store, path: Path, advance: Callable[[int], None]) -> None:
+    await import_file(store, path, "a", advance=advance)
 
 
 async def test_a_write_that_fails_is_the_last_one(
-    monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, database_url: str, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, store: Store, database_url: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
     path, done = tmp_path / "a.jsonl", list[int]()
@@ -436,20 +439,20 @@ async def test_a_write_that_fails_is_the_last_one(
             other.execute("DELETE FROM sessions")
 
     with pytest.raises(SessionNotFound):
-        await import_file(connection, path, "a", advance=advance)
+        await import_file(store, path, "a", advance=advance)
 
     assert done == [4]
 
 
 async def test_what_comes_ahead_of_what_cannot_be_read_is_stored(
-    monkeypatch: pytest.MonkeyPatch, connection: AsyncConnection, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, store: Store, connection: AsyncConnection, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstandard.compress((b"a" * 9_999 + b"\n") * 1_000) + b"no frame")
 
     with pytest.raises(OSError, match="not valid zstd"):
-        await import_file(connection, path, "a")
+        await import_file(store, path, "a")
     ((count,),) = await (await connection.execute("SELECT count(*) FROM messages")).fetchall()
 
     assert count > 0
@@ -460,21 +463,21 @@ def corpus_files() -> Iterable[Path]:
     return sorted(CORPUS.iterdir()) if CORPUS.is_dir() else ()
 
 
-async def test_the_corpus_comes_back_byte_for_byte(connection: AsyncConnection) -> None:
+async def test_the_corpus_comes_back_byte_for_byte(store: Store, connection: AsyncConnection) -> None:
     if not CORPUS.is_dir():
         pytest.skip("no ../shared/corpus beside the repository")
     sessions: dict[Path, UUID] = {}
     for path in corpus_files():
-        sessions[path] = (await import_file(connection, path, path.name)).session_id
+        sessions[path] = (await import_file(store, path, path.name)).session_id
     tables = (
         "SELECT m.*, s FROM messages m JOIN sessions s ON s.id = session_id ORDER BY session_id, sequence"
     )
     before = await (await connection.execute(tables)).fetchall()
-    again = [await import_file(connection, path, path.name) for path in corpus_files()]
+    again = [await import_file(store, path, path.name) for path in corpus_files()]
 
     assert len(set(sessions.values())) == len(sessions) > 0
     for path, session_id in sessions.items():
-        exported = b"".join([piece async for piece in export_messages(connection, session_id)])
+        exported = b"".join([piece async for piece in export_messages(store, session_id)])
         assert exported == path.read_bytes(), path.name
     assert {outcome for each in again for outcome in each.result.counts} == {"existing"}
     assert await (await connection.execute(tables)).fetchall() == before

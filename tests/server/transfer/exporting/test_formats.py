@@ -2,8 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -21,7 +20,7 @@ from ash_server.db.events import append_events, get_events_since
 from ash_server.db.sessions import Session, create_session, get_session, update_session
 from ash_server.queries import projection_inputs, standard_pages
 from ash_server.queries.projection_inputs import read_summary
-from ash_server.queries.standard_pages import get_pages
+from ash_server.store import Store
 from ash_server.transfer.exporting import html
 from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
 from ash_server.transfer.exporting.in_memory import load_in_memory
@@ -255,36 +254,32 @@ def test_half_a_surrogate_pair_is_no_obstacle() -> None:
 
 
 @pytest.fixture
-async def stored(connection: AsyncConnection) -> Session:
-    imported = await import_file(connection, SERVER / "samples" / "tide-clock.jsonl", "tide")
+async def stored(store: Store, connection: AsyncConnection) -> Session:
+    imported = await import_file(store, SERVER / "samples" / "tide-clock.jsonl", "tide")
     return await get_session(connection, imported.session_id)
 
 
-@asynccontextmanager
-async def lent(conn: AsyncConnection, taken: list[int]) -> AsyncIterator[AsyncConnection]:
-    taken[0] += 1
-    yield conn
-    taken[0] -= 1
+def is_idle(store: Store) -> bool:
+    """True if no connection is lent."""
+    stats = store.connections.pool.get_stats()
+    return stats["pool_available"] == stats["pool_size"]
 
 
-async def test_the_markdown_of_a_session(connection: AsyncConnection, stored: Session) -> None:
-    taken = [0]
-    pieces = [
-        piece async for piece in write_markdown(lambda: lent(connection, taken), stored) if not taken[0]
-    ]
+async def test_the_markdown_of_a_session(store: Store, connection: AsyncConnection, stored: Session) -> None:
+    pieces = [piece async for piece in write_markdown(store, stored) if is_idle(store)]
     text = b"".join(pieces).decode()
 
     assert text.startswith(
         "# Tide clock an hour late after the change to summer time\n\n"
         f"claude · 23 stored messages · 2026-03-30 09:00 UTC to 2026-03-30 09:01 UTC · `{stored.id}`\n"
     )
-    messages = [each async for page in get_pages(lambda: nullcontext(connection), stored.id) for each in page]
+    messages = [each async for page in store.conversation.stream_pages(stored.id) for each in page]
     assert text.endswith(written(*messages))
 
 
 @pytest.mark.parametrize("page", [3, 500])
 async def test_of_posted_events_it_is_what_they_say(
-    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch, page: int
+    store: Store, connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(standard_pages, "_PAGE", page)
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
@@ -292,9 +287,7 @@ async def test_of_posted_events_it_is_what_they_say(
     await append_events(connection, posted.id, [json.loads(event.content) for event in events])
     session = await get_session(connection, posted.id)
 
-    text = b"".join(
-        [piece async for piece in write_markdown(lambda: nullcontext(connection), session)]
-    ).decode()
+    text = b"".join([piece async for piece in write_markdown(store, session)]).decode()
 
     told = transform_messages([event.wire() for event in events])
     assert len(told) > 5
@@ -302,10 +295,10 @@ async def test_of_posted_events_it_is_what_they_say(
     assert f"test · {len(events)} events · " in text
 
 
-async def test_a_title_is_one_line(connection: AsyncConnection, stored: Session) -> None:
+async def test_a_title_is_one_line(store: Store, connection: AsyncConnection, stored: Session) -> None:
     named = await update_session(connection, stored.id, title="# a\n<b>`c`")
 
-    first = await anext(write_markdown(lambda: nullcontext(connection), named))
+    first = await anext(write_markdown(store, named))
 
     assert first.startswith(b"# # a \\<b>\\`c\\`\n\n")
 
@@ -334,13 +327,12 @@ class Parsed(HTMLParser):
         self._within = ""
 
 
-async def page_of(conn: AsyncConnection, session: Session) -> list[str]:
-    taken = [0]
-    return [piece.decode() async for piece in write_html(lambda: lent(conn, taken), session) if not taken[0]]
+async def page_of(store: Store, session: Session) -> list[str]:
+    return [piece.decode() async for piece in write_html(store, session) if is_idle(store)]
 
 
-async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: Session) -> None:
-    page = Parsed("".join(await page_of(connection, stored)))
+async def test_the_page_that_stands_alone(store: Store, connection: AsyncConnection, stored: Session) -> None:
+    page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
     assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
@@ -360,10 +352,8 @@ async def test_the_page_that_stands_alone(connection: AsyncConnection, stored: S
     }
 
 
-async def test_licences_go_along_with_what_is_given_away(
-    connection: AsyncConnection, stored: Session
-) -> None:
-    whole = "".join(await page_of(connection, stored))
+async def test_licences_go_along_with_what_is_given_away(store: Store, stored: Session) -> None:
+    whole = "".join(await page_of(store, stored))
     others = sorted(path.name for path in (FOLDER / "vendor").iterdir() if path.is_dir())
 
     comment = whole.rpartition("<!--")[2].partition("-->")[0]
@@ -371,11 +361,11 @@ async def test_licences_go_along_with_what_is_given_away(
     assert whole.endswith("\n-->\n</body>\n</html>\n")
 
 
-async def test_the_page_needs_no_pieces_of_what_is_whole(connection: AsyncConnection) -> None:
-    imported = await import_file(connection, SERVER / "recordings" / "kite-wind.jsonl", "kite")
+async def test_the_page_needs_no_pieces_of_what_is_whole(store: Store, connection: AsyncConnection) -> None:
+    imported = await import_file(store, SERVER / "recordings" / "kite-wind.jsonl", "kite")
     session = await get_session(connection, imported.session_id)
 
-    page = Parsed("".join(await page_of(connection, session)))
+    page = Parsed("".join(await page_of(store, session)))
 
     events = json.loads(page.found["events"])
     assert 0 < len(events) < session.event_count
@@ -389,13 +379,15 @@ def hashed(text: str) -> str:
 HOSTILE = "</script><script>alert(1)</script><!--\u2028\u2029$events $session ${script} &lt; \\u003c \"'"
 
 
-async def test_nothing_that_was_said_leaves_its_place(connection: AsyncConnection, stored: Session) -> None:
+async def test_hostile_texts_cannot_leave_their_element(
+    store: Store, connection: AsyncConnection, stored: Session
+) -> None:
     named = await update_session(connection, stored.id, title=HOSTILE, metadata={HOSTILE: HOSTILE})
     await append_events(
         connection, stored.id, [{"id": "h", "type": "user_message", "payload": {"text": HOSTILE}}]
     )
 
-    page = Parsed("".join(await page_of(connection, named)))
+    page = Parsed("".join(await page_of(store, named)))
 
     assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
     assert json.loads(page.found["events"])[-1]["payload"] == {"text": HOSTILE}
@@ -408,22 +400,22 @@ async def test_nothing_that_was_said_leaves_its_place(connection: AsyncConnectio
 
 
 async def test_what_is_too_large_to_be_summed_up_goes_out(
-    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
+    store: Store, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10)
 
-    page = Parsed("".join(await page_of(connection, stored)))
+    page = Parsed("".join(await page_of(store, stored)))
 
     assert (page.found["summary"], len(json.loads(page.found["events"]))) == ("null", stored.event_count)
 
 
 async def test_a_long_session_goes_out_in_pages(
-    connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
+    store: Store, connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = await page_of(connection, stored)
+    whole = await page_of(store, stored)
     monkeypatch.setattr(html, "_MAX_PAGE_EVENTS", 3)
 
-    pages = await page_of(connection, stored)
+    pages = await page_of(store, stored)
 
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
     assert len(pages) == 2 + -(-len(events) // 3)
@@ -494,8 +486,10 @@ def without_times(events: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.name)
-async def test_what_is_not_stored_is_shown_as_if_it_were(connection: AsyncConnection, path: Path) -> None:
-    imported = await import_file(connection, path, "named")
+async def test_what_is_not_stored_is_shown_as_if_it_were(
+    store: Store, connection: AsyncConnection, path: Path
+) -> None:
+    imported = await import_file(store, path, "named")
     stored = await get_session(connection, imported.session_id)
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
@@ -525,7 +519,7 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert unstored.session.message_count == 1
 
 
-async def test_an_unknown_session_has_no_events(connection: AsyncConnection) -> None:
+async def test_an_unknown_session_has_no_events(store: Store, connection: AsyncConnection) -> None:
     session = (await create_session(connection, id=UUID(int=7))).session
 
-    assert json.loads(Parsed("".join(await page_of(connection, session))).found["events"]) == []
+    assert json.loads(Parsed("".join(await page_of(store, session))).found["events"]) == []

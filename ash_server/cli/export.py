@@ -1,0 +1,88 @@
+"""`ash export`: write sessions to files."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+from uuid import UUID
+
+import rich_click as click
+
+from ash_server.cli.options import reject_empty
+from ash_server.cli.output.terminal import counted
+from ash_server.cli.store import resolve_session, with_store
+from ash_server.store import Store
+from ash_server.transfer.exporting.jsonl import FORMATS, ExportFormat
+
+
+@click.command("export")
+@click.argument("session", required=False, callback=reject_empty)
+@click.option("--all", "everything", is_flag=True, help="All sessions, into the folder given with -o.")
+@click.option(
+    "-o", "--output", "target", type=click.Path(path_type=Path), help="A file; with --all a folder."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(tuple(FORMATS)),
+    default="jsonl",
+    show_default=True,
+    help="The lines as imported, or the session's events, one per line.",
+)
+def command(session: str | None, everything: bool, target: Path | None, form: str) -> None:
+    """Write the bytes of an imported file, or its events.
+
+    SESSION is an id, the beginning of one, or a name (external id). A file of events can be imported again.
+
+    \b
+    ash export 0d5c0a1e > session.jsonl
+    ash export 0d5c0a1e --format events > session.events.jsonl
+    ash export --all -o sessions/
+    """
+    if everything == bool(session) or (everything and target is None):
+        raise click.UsageError("Name a SESSION, or give --all and a folder with -o.")
+    if session:
+        with_store(partial(_export_one, reference=session, target=target, form=FORMATS[form]))
+    elif target:
+        count = with_store(partial(_export_all, folder=target, form=FORMATS[form]))
+        click.echo(f"{counted(count, 'session')} in {target}")
+
+
+async def _export_one(store: Store, reference: str, target: Path | None, form: ExportFormat) -> None:
+    """Write to a file, or to standard output."""
+    session = await resolve_session(store, reference)
+    await _export(store, session.id, target, form)
+
+
+async def _export_all(store: Store, folder: Path, form: ExportFormat) -> int:
+    """Write each session to a file named after its id, and return their number."""
+    count = 0
+    async for session in store.sessions.list_all():
+        await _export(store, session.id, folder / f"{session.id}{form.suffix}", form)
+        count += 1
+    return count
+
+
+async def _export(store: Store, session_id: UUID, target: Path | None, form: ExportFormat) -> None:
+    with _open_target(target) as file:
+        async with aclosing(form.export(store, session_id)) as chunks:
+            async for chunk in chunks:
+                file.write(chunk)
+
+
+@contextmanager
+def _open_target(target: Path | None) -> Iterator[BinaryIO]:
+    """Open for writing. An existing file is replaced once everything is written."""
+    if target is None:
+        yield sys.stdout.buffer
+    elif target.exists() and not target.is_file():  # a pipe, a device
+        with target.open("wb") as file:
+            yield file
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial_file = target.with_name(f".{target.name}.part")
+        with partial_file.open("wb") as file:
+            yield file
+        partial_file.replace(target)

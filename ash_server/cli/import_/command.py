@@ -1,0 +1,74 @@
+"""Options of `ash import`."""
+
+from functools import partial
+from pathlib import Path
+
+import rich_click as click
+
+from ash_server.cli.import_.discovery import discover, print_discovered, print_discovered_json, warn_of_unread
+from ash_server.cli.import_.files import ImportOptions, import_discovered, import_paths
+from ash_server.cli.import_.report import print_report, print_report_json, warn_of_problems
+from ash_server.cli.options import json_option, source_option, warn_of_unknown_source
+from ash_server.cli.store import with_store
+
+
+@click.command("import")
+@click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--all", "everything", is_flag=True, help="Import everything that --discover lists.")
+@click.option(
+    "--discover", "discovers", is_flag=True, help="Only list the transcripts of this machine's CLIs."
+)
+@source_option
+@click.option("--as", "name", metavar="NAME", help="Name (external id) of the session of a single file.")
+@click.option("--replace", is_flag=True, help="Delete the sessions of these files and import them again.")
+@json_option
+def command(
+    paths: tuple[Path, ...],
+    *,
+    everything: bool,
+    discovers: bool,
+    source: str | None,
+    name: str | None,
+    replace: bool,
+    as_json: bool,
+) -> int:
+    """Store transcripts, each as a session.
+
+    Accepts files of lines (*.jsonl, *.jsonl.zst) or of one JSON document (*.json), and folders of them; an OpenCode
+    session is its file in storage/session. Importing again changes nothing and continues where a file has grown.
+    Lines that cannot be stored are reported and skipped; the exit code is then 1.
+
+    \b
+    ash import --discover             list what the CLIs of this machine store
+    ash import --all                  import all of that
+    ash import ~/.claude/projects
+    ash import session.jsonl --as "the failing test"
+    """
+    if bool(paths) + everything + discovers != 1:
+        raise click.UsageError(
+            "A PATH, --all and --discover exclude each other."
+            if paths or discovers
+            else "Name a PATH, or give --all for what `ash import --discover` lists."
+        )
+    if discovers:
+        return _discover(as_json)
+    return _import(paths, ImportOptions(source, name, replace), as_json)
+
+
+def _discover(as_json: bool) -> int:
+    found = discover()
+    (print_discovered_json if as_json else print_discovered)(found)
+    return warn_of_unread(found)
+
+
+def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> int:
+    """Import the paths; without any, everything that is discovered."""
+    warn_of_unknown_source(options.source)
+    report = with_store(
+        partial(import_paths, paths=paths, options=options)
+        if paths
+        else partial(import_discovered, options=options)
+    )
+    (print_report_json if as_json else print_report)(report)
+    warn_of_problems(report)
+    return 0 if report.complete else 1

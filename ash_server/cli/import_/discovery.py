@@ -1,0 +1,132 @@
+"""`ash import --discover`: list the transcripts of this machine's CLIs, without importing them."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from ash_server.cli.output.terminal import stdout_console, visible, warn
+from ash_server.cli.store import with_store
+from ash_server.db.sessions import session_id_for
+from ash_server.settings import Settings
+from ash_server.store import Store
+from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import Home, external_id, find_homes, find_transcripts
+
+
+@dataclass
+class Discovered:
+    """The transcripts of one CLI."""
+
+    home: Home
+    files: list[Path] = field(default_factory=list)
+    size: int = 0
+    """In bytes on disk."""
+    newest: float = 0
+    """Time of the last modification, in seconds since 1970; 0 without files."""
+    imported: int | None = None
+    """How many have a session; None without a store."""
+    unread: list[OSError] = field(default_factory=list)
+
+
+def discover() -> list[Discovered]:
+    discovered = [_scan(home) for home in find_homes(os.environ, Path.home())]
+    if any(each.files for each in discovered) and _has_store(Settings.from_environment(os.environ)):
+        with_store(lambda store: _count_imported(store, discovered))
+    return discovered
+
+
+def print_discovered(discovered: list[Discovered]) -> None:
+    table = Table("CLI", box=None, pad_edge=False, header_style="dim")
+    for name in ("transcripts", "size", "newest", "imported"):
+        table.add_column(name, justify="right")
+    table.add_column("kept in", overflow="fold")
+    for each in discovered:
+        newest = _newest_time(each).astimezone().strftime("%Y-%m-%d %H:%M") if each.newest else ""
+        imported = "" if each.imported is None else str(each.imported)
+        folders = Text(visible("\n".join(_folders(each.home))))
+        row = (each.home.cli.name, str(len(each.files)), decimal(each.size), newest, imported, folders)
+        table.add_row(*row)
+    stdout_console().print(table)
+    for path in filter(None, map(_unsupported_file, discovered)):
+        warn(f"{path}: Ash cannot read the transcripts in this file yet")
+    if any(each.files for each in discovered):
+        warn("`ash import --all` imports all of them, `ash import FOLDER` those in a folder")
+
+
+def print_discovered_json(discovered: list[Discovered]) -> None:
+    click.echo(json.dumps({"found": [_to_json(each) for each in discovered]}))
+
+
+def warn_of_unread(discovered: Iterable[Discovered]) -> int:
+    """Warn of what could not be read, and return the exit code."""
+    errors = [error for each in discovered for error in each.unread]
+    for error in errors:
+        warn(f"{error.filename}: {error.strerror}")
+    return 1 if errors else 0
+
+
+def _scan(home: Home) -> Discovered:
+    discovered = Discovered(home)
+    discovered.files = list(find_transcripts(home, discovered.unread.append))
+    for path in discovered.files:
+        try:
+            stats = [file.stat() for file in open_transcript(path).files()]
+        except OSError as error:
+            discovered.unread.append(error)
+            continue
+        discovered.size += sum(stat.st_size for stat in stats)
+        discovered.newest = max(discovered.newest, *(stat.st_mtime for stat in stats))
+    return discovered
+
+
+def _has_store(settings: Settings) -> bool:
+    """Check without creating a store."""
+    return settings.database_url is not None or (settings.home / "postgres").exists()
+
+
+async def _count_imported(store: Store, discovered: list[Discovered]) -> None:
+    for each in discovered:
+        names = [external_id(path, [each.home]) for path in each.files]
+        ids = [session_id_for(each.home.cli.source, name) for name in names]
+        each.imported = len(await store.sessions.existing_ids(ids))
+
+
+def _to_json(discovered: Discovered) -> dict[str, Any]:
+    cli = discovered.home.cli
+    optional = {
+        "newest": _newest_time(discovered).isoformat() if discovered.newest else None,
+        "imported": discovered.imported,
+        "notRead": _unsupported_file(discovered),
+    }
+    return {
+        "name": cli.name,
+        "source": cli.source,
+        "folders": [visible(folder) for folder in _folders(discovered.home)],
+        "transcripts": len(discovered.files),
+        "bytes": discovered.size,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _unsupported_file(discovered: Discovered) -> str | None:
+    """Return the file in which another version of the CLI stores transcripts, if it exists."""
+    name = discovered.home.cli.unsupported
+    path = discovered.home.path / name if name else None
+    return visible(str(path)) if path is not None and path.exists() else None
+
+
+def _folders(home: Home) -> list[str]:
+    return [str(home.path / folder) for folder in home.cli.folders]
+
+
+def _newest_time(discovered: Discovered) -> datetime:
+    return datetime.fromtimestamp(discovered.newest, UTC)

@@ -1,0 +1,72 @@
+"""Output of an import: the summary, and warnings of lines that were not stored."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from ash_server.cli.import_.files import ImportReport
+from ash_server.cli.output.terminal import counted, visible, warn
+from ash_server.transfer.importing.file_import import ImportedFile
+from ash_server.transfer.importing.result import ImportResult, Outcome, Problem
+
+_MAX_SHOWN_PROBLEMS = 20
+
+
+def print_report(report: ImportReport) -> None:
+    counts = report.total.counts
+    sessions = counted(len(report.imported), "session")
+    click.echo(
+        f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
+        f"{counts['changed']} changed, {counts['refused']} refused"
+        f"{_format_incomplete(counts['incomplete'])}, in {report.seconds} s"
+    )
+
+
+def print_report_json(report: ImportReport) -> None:
+    sessions = [_session_fields(path, imported) for path, imported in report.imported.items()]
+    unread = [{"path": visible(path), "reason": reason} for path, reason in report.unread]
+    summary = {**_count_fields(report.total), "seconds": report.seconds}
+    click.echo(json.dumps({"sessions": sessions, "unread": unread, **summary}))
+
+
+def warn_of_problems(report: ImportReport) -> None:
+    """Warn of what is not stored, or not with its current text."""
+    for path, reason in report.unread:
+        warn(f"{path}: {reason}")
+    for file, imported in report.imported.items():
+        _warn_of_lines(file, imported.result)
+    if report.total.counts["changed"]:
+        warn("existing messages were kept; use --replace to re-import")
+
+
+def _format_incomplete(count: int) -> str:
+    pronoun = "it is" if count == 1 else "they are"
+    return f", {count} incomplete, to be imported when {pronoun} complete" if count else ""
+
+
+def _warn_of_lines(path: Path, result: ImportResult) -> None:
+    for problem in result.problems[:_MAX_SHOWN_PROBLEMS]:
+        warn(f"{_format_place(path, problem)}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
+    hidden = result.counts["changed"] + result.counts["refused"] - _MAX_SHOWN_PROBLEMS
+    if hidden > 0:
+        warn(f"{path}: and {hidden} more lines")
+
+
+def _format_place(path: Path, problem: Problem) -> str:
+    return f"{path}:{problem.line}" if problem.file is None else f"{path}: {problem.file}:{problem.line}"
+
+
+def _session_fields(path: Path, imported: ImportedFile) -> dict[str, Any]:
+    problems = [_problem_fields(problem) for problem in imported.result.problems]
+    session = {"id": str(imported.session_id), "externalId": imported.name, "source": imported.head.source}
+    return {**session, "path": visible(str(path)), **_count_fields(imported.result), "problems": problems}
+
+
+def _problem_fields(problem: Problem) -> dict[str, Any]:
+    return {name: value for name, value in problem._asdict().items() if value is not None}
+
+
+def _count_fields(result: ImportResult) -> dict[str, int]:
+    return {outcome: result.counts[outcome] for outcome in get_args(Outcome)}

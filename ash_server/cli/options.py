@@ -1,0 +1,44 @@
+"""Options and argument checks that several commands share."""
+
+from typing import Any
+
+import rich_click as click
+
+from ash_server.cli.output.terminal import warn
+from ash_shared.model.message import LAST_SEQUENCE
+from ash_shared.providers import discover
+
+
+def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback: refuse an empty argument, or one among several."""
+    values = value if isinstance(value, tuple) else (value,)
+    if any(each is not None and not each.strip() for each in values):
+        raise click.BadParameter("it is empty; `ash sessions` lists the sessions")
+    return value
+
+
+def warn_of_unknown_source(source: str | None) -> None:
+    """Warn only: the name may be mistyped, or a format that a later Ash reads."""
+    if source is not None and source not in (known := discover()):
+        warn(f"unknown source {source!r}; known sources: {', '.join(known)}")
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document, for programs.")
+source_option = click.option(
+    "--source", metavar="NAME", help="The format, for example claude. Detected if omitted."
+)
+url_option = click.option(
+    "--url", metavar="URL", help="The server; default: ASH_URL, else the server on this machine."
+)
+host_option = click.option("--host", help="Address to listen on; default: ASH_HOST, else 127.0.0.1.")
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; default: ASH_PORT, else 4100. 0: any free port.",
+)
+session_argument = click.argument("session", callback=reject_empty)
+sessions_argument = click.argument("sessions", metavar="[SESSION...]", nargs=-1, callback=reject_empty)
+after_option = click.option(
+    "--after", type=click.IntRange(0, LAST_SEQUENCE), default=0, help="Start after this sequence."
+)
+page_limit_option = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
