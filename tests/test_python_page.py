@@ -1,0 +1,121 @@
+"""docs/python.md: its examples print what it shows, and it covers the public names."""
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import ash_server
+import ash_server.transfer
+import ash_shared
+
+PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text()
+
+PUBLIC_NAMES = [
+    "CHUNKS",
+    "EVENT_TYPES",
+    "NORMALIZER_VERSION",
+    "PARSER_VERSION",
+    "BlockSource",
+    "ChatEvent",
+    "Context",
+    "Description",
+    "Drift",
+    "ExecutionResponse",
+    "Facts",
+    "FileContent",
+    "ImageContent",
+    "Kind",
+    "KnownEvent",
+    "Message",
+    "MessageContent",
+    "MessageError",
+    "MessageMetadata",
+    "Normalizer",
+    "OtherEvent",
+    "ParsedLine",
+    "RawContent",
+    "RawReason",
+    "Reading",
+    "Role",
+    "SessionSummary",
+    "StandardMessage",
+    "StandardTokenUsage",
+    "TextContent",
+    "ThinkingContent",
+    "ToolResultContent",
+    "ToolUseContent",
+    "describe_message",
+    "filter_system_messages",
+    "is_system_message",
+    "parse_cli_output",
+    "parse_jsonl",
+    "parse_message_content",
+    "parse_message_content_json",
+    "read_event",
+    "read_message",
+    "split_lines",
+    "to_anthropic_messages",
+    "to_claude_prompt",
+    "to_codex_prompt",
+    "to_openai_messages",
+    "to_session_summary",
+    "transform_messages",
+    "visible_text",
+]
+"""Released names: removing or renaming one breaks the programs of others."""
+
+
+class Example(NamedTuple):
+    code: str
+    output: str
+
+
+EXAMPLES = [Example(*found) for found in re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)]
+
+
+def test_the_public_names_are_stable() -> None:
+    assert sorted(ash_shared.__all__) == sorted(PUBLIC_NAMES)
+    assert sorted(ash_server.__all__) == ["NewMessage", "Store"]
+    assert ash_server.transfer.__all__ == ["load_session"]
+    assert [name for name in ash_shared.__all__ if not hasattr(ash_shared, name)] == []
+
+
+def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "page"}
+
+    for code, output in EXAMPLES:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, "docs/python.md", "exec"), namespace)  # the page of this repository
+        assert printed.getvalue() == output, code
+
+
+def test_every_block_of_code_is_an_example() -> None:
+    assert PAGE.count("```python\n") == len(EXAMPLES) > 10
+
+
+def test_the_page_and_the_public_names_cover_each_other() -> None:
+    code = "\n".join(example.code for example in EXAMPLES)
+    imports = re.findall(r"^from ash_shared import (?:\(([^)]*)\)|(.*))$", code, re.MULTILINE)
+    imported = {name.strip() for found in imports for name in "".join(found).split(",")} - {""}
+
+    assert imported == set(ash_shared.__all__)
+    assert [name for name in imported if len(re.findall(rf"\b{name}\b", code)) < 2] == []
+    assert [
+        name for name in (*ash_shared.__all__, *ash_server.__all__, "load_session") if name not in PAGE
+    ] == []
+
+
+def test_the_table_of_blocks_has_every_field() -> None:
+    rows = dict(re.findall(r"^\| `(\w+Content)` \| (.*) \|$", PAGE, re.MULTILINE))
+    common = {"source_type", "extra", "type"}
+
+    documented = {name: set(re.findall(r"`([a-z_]+)`", row)) for name, row in rows.items()}
+
+    assert documented == {name: {*getattr(ash_shared, name).model_fields} - common for name in rows}
+    assert len(rows) == 7
