@@ -1,7 +1,5 @@
 """Export of a session as a file."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -15,8 +13,7 @@ from ash_server.api.http.openapi_operations import operation, text
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.errors import SessionNotFound
-from ash_server.store import Store
-from ash_server.transfer.exporting.jsonl import FORMATS, Export
+from ash_server.transfer.exporting.jsonl import FORMATS
 
 
 class ExportController(Controller):
@@ -45,12 +42,5 @@ class ExportController(Controller):
     ) -> Stream:
         suffix, export = FORMATS[format]
         name = f'attachment; filename="{session_id}{suffix}"'
-        chunks = export_session(store, session_id, export)
+        chunks = buffered(export(store, session_id))
         return await start_stream(chunks, headers={"Content-Disposition": name})
-
-
-async def export_session(store: Store, session_id: UUID, export: Export) -> AsyncGenerator[bytes, None]:
-    """Yield the export in buffered chunks."""
-    async with aclosing(export(store, session_id)) as texts, aclosing(buffered(texts)) as chunks:
-        async for chunk in chunks:
-            yield chunk

@@ -17,7 +17,6 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 
-from ash_server.api.export import export_session
 from ash_server.api.http.bodies import JSON, NDJSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
@@ -62,11 +61,7 @@ class _Format(NamedTuple):
 _FORMATS: Mapping[str, _Format] = {
     ".md": _Format(MARKDOWN, "Markdown", write_markdown),
     ".json": _Format(JSON, "Standard messages", write_json),
-    ".jsonl": _Format(
-        NDJSON,
-        "Stored messages",
-        lambda store, session: export_session(store, session.id, export_messages),
-    ),
+    ".jsonl": _Format(NDJSON, "Stored messages", lambda store, session: export_messages(store, session.id)),
     ".html": _Format(HTML, "Standalone page", write_html),
 }
 _NEGOTIATED = {

@@ -1,6 +1,6 @@
 """Streaming responses and subscriptions."""
 
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -28,14 +28,15 @@ def is_subscription(scope: Scope | None) -> bool:
     return _SUBSCRIPTION in (scope or ())
 
 
-async def buffered(texts: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Join small texts into chunks of a reasonable size."""
+async def buffered(texts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Join small texts into chunks of a reasonable size; yields at least one chunk."""
     chunk = bytearray()
-    async for text in texts:
-        chunk += text
-        if len(chunk) >= _MIN_CHUNK_BYTES:
-            yield bytes(chunk)
-            chunk.clear()
+    async with aclosing(texts):
+        async for text in texts:
+            chunk += text
+            if len(chunk) >= _MIN_CHUNK_BYTES:
+                yield bytes(chunk)
+                chunk.clear()
     yield bytes(chunk)
 
 
