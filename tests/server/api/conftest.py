@@ -1,7 +1,7 @@
 """The application, called in-process or served on a port.
 
-Most tests work in sessions of their own and share one application; those that look at all sessions, that change
-settings or that do harm have one with a database of its own.
+Most tests create their own sessions and share one application. Tests that list all sessions, change settings or break
+something use an application with a separate database.
 """
 
 import threading

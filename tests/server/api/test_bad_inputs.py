@@ -378,8 +378,8 @@ async def test_rejects_invalid_events_without_storing(  # noqa: PLR0917  # one p
     assert (refused.status_code, refused.headers["content-type"]) == (status, "application/problem+json")
     assert {name: problem[name] for name in expected} == expected
     assert status != 415 or problem["code"] == "unsupported_media_type"
-    found = (await client.get(session)).json()
-    assert (found["messageCount"], found["eventCount"]) == (0, 0)
+    stored_session = (await client.get(session)).json()
+    assert (stored_session["messageCount"], stored_session["eventCount"]) == (0, 0)
 
 
 KEPT_EVENTS: dict[str, Any] = {

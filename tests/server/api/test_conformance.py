@@ -30,7 +30,7 @@ config = schemathesis.Config.from_dict(
         }
     }
 )
-# What goes on until the client leaves has tests of its own.
+# Endless streams have separate tests.
 schema = schemathesis.openapi.from_dict(json.loads(openapi_json()), config=config).exclude(
     path_regex="/(stream|ws)$"
 )

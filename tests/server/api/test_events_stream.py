@@ -329,7 +329,7 @@ CONVERSATION: list[tuple[str, list[dict[str, Any]]]] = [
 def test_topics_of_stored_lines(base: str, session_id: str) -> None:
     post_lines(base, *LINES)  # an earlier turn
     with socket(base) as connected:
-        behind = frames(connected, "caught_up")
+        stored_frames = frames(connected, "caught_up")
         new = []
         for number, line in enumerate(LINES):
             again = line.replace('"uuid":"u', '"uuid":"v').replace("msg_", "msg_2")
@@ -339,9 +339,9 @@ def test_topics_of_stored_lines(base: str, session_id: str) -> None:
 
     stored = httpx.get(f"{base}/standard-messages").json()["data"]
     complete = {"type": f"session.{session_id}.message_complete", "data": {"messages": stored[:4]}}
-    assert complete in behind
+    assert complete in stored_frames
     assert conversation(stored[:4]) == CONVERSATION
-    assert all("stream_output" not in frame["type"] for frame in behind)
+    assert all("stream_output" not in frame["type"] for frame in stored_frames)
     output = [frame["data"]["messages"] for frame in new if frame["type"].endswith("stream_output")]
     assert [message for messages in output for message in messages] == stored[4:]
     assert new[-1] == {**complete, "data": {"messages": stored[4:]}}

@@ -408,9 +408,9 @@ async def wait_until_idle(conn: AsyncConnection) -> None:
 
 async def busy_connections(conn: AsyncConnection) -> int:
     """Count the other connections that are active or in a transaction."""
-    found = await conn.execute(
+    cursor = await conn.execute(
         "SELECT count(*) FROM pg_stat_activity "
         "WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid()"
     )
-    row = await found.fetchone()
+    row = await cursor.fetchone()
     return row[0] if row else 0
