@@ -41,7 +41,7 @@ def parse_cli_output(
     *,
     duration: float | None = None,
     exit_code: int | None = None,
-) -> ExecutionResponse[str]: ...
+) -> "ExecutionResponse[str]": ...
 
 
 @overload
@@ -52,7 +52,7 @@ def parse_cli_output(
     duration: float | None = None,
     exit_code: int | None = None,
     response_model: type[Model],
-) -> ExecutionResponse[Model]: ...
+) -> "ExecutionResponse[Model]": ...
 
 
 def parse_cli_output(
@@ -62,7 +62,7 @@ def parse_cli_output(
     duration: float | None = None,
     exit_code: int | None = None,
     response_model: type[BaseModel] | None = None,
-) -> ExecutionResponse[Any]:
+) -> "ExecutionResponse[Any]":
     """Return the output of a run, which is JSONL, one JSON document or plain text. Never raises on texts.
 
     `duration` (in seconds) and `exit_code` are copied to the response if known. With a `response_model`, `data` is the

@@ -6,6 +6,9 @@ TypeAdapters; attribute access returns None for it. The alternatives are worse: 
 (`model_serializer`) is several times slower, and `exclude_unset` works only for callers that pass it.
 """
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -63,9 +66,7 @@ class AshModel(BaseModel):
     keeps unknown keys (`extra="allow"`), an unknown keyword is an error; unknown keys of validated dicts are ignored.
     """
 
-    model_config = ConfigDict(
-        frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, validate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True, validate_by_name=True, defer_build=True)
 
     _python_names: ClassVar[Mapping[str, str]] = {}
     """Field names by alias, for the fields that have one."""
@@ -100,10 +101,15 @@ class AshModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Require constants such as `type`: they are always written, although they have a default in Python."""
+        """Describe fields by their docstrings, and require constants such as `type`: they are always written, although
+        they have a default in Python."""
         json_schema = handler(schema)
         model_schema = handler.resolve_ref_schema(json_schema)
         properties = model_schema.get("properties", {})
+        for name, docstring in _attribute_docstrings(cls).items():
+            key = name if name in properties else cls.model_fields[name].alias
+            if key in properties:
+                properties[key].setdefault("description", docstring)
         constants = {
             key
             for key, property_schema in properties.items()
@@ -128,6 +134,37 @@ class AshModel(BaseModel):
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if value is not MISSING)
+
+
+def _attribute_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the docstrings below the fields of a model, read from its source.
+
+    pydantic can do this (`use_attribute_docstrings`), but reads the source of every model when it is imported.
+    """
+    docstrings: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if base is not AshModel and issubclass(base, AshModel):
+            body = _class_body(base)
+            docstrings.update(pair for pair in map(_field_docstring, body, body[1:]) if pair)
+    return {name: docstring for name, docstring in docstrings.items() if name in model.model_fields}
+
+
+def _class_body(model: type) -> list[ast.stmt]:
+    """Return the statements of a class; none if its source is not available, as for `ExecutionResponse[str]`."""
+    try:
+        module = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    except (OSError, TypeError):
+        return []
+    return module.body[0].body if isinstance(module.body[0], ast.ClassDef) else []
+
+
+def _field_docstring(field: ast.stmt, docstring: ast.stmt) -> tuple[str, str] | None:
+    if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+        return None
+    if not (isinstance(docstring, ast.Expr) and isinstance(docstring.value, ast.Constant)):
+        return None
+    text = docstring.value.value
+    return (field.target.id, inspect.cleandoc(text)) if isinstance(text, str) else None
 
 
 def _is_omittable(metadata: list[Any]) -> bool:

@@ -503,7 +503,7 @@ CHUNKS = frozenset(
 )
 """The types of pieces of a stream: the whole follows, and a replay needs none of them."""
 
-_known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent)
+_known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent, config=ConfigDict(defer_build=True))
 _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)
 
 
