@@ -66,7 +66,7 @@ def prepare_message(
     described = describe_read(read, source)
     return PreparedMessage(
         id=id if id is not None else _derive_id(session_id, described.facts.uuid, raw),
-        given=id is not None,
+        id_given=id is not None,
         content=raw,
         described=described._replace(role=role) if role else described,
         role_given=role is not None,

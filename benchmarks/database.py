@@ -49,7 +49,7 @@ def agent_message(text: str) -> PreparedMessage:
     """Describe the text and assign a new id."""
     return PreparedMessage(
         id=str(uuid7()),
-        given=False,
+        id_given=False,
         content=text,
         described=_DESCRIBED,
     )

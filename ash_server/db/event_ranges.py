@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.db.event_writer import Origin
-from ash_server.db.messages import StoredMessage, list_lines
+from ash_server.db.messages import StoredMessage, list_next
 from ash_server.db.pagination import bounded_query, may_go_on
 from ash_shared.model.message import Kind
 
@@ -149,6 +149,6 @@ async def _lines(
 ) -> list[StoredMessage]:
     if last <= after:
         return []
-    return await list_lines(
+    return await list_next(
         conn, session_id, after=after, before=last + 1, limit=limit or _MOST_ENTRIES, max_bytes=_MOST_BYTES
     )

@@ -1,6 +1,7 @@
-"""What appends, posts and rebuilds write into the log of events: how it is derived, and how it becomes rows.
+"""Derive events and write them as rows, for appends, posts and rebuilds.
 
-An append holds the row of the counters from before it looks until it commits: it orders the session.
+The row lock of the session's counters orders the session: a writer takes it before it reads and holds it until it
+commits.
 """
 
 import time
@@ -45,19 +46,19 @@ _COUNT = """
 
 _WRITE = f"WITH counted AS ({_COUNT}) {INSERT}"
 
-# One by one, for the reason that messages are looked up so.
-GIVEN = """
+# Looks up ids one by one, as for messages.
+STORED_IDS = """
     SELECT stored.*
-    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS wanted,
-        unnest(ids) AS wanted_id,
+    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
+        unnest(ids) AS arg_id,
         LATERAL (
             SELECT given_id, sequence, content FROM events
-            WHERE events.session_id = wanted.session_id AND given_id = wanted_id
+            WHERE events.session_id = args.session_id AND given_id = arg_id
             LIMIT 1
         ) AS stored
 """
 
-# What a message gave lies ahead of what was posted behind it.
+# Events of a message precede those posted after it.
 _LAST_POSTED = """
     SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN given_id END
     FROM events WHERE session_id = %b AND origin <> 'end'
@@ -68,17 +69,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PreparedEvent(NamedTuple):
-    """An event that is to be stored."""
+    """An event ready for storage."""
 
     event: Event
     message_sequence: int = 0
     origin: Origin = "posted"
-    is_given: bool = True
-    """Whether its id is the writer's own."""
+    has_own_id: bool = True
+    """True if the writer set the id, False if it was derived."""
 
 
 class Counters(NamedTuple):
-    """The row that orders a session, which is locked."""
+    """The locked row that orders a session."""
 
     message_sequence: int
     event_sequence: int
@@ -87,52 +88,55 @@ class Counters(NamedTuple):
 
 
 async def lock(conn: AsyncConnection, session_id: UUID) -> Counters:
-    return await counters_of(await conn.execute(LOCK, [session_id]))
+    """Raises SessionNotFound."""
+    return await read_counters(await conn.execute(LOCK, [session_id]))
 
 
-async def counters_of(locked: AsyncCursor) -> Counters:
-    """Of the answer to LOCK. Raises SessionNotFound."""
-    found = await locked.fetchone()
-    if not found:
+async def read_counters(locked: AsyncCursor) -> Counters:
+    """Return the result of LOCK. Raises SessionNotFound."""
+    row = await locked.fetchone()
+    if not row:
         raise SessionNotFound
-    return Counters(*found)
+    return Counters(*row)
 
 
 def derive(
     normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int
 ) -> list[PreparedEvent]:
-    """The events of one message; `now` is its time where it names none."""
-    context = Context(session_name(session_id), _ids(session_id, f"{sequence}/"), lambda: now)
-    is_given = Passes in [step.__class__ for step in line.steps]
-    return [PreparedEvent(event, sequence, "line", is_given) for event in normalizer.follow(line, context)]
+    """Return the events of one message; `now` is the time of those whose record names none."""
+    context = Context(session_name(session_id), _id_generator(session_id, f"{sequence}/"), lambda: now)
+    has_own_id = Passes in [step.__class__ for step in line.steps]
+    return [PreparedEvent(event, sequence, "line", has_own_id) for event in normalizer.follow(line, context)]
 
 
 def ending(
     normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
 ) -> list[PreparedEvent]:
-    """The events that close what is open behind this message, and behind the event of this id that was posted last
-    since. Both stay what they are when the session is rebuilt; between two ends at the same place nothing opens."""
+    """Return the events that close what is open after a message and after the event posted last since, by its id.
+
+    Their ids are computed from both, which a rebuild does not change. Nothing opens between two ends at one place.
+    """
     when = milliseconds() if now is None else now
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
-    context = Context(session_name(session_id), _ids(session_id, place), lambda: when)
-    return [PreparedEvent(event, sequence, "end", is_given=False) for event in normalizer.close(context)]
+    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: when)
+    return [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
 
 
 async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
-    """The id of the last event that was posted behind this message, which is the last one; empty where none was."""
-    found = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
-    return (found[0] if found else None) or ""
+    """Return the id of the event posted last after the last message, or an empty text."""
+    row = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
+    return (row[0] if row else None) or ""
 
 
-def _ids(session_id: UUID, place: str) -> Callable[[], str]:
-    """What `uuid5` gives of the place and of a number, several times as fast."""
-    begun = sha1(session_id.bytes + place.encode(), usedforsecurity=False)
+def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
+    """Return a generator of `uuid5` of the place and a running number, several times as fast as `uuid5`."""
+    prefix = sha1(session_id.bytes + place.encode(), usedforsecurity=False)
     numbers = count()
 
     def next_id() -> str:
-        named = begun.copy()
-        named.update(b"%d" % next(numbers))
-        digits = named.hexdigest()
+        digest = prefix.copy()
+        digest.update(b"%d" % next(numbers))
+        digits = digest.hexdigest()
         variant = _VARIANTS[digits[16]]
         return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
@@ -151,80 +155,80 @@ async def write_events(
     conn: AsyncConnection,
     session_id: UUID,
     counters: Counters,
-    written: Mapping[str, Any],
+    rows: Mapping[str, Any],
     state: str | None,
     *,
     messages: int = 0,
 ) -> None:
-    """Behind the last one, under the lock, with so many messages that were written with them. `written` are the
-    `columns` of the events."""
-    counted = {
+    """Append events and update the counters, under the lock.
+
+    `rows` are the `columns` of the events, `messages` is the number of messages stored with them.
+    """
+    params = {
         "session_id": session_id,
         "messages": messages,
-        "events": len(written["contents"]),
+        "events": len(rows["contents"]),
         "state": state,
         "version": NORMALIZER_VERSION,
-        **written,
+        **rows,
     }
-    if written["contents"]:
-        await conn.execute(_WRITE, {**counted, "last_event": counters.event_sequence})
+    if rows["contents"]:
+        await conn.execute(_WRITE, {**params, "last_event": counters.event_sequence})
     else:
-        await conn.execute(_COUNT, counted)
+        await conn.execute(_COUNT, params)
 
 
 def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
-    """What is written of them: one list for each column, and what the counters count."""
+    """Return one list per column, and the numbers to add to the counters."""
     events = [each.event for each in new]
     types = {each: storable(each) for each in {event["type"] for event in events}}
     return {
         "types": [types[event["type"]] for event in events],
         "message_sequences": [each.message_sequence for each in new],
         "origins": [each.origin for each in new],
-        "given_ids": [each.event["id"] if each.is_given else None for each in new],
-        "pieces": list(map(_piece_of, events)),
+        "given_ids": [each.event["id"] if each.has_own_id else None for each in new],
+        "pieces": list(map(_chunk_group, events)),
         "contents": [_encode(event).decode() for event in events],
-        **Trouble().and_of(events)._asdict(),
+        **IssueCounts().add(events)._asdict(),
     }
 
 
-class Trouble(NamedTuple):
-    """How many of some events somebody may want to look at."""
+class IssueCounts(NamedTuple):
+    """Numbers of errors and of unrecognised records among events."""
 
     errors: int = 0
     unrecognised: int = 0
 
-    def and_of(self, events: Iterable[Event]) -> "Trouble":
-        """With those of these events."""
+    def add(self, events: Iterable[Event]) -> "IssueCounts":
         errors, unrecognised = self
         for event in events:
-            errors += event["type"] == "error" or _has_failed(event)
+            errors += event["type"] == "error" or _is_failed_result(event)
             unrecognised += event["type"] == "raw"
-        return Trouble(errors, unrecognised)
+        return IssueCounts(errors, unrecognised)
 
 
-def _has_failed(event: Event) -> bool:
+def _is_failed_result(event: Event) -> bool:
     return event["type"] == "tool_result" and event["payload"].get("error") is not None
 
 
-async def with_free_ids(
+async def resolve_id_conflicts(
     conn: AsyncConnection, session_id: UUID, new: Sequence[PreparedEvent]
 ) -> Sequence[PreparedEvent]:
-    """Events whose lines gave them ids that are taken, or that PostgreSQL cannot keep, stay as they are but for the id,
-    which then follows from the line."""
-    given = [each.event["id"] for each in new if each.is_given and _is_storable(each)]
-    if not any(each.is_given for each in new):
+    """Replace ids from stored lines that are taken, or that PostgreSQL cannot store, by ids computed from the line."""
+    own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
+    if not any(each.has_own_id for each in new):
         return new
-    stored = await conn.execute(GIVEN, [session_id, given])
+    stored = await conn.execute(STORED_IDS, [session_id, own_ids])
     taken, numbers = {row[0] for row in await stored.fetchall()}, count()
-    free = list[PreparedEvent]()
+    resolved = list[PreparedEvent]()
     for each in new:
-        if each.is_given and (each.event["id"] in taken or not _is_storable(each)):
-            own = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
-            free.append(each._replace(event={**each.event, "id": own}, is_given=False))
+        if each.has_own_id and (each.event["id"] in taken or not _is_storable(each)):
+            id = str(uuid5(session_id, f"{each.message_sequence}/taken/{next(numbers)}"))
+            resolved.append(each._replace(event={**each.event, "id": id}, has_own_id=False))
         else:
-            taken.update([each.event["id"]] if each.is_given else ())
-            free.append(each)
-    return free
+            taken.update([each.event["id"]] if each.has_own_id else ())
+            resolved.append(each)
+    return resolved
 
 
 def _is_storable(new: PreparedEvent) -> bool:
@@ -232,23 +236,23 @@ def _is_storable(new: PreparedEvent) -> bool:
     return storable(id) == id
 
 
-def _piece_of(event: Event) -> str | None:
-    told = _PIECES.get(event["type"])
-    if told is None:
+def _chunk_group(event: Event) -> str | None:
+    group = _CHUNK_GROUPS.get(event["type"])
+    if group is None:
         return None
-    kind, names = told
+    kind, names = group
     payload = event["payload"]
-    return _piece_digest(
+    return _group_digest(
         "\0".join([kind, *[str(event.get(name) or payload.get(name) or "") for name in names]])
     )
 
 
 @lru_cache(maxsize=1024)
-def _piece_digest(whole: str) -> str:
-    return blake2b(whole.encode("utf-8", "replace"), digest_size=8).hexdigest()
+def _group_digest(key: str) -> str:
+    return blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-_PIECES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+_CHUNK_GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     **{
         f"assistant_{form}": ("text", ("turnId", "responseId", "parentToolCallId"))
         for form in ("chunk", "done")

@@ -1,9 +1,9 @@
-"""Events: derived from messages as they are appended, or posted, in one order, and read by their place in it.
+"""Events: posted, or derived from messages as they are appended, in one order, and read by sequence.
 
-The same lock orders them that orders messages, so here too whoever reads behind a sequence misses nothing. An event is
-kept as the JSON it is on the wire, without its sequences, which are put in front when it is read.
+The lock that orders messages orders events, so a reader that continues after a sequence misses nothing. An event is
+stored as its JSON without the sequences, which reading adds at the front.
 
-Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -18,15 +18,15 @@ from psycopg.rows import args_row
 
 from ash_server.db.connection import one_transaction
 from ash_server.db.event_writer import (
-    GIVEN,
     LOCK,
+    STORED_IDS,
     PreparedEvent,
     columns,
-    counters_of,
     ending,
     last_posted,
     lock,
     milliseconds,
+    read_counters,
     session_name,
     write_events,
 )
@@ -37,9 +37,9 @@ from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, Invalid
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
 from ash_shared.model.events import CHUNKS, EVENT_TYPES, EVENTS
 
-_FETCHED, _FETCHED_BYTES = 500, 1024 * 1024
+_FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
-# What nothing has to be derived from, in a single statement: the row's lock is held no longer than it runs.
+# Appends events from which nothing is derived in one statement, which holds the lock only while it runs.
 _POST = """
     WITH counted AS (
         UPDATE session_counters
@@ -77,7 +77,7 @@ _PAGE = """
 _COLUMNS = "sequence, type, message_sequence, content"
 _FIRST = bounded_query(_COLUMNS, _PAGE)
 _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
-_OF_MESSAGE = """
+_FIRST_OF_MESSAGE = """
     SELECT sequence FROM events WHERE session_id = %b AND message_sequence >= %b ORDER BY sequence LIMIT 1
 """
 _LAST_SEQUENCE = "SELECT event_sequence FROM session_counters WHERE session_id = %b"
@@ -85,64 +85,62 @@ _STATE = "SELECT normalizer_state FROM session_counters WHERE session_id = %b"
 
 
 class Appended(NamedTuple):
-    """Where a message or a posted event is now."""
+    """Where a message or a posted event is stored."""
 
     id: str
     sequence: int
     created: bool
-    """False where it was stored before."""
+    """False if it was stored before."""
 
 
 @dataclass(slots=True)
 class StoredEvent:
-    """An event as it lies in its session."""
+    """A row of a session's log."""
 
     sequence: int
     type: str
     message_sequence: int | None
-    """The message it was derived from, if it was."""
+    """The message it was derived from; None for posted events."""
     content: str
 
     def wire(self) -> str:
-        """Its JSON."""
+        """Return its JSON with the sequences."""
         derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
         return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
 
 
-def page_json(found: Iterable[StoredEvent], ends: Mapping[str, int]) -> str:
-    """The JSON of a page, with the cursors of those beside it."""
-    cursors = "".join(f',"{name}":{sequence}' for name, sequence in ends.items())
-    return f'{{"events":[{",".join(event.wire() for event in found)}]{cursors}}}'
+def page_json(events: Iterable[StoredEvent], cursors: Mapping[str, int]) -> str:
+    """Return the JSON of a page with the cursors of its neighbours."""
+    fields = "".join(f',"{name}":{sequence}' for name, sequence in cursors.items())
+    return f'{{"events":[{",".join(event.wire() for event in events)}]{fields}}}'
 
 
 class EventFilter(TypedDict, total=False):
-    """Which events of a session: as for messages."""
+    """Options of a page of events; `after`, `before` and `limit` as in `MessageFilter`."""
 
     after: int
     before: int | None
     at: int | None
-    """The window around this sequence."""
+    """Select the page around this sequence."""
     message: int | None
-    """The window around the first event of this message, or of a later one."""
+    """Select the page around the first event of this message, or of a later one if it has none."""
     limit: int
     collapse: bool
-    """Without the chunks of what has become whole."""
+    """Leave out chunks whose complete text follows."""
     types: Sequence[str] | None
-    """Of these types alone."""
+    """Only events of these types."""
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
-    """Stores all of them or none. Their envelopes have been checked; their session is this one, whatever they name,
-    and their time that of storing, where they name none.
+    """Store all events or none. Their envelopes are valid (`ingest.prepare_event`).
 
-    An event whose id is stored already is answered with the sequence it has, if it is the same. Raises IdConflict,
-    DuplicateInBatch, SessionNotFound, NulByte.
+    Raises IdConflict, DuplicateInBatch, SessionNotFound, NulByte, InvalidUtf8.
     """
     sent, now = events, milliseconds()
-    events = [_own(event, session_id, now) for event in sent]
+    events = [_with_envelope(event, session_id, now) for event in sent]
     _check(events)
     if all(event["type"] not in NOTED for event in events):
         try:
@@ -153,7 +151,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
 
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
-    """Closes what is open: the stream has ended. How many events that took. Raises SessionNotFound."""
+    """Close what is open and return the number of events that took. Raises SessionNotFound."""
     async with one_transaction(conn):
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
@@ -167,18 +165,18 @@ async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
 async def get_events(
     conn: AsyncConnection, session_id: UUID, **page: Unpack[EventFilter]
 ) -> list[StoredEvent]:
-    """In ascending order. Raises SessionNotFound."""
-    wanted = _wanted(session_id, page)
-    middle = await _middle(conn, wanted, page)
+    """Return a page in ascending order. Raises SessionNotFound."""
+    params = _to_params(session_id, page)
+    middle = await _find_middle(conn, params, page)
     if middle is not None:
-        found = await _around(conn, wanted, middle)
+        rows = await _fetch_around(conn, params, middle)
     elif page.get("before") is not None:
-        found = (await _read(conn, _LAST, wanted))[::-1]
+        rows = (await _fetch(conn, _LAST, params))[::-1]
     else:
-        found = await _read(conn, _FIRST, wanted)
-    if not found:
+        rows = await _fetch(conn, _FIRST, params)
+    if not rows:
         await get_session(conn, session_id)
-    return found
+    return rows
 
 
 async def get_events_since(
@@ -190,71 +188,67 @@ async def get_events_since(
     max_bytes: int = MAX_PAGE_BYTES,
     collapse: bool = False,
 ) -> list[StoredEvent]:
-    """The next events after a sequence. An unknown session has none."""
-    page = _wanted(session_id, {"after": after, "limit": limit, "collapse": collapse})
-    wanted = {**page, "bytes": max_bytes}
-    return await _read(conn, _FIRST, wanted)
+    """Return the next events after a sequence. An unknown session has none."""
+    params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
+    return await _fetch(conn, _FIRST, {**params, "bytes": max_bytes})
 
 
 async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
-    """All of them in order, as they were at one moment, in bounded memory. An unknown session yields nothing.
-
-    The connection is taken until the end, or until the generator is closed (`contextlib.aclosing`).
-    """
+    """Yield all events in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
     after = 0
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        while found := await get_events_since(
-            conn, session_id, after, limit=_FETCHED, max_bytes=_FETCHED_BYTES
+        while page := await get_events_since(
+            conn, session_id, after, limit=_FETCH_SIZE, max_bytes=_FETCH_BYTES
         ):
-            after = found[-1].sequence
-            for event in found:
+            after = page[-1].sequence
+            for event in page:
                 yield event
 
 
 async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | None:
-    """The one whose end the log does not tell. Raises SessionNotFound."""
-    found = await (await conn.execute(_STATE, [session_id])).fetchone()
-    if not found:
+    """Return the turn that has not ended. Raises SessionNotFound."""
+    row = await (await conn.execute(_STATE, [session_id])).fetchone()
+    if not row:
         raise SessionNotFound
-    return Normalizer(state=found[0]).open_turn()
+    return Normalizer(state=row[0]).open_turn()
 
 
 def types_in(text: str) -> list[str]:
-    """Raises InvalidParameter where Ash does not know one of them."""
+    """Split a comma-separated list of event types. Raises InvalidParameter for an unknown type."""
     types = text.split(",")
     if not EVENT_TYPES.issuperset(types):
-        message = f"It names one or more of {', '.join(EVENTS)}, separated by commas."
+        message = f"It must be one or more of {', '.join(EVENTS)}, separated by commas."
         raise InvalidParameter(f"'type': {message}", errors=[{"path": "type", "message": message}])
     return types
 
 
 async def check_cursor(conn: AsyncConnection, session_id: UUID, after: int) -> int:
-    """The last sequence of the log. Raises CursorAhead where the cursor is past it, and SessionNotFound."""
-    found = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
-    if not found:
+    """Return the last sequence of the log. Raises SessionNotFound, CursorAhead if the cursor is past it."""
+    row = await (await conn.execute(_LAST_SEQUENCE, [session_id])).fetchone()
+    if not row:
         raise SessionNotFound
-    last: int = found[0]
+    last: int = row[0]
     if after > last:
         raise CursorAhead(f"the last sequence is {last}", currentSequence=last)
     return last
 
 
-def _own(event: Event, session_id: UUID, now: int) -> Event:
-    own = {"timestamp": now, **event, "sessionId": session_name(session_id)}
-    own.pop("sequence", None)
-    own.pop("messageSequence", None)
-    return own
+def _with_envelope(event: Event, session_id: UUID, now: int) -> Event:
+    stored = {"timestamp": now, **event, "sessionId": session_name(session_id)}
+    stored.pop("sequence", None)
+    stored.pop("messageSequence", None)
+    return stored
 
 
 def _check(events: Sequence[Event]) -> None:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for index, event in enumerate(events):
         check_text(event["id"], "the id", index)
         check_text(event["type"], "the type", index)
-        if event["id"] in seen:
+        if event["id"] in ids:
             raise DuplicateInBatch(index=index)
-        seen.add(event["id"])
+        ids.add(event["id"])
 
 
 async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]) -> list[Appended]:
@@ -271,13 +265,13 @@ async def _post(conn: AsyncConnection, session_id: UUID, events: Sequence[Event]
 async def _post_new(
     conn: AsyncConnection, session_id: UUID, events: Sequence[Event], sent: Sequence[Event]
 ) -> list[Appended]:
-    """Those that are not stored yet, under the lock."""
+    """Store the events that are not stored yet, under the lock."""
     async with one_transaction(conn):
         locked = await conn.execute(LOCK, [session_id])
-        found = await conn.execute(GIVEN, [session_id, [event["id"] for event in events]])
-        counters = await counters_of(locked)
-        stored = {row[0]: (row[1], row[2]) for row in await found.fetchall()}
-        places, new, last = [], [], counters.event_sequence
+        matches = await conn.execute(STORED_IDS, [session_id, [event["id"] for event in events]])
+        counters = await read_counters(locked)
+        stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
+        appended, new, last = [], [], counters.event_sequence
         normalizer = Normalizer(state=counters.normalizer_state)
         for index, event in enumerate(events):
             known = stored.get(event["id"])
@@ -288,42 +282,42 @@ async def _post_new(
                 new.append(PreparedEvent(event, counters.message_sequence))
                 if event["type"] in NOTED:
                     normalizer.observe(event)
-            places.append(Appended(event["id"], known[0] if known else last, known is None))
+            appended.append(Appended(event["id"], known[0] if known else last, known is None))
         if new:
             await write_events(conn, session_id, counters, columns(new), normalizer.state())
             await conn.execute(_TOUCH, [session_id])
-    return places
+    return appended
 
 
 def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
-    """Whether it is the event that is stored; one without a time of its own has that of its first storing."""
+    """True if it is the stored event. One sent without a timestamp (`timed` False) takes that of the stored one."""
     known = msgspec.json.decode(stored)
-    told = event if timed else {**event, "timestamp": known["timestamp"]}
-    return _encode_sorted(known) == _encode_sorted(told)
+    repeated = event if timed else {**event, "timestamp": known["timestamp"]}
+    return _encode_sorted(known) == _encode_sorted(repeated)
 
 
-def _wanted(session_id: UUID, page: EventFilter) -> dict[str, Any]:
+def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
     defaults = {"after": 0, "before": END, "limit": 100, "collapse": False, "bytes": MAX_PAGE_BYTES}
     return {"types": None, **defaults, **check_options(page), "session_id": session_id}
 
 
-async def _middle(conn: AsyncConnection, wanted: Mapping[str, Any], page: EventFilter) -> int | None:
-    """The sequence around which the page is, if it is around any: the end of the log where nothing is so late."""
+async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:
+    """Return the sequence around which to page, if any. END if no event is as late as the message."""
     message = page.get("message")
     if message is None:
         return page.get("at")
-    found = await (await conn.execute(_OF_MESSAGE, [wanted["session_id"], message])).fetchone()
-    return found[0] if found else END
+    row = await (await conn.execute(_FIRST_OF_MESSAGE, [params["session_id"], message])).fetchone()
+    return row[0] if row else END
 
 
-async def _around(conn: AsyncConnection, wanted: dict[str, Any], at: int) -> list[StoredEvent]:
-    ahead = {**wanted, "before": at, "limit": wanted["limit"] // 2}
-    found = (await _read(conn, _LAST, ahead))[::-1] if ahead["limit"] else []
-    behind = {**wanted, "after": at - 1, "limit": wanted["limit"] - len(found)}
-    return found + await _read(conn, _FIRST, behind)
+async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:
+    before = {**params, "before": at, "limit": params["limit"] // 2}
+    rows = (await _fetch(conn, _LAST, before))[::-1] if before["limit"] else []
+    rest = {**params, "after": at - 1, "limit": params["limit"] - len(rows)}
+    return rows + await _fetch(conn, _FIRST, rest)
 
 
-async def _read(conn: AsyncConnection, query: str, wanted: Mapping[str, Any]) -> list[StoredEvent]:
+async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredEvent)) as cursor:
-        await cursor.execute(query, wanted)
+        await cursor.execute(query, params)
         return await cursor.fetchall()

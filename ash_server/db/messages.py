@@ -1,9 +1,9 @@
-"""Messages: appended once, in one order, and read by their place in it.
+"""Messages: append in one order, read by sequence.
 
-An append holds the lock of its session's counters from before it looks until it commits. So sequences have no
-gap and appear in their order: who reads behind a sequence never misses one that comes later with a lower one.
+An append locks the counters of its session before it reads them and until it commits. So sequences have no gap and
+become visible in ascending order: a reader that continues after a sequence misses nothing.
 
-Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from ash_server.db.event_writer import (
     Counters,
     PreparedEvent,
     columns,
-    counters_of,
     derive,
     ending,
     last_posted,
     milliseconds,
-    with_free_ids,
+    read_counters,
+    resolve_id_conflicts,
     write_events,
 )
 from ash_server.db.events import Appended
@@ -44,23 +44,23 @@ from ash_shared.reading.parse import PARSER_VERSION, parse_message_content
 
 T = TypeVar("T")
 
-_LARGE = 256 * 1024
-"""Characters of which the events are better derived in a thread."""
+_MAX_INLINE = 256 * 1024
+"""Characters; the events of a larger batch are derived in a thread."""
 
-_FETCHED = 1000
-"""How many messages of a stream are in memory at a time, or fewer where they are large (`MOST_TOGETHER`)."""
+_FETCH_SIZE = 1000
+"""Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
-# A statement of its own: it has to see what was committed while the lock was waited for.
-# Looked up one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
+# Runs after LOCK as a separate statement, to see what was committed while it waited for the lock.
+# Looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
 # makes a long import quadratic. LIMIT keeps the planner from joining the two.
 _STORED = """
     SELECT stored.*
-    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS wanted,
-        unnest(ids) AS wanted_id,
+    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
+        unnest(ids) AS arg_id,
         LATERAL (
             SELECT id, sequence, content
             FROM messages
-            WHERE messages.session_id = wanted.session_id AND id = wanted_id
+            WHERE messages.session_id = args.session_id AND id = arg_id
             LIMIT 1
         ) AS stored
 """
@@ -82,10 +82,10 @@ _WRITE = f"""
     UPDATE sessions
     SET updated_at = statement_timestamp(), {MERGE}
     WHERE id = %(session_id)b
-"""  # noqa: S608  # a constant of Ash
+"""  # noqa: S608  # constant SQL
 
 _COLUMNS = "id, role, kind, source, content, sequence, created_at"
-_READ = f"SELECT {_COLUMNS} FROM messages WHERE session_id = "  # noqa: S608  # a constant of this module
+_READ = f"SELECT {_COLUMNS} FROM messages WHERE session_id = "  # noqa: S608  # constant SQL
 
 _PAGE = (
     _READ
@@ -97,9 +97,8 @@ _PAGE = (
     """
 )
 
-MOST_TOGETHER = 4 * 1024 * 1024
-"""Bytes of texts that are read together: that takes ten times their size in memory, and where they are nothing but
-small blocks forty times."""
+MAX_PARSE_BYTES = 4 * 1024 * 1024
+"""Bytes of text parsed together, which takes ten times their size in memory, and 40 times for many small blocks."""
 
 
 _FIRST = bounded_query(_COLUMNS, _PAGE)
@@ -107,28 +106,28 @@ _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _ONE = _READ + "%b AND sequence = %b"
 
 
-_SILENT = Line((), Facts(), "unknown")
+_NO_EVENTS = Line((), Facts(), "unknown")
 
 
 class PreparedMessage(NamedTuple):
-    """A message that is to be stored: its text, its id, and what reading the text tells of it."""
+    """A message ready for storage: its id, its text, and what was derived by reading the text."""
 
     id: str
-    given: bool
-    """Whether the writer named the id, or it was derived."""
+    id_given: bool
+    """True if the writer set the id, False if it was derived."""
     content: str
     described: Description
-    """With the role and the source that the writer named, where the writer did."""
+    """Includes the role and the source that the writer set."""
     role_given: bool = False
-    """Whether the writer named the role, or reading tells it."""
+    """True if the writer set the role, False if it was derived."""
     source_given: bool = False
-    line: Line = _SILENT
-    """What it adds to the log of events."""
+    line: Line = _NO_EVENTS
+    """The text as input of the event log."""
 
 
 @dataclass(slots=True)
 class StoredMessage:
-    """A message as it lies in its session."""
+    """A row of a session's messages."""
 
     id: str
     role: Role
@@ -140,22 +139,22 @@ class StoredMessage:
 
 
 class MessageFilter(TypedDict, total=False):
-    """Which messages of a session: keyset both ways, always answered in ascending order."""
+    """Options of a page of messages: a cursor in either direction, and filters. Pages are in ascending order."""
 
     after: int
-    """Only those after this sequence; 0 where it is left out."""
+    """Only messages after this sequence; 0 by default."""
     before: int | None
-    """Only those before this sequence, and of them the last ones."""
+    """The last messages before this sequence."""
     limit: int
-    """100 where it is left out, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
+    """100 by default, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
     kinds: Sequence[Kind]
-    """Messages and records where it is left out."""
+    """Messages and records by default."""
     role: Role | None
     type: str | None
     """Only messages that have a block of this type."""
 
 
-_NO_LIMITS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MAX_PAGE_BYTES}
+_DEFAULTS = {"after": 0, "before": END, "limit": 100, "role": None, "type": None, "bytes": MAX_PAGE_BYTES}
 
 
 async def append(
@@ -164,24 +163,23 @@ async def append(
     messages: Sequence[PreparedMessage],
     *,
     expected_sequence: int | None = None,
-    ends: bool = False,
+    end: bool = False,
 ) -> list[Appended]:
-    """Stores all of them or none, with the events that they give, in one transaction.
+    """Store all messages or none, with their events, in one transaction.
 
-    A message that is stored already is answered with the sequence it has, so an append whose answer was lost
-    may be repeated. The expected sequence is the last one the writer saw; it counts where anything is new. `ends`
-    closes what is open behind them: nothing follows.
+    A message that is stored already keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
+    also closes what is open, as `events.end_session` does.
     """
     _check(messages)
     async with one_transaction(conn):
         counters, stored = await _lock(conn, session_id, messages)
         last = counters.message_sequence
-        places = _place(messages, last, stored)
+        places = _assign_sequences(messages, last, stored)
         new = [message for message, place in zip(messages, places, strict=True) if place.created]
         if new:
             _check_expected(expected_sequence, last)
-        if new or ends:
-            await _write(conn, session_id, counters, new, ends=ends)
+        if new or end:
+            await _write(conn, session_id, counters, new, end=end)
     return places
 
 
@@ -189,43 +187,43 @@ async def list_messages(
     conn: AsyncConnection, session_id: UUID, **page: Unpack[MessageFilter]
 ) -> list[StoredMessage]:
     """Raises SessionNotFound."""
-    wanted = {"session_id": session_id, **_wanted(page)}
+    params = {"session_id": session_id, **_to_params(page)}
     backwards = page.get("before") is not None
-    found = await _read(conn, _LAST if backwards else _FIRST, wanted)
-    if not found:
+    rows = await _fetch(conn, _LAST if backwards else _FIRST, params)
+    if not rows:
         await get_session(conn, session_id)
-    return found[::-1] if backwards else found
+    return rows[::-1] if backwards else rows
 
 
-async def list_lines(  # noqa: PLR0913  # one argument per bound
+async def list_next(  # noqa: PLR0913  # one argument per bound
     conn: AsyncConnection,
     session_id: UUID,
     *,
     after: int = 0,
     before: int = END,
     limit: int,
-    max_bytes: int = MOST_TOGETHER,
+    max_bytes: int = MAX_PARSE_BYTES,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
-    """The next messages behind a sequence, as many as can be read together. An unknown session yields nothing."""
+    """Return the next messages after a sequence, no more than may be parsed together; none of an unknown session."""
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
-    wanted = {"session_id": session_id, "kinds": list(kinds), **bounds}
-    return await _read(conn, _FIRST, {**_NO_LIMITS, **wanted})
+    params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
+    return await _fetch(conn, _FIRST, params)
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
     """Raises SessionNotFound or MessageNotFound."""
-    found = await _read(conn, _ONE, [session_id, min(max(0, sequence), END)])
-    if not found:
+    rows = await _fetch(conn, _ONE, [session_id, min(max(0, sequence), END)])
+    if not rows:
         await get_session(conn, session_id)
         raise MessageNotFound
-    return found[0]
+    return rows[0]
 
 
 async def get_contents(conn: AsyncConnection, session_id: UUID, ids: Sequence[str]) -> dict[str, str]:
-    """The texts of those of these messages that are stored, by id."""
-    found = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
-    return {row[0]: row[2] for row in await found.fetchall()}
+    """Return the stored texts by message id."""
+    cursor = await conn.execute(_STORED, [session_id, list(ids)], binary=True)
+    return {row[0]: row[2] for row in await cursor.fetchall()}
 
 
 async def stream_messages(
@@ -235,23 +233,19 @@ async def stream_messages(
     after: int = 0,
     kinds: Sequence[Kind] = ("message", "record", "chunk"),
 ) -> AsyncGenerator[StoredMessage, None]:
-    """All of them in order, as they were at one moment, in bounded memory. An unknown session yields nothing.
-
-    The connection is taken until the end, or until the generator is closed (`contextlib.aclosing`).
-    """
-    # Not a cursor: it fetches a number of messages, however large, and with a number that is safe, round trips take
-    # more than half of the time. Not `cursor.stream()` either: libpq stays in its mode for the pipeline that comes
-    # next, which then fails.
+    """Yield all messages in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
+    # A server-side cursor fetches a fixed number of rows of any size; with a number that is safe, more than half of the
+    # time goes into round trips. `cursor.stream()` leaves libpq in a mode in which the next pipeline fails.
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        while found := await list_lines(conn, session_id, after=after, limit=_FETCHED, kinds=kinds):
-            after = found[-1].sequence
-            for message in found:
+        while page := await list_next(conn, session_id, after=after, limit=_FETCH_SIZE, kinds=kinds):
+            after = page[-1].sequence
+            for message in page:
                 yield message
 
 
 def to_message(session_id: UUID, stored: StoredMessage) -> Message:
-    """The message with its content read."""
+    """Return the message with its text read as typed blocks."""
     return Message(
         id=stored.id,
         session_id=str(session_id),
@@ -266,17 +260,17 @@ def to_message(session_id: UUID, stored: StoredMessage) -> Message:
 
 
 def _check(messages: Sequence[PreparedMessage]) -> None:
-    given: set[str] = set()
+    ids: set[str] = set()
     for index, message in enumerate(messages):
         if not 1 <= len(message.id) <= 255:
             raise InvalidId(index=index)
         check_text(message.id, "the id", index)
         check_text(message.described.source, "the source", index)
         check_text(message.content, "the message", index)
-        if message.given and message.id in given:
+        if message.id_given and message.id in ids:
             raise DuplicateInBatch(index=index)
-        if message.given:
-            given.add(message.id)
+        if message.id_given:
+            ids.add(message.id)
 
 
 class _Stored(NamedTuple):
@@ -287,14 +281,16 @@ class _Stored(NamedTuple):
 async def _lock(
     conn: AsyncConnection, session_id: UUID, messages: Sequence[PreparedMessage]
 ) -> tuple[Counters, dict[str, _Stored]]:
-    """The counters, which nobody else can change now, and what is stored already of these messages."""
+    """Lock and return the counters, and return which of these messages are stored already."""
     locked = await conn.execute(LOCK, [session_id])
     stored = await conn.execute(_STORED, [session_id, [message.id for message in messages]])
-    counters = await counters_of(locked)
+    counters = await read_counters(locked)
     return counters, {row[0]: _Stored(*row[1:]) for row in await stored.fetchall()}
 
 
-def _place(messages: Sequence[PreparedMessage], last: int, stored: dict[str, _Stored]) -> list[Appended]:
+def _assign_sequences(
+    messages: Sequence[PreparedMessage], last: int, stored: dict[str, _Stored]
+) -> list[Appended]:
     known = dict(stored)
     places = []
     for index, message in enumerate(messages):
@@ -314,11 +310,11 @@ def _check_expected(expected: int | None, last: int) -> None:
 
 
 async def _write(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, ends: bool
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
 ) -> None:
-    # The messages first, so that PostgreSQL writes them while their events are derived.
+    # PostgreSQL writes the messages while their events are derived.
     await _write_messages(conn, session_id, counters.message_sequence, new)
-    await _write_events(conn, session_id, counters, new, ends=ends)
+    await _write_events(conn, session_id, counters, new, end=end)
 
 
 async def _write_messages(
@@ -345,20 +341,20 @@ async def _write_messages(
 
 
 async def _write_events(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, ends: bool
+    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
 ) -> None:
     last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
-    is_large = sum(len(message.content) for message in new) > _LARGE
-    events = await _aside(is_large, lambda: _derived(normalizer, session_id, last, new))
-    if ends:
+    is_large = sum(len(message.content) for message in new) > _MAX_INLINE
+    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new))
+    if end:
         posted = "" if new else await last_posted(conn, session_id, last)
         events += ending(normalizer, session_id, last + len(new), posted)
-    events = list(await with_free_ids(conn, session_id, events))
-    written = await _aside(is_large, lambda: columns(events))
+    events = list(await resolve_id_conflicts(conn, session_id, events))
+    written = await _offload(is_large, lambda: columns(events))
     await write_events(conn, session_id, counters, written, normalizer.state(), messages=len(new))
 
 
-def _derived(
+def _derive_events(
     normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage]
 ) -> list[PreparedEvent]:
     now = milliseconds()
@@ -371,21 +367,21 @@ def _derived(
     ]
 
 
-async def _aside(is_large: bool, work: Callable[[], T]) -> T:
-    """What it gives; others are answered meanwhile where it takes long."""
+async def _offload(is_large: bool, work: Callable[[], T]) -> T:
+    """Run it, in a thread if it takes long."""
     return await asyncio.to_thread(work) if is_large else work()
 
 
-def _wanted(page: MessageFilter) -> dict[str, Any]:
-    wanted = check_options(page)
-    check_text(wanted.get("role", ""), "role")
-    check_text(wanted.get("type", ""), "type")
-    return {**_NO_LIMITS, **wanted, "kinds": list(wanted.get("kinds", ("message", "record")))}
+def _to_params(page: MessageFilter) -> dict[str, Any]:
+    options = check_options(page)
+    check_text(options.get("role", ""), "role")
+    check_text(options.get("type", ""), "type")
+    return {**_DEFAULTS, **options, "kinds": list(options.get("kinds", ("message", "record")))}
 
 
-async def _read(
-    conn: AsyncConnection, query: str, wanted: Sequence[Any] | Mapping[str, Any]
+async def _fetch(
+    conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
 ) -> list[StoredMessage]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredMessage)) as cursor:
-        await cursor.execute(query, wanted)
+        await cursor.execute(query, params)
         return await cursor.fetchall()

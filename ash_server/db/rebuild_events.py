@@ -17,14 +17,14 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_writer import (
     INSERT,
+    IssueCounts,
     PreparedEvent,
-    Trouble,
     columns,
     derive,
     ending,
     lock,
     milliseconds,
-    with_free_ids,
+    resolve_id_conflicts,
 )
 from ash_server.db.reindex import said_by_writer
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
@@ -105,7 +105,7 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
         await work.run()
         last = counters.event_sequence + work.written
         derived = [last, counters.event_sequence, work.normalizer.state(), NORMALIZER_VERSION]
-        await conn.execute(_COUNT, [*derived, *work.trouble, session_id])
+        await conn.execute(_COUNT, [*derived, *work.issues, session_id])
         await conn.execute(_FORGET_ENDS, [session_id, counters.event_sequence])
     return Rebuilt(work.messages, work.written)
 
@@ -131,7 +131,7 @@ class _Rebuild:
         self.normalizer = Normalizer()
         self.messages = 0
         self.written = 0
-        self.trouble = Trouble(0, 0)
+        self.issues = IssueCounts(0, 0)
         self._conn = conn
         self._session_id = session_id
         self._last = last
@@ -143,7 +143,7 @@ class _Rebuild:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
         reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
         self._waiting.append(
-            PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", is_given=False)
+            PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
         async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
             await self._expect()
@@ -183,7 +183,7 @@ class _Rebuild:
             if other.content is not None:
                 event = msgspec.json.decode(other.content)
                 self.normalizer.observe(event)
-            self.trouble = self.trouble.and_of([event])
+            self.issues = self.issues.add([event])
             self.written += 1
             await self._conn.execute(_MOVE, [self._last + self.written, self._session_id, other.sequence])
             return await anext(others, None)
@@ -200,11 +200,11 @@ class _Rebuild:
         return following
 
     async def _flush(self) -> None:
-        new = await with_free_ids(self._conn, self._session_id, self._waiting)
+        new = await resolve_id_conflicts(self._conn, self._session_id, self._waiting)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
             await self._conn.execute(INSERT, {**named, **columns(new)})
-        self.trouble = self.trouble.and_of(each.event for each in new)
+        self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
         self._waiting = []
 

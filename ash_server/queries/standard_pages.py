@@ -13,7 +13,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.events import StoredEvent, get_events_since
-from ash_server.db.messages import MOST_TOGETHER, StoredMessage, list_lines
+from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_next
 from ash_server.db.sessions import get_session
 from ash_shared.conversation.standard_messages import transform_page
 from ash_shared.model.message import StandardMessage
@@ -25,7 +25,7 @@ _PAGE = 500
 _EVENTS = "ash"
 """The format of Ash's own events."""
 _MOST_LINES = 10_000
-_MOST_BYTES = 4 * MOST_TOGETHER
+_MOST_BYTES = 4 * MAX_PARSE_BYTES
 """A turn is cut where it is longer than that."""
 
 
@@ -52,7 +52,7 @@ Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
     """A page of whole turns, made of at least so many stored messages, if there are. Raises SessionNotFound."""
-    max_bytes = MOST_TOGETHER
+    max_bytes = MAX_PARSE_BYTES
     while True:
         async with connect() as conn:
             read = await _get_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
@@ -82,7 +82,9 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
 
 async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
     left, wanted = list[tuple[str, str | None]](), _PAGE
-    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=MOST_TOGETHER)) as pages:
+    async with aclosing(
+        get_event_pages(connect, session_id, limit=_PAGE, max_bytes=MAX_PARSE_BYTES)
+    ) as pages:
         async for events in pages:
             left += [(event.wire(), _EVENTS) for event in events]
             is_full = len(left) >= _MOST_LINES or sum(len(text) for text, _ in left) >= _MOST_BYTES
@@ -117,8 +119,8 @@ async def _get_lines(
     conn: AsyncConnection, session_id: UUID, *, after: int, limit: int, max_bytes: int
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
-    lines = await list_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-    first = await list_lines(conn, session_id, limit=_HEAD) if lines and after else []
+    lines = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
+    first = await list_next(conn, session_id, limit=_HEAD) if lines and after else []
     head = [each for each in first if each.sequence <= after]
     return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)
 

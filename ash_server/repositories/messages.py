@@ -69,7 +69,7 @@ class MessageRepository:
         """Store what `prepare` or `ingest.prepare_message` returned; see `append`."""
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
-                conn, session_id, prepared, expected_sequence=expected_sequence, ends=end
+                conn, session_id, prepared, expected_sequence=expected_sequence, end=end
             )
         self._wake(session_id)
         return appended

@@ -63,7 +63,7 @@ def test_what_no_table_covers_is_told() -> None:
 
 
 def test_a_line_that_names_itself_has_one_id() -> None:
-    assert prepare_message(SESSION, LINE).given is False
+    assert prepare_message(SESSION, LINE).id_given is False
     assert id_of(LINE) == "df4e778b-c458-52fe-842b-56140df7d0b4"
     assert id_of(LINE) != id_of(LINE + " ")
     assert id_of(LINE) != id_of(LINE.replace("u-1", "u-2"))

@@ -198,7 +198,7 @@ async def test_pages_have_a_maximum_size(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = await filled(client, session, LINES)
-    monkeypatch.setattr(standard_pages, "MOST_TOGETHER", len("".join(LINES[:7])))
+    monkeypatch.setattr(standard_pages, "MAX_PARSE_BYTES", len("".join(LINES[:7])))
 
     assert (await paged(client, address))[1] == [0, 5, 10]
 

@@ -231,7 +231,7 @@ async def test_no_event_is_left_of_a_session_where_a_writer_meets_its_end(
 
 CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
     lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)]),
-    lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)], ends=True),
+    lambda conn, session_id, id: append(conn, session_id, [prompt(session_id, id)], end=True),
     lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_chunk")]),
     lambda conn, session_id, id: append_events(conn, session_id, [posted(id, "assistant_done")]),
     lambda conn, session_id, id: update_session(conn, session_id, title="x"),

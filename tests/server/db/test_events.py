@@ -121,8 +121,8 @@ async def test_ending_closes_what_is_open_once(connection: AsyncConnection, sess
 
 
 async def test_the_last_lines_may_end_the_session(connection: AsyncConnection, session_id: UUID) -> None:
-    await store(connection, session_id, PROMPT, ANSWER, ends=True)
-    await store(connection, session_id, ends=True)
+    await store(connection, session_id, PROMPT, ANSWER, end=True)
+    await store(connection, session_id, end=True)
 
     assert (await told(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
 
@@ -347,7 +347,7 @@ async def test_ends_at_one_message_have_ids_of_their_own(
         await end_session(connection, session_id)
         await rebuild_events(connection, session_id)
     await append_events(connection, session_id, [posted("p", "turn_start", payload={"trigger": "user"})])
-    await store(connection, session_id, ends=True)
+    await store(connection, session_id, end=True)
     before = await wire(connection, session_id)
     await rebuild_events(connection, session_id)
     after = await wire(connection, session_id)

@@ -41,8 +41,8 @@ STRANGER = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
 
 
-def message(id: str, content: str = "text", given: bool = True, **described: Any) -> PreparedMessage:
-    return PreparedMessage(id, given, content, DESCRIBED._replace(**described))
+def message(id: str, content: str = "text", id_given: bool = True, **described: Any) -> PreparedMessage:
+    return PreparedMessage(id, id_given, content, DESCRIBED._replace(**described))
 
 
 async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str, str]]:
@@ -71,7 +71,7 @@ async def test_sessions_count_by_themselves(connection: AsyncConnection, session
 
 
 async def test_repeating_an_append_answers_as_before(connection: AsyncConnection, session_id: UUID) -> None:
-    batch = [message("a"), message("b", given=False)]
+    batch = [message("a"), message("b", id_given=False)]
     await append(connection, session_id, batch)
     session = await get_session(connection, session_id)
 
@@ -92,7 +92,7 @@ async def test_a_batch_stores_what_is_new_in_it(connection: AsyncConnection, ses
 async def test_a_line_that_repeats_within_a_batch_is_stored_once(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
-    twice = [message("a", given=False), message("b", given=False), message("a", given=False)]
+    twice = [message("a", id_given=False), message("b", id_given=False), message("a", id_given=False)]
 
     assert await append(connection, session_id, twice) == [
         Appended("a", 1, True),
@@ -103,8 +103,12 @@ async def test_a_line_that_repeats_within_a_batch_is_stored_once(
 
 REFUSALS: dict[str, tuple[list[PreparedMessage], type[AshError], int | None]] = {
     "other text": ([message("new"), message("a", "other")], IdConflict, 1),
-    "other text, derived": ([message("a", "other", given=False)], IdConflict, 0),
-    "other text within": ([message("x", "1", given=False), message("x", "2", given=False)], IdConflict, 1),
+    "other text, derived": ([message("a", "other", id_given=False)], IdConflict, 0),
+    "other text within": (
+        [message("x", "1", id_given=False), message("x", "2", id_given=False)],
+        IdConflict,
+        1,
+    ),
     "an id named twice": ([message("new"), message("b"), message("new")], DuplicateInBatch, 2),
     "a NUL": ([message("new"), message("b", "a\0b")], NulByte, 1),
     "a NUL in the id": ([message("a\0")], NulByte, 0),

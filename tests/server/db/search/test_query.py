@@ -146,7 +146,7 @@ async def test_what_is_streamed_is_found_as_a_whole(connection: AsyncConnection,
     await store(connection, session_id, delta("Three que"), delta("tzals fly."))
     await index_pending(connection)
     before = await found(connection, "quetzal")
-    await store(connection, session_id, ends=True)
+    await store(connection, session_id, end=True)
     await index_pending(connection)
 
     assert before == []
