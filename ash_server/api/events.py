@@ -28,7 +28,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_batch_of, json_of, operation, text
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.messages import append_status, parse_lines
-from ash_server.db import events
+from ash_server.db.events import EventFilter, page_json, parse_types
 from ash_server.db.pagination import may_go_on
 from ash_server.errors import (
     AshError,
@@ -223,14 +223,14 @@ class EventController(Controller):
             ),
         ] = None,
     ) -> Response[EventPage]:
-        page = events.EventFilter(
+        page = EventFilter(
             after=after,
             before=before,
             at=at,
             message=message,
             limit=limit,
             collapse=collapse,
-            types=None if type is None else events.types_in(type),
+            types=None if type is None else parse_types(type),
         )
         is_centered = _check_cursors(page)
         rows = await store.events.get_stored_events(session_id, **page)
@@ -241,7 +241,7 @@ class EventController(Controller):
             cursors["nextAfter"] = rows[-1].sequence
         if has_earlier:
             cursors["prevBefore"] = rows[0].sequence
-        return Response[Any](events.page_json(rows, cursors).encode(), media_type=JSON)
+        return Response[Any](page_json(rows, cursors).encode(), media_type=JSON)
 
     @post(
         "/events",
@@ -328,7 +328,7 @@ def _parse_event(settings: Settings, raw: _RawEvent) -> Event:
     return prepare_event(event, raw.position, raw.path)
 
 
-def _check_cursors(page: events.EventFilter) -> bool:
+def _check_cursors(page: EventFilter) -> bool:
     """Return True if the page is centered. Raises InvalidParameter if it has other cursors as well."""
     centers = [name for name in ("at", "message") if page.get(name) is not None]
     has_bounds = bool(page.get("after")) or page.get("before") is not None

@@ -20,7 +20,7 @@ from ash_server.cli.options import (
 from ash_server.cli.output.event_lines import headline
 from ash_server.cli.output.terminal import counted, print_next_page, stdout_console, visible, visible_json
 from ash_server.cli.store import resolve_session, select_sessions, with_store
-from ash_server.db.events import EventFilter, StoredEvent, page_json, types_in
+from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_types
 from ash_server.db.pagination import may_go_on
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
@@ -36,7 +36,7 @@ class _EventsGroup(click.RichGroup):
 
 
 def _parse_types(_ctx: click.Context, _param: click.Parameter, types: str | None) -> list[str] | None:
-    return None if types is None else types_in(types)
+    return None if types is None else parse_types(types)
 
 
 @click.group("events", cls=_EventsGroup)

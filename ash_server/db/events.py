@@ -214,7 +214,7 @@ async def get_open_turn(conn: AsyncConnection, session_id: UUID) -> OpenTurn | N
     return Normalizer(state=row[0]).open_turn()
 
 
-def types_in(text: str) -> list[str]:
+def parse_types(text: str) -> list[str]:
     """Split a comma-separated list of event types. Raises InvalidParameter for an unknown type."""
     types = text.split(",")
     if not EVENT_TYPES.issuperset(types):
