@@ -1,7 +1,7 @@
 import { EventLog } from "/viewer/render/event-log.js";
 
-/** What a log says when the events come like this, asked after each of them; in a form to compare at a glance. */
-export function told(events) {
+/** Fold events one by one; returns items, turns and revoked ids as short texts. */
+export function fold(events) {
   const log = new EventLog();
   const items = new Map();
   for (const event of events) {

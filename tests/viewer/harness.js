@@ -5,9 +5,9 @@ const BREATHS = 4;
 const DEPTH = 20;
 
 /**
- * Shows the events in each of the ways, and tells where one is not as the first. A way is a list of steps, a step the
- * places of events; the first step is replayed. Nothing is on the screen, so that nothing depends on what would be.
- * Each is shown as what is being written, and as what is not; which of the two it was before makes no difference.
+ * Render the events in several ways and return the differences to the first. A way is a list of steps, a step a list of
+ * event indices; the first step is replayed. The container is hidden, so that nothing depends on the viewport. Each result
+ * is compared live and not live, independently of the state before.
  */
 export async function compared(events, ways) {
   const shown = [];
@@ -42,7 +42,7 @@ async function live(events, steps) {
   return shown.join("\n");
 }
 
-/** Shows the events and leaves them there. */
+/** Render the events and keep them on the page. */
 export async function show(events) {
   const renderer = new ChatRenderer(container(false));
   renderer.replayEvents(events);
@@ -74,7 +74,7 @@ function difference(expected, html) {
   return [around(expected), around(html)];
 }
 
-/** Opens what can be opened, and what is in it, as a person would who soon has enough. */
+/** Open all details, also nested ones up to a depth. */
 export async function opened(root) {
   for (let depth = 0; depth < DEPTH; depth++) {
     const closed = root.querySelectorAll("details:not([open])");
@@ -86,7 +86,7 @@ export async function opened(root) {
   await settled();
 }
 
-/** What stands in the page, and where the marked texts are. */
+/** Tags, attributes and links of the page, and the tokens that are missing. */
 export function audit(root, tokens) {
   const elements = [...root.querySelectorAll("*")];
   const attributes = elements.flatMap((element) => [...element.attributes]);

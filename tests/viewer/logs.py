@@ -22,7 +22,7 @@ Steps = list[list[int]]
 ROOM = 1000
 """The distance between sequences, so that chunks can be split further."""
 
-LARGEST = 120_000
+MAX_FILE_SIZE = 120_000
 
 SERVER = Path(ash_server.__file__).parent
 SESSIONS = Path(__file__).parents[1] / "shared" / "sessions"
@@ -32,8 +32,8 @@ def log_of(lines: Iterable[str | bytes], source: str | None = None, *, ends: boo
     """The events that the server derives from stored messages."""
     normalizer, events = Normalizer(source), Log()
     for number, line in enumerate(lines, start=1):
-        told = normalizer.follow(read_line(line, source), context(number))
-        events += [{**event, "messageSequence": number} for event in told]
+        derived = normalizer.follow(read_line(line, source), context(number))
+        events += [{**event, "messageSequence": number} for event in derived]
     return numbered(events + (normalizer.close(context("end")) if ends else []))
 
 
@@ -68,9 +68,9 @@ def from_sessions(source: str) -> dict[str, Log]:
 
 def from_corpus(folder: str) -> dict[str, Log]:
     """Some corpus files: the largest within a limit, and some of each size."""
-    found = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
-    by_size = sorted((path.stat().st_size, path) for path in found)
-    fitting = [path for size, path in by_size if size <= LARGEST]
+    files = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
+    by_size = sorted((path.stat().st_size, path) for path in files)
+    fitting = [path for size, path in by_size if size <= MAX_FILE_SIZE]
     return from_files(*fitting[-3:], *fitting[:-3][:: len(fitting) // 4 + 1])
 
 
@@ -96,9 +96,9 @@ def _any_event(choose: random.Random, name: str, names: list[str]) -> Event:
     if type in _NESTED and choose.random() < 0.3:
         payload["parentToolCallId"] = _call(choose)
     event = {"id": name, "timestamp": 1793611915000 + choose.randrange(10**7), "sessionId": "s", "type": type}
-    beside = {"turnId": "t", "responseId": "r", "recordId": "u"}
-    told = {key: choose.choice(("", *_few(short))) for key, short in beside.items() if choose.random() < 0.8}
-    return {**event, **told, "payload": payload}
+    optional = {"turnId": "t", "responseId": "r", "recordId": "u"}
+    ids = {key: choose.choice(("", *_few(short))) for key, short in optional.items() if choose.random() < 0.8}
+    return {**event, **ids, "payload": payload}
 
 
 def _few(short: str) -> list[str]:

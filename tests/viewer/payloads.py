@@ -81,9 +81,9 @@ class Payloads:
 
     def call(self) -> list[tuple[str, Json]]:
         name = self.choose.choice(NAMES)
-        beside = {"later": self.value()} if self.choose.random() < 0.2 else {}
-        result = {"result": self.value(), "structured": self.value(), **self.error(), **beside}
-        return [("call", {"toolName": name, "args": self.value(), **beside}), ("result", result)]
+        extra = {"later": self.value()} if self.choose.random() < 0.2 else {}
+        result = {"result": self.value(), "structured": self.value(), **self.error(), **extra}
+        return [("call", {"toolName": name, "args": self.value(), **extra}), ("result", result)]
 
     def error(self) -> dict[str, Json]:
         failure = {"error": {"code": self.leaf(), "message": self.text()}}

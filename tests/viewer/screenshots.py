@@ -16,7 +16,7 @@ from tests.server.cli.test_cli_serve import running, stopped
 from tests.viewer.browser import ABSENT, browsing, chromium
 
 PICTURES = Path(__file__).parents[2] / "docs" / "screenshots"
-LARGEST = 400_000
+MAX_BYTES = 400_000
 
 DEVICES: Mapping[str, Mapping[str, Any]] = {
     "wide": {"viewport": {"width": 1440, "height": 900}},
@@ -58,7 +58,7 @@ async def picture(browser: Browser, address: str, file: Path, device: Mapping[st
         await page.goto(address)
         await settle(page)
         taken = await page.screenshot(path=file)
-    if len(taken) > LARGEST:
+    if len(taken) > MAX_BYTES:
         sys.exit(f"{file.name} has {len(taken)} bytes")
 
 

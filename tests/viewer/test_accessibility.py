@@ -102,12 +102,12 @@ async def samples(ash: str) -> dict[str, str]:
     addresses = {}
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         for path in SAMPLES:
-            made = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
-            id = made.raise_for_status().json()["id"]
-            told = await client.post(
+            created = await client.post("/api/sessions", json={"source": SOURCE, "title": path.stem})
+            id = created.raise_for_status().json()["id"]
+            posted = await client.post(
                 f"/api/sessions/{id}/messages", content=path.read_bytes(), headers=NDJSON
             )
-            told.raise_for_status()
+            posted.raise_for_status()
             addresses[path.stem] = f"{ash}/sessions/{id}"
     return addresses
 
@@ -136,27 +136,27 @@ async def test_session_page_with_everything_open(
     async with visiting(browser, complaints, samples[sample], "light, wide") as page:
         await page.keyboard.press("3")
         await page.evaluate(OPEN)
-        found = {}
+        violations = {}
         for look, (scheme, (width, height)) in LOOKS.items():
             await page.emulate_media(color_scheme=scheme)
             await page.set_viewport_size({"width": width, "height": height})
             await settle(page)
-            found[look] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+            violations[look] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
 
-    assert found == {look: [] for look in LOOKS}
+    assert violations == {look: [] for look in LOOKS}
 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_dialogs_and_panels_of_a_session_page(
     browser: Browser, complaints: list[str], samples: dict[str, str], look: str
 ) -> None:
-    found = {}
+    violations = {}
 
     async with visiting(browser, complaints, samples["tide-clock"], look) as page:
 
         async def see(what: str) -> None:
             await settle(page)
-            found[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+            violations[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
 
         await see("the page as it comes")
         await page.keyboard.press("?")
@@ -171,27 +171,27 @@ async def test_dialogs_and_panels_of_a_session_page(
         await page.keyboard.press("/")
         await page.keyboard.type("the")
         await expect(page.locator(".find-hit").first).to_be_visible()
-        await see("what was found")
+        await see("search results")
 
-    assert found == {what: [] for what in found}
+    assert violations == {what: [] for what in violations}
 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_sessions_page(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], look: str
 ) -> None:
-    found = {}
+    violations = {}
     for what, query in {"all": {"source": SOURCE}, "a search": {"source": SOURCE, "q": "the"}}.items():
         address = str(httpx.URL(ash, path="/", params=query))
         async with visiting(browser, complaints, address, look) as page:
             await page.evaluate(OPEN)
             await settle(page)
-            found[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
+            violations[what] = [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
             await page.keyboard.press("?")
             await settle(page)
-            found[f"{what}, and the list of keys"] = await page.evaluate(VIOLATIONS)
+            violations[f"{what}, and the list of keys"] = await page.evaluate(VIOLATIONS)
 
-    assert found == {what: [] for what in found}
+    assert violations == {what: [] for what in violations}
 
 
 @pytest.mark.parametrize("place", ["a session", "all sessions"])
@@ -248,8 +248,8 @@ async def unfinished(ash: str) -> str:
         for n, (type, payload) in enumerate(inside)
     ]
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
-        made = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
-        id = made.raise_for_status().json()["id"]
+        created = await client.post("/api/sessions", json={"source": "test", "title": "Unfinished"})
+        id = created.raise_for_status().json()["id"]
         body = "\n".join(map(json.dumps, events))
         (await client.post(f"/api/sessions/{id}/events", content=body, headers=NDJSON)).raise_for_status()
     return f"{ash}/sessions/{id}"

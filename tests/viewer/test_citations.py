@@ -58,9 +58,11 @@ def source(name: str, **more: str) -> dict[str, str]:
 async def test_citation_marks_and_sources(
     blank: Page, parts: list[tuple[str, Any]], shown: list[Any]
 ) -> None:
-    told = [{"text": text, **({"citations": citations} if citations else {})} for text, citations in parts]
+    payloads = [
+        {"text": text, **({"citations": citations} if citations else {})} for text, citations in parts
+    ]
 
-    assert await blank.evaluate(_PAINTED, told) == shown
+    assert await blank.evaluate(_PAINTED, payloads) == shown
 
 
 _ERROR = """async (payload) => {

@@ -50,11 +50,11 @@ def test_high_contrast_theme_has_more_contrast() -> None:
 
 def test_text_contrast_on_terminal_backgrounds() -> None:
     ratios = {
-        f"{theme}: {tint} on {behind}": _ratio(
-            colours["text"], _mixed(colours[tint], colours[behind], share=GROUND_OF_TERMINAL)
+        f"{theme}: {tint} on {background}": _ratio(
+            colours["text"], _mixed(colours[tint], colours[background], share=GROUND_OF_TERMINAL)
         )
         for theme, colours in _colours(None).items()
-        for tint, behind in product(TERMINAL, ("bg", "surface"))
+        for tint, background in product(TERMINAL, ("bg", "surface"))
     }
     assert {name: ratio for name, ratio in ratios.items() if ratio < LEAST} == {}
 
@@ -69,21 +69,21 @@ def test_colours_are_defined_as_tokens_only(path: Path) -> None:
 
 
 def _too_faint(colours: dict[str, dict[str, RGB]]) -> Iterator[str]:
-    for theme, (front, behind) in product(THEMES, PAIRS):
-        ratio = _ratio(colours[theme][front], colours[theme][behind])
+    for theme, (front, background) in product(THEMES, PAIRS):
+        ratio = _ratio(colours[theme][front], colours[theme][background])
         if ratio < LEAST:
-            yield f"{theme}: {front} on {behind}: {ratio:.2f}"
+            yield f"{theme}: {front} on {background}: {ratio:.2f}"
 
 
 def _colours(medium: str | None) -> dict[str, dict[str, RGB]]:
     """Colours by theme and name, including those of a medium."""
-    found: dict[str, dict[str, RGB]] = {theme: {} for theme in THEMES}
+    result: dict[str, dict[str, RGB]] = {theme: {} for theme in THEMES}
     for block in _BLOCK.finditer(_COMMENT.sub("", (STYLES / "tokens.css").read_text())):
         if block["where"] == ":root" or (medium and medium in block["where"]):
             for name, *pair in _COLOUR.findall(block["tokens"]):
                 for theme, colour in zip(THEMES, pair, strict=True):
-                    found[theme][name] = _rgb(colour)
-    return found
+                    result[theme][name] = _rgb(colour)
+    return result
 
 
 def _rgb(colour: str) -> RGB:

@@ -12,20 +12,20 @@ from playwright.async_api import Page
 from ash_shared.projections._retractions import standing
 from tests.viewer.logs import Log, at_random
 
-TOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).told)"
+FOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).fold)"
 SEEDS = 300
 
 Row = tuple[list[dict[str, Any]], list[str]]
 """Events, numbered by their index, and the expected items."""
 
-_BESIDE = {"turn": "turnId", "answer": "responseId", "record": "recordId", "name": "id", "at": "sequence"}
+_FIELDS = {"turn": "turnId", "answer": "responseId", "record": "recordId", "name": "id", "at": "sequence"}
 
 
-def event(type: str, turn: str | None = None, **told: Any) -> dict[str, Any]:
+def event(type: str, turn: str | None = None, **payload: Any) -> dict[str, Any]:
     """Create an event; the other arguments are its payload."""
-    beside = {"turn": turn, **{key: told.pop(key) for key in _BESIDE if key in told}}
-    named = {_BESIDE[key]: value for key, value in beside.items() if value is not None}
-    return {"type": type, "timestamp": 0, "sessionId": "s", **named, "payload": told}
+    fields = {"turn": turn, **{key: payload.pop(key) for key in _FIELDS if key in payload}}
+    named = {_FIELDS[key]: value for key, value in fields.items() if value is not None}
+    return {"type": type, "timestamp": 0, "sessionId": "s", **named, "payload": payload}
 
 
 def piece(text: str, kind: str = "assistant", **more: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def result(id: str = "c", **more: Any) -> dict[str, Any]:
     return event("tool_result", toolCallId=id, result="", **more)
 
 
-def given(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
+def input_chunk(chunk: str, id: str = "c", **more: Any) -> dict[str, Any]:
     return event("tool_input_chunk", toolCallId=id, toolName="Bash", chunk=chunk, offset=0, **more)
 
 
@@ -79,19 +79,22 @@ CALLS: dict[str, Row] = {
     ),
     "an id used twice at once": ([call(), call(), result()], ["1 c, call e1", "2 c, call e2, results e3"]),
     "an id used twice by a stream": (
-        [call(), result(), given("{"), call()],
+        [call(), result(), input_chunk("{"), call()],
         ["1 c, call e1, results e2", "4 c, call e4, input {"],
     ),
     "several results": ([call(), result(), result()], ["1 c, call e1, results e2 e3"]),
-    "input before its call": ([given("{"), given("}"), call()], ["3 c, call e3, input {}"]),
-    "input without a call": ([given("{"), given('"a')], ['1 c, input {"a']),
-    "input without a call, and a result": ([given("{"), result()], ["1 c, input {, results e2"]),
-    "input behind its call is of another": ([call(), given("{")], ["1 c, call e1", "2 c, input {"]),
+    "input before its call": ([input_chunk("{"), input_chunk("}"), call()], ["3 c, call e3, input {}"]),
+    "input without a call": ([input_chunk("{"), input_chunk('"a')], ['1 c, input {"a']),
+    "input without a call, and a result": ([input_chunk("{"), result()], ["1 c, input {, results e2"]),
+    "input after a call belongs to the next call": (
+        [call(), input_chunk("{")],
+        ["1 c, call e1", "2 c, input {"],
+    ),
     "output before the result": (
         [call(), output("a"), output("b"), result()],
         ["1 c, call e1, output ab, results e4"],
     ),
-    "output behind the result": ([call(), result(), output("a")], ["1 c, call e1, output a, results e2"]),
+    "output after the result": ([call(), result(), output("a")], ["1 c, call e1, output a, results e2"]),
     "output without a result": ([call(), output("a")], ["1 c, call e1, output a"]),
     "output without a call": ([output("a"), result()], ["1 c, output a, results e2"]),
     "output before its call": ([output("a"), call()], ["2 c, call e2, output a"]),
@@ -218,10 +221,10 @@ OTHERS: dict[str, Row] = {
         [event("agent_callback", messageId="m"), event("agent_message", messageId="m")],
         ["2 m: e2 -> e1"],
     ),
-    "begun anew": ([asked(), call(), RESET, result(), asked()], ["4 c, results e4", "5 user"]),
-    "begun anew twice": ([asked(), RESET, asked(), RESET, asked()], ["5 user"]),
-    "begun anew, and nothing more": ([asked(), RESET], []),
-    "begun anew, and never retracted": (
+    "reset": ([asked(), call(), RESET, result(), asked()], ["4 c, results e4", "5 user"]),
+    "two resets": ([asked(), RESET, asked(), RESET, asked()], ["5 user"]),
+    "reset without later events": ([asked(), RESET], []),
+    "reset without retractions": (
         [asked(), event("retraction", eventIds=["e1"]), RESET, asked()],
         ["4 user"],
     ),
@@ -247,12 +250,12 @@ TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [*2 * [event("interrupt", "t", reason="timeout")], event("turn_end", "t")],
         ["t: 1-2, end e3, interrupt e2"],
     ),
-    "of what is told in pieces": (
+    "of streamed text": (
         [piece("a", turn="t"), done("a", turn="t"), call(turn="u")],
         ["t: 1-2", "u: 3-3"],
     ),
     "marks of no turn": ([event("turn_start", trigger="user"), event("turn_end")], []),
-    "before the log began anew": (
+    "before a reset": (
         [event("turn_start", "t", trigger="user"), RESET, event("turn_end", "t")],
         ["t: 3-, end e3"],
     ),
@@ -315,15 +318,15 @@ RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
 }
 
 UNNUMBERED: dict[str, Row] = {
-    "are behind what is there": (
+    "are after the existing events": (
         [asked(name="a"), asked(name="b"), call(name="c"), asked(name="a")],
         ["1 user", "2 user", "3 c, call c"],
     ),
-    "stand beside one that gets their place": (
+    "stay next to one that gets their sequence": (
         [asked(at=1, name="a"), asked(name="b"), asked(at=2, name="c")],
         ["1 user", "2 user", "2 user"],
     ),
-    "go when the log begins anew": ([asked(name="a"), event("reset", at=5), asked(name="b")], ["6 user"]),
+    "are removed by a reset": ([asked(name="a"), event("reset", at=5), asked(name="b")], ["6 user"]),
 }
 
 
@@ -331,38 +334,41 @@ def placed(events: Iterable[dict[str, Any]]) -> Log:
     return [{"id": f"e{place}", "sequence": place, **event} for place, event in enumerate(events, start=1)]
 
 
-async def told(page: Page, *logs: Log) -> list[dict[str, list[str]]]:
-    found: list[dict[str, list[str]]] = await page.evaluate(TOLD, json.dumps(logs))
-    return found
+async def fold(page: Page, *logs: Log) -> list[dict[str, list[str]]]:
+    actual: list[dict[str, list[str]]] = await page.evaluate(FOLD, json.dumps(logs))
+    return actual
 
 
-async def however(page: Page, log: Log) -> dict[str, list[str]]:
+async def fold_in_any_order(page: Page, log: Log) -> dict[str, list[str]]:
     """The result of a log, checked to be independent of order and duplicates."""
     orders = [log, log[::-1], [*log, *log], *(random.Random(seed).sample(log, len(log)) for seed in range(6))]
-    first, *others = await told(page, *orders)
+    first, *others = await fold(page, *orders)
     assert others == [first] * len(others)
     return first
 
 
 @pytest.mark.parametrize("rows", [CALLS, TEXTS, OTHERS], ids=["calls", "texts", "others"])
 async def test_items(blank: Page, rows: dict[str, Row]) -> None:
-    found = {name: await however(blank, placed(events)) for name, (events, _) in rows.items()}
+    actual = {name: await fold_in_any_order(blank, placed(events)) for name, (events, _) in rows.items()}
 
-    assert found == {name: {"items": items, "turns": [], "revoked": []} for name, (_, items) in rows.items()}
+    assert actual == {name: {"items": items, "turns": [], "revoked": []} for name, (_, items) in rows.items()}
 
 
 async def test_turns(blank: Page) -> None:
-    found = {name: (await however(blank, placed(events)))["turns"] for name, (events, _) in TURNS.items()}
+    actual = {
+        name: (await fold_in_any_order(blank, placed(events)))["turns"] for name, (events, _) in TURNS.items()
+    }
 
-    assert found == {name: turns for name, (_, turns) in TURNS.items()}
+    assert actual == {name: turns for name, (_, turns) in TURNS.items()}
 
 
 async def test_retractions(blank: Page) -> None:
-    found = {
-        name: (await however(blank, placed(events)))["revoked"] for name, (events, _) in RETRACTIONS.items()
+    actual = {
+        name: (await fold_in_any_order(blank, placed(events)))["revoked"]
+        for name, (events, _) in RETRACTIONS.items()
     }
 
-    assert found == {name: revoked.split() for name, (_, revoked) in RETRACTIONS.items()}
+    assert actual == {name: revoked.split() for name, (_, revoked) in RETRACTIONS.items()}
 
 
 def without_resets(log: Log) -> Log:
@@ -374,11 +380,11 @@ async def test_retractions_match_the_projections(blank: Page) -> None:
     logs = [*map(talk, range(SEEDS)), *map(without_resets, map(at_random, range(SEEDS)))]
     ids = [{event["id"] for event in log if event["type"] != "retraction"} for log in logs]
 
-    found = [set(one["revoked"]) for one in await told(blank, *logs)]
+    actual = [set(one["revoked"]) for one in await fold(blank, *logs)]
 
     assert [
         all - {event["id"] for event in standing(log)} for all, log in zip(ids, logs, strict=True)
-    ] == found
+    ] == actual
 
 
 def talk(seed: int) -> Log:
@@ -390,11 +396,11 @@ def talk(seed: int) -> Log:
     def one(place: int) -> dict[str, Any]:
         if choose.random() < 0.15:
             return event("retraction", **taken(choose, place))
-        beside = {"turn": "t", "record": "u", "answer": "r"}
+        fields = {"turn": "t", "record": "u", "answer": "r"}
         often = {"turn": has_turns, "record": 0.5, "answer": 0.5}
         named = {
             key: f"{short}{choose.randrange(5)}"
-            for key, short in beside.items()
+            for key, short in fields.items()
             if choose.random() < often[key]
         }
         if has_marks and choose.random() < 0.2:
@@ -416,6 +422,6 @@ def taken(choose: random.Random, place: int) -> dict[str, Any]:
 
 
 async def test_events_without_a_sequence(blank: Page) -> None:
-    found = {name: (await told(blank, events))[0]["items"] for name, (events, _) in UNNUMBERED.items()}
+    actual = {name: (await fold(blank, events))[0]["items"] for name, (events, _) in UNNUMBERED.items()}
 
-    assert found == {name: items for name, (_, items) in UNNUMBERED.items()}
+    assert actual == {name: items for name, (_, items) in UNNUMBERED.items()}

@@ -78,11 +78,11 @@ async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
         ]
         (await client.post(f"/api/sessions/{id}/events", json=events)).raise_for_status()
 
-    told = list[str | None]()
+    outcomes = list[str | None]()
     for ending in ("", ".html"):
         await page.goto(f"{ash}/sessions/{id}{ending}")
-        told.append(await page.text_content(".tool-outcome"))
-    assert told == ["running", "result missing"]
+        outcomes.append(await page.text_content(".tool-outcome"))
+    assert outcomes == ["running", "result missing"]
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https://evil.example/x.png"
@@ -90,8 +90,8 @@ HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028 $events https
 
 async def test_exported_page_escapes_hostile_text(page: Page, ash: str) -> None:
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
-        made = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
-        id = made.json()["id"]
+        created = await client.post("/api/sessions", json={"title": HOSTILE, "metadata": {HOSTILE: HOSTILE}})
+        id = created.json()["id"]
         events = [
             {"type": type, "payload": {"text": HOSTILE}}
             for type in ("user_message", "assistant_done", HOSTILE)

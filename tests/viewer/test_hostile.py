@@ -164,13 +164,13 @@ _SHOW = """async (told) => {
 async def audited(page: Page, log: Log, tokens: list[str]) -> list[str]:
     """The tokens that are not on the page, neither initially nor with everything open."""
     closed, opened = await asyncio.wait_for(page.evaluate(_SHOW, json.dumps([log, tokens])), ENOUGH_SECONDS)
-    for found in (closed, opened):
-        assert set(found["tags"]) <= TAGS
-        assert set(found["attributes"]) <= ATTRIBUTES
-        assert set(found["carriers"]) <= CARRIERS
-        assert set(found["protocols"]) <= PROTOCOLS
-        assert set(found["sources"]) <= SOURCES
-        assert found["polluted"] == found["odd"] == []
+    for report in (closed, opened):
+        assert set(report["tags"]) <= TAGS
+        assert set(report["attributes"]) <= ATTRIBUTES
+        assert set(report["carriers"]) <= CARRIERS
+        assert set(report["protocols"]) <= PROTOCOLS
+        assert set(report["sources"]) <= SOURCES
+        assert report["polluted"] == report["odd"] == []
     return sorted(set(closed["missing"]) & set(opened["missing"]))
 
 
@@ -184,9 +184,9 @@ NAMES = frozenset(("messageId", "parentToolCallId", "toolCallId"))
 
 
 def log_of(payload: str, number: int) -> Log:
-    """All specimens, with the payload in the place of every text. The word behind it is that of the specimen."""
+    """All specimens, with the payload in the place of every text. The token after it identifies the specimen."""
     name = marked(payload, number)
-    beside = {
+    fields = {
         "sessionId": "s",
         "timestamp": 1793611915000,
         "turnId": name,
@@ -195,12 +195,12 @@ def log_of(payload: str, number: int) -> Log:
     }
     return [
         {
-            **beside,
+            **fields,
             "id": f"{name}{place}",
             "type": type,
-            "payload": with_texts(told, name, marked(payload, token(number, place))),
+            "payload": with_texts(template, name, marked(payload, token(number, place))),
         }
-        for place, (type, told) in enumerate(SPECIMENS)
+        for place, (type, template) in enumerate(SPECIMENS)
     ]
 
 
@@ -268,7 +268,9 @@ async def test_hostile_names_in_lookups(blank: Page) -> None:
     """Names of object members, where text is used as a key."""
     events = [{"type": name, "payload": {name: {name: 1}}} for name in BARE]
     events += [
-        {"type": type, "payload": with_texts(told, name, name)} for name in BARE for type, told in SPECIMENS
+        {"type": type, "payload": with_texts(template, name, name)}
+        for name in BARE
+        for type, template in SPECIMENS
     ]
     log = numbered({"id": f"e{place}", "timestamp": 1, **event} for place, event in enumerate(events))
 
@@ -329,7 +331,7 @@ def put(value: Any, path: tuple[str | int, ...], text: str) -> None:
 @pytest.mark.parametrize("name", slow_unless(lambda name: name not in SLOWEST, STALLS))
 async def test_no_text_stalls_the_page(blank: Page, name: str) -> None:
     text, number = STALLS[name], count()
-    told: list[tuple[str, dict[str, Any]]] = [
+    cases: list[tuple[str, dict[str, Any]]] = [
         ("user_message", {"text": text}),
         ("thinking_done", {"text": text}),
         ("assistant_done", {"text": text}),
@@ -346,7 +348,7 @@ async def test_no_text_stalls_the_page(blank: Page, name: str) -> None:
     ]
     log = numbered(
         {"id": f"e{next(number)}", "timestamp": 1, "turnId": "t", "type": type, "payload": payload}
-        for type, payload in told
+        for type, payload in cases
     )
 
     await audited(blank, log, [])

@@ -14,17 +14,17 @@ SEEDS = 80
 
 async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[str, Any]:
     """Differences to the replayed page, by log and way."""
-    found = dict[str, Any]()
+    result = dict[str, Any]()
     for name, log in logs.items():
         events, by_name = ways(log)
         by_name = {way: steps for way, steps in by_name.items() if way not in without}
         compared = await page.evaluate(COMPARED, json.dumps([events, by_name]))
         assert compared["size"] > 0 or not log, name
-        found |= {name: compared["differences"]} if compared["differences"] else {}
-    return found
+        result |= {name: compared["differences"]} if compared["differences"] else {}
+    return result
 
 
-COMPARED = "async (told) => (await import('/harness.js')).compared(...JSON.parse(told))"
+COMPARED = "async (input) => (await import('/harness.js')).compared(...JSON.parse(input))"
 
 
 @pytest.mark.parametrize("material", slow_unless(lambda name: "corpus" not in name, MATERIAL))

@@ -17,7 +17,7 @@ EVENTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "a record": ("raw", {"source": "claude", "raw": _UNKNOWN}, 1),
     "a record that is no object": ("raw", {"source": "claude", "raw": "hologram, the harbour, 7"}, 1),
     "a block of the user": ("user_message", {"text": "", "content": [_UNKNOWN]}, 0),
-    "a block beside a text": (
+    "a block next to a text": (
         "user_message",
         {"text": "See.", "content": [{"type": "text", "text": "See."}, _UNKNOWN]},
         0,
@@ -29,19 +29,23 @@ EVENTS: dict[str, tuple[str, dict[str, Any], int]] = {
         {"text": "", "content": [{"type": "raw", "reason": "opaque", "raw": _UNKNOWN}]},
         0,
     ),
-    "what a tool was given": ("tool_call", {"toolCallId": "c1", "toolName": "Holo", "args": _UNKNOWN}, 0),
-    "what a known tool was given beside": (
+    "arguments of an unknown tool": (
         "tool_call",
-        {"toolCallId": "c1", "toolName": "Bash", "args": {"command": "ls", "beside": _UNKNOWN}},
+        {"toolCallId": "c1", "toolName": "Holo", "args": _UNKNOWN},
+        0,
+    ),
+    "an unknown argument of a known tool": (
+        "tool_call",
+        {"toolCallId": "c1", "toolName": "Bash", "args": {"command": "ls", "extra": _UNKNOWN}},
         0,
     ),
     "the form of a result": ("tool_result", {"toolCallId": "c1", "result": None, "structured": _UNKNOWN}, 0),
     "the details of an error": ("error", {"code": "c", "message": "m", "details": _UNKNOWN}, 0),
 }
 
-_SHOWN = """async (told) => {
+_SHOWN = """async (input) => {
   const { show, opened } = await import("/harness.js");
-  const renderer = await show(JSON.parse(told));
+  const renderer = await show(JSON.parse(input));
   await opened(renderer.container);
   return [renderer.container.textContent, renderer.container.querySelectorAll(".raw[data-event-id]").length];
 }"""

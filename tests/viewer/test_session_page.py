@@ -74,7 +74,7 @@ class Session:
     def address(self) -> str:
         return f"{str(self.client.base_url).rstrip('/')}/sessions/{self.id}"
 
-    async def tell(self, *events: Event) -> None:
+    async def add_events(self, *events: Event) -> None:
         for start in range(0, len(events), 500):
             body = "\n".join(json.dumps(event) for event in events[start : start + 500])
             await self.post("events", body)
@@ -117,7 +117,7 @@ def turn(
         ("turn_end", {}),
     ]
     names = ("start", "user", "thinking", "way", "call", "result", "notice", "answer", "end")
-    told = zip(names, inside, strict=True)
+    named = zip(names, inside, strict=True)
     events = [
         {
             "id": f"{name}-{number}",
@@ -126,7 +126,7 @@ def turn(
             "type": type,
             "payload": payload,
         }
-        for name, (type, payload) in told
+        for name, (type, payload) in named
     ]
     return events if is_over else events[:-1]
 
@@ -185,7 +185,7 @@ async def position(page: Page, id: str) -> int:
 
 
 async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(120)))
+    await session.add_events(*turns(*range(120)))
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
 
@@ -205,7 +205,7 @@ async def test_loads_the_newest_events_and_shows_the_end(page: Page, session: Se
 async def test_loading_older_events_keeps_the_scroll_position(
     page: Page, session: Session, scroll: int
 ) -> None:
-    await session.tell(*turns(*range(120)))
+    await session.add_events(*turns(*range(120)))
     may_come = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -228,7 +228,7 @@ async def test_loading_older_events_keeps_the_scroll_position(
 
 
 async def test_load_all(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(400)))
+    await session.add_events(*turns(*range(400)))
     await open_page(page, session.address)
     await page.evaluate(WATCH)
 
@@ -242,7 +242,7 @@ async def test_load_all(page: Page, session: Session) -> None:
 
 
 async def test_finished_session_opens_at_its_start(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(20)))
+    await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
 
@@ -253,7 +253,7 @@ async def test_finished_session_opens_at_its_start(page: Page, session: Session)
 
 async def test_live_session_opens_at_its_end(page: Page, session: Session) -> None:
     now = int(await page.evaluate("Date.now()"))
-    await session.tell(*turns(*range(20)), *turn(20, is_over=False, at=now - 20 * 60_000))
+    await session.add_events(*turns(*range(20)), *turn(20, is_over=False, at=now - 20 * 60_000))
 
     await open_page(page, session.address)
 
@@ -266,7 +266,7 @@ async def test_empty_session_shows_a_notice(page: Page, session: Session) -> Non
     await open_page(page, session.address)
     await expect(page.locator(".state")).to_contain_text("No events yet")
 
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
 
     await expect(page.locator(".assistant-text").last).to_contain_text("Answer 1")
     await expect(page.locator(".state")).to_have_count(0)
@@ -276,12 +276,12 @@ async def test_empty_session_shows_a_notice(page: Page, session: Session) -> Non
 
 
 async def test_follows_the_end(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(10)))
+    await session.add_events(*turns(*range(10)))
     await open_page(page, session.address)
     await page.keyboard.press("Shift+G")
 
     for number in range(10, 14):
-        await session.tell(*turn(number))
+        await session.add_events(*turn(number))
         await expect(page.locator(f"#e-answer-{number}")).to_be_in_viewport()
         await still(page)
         assert await page.evaluate(TO_END) == 0
@@ -289,22 +289,22 @@ async def test_follows_the_end(page: Page, session: Session) -> None:
 
 
 async def test_counts_new_items_when_scrolled_up(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(30)))
+    await session.add_events(*turns(*range(30)))
     await open_page(page, session.address)
     await page.keyboard.press("Shift+G")
     await still(page)
     await wheel(page, -1500)
     await page.evaluate(WATCH)
 
-    await session.tell(*turn(30), *turn(31)[:3])
+    await session.add_events(*turn(30), *turn(31)[:3])
     await expect(page.locator(".to-end")).to_have_text("↓ 7 new")
     pieces = [
         {"type": "assistant_chunk", "turnId": "t31", "payload": {"text": f"piece {number} "}}
         for number in range(40)
     ]
-    await session.tell(*pieces[:20])
+    await session.add_events(*pieces[:20])
     await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
-    await session.tell(*pieces[20:])
+    await session.add_events(*pieces[20:])
     await expect(page.locator("[data-streaming]")).to_contain_text("piece 39")
     await expect(page.locator(".to-end")).to_have_text("↓ 8 new")
     assert await page.evaluate("moves") == []
@@ -325,7 +325,9 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
         "payload": {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}},
     }
     texts = [{"type": "user_message", "turnId": "t", "payload": {"text": "line\n" * 20}} for _ in range(12)]
-    await session.tell({"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}, call, *texts)
+    await session.add_events(
+        {"type": "turn_start", "turnId": "t", "payload": {"trigger": "user"}}, call, *texts
+    )
     await open_page(page, session.address)
     await page.locator("details.tool-call > summary").click()
     await page.evaluate("scrollTo(0, 1200)")
@@ -334,7 +336,7 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
 
     for number in range(20):
         chunk = {"toolCallId": "c", "chunk": f"{number} built\n" * 5, "offset": number}
-        await session.tell({"type": "tool_output_chunk", "turnId": "t", "payload": chunk})
+        await session.add_events({"type": "tool_output_chunk", "turnId": "t", "payload": chunk})
     await expect(page.locator(".tool-call")).to_contain_text("19 built")
     await still(page)
 
@@ -342,28 +344,28 @@ async def test_growing_card_above_keeps_the_scroll_position(page: Page, session:
 
 
 async def test_live_mark_while_events_arrive(page: Page, session: Session) -> None:
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     await page.clock.install()
     await open_page(page, session.address)
     log, mark = page.locator(".chat-log"), page.locator(".live-mark")
-    told = list[tuple[bool, bool, str]]()
+    states = list[tuple[bool, bool, str]]()
 
     async def look() -> None:
         live = await log.get_attribute("data-live") is not None
-        told.append((live, await mark.is_visible(), (await page.title())[0]))
+        states.append((live, await mark.is_visible(), (await page.title())[0]))
 
     await look()
     now = int(await page.evaluate("Date.now()"))
-    await session.tell(*turn(2, is_over=False, at=now - 120_000))
+    await session.add_events(*turn(2, is_over=False, at=now - 120_000))
     await expect(log).to_have_attribute("data-live", "")
     await look()
     await page.clock.run_for(16_000)
     await look()
-    await session.tell(turn(2, at=now - 120_000)[-1])
+    await session.add_events(turn(2, at=now - 120_000)[-1])
     await expect(mark).to_be_hidden()
     await look()
 
-    assert told == [(False, False, "P"), (True, True, "●"), (False, True, "●"), (False, False, "P")]
+    assert states == [(False, False, "P"), (True, True, "●"), (False, True, "●"), (False, False, "P")]
 
 
 @pytest.mark.parametrize("is_timed", [True, False])
@@ -387,11 +389,11 @@ async def test_imported_session_is_not_live(page: Page, session: Session, is_tim
 
 async def test_follows_a_replay_with_old_timestamps(page: Page, session: Session) -> None:
     """Even with old timestamps."""
-    await session.tell(*turns(*range(20)))
+    await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
 
-    await session.tell(*turn(20, is_over=False))
+    await session.add_events(*turn(20, is_over=False))
 
     await expect(page.locator("#e-answer-20")).to_be_in_viewport()
     await expect(page.locator(".live-mark")).to_be_visible()
@@ -399,27 +401,27 @@ async def test_follows_a_replay_with_old_timestamps(page: Page, session: Session
 
     await wheel(page, -20_000)
     assert await page.evaluate("scrollY") == 0
-    await session.tell(*turn(21, is_over=False))
+    await session.add_events(*turn(21, is_over=False))
     await expect(page.locator(".to-end")).to_have_text("↓ 5 new")
     assert await page.evaluate("scrollY") == 0
 
 
 async def test_new_items_are_counted_at_the_start(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(20)))
+    await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     await page.keyboard.press("j")
 
-    await session.tell(*turn(20, is_over=False))
+    await session.add_events(*turn(20, is_over=False))
 
     await expect(page.locator(".to-end")).to_have_text("↓ 5 new")
     await expect(page.locator("#e-user-0")).to_be_in_viewport()
 
 
 async def test_rebuilt_log_replaces_the_old_one(page: Page, session: Session) -> None:
-    await session.tell(*turns(1, 2))
+    await session.add_events(*turns(1, 2))
     await open_page(page, session.address)
 
-    await session.tell(
+    await session.add_events(
         {"type": "reset", "payload": {}}, *({**event, "id": f"new-{event['id']}"} for event in turn(3))
     )
 
@@ -479,21 +481,22 @@ async def line_to(address: str) -> AsyncIterator[tuple[Line, str]]:
 async def test_reconnect_delivers_missed_events_once(
     page: Page, session: Session, ash: str, complaints: list[str]
 ) -> None:
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     async with line_to(ash) as (line, address):
         await open_page(page, f"{address}/sessions/{session.id}")
-        await session.tell(*turns(2))
+        await session.add_events(*turns(2))
         await expect(page.locator("#e-answer-2")).to_be_attached()
 
         line.cut()
-        await session.tell(*turns(3))
+        await session.add_events(*turns(3))
         lost = page.locator(".connection")
         await expect(lost).to_contain_text("Disconnected, tries again in")
         line.mend()
-        await lost.locator("button").dispatch_event("click")  # it may be back by itself, and the button gone
+        # A click would wait for the button, which is gone if the page has reconnected.
+        await lost.locator("button").dispatch_event("click")
         await expect(page.locator("#e-answer-3")).to_be_attached()
         await expect(lost).to_be_hidden()
-        await session.tell(*turns(4))
+        await session.add_events(*turns(4))
         await expect(page.locator("#e-answer-4")).to_be_attached()
 
         shown = await page.evaluate(SHOWN)
@@ -507,14 +510,14 @@ async def test_reconnect_delivers_missed_events_once(
 async def test_recreated_session_is_reloaded(
     page: Page, client: httpx.AsyncClient, complaints: list[str]
 ) -> None:
-    made = {"source": "test", "externalId": "again"}
-    session = Session(client, (await client.post("/api/sessions", json=made)).json()["id"])
-    await session.tell(*turns(1))
+    fields = {"source": "test", "externalId": "again"}
+    session = Session(client, (await client.post("/api/sessions", json=fields)).json()["id"])
+    await session.add_events(*turns(1))
     await open_page(page, session.address)
 
     await client.delete(f"/api/sessions/{session.id}")
-    await client.post("/api/sessions", json=made)
-    await session.tell(*turns(2, 3))
+    await client.post("/api/sessions", json=fields)
+    await session.add_events(*turns(2, 3))
 
     await expect(page.locator("#e-answer-2")).to_be_attached()
     await expect(page.locator("#e-answer-1")).not_to_be_attached()
@@ -524,7 +527,7 @@ async def test_recreated_session_is_reloaded(
 
 
 async def test_deleted_session_shows_a_notice(page: Page, session: Session, complaints: list[str]) -> None:
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     async with page.expect_response(re.compile("/events/stream")):
         await open_page(page, session.address)
 
@@ -565,10 +568,10 @@ LINES: list[Event] = [
 @pytest.fixture
 async def long(client: httpx.AsyncClient, ash: str) -> Session:
     """A long session, shared by tests that only read it."""
-    told = {"source": "claude", "externalId": "long", "title": "A long one"}
-    made = await client.post("/api/sessions", json=told)
-    session = Session(client, made.json()["id"])
-    if made.status_code == 201:
+    fields = {"source": "claude", "externalId": "long", "title": "A long one"}
+    created = await client.post("/api/sessions", json=fields)
+    session = Session(client, created.json()["id"])
+    if created.status_code == 201:
         for start in range(0, len(LINES), 800):
             await session.write(*LINES[start : start + 800])
     return session
@@ -684,7 +687,7 @@ async def test_places_on_the_same_page_and_history(page: Page, long: Session) ->
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "text"),
     [
         ("?message=41#e-nothing", "This place is not there any more: this is what is next to it."),
         ("#e-nothing", "This place is not there any more."),
@@ -692,10 +695,10 @@ async def test_places_on_the_same_page_and_history(page: Page, long: Session) ->
         ("?at=99999", "This place is not there any more: this is what is next to it."),
     ],
 )
-async def test_permalink_to_a_missing_place(page: Page, long: Session, place: str, told: str) -> None:
+async def test_permalink_to_a_missing_place(page: Page, long: Session, place: str, text: str) -> None:
     await open_page(page, long.address + place)
 
-    await expect(page.locator(".toast")).to_have_text(told)
+    await expect(page.locator(".toast")).to_have_text(text)
     assert await page.locator(".chat-log .turn").count() > 10
 
 
@@ -710,7 +713,7 @@ async def test_copy_link(page: Page, long: Session) -> None:
 
 
 async def test_permalink_reveals_filtered_items(page: Page, session: Session) -> None:
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     await open_page(page, f"{session.address}?preset=read#e-notice-1")
 
     await expect(page.locator("#e-notice-1")).to_be_in_viewport()
@@ -751,7 +754,7 @@ ALL = (
 async def test_presets_and_filters(
     page: Page, session: Session, query: str, pressed: str, shown: Iterable[int], after: str
 ) -> None:
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     await open_page(page, session.address + query)
     for key in pressed:
         await page.keyboard.press(key)
@@ -762,7 +765,7 @@ async def test_presets_and_filters(
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "label"),
     [
         ("", "4 tool calls · 5 thoughts · 1 failed"),
         ("?thinking=0", "4 tool calls · 1 failed"),
@@ -771,7 +774,7 @@ async def test_presets_and_filters(
         ("?errors=1", ""),
     ],
 )
-async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, query: str, told: str) -> None:
+async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, query: str, label: str) -> None:
     start, asked, thought, _, call, result, *_, answer, end = turn(1)
     steps = list[Event]()
     for number in range(4):
@@ -779,22 +782,23 @@ async def test_fold_label_omits_filtered_kinds(page: Page, session: Session, que
         for event, more in ((thought, {}), (call, {}), (result, failure)):
             payload = {**event["payload"], "toolCallId": f"c{number}", **more}
             steps.append({**event, "id": f"{event['id']}-{number}", "payload": payload})
-    await session.tell(start, asked, *steps, {**thought, "id": "last"}, answer, end)
+    await session.add_events(start, asked, *steps, {**thought, "id": "last"}, answer, end)
     await open_page(page, session.address + query)
 
     assert (
-        await page.locator(".fold").evaluate("(fold) => fold.checkVisibility() ? fold.innerText : ''") == told
+        await page.locator(".fold").evaluate("(fold) => fold.checkVisibility() ? fold.innerText : ''")
+        == label
     )
     await expect(page.locator(".tool-call").nth(2)).to_be_visible(visible="tools=0" not in query)
 
 
 async def test_counts_hidden_system_messages(page: Page, session: Session) -> None:
-    await session.tell(*turns(1, 2, 3))
+    await session.add_events(*turns(1, 2, 3))
     await open_page(page, session.address)
     sum = page.locator(".filter-sum")
     await expect(sum).to_have_text("3 system messages hidden")
 
-    await session.tell(*turns(4))
+    await session.add_events(*turns(4))
     await expect(sum).to_have_text("4 system messages hidden")
     await page.keyboard.press("s")
     await expect(sum).to_have_text("")
@@ -802,7 +806,7 @@ async def test_counts_hidden_system_messages(page: Page, session: Session) -> No
 
 async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
     notices = [{"type": "system_message", "payload": {"text": f"Notice {number}"}} for number in range(50)]
-    await session.tell(*notices, *turns(1))
+    await session.add_events(*notices, *turns(1))
     await open_page(page, session.address)
 
     await expect(page.locator(".turn").first).to_be_hidden()
@@ -810,7 +814,7 @@ async def test_empty_turns_take_no_space(page: Page, session: Session) -> None:
 
 
 async def test_filters_keep_the_scroll_position(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(30)))
+    await session.add_events(*turns(*range(30)))
     await open_page(page, f"{session.address}?at=140#e-user-15")
     await still(page)
     before = await position(page, "user-15")
@@ -825,7 +829,7 @@ async def test_filters_keep_the_scroll_position(page: Page, session: Session) ->
 
 
 async def test_keyboard_navigation(page: Page, session: Session) -> None:
-    await session.tell(*turns(*range(6)))
+    await session.add_events(*turns(*range(6)))
     await open_page(page, session.address)
     walked = list[Any]()
     for key in ("j", "j", "j", "j", "j", "k", "Shift+J", "Shift+J", "j", "Shift+K", "Shift+K"):
@@ -858,14 +862,14 @@ async def test_keyboard_navigation(page: Page, session: Session) -> None:
 
 
 async def test_outline_shows_prompts_and_failures(page: Page, session: Session) -> None:
-    await session.tell(*turns(0))
+    await session.add_events(*turns(0))
     failed = [
         {**event, "payload": {**event["payload"], "error": {"code": "exit", "message": "1"}}}
         if event["type"] == "tool_result"
         else event
         for event in turn(1)
     ]
-    await session.tell(*failed, *turns(2), *turn(3, said="Two\nlines"))
+    await session.add_events(*failed, *turns(2), *turn(3, said="Two\nlines"))
     await open_page(page, session.address)
     links = page.locator(".outline-link")
 
@@ -885,7 +889,7 @@ STORED = (
 
 async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -> None:
     await session.write(user("Before", "s0"), STORED)
-    await session.tell({"id": "posted", "type": "user_message", "payload": {"text": "Posted"}})
+    await session.add_events({"id": "posted", "type": "user_message", "payload": {"text": "Posted"}})
     await open_page(page, session.address)
     panel = page.locator(".stored")
 
@@ -944,7 +948,7 @@ async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, wi
     await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
     await page.set_viewport_size({"width": width, "height": 800})
     await open_page(page, session.address)
-    told, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
+    usage, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
     ends = "element => [element.getBoundingClientRect(), innerWidth]"
 
     for preset, words in (("3", "1,234 tokens in · 1,234 out · 1,234 from the cache"), ("2", "")):
@@ -953,7 +957,7 @@ async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, wi
         await page.locator(".assistant-text").click()
         await page.locator(".user-message").click()
         await page.locator(".assistant-text").click()
-        await expect(told).to_have_text(words)
+        await expect(usage).to_have_text(words)
         box, window = await tools.evaluate(ends)
         assert 0 <= box["left"] < box["right"] <= window
 
@@ -986,7 +990,7 @@ async def test_theme_and_help_are_in_the_menu_on_phones(page: Page, session: Ses
 
 async def test_highlighting_keeps_the_text(page: Page, session: Session) -> None:
     text = "```py\nx = 1  # <b>\n```\n\n```holo\nx\n```"
-    await session.tell({"type": "assistant_done", "turnId": "t", "payload": {"text": text}})
+    await session.add_events({"type": "assistant_done", "turnId": "t", "payload": {"text": text}})
     await open_page(page, session.address)
 
     await expect(page.locator("code[data-coloured]")).to_have_count(2)
@@ -1003,21 +1007,21 @@ async def test_event_types_named_like_object_members(page: Page, session: Sessio
     await open_page(page, session.address)
     names = ("hologram", "caught_up", "closed", "message", "error ", "a: b", "__proto__")
 
-    await session.tell(*({"type": name, "payload": {"frames": [1]}} for name in names))
+    await session.add_events(*({"type": name, "payload": {"frames": [1]}} for name in names))
 
     await expect(page.locator(".raw-type")).to_have_text([f"Not recognised: {name}" for name in names])
 
 
 async def test_links_to_parent_and_child_sessions(page: Page, session: Session) -> None:
     for title in ("Look at Windows", "Look at macOS"):
-        made = await session.client.post("/api/sessions", json={"title": title, "parentId": session.id})
+        child = await session.client.post("/api/sessions", json={"title": title, "parentId": session.id})
     await open_page(page, session.address)
     relations = page.locator(".session-relations")
 
     await relations.locator("summary").click()
     await expect(relations.locator("li")).to_have_text(["Look at macOS", "Look at Windows"])
     await relations.get_by_text("Look at macOS").click()
-    await expect(page).to_have_url(session.address.replace(session.id, made.json()["id"]))
+    await expect(page).to_have_url(session.address.replace(session.id, child.json()["id"]))
     await expect(relations).to_have_text("Started by Paths on Windows")
 
 
@@ -1028,7 +1032,7 @@ async def test_header_facts(page: Page, session: Session) -> None:
         assistant("f1", "f1", {"type": "text", "text": "One"}, usage=usage),
         {"type": "holo_frame", "uuid": "f2", "timestamp": "2026-03-10T11:00:06Z"},
     )
-    await session.post("end", "")
+    await session.add_events("end", "")
     await open_page(page, session.address)
 
     facts = page.locator(".session-facts .fact")
@@ -1055,9 +1059,9 @@ async def test_header_lists_all_models(page: Page, session: Session) -> None:
     await session.write(user("Go on.", "u"), *answers)
     await open_page(page, session.address)
 
-    told = page.locator(".fact", has_text="opus")
-    await expect(told).to_have_text("opus, haiku +1")
-    await expect(told).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
+    models = page.locator(".fact", has_text="opus")
+    await expect(models).to_have_text("opus, haiku +1")
+    await expect(models).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
     await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 to the cache")
 
 
@@ -1086,7 +1090,7 @@ ERRORS = [
 
 
 async def test_error_counts_agree(page: Page, session: Session) -> None:
-    await session.tell(*ERRORS)
+    await session.add_events(*ERRORS)
     await page.goto(session.address.replace(f"sessions/{session.id}", "?source=test"))
     row = page.locator(f".session-item[data-session-id='{session.id}']")
     await expect(row.locator(".errors")).to_have_text("5 errors")
@@ -1110,7 +1114,7 @@ async def test_header_is_filled_before_the_log(page: Page, session: Session) -> 
         await events_came.wait()
         await route.continue_()
 
-    await session.tell(*turns(1))
+    await session.add_events(*turns(1))
     page.on("response", lambda response: events_came.set() if "/events" in response.url else None)
     await page.route(f"**/api/sessions/{session.id}", late)
     await page.goto(session.address)
@@ -1120,12 +1124,12 @@ async def test_header_is_filled_before_the_log(page: Page, session: Session) -> 
 
 
 async def test_header_counts_new_events(page: Page, session: Session) -> None:
-    await session.tell(*turn(1, is_over=False))
+    await session.add_events(*turn(1, is_over=False))
     await open_page(page, session.address)
     facts = page.locator(".session-facts")
     await expect(facts).to_contain_text("1 tool call")
 
-    await session.tell(
+    await session.add_events(
         {"type": "error", "turnId": "t1", "payload": {"code": "a", "message": "b"}},
         {"type": "raw", "turnId": "t1", "payload": {"source": "claude", "raw": {}}},
         {"type": "tool_call", "turnId": "t1", "payload": {"toolCallId": "2", "toolName": "Bash", "args": {}}},
@@ -1141,9 +1145,9 @@ async def test_header_links_to_unrecognised_records(page: Page, session: Session
     await session.write(
         {"type": "file-history-snapshot", "messageId": "n0", "snapshot": {}}, user("Go on.", "n1")
     )
-    await session.tell({"type": "hologram", "payload": {}})
+    await session.add_events({"type": "hologram", "payload": {}})
     await session.write(unknown)
-    await session.tell(*turns(*range(120)))
+    await session.add_events(*turns(*range(120)))
     await open_page(page, f"{session.address}?at=1000")
     assert min(await page.evaluate(SHOWN)) > 100
 
@@ -1178,9 +1182,9 @@ async ([text, size]) => {
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size);
   }
-  const told = [];
-  for await (const frame of parseFrames(chunks())) told.push(frame);
-  return told;
+  const frames = [];
+  for await (const frame of parseFrames(chunks())) frames.push(frame);
+  return frames;
 }
 """
 
@@ -1200,7 +1204,7 @@ async def test_parses_sse_frames_split_anywhere(blank: Page, size: int) -> None:
 async def test_exported_page_controls(
     page: Page, session: Session, tmp_path: Path, complaints: list[str]
 ) -> None:
-    await session.tell(*turns(*range(3)))
+    await session.add_events(*turns(*range(3)))
     file = tmp_path / "session.html"
     file.write_bytes((await session.client.get(f"/sessions/{session.id}.html")).content)
 

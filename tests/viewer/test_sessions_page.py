@@ -52,13 +52,13 @@ class Store:
     def address(self) -> str:
         return str(self.client.base_url.copy_with(path="/", params={"source": self.source}))
 
-    async def make(self, title: str | None = None, *lines: dict[str, Any], **given: Any) -> str:
-        told = {"source": self.source, **({} if title is None else {"title": title}), **given}
-        made = (await self.client.post("/api/sessions", json=told)).raise_for_status().json()
-        await self.tell(made["id"], *lines)
-        return str(made["id"])
+    async def make(self, title: str | None = None, *lines: dict[str, Any], **fields: Any) -> str:
+        body = {"source": self.source, **({} if title is None else {"title": title}), **fields}
+        created = (await self.client.post("/api/sessions", json=body)).raise_for_status().json()
+        await self.post(created["id"], *lines)
+        return str(created["id"])
 
-    async def tell(self, session_id: str, *lines: dict[str, Any]) -> None:
+    async def post(self, session_id: str, *lines: dict[str, Any]) -> None:
         address = f"/api/sessions/{session_id}/chunks"
         headers = {"Content-Type": "application/x-ndjson"}
         content = "\n".join(json.dumps({**line, "uuid": f"u{next(self.numbers)}"}) for line in lines)
@@ -244,7 +244,7 @@ async def test_empty_store_shows_how_to_fill_it(page: Page, store: Store) -> Non
         "ash ingest --session fix",
     ]
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    await page.clock.pause_at("2026-03-10T12:10:00Z")  # "Copied" is told for two seconds of its clock
+    await page.clock.pause_at("2026-03-10T12:10:00Z")  # "Copied" is shown for two seconds of its clock
     await page.click(".command >> nth=0 >> button")
     await expect(page.locator(".command button").first).to_have_text("Copied")
     assert await page.evaluate("navigator.clipboard.readText()") == "ash import --discover"
@@ -327,7 +327,7 @@ async def test_source_names_are_text(page: Page, store: Store, text: str) -> Non
 
 async def test_search_finds_titles_and_messages(page: Page, store: Store) -> None:
     named = await store.make("Kingfisher at the lake", user("Count them.", TODAY))
-    told = await store.make("Herons", user("Where is the kingfisher <b>now</b>?", TODAY), *results(BEFORE, 4))
+    hit = await store.make("Herons", user("Where is the kingfisher <b>now</b>?", TODAY), *results(BEFORE, 4))
     await open_list(page, store.address)
 
     await page.keyboard.press("/")
@@ -338,7 +338,7 @@ async def test_search_finds_titles_and_messages(page: Page, store: Store) -> Non
 
     assert await page.locator(".titles-found .session-row").evaluate_all(HREFS) == [f"/sessions/{named}"]
     assert [href.split("#e-")[0] for href in await page.locator(".hit").evaluate_all(HREFS)] == [
-        f"/sessions/{told}?message=1"
+        f"/sessions/{hit}?message=1"
     ]
     assert await page.text_content(".snippet") == "Where is the kingfisher <b>now</b>?"
     assert await page.locator("mark").all_text_contents() == ["kingfisher"]
@@ -353,7 +353,7 @@ async def test_search_finds_titles_and_messages(page: Page, store: Store) -> Non
     for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
         await page.keyboard.press(key)
     await page.keyboard.press("Enter")
-    await page.wait_for_url(f"**/sessions/{told}?message=1#e-*")
+    await page.wait_for_url(f"**/sessions/{hit}?message=1#e-*")
     await page.go_back()
     await expect(page.locator(".search-box")).to_have_value("kingfisher")
     await expect(page.locator(".hit").first).to_be_visible()
@@ -383,7 +383,7 @@ async def test_rows_update_live(page: Page, store: Store) -> None:
     await open_live(page, store.address)
     titles = page.locator(".session-item > a > .session-title")
 
-    await store.tell(older, user("Now.", now()))
+    await store.post(older, user("Now.", now()))
     await expect(titles).to_have_text(["Older", "Newer"])
     await expect(page.locator(".session-item[data-live] .live-mark")).to_have_text("live")
     await expect(page.locator(".session-item >> nth=0 >> .fact >> nth=0")).to_have_text("3 events")
@@ -402,7 +402,7 @@ async def test_rows_do_not_move_during_interaction(page: Page, store: Store) -> 
     titles = page.locator(".session-item > a > .session-title")
     await page.keyboard.press("j")
 
-    await store.tell(older, user("Now.", now()))
+    await store.post(older, user("Now.", now()))
     await store.make("Newest", user("Begin.", now()))
 
     await expect(page.locator(".changed-pill")).to_have_text("2 changed")

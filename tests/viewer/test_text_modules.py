@@ -9,10 +9,10 @@ from playwright.async_api import Page
 
 from tests.viewer.hostile import EMBEDDED, HANDLERS, SCRIPTS
 
-CALL = """async ([name, told]) => {
+CALL = """async ([name, calls]) => {
   const text = await import("/text-modules.js");
   const answers = [];
-  for (const each of JSON.parse(told)) answers.push((await text[name](...each)) ?? null);
+  for (const each of JSON.parse(calls)) answers.push((await text[name](...each)) ?? null);
   return JSON.stringify(answers);
 }"""
 
@@ -148,9 +148,11 @@ HOSTILE = {
 
 async def test_expensive_markdown_is_plain_text(blank: Page) -> None:
     """Expensive texts are shown completely, as plain text."""
-    found = await answers(blank, "outcome", [[text] for text, _ in HOSTILE.values()])
+    actual = await answers(blank, "outcome", [[text] for text, _ in HOSTILE.values()])
 
-    assert dict(zip(HOSTILE, found, strict=True)) == {name: outcome for name, (_, outcome) in HOSTILE.items()}
+    assert dict(zip(HOSTILE, actual, strict=True)) == {
+        name: outcome for name, (_, outcome) in HOSTILE.items()
+    }
 
 
 PARTS = (
@@ -185,9 +187,9 @@ PARTS = (
 async def test_markdown_takes_linear_time(blank: Page) -> None:
     """Four times the text takes about four times as long; quadratic work would take sixteen times."""
     calls = [*([part] for part in PARTS), ["  1\n\n", "- 1\n\n"]]
-    found = await answers(blank, "growth", calls)
+    actual = await answers(blank, "growth", calls)
 
-    assert [(call, growth) for call, growth in zip(calls, found, strict=True) if growth != "linear"] == []
+    assert [(call, growth) for call, growth in zip(calls, actual, strict=True) if growth != "linear"] == []
 
 
 @pytest.mark.parametrize("way", ["markdown", "ansi", "json", "lineDiff", "unified", "highlight"])
@@ -225,9 +227,9 @@ CODE = {
 
 
 async def test_highlighting(blank: Page) -> None:
-    found = await answers(blank, "isHighlighted", [[code, language] for language, code in CODE.items()])
+    actual = await answers(blank, "isHighlighted", [[code, language] for language, code in CODE.items()])
 
-    assert dict(zip(CODE, found, strict=True)) == dict.fromkeys(CODE, True)
+    assert dict(zip(CODE, actual, strict=True)) == dict.fromkeys(CODE, True)
     assert await answers(blank, "highlighted", [["def f():\n  '<b>'", "py"]]) == [
         '<span class="hljs-keyword">def</span> <span class="hljs-title function_">f</span>():\n'
         "  <span class=\"hljs-string\">'&lt;b&gt;'</span>"
@@ -247,9 +249,9 @@ TOO_MUCH = {
 
 
 async def test_large_code_is_not_highlighted(blank: Page) -> None:
-    found = await answers(blank, "highlighted", list(TOO_MUCH.values()))
+    actual = await answers(blank, "highlighted", list(TOO_MUCH.values()))
 
-    assert dict(zip(TOO_MUCH, found, strict=True)) == dict.fromkeys(TOO_MUCH)
+    assert dict(zip(TOO_MUCH, actual, strict=True)) == dict.fromkeys(TOO_MUCH)
     assert await answers(blank, "isHighlighted", [["1\n" * 799, "py"], ["1 " * 500, "py"]]) == [True, True]
 
 
@@ -332,9 +334,9 @@ OF_A_MEGABYTE = {
 
 async def test_terminal_output_limits(blank: Page) -> None:
     calls = [[part, 1_000_000 // len(part)] for part in OF_A_MEGABYTE]
-    found = await answers(blank, "ansiText", calls)
+    actual = await answers(blank, "ansiText", calls)
 
-    assert dict(zip(OF_A_MEGABYTE, found, strict=True)) == OF_A_MEGABYTE
+    assert dict(zip(OF_A_MEGABYTE, actual, strict=True)) == OF_A_MEGABYTE
     assert await answers(blank, "ansiSpans", [["\x1b[31ma\x1b[32mb" * 20_000]]) == [[5_000, 40_000]]
 
 
@@ -391,9 +393,11 @@ LINE_DIFFS: dict[str, tuple[tuple[Any, ...], list[str]]] = {
 
 
 async def test_line_diffs(blank: Page) -> None:
-    found = await answers(blank, "lineDiffRows", [call for call, _ in LINE_DIFFS.values()])
+    actual = await answers(blank, "lineDiffRows", [call for call, _ in LINE_DIFFS.values()])
 
-    assert dict(zip(LINE_DIFFS, found, strict=True)) == {name: rows for name, (_, rows) in LINE_DIFFS.items()}
+    assert dict(zip(LINE_DIFFS, actual, strict=True)) == {
+        name: rows for name, (_, rows) in LINE_DIFFS.items()
+    }
 
 
 async def test_counts_changed_lines(blank: Page) -> None:
@@ -409,9 +413,9 @@ async def test_counts_changed_lines(blank: Page) -> None:
 
 async def test_line_diff_of_random_texts(blank: Page) -> None:
     """Kept and removed lines form the old text, kept and added lines the new one."""
-    found = await answers(blank, "randomDiffs", [[seed] for seed in range(300)])
+    actual = await answers(blank, "randomDiffs", [[seed] for seed in range(300)])
 
-    assert {seed: each for seed, each in enumerate(found) if each != [True, True, True]} == {}
+    assert {seed: each for seed, each in enumerate(actual) if each != [True, True, True]} == {}
 
 
 async def test_diff_gaps_can_be_opened(blank: Page) -> None:
@@ -488,9 +492,9 @@ PATCHES: dict[str, tuple[str, list[str]]] = {
 
 
 async def test_patches(blank: Page) -> None:
-    found = await answers(blank, "unifiedRows", [[patch] for patch, _ in PATCHES.values()])
+    actual = await answers(blank, "unifiedRows", [[patch] for patch, _ in PATCHES.values()])
 
-    assert dict(zip(PATCHES, found, strict=True)) == {name: rows for name, (_, rows) in PATCHES.items()}
+    assert dict(zip(PATCHES, actual, strict=True)) == {name: rows for name, (_, rows) in PATCHES.items()}
 
 
 async def test_hunks(blank: Page) -> None:
@@ -521,13 +525,13 @@ NUMBERS = {
 
 
 async def test_large_numbers_stay_exact(blank: Page) -> None:
-    found = await answers(blank, "jsonKinds", [[number] for number in NUMBERS])
+    actual = await answers(blank, "jsonKinds", [[number] for number in NUMBERS])
     texts = [
         '{"a":[9007199254740993,{"b":-1e400}],"c":"9007199254740993"}',
         '{"__proto__":12345678901234567}',
     ]
 
-    assert dict(zip(NUMBERS, found, strict=True)) == NUMBERS
+    assert dict(zip(NUMBERS, actual, strict=True)) == NUMBERS
     assert await answers(blank, "jsonAgain", [[text] for text in texts]) == texts
 
 
@@ -586,9 +590,9 @@ WIDE_AND_DEEP = {
 
 async def test_json_limits(blank: Page) -> None:
     calls = [[json.dumps(value)] for value, _ in WIDE_AND_DEEP.values()]
-    found = await answers(blank, "jsonElements", calls)
+    actual = await answers(blank, "jsonElements", calls)
 
-    assert dict(zip(WIDE_AND_DEEP, found, strict=True)) == {
+    assert dict(zip(WIDE_AND_DEEP, actual, strict=True)) == {
         name: size for name, (_, size) in WIDE_AND_DEEP.items()
     }
 

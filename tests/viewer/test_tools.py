@@ -31,7 +31,7 @@ ONE_OF_EACH = (
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 
 
-def told(file: str) -> dict[str, Json]:
+def load_cases(file: str) -> dict[str, Json]:
     cases: dict[str, Json] = json.loads((HERE / file).read_text())
     return cases
 
@@ -58,16 +58,16 @@ async def shown(page: Page, events: dict[str, list[Json]], options: dict[str, Js
 
 
 _SHOWN = """async ([logs, options]) => {
-  const { aired, calls, told } = await import("/tool-calls.js");
-  const made = Object.entries(logs).map(([name, events]) => [name, calls(events, options[name])]);
-  await aired(made.flatMap(([, elements]) => elements));
-  return Object.fromEntries(made.map(([name, elements]) => [name, elements.flatMap(told)]));
+  const { calls, describe, openAsides } = await import("/tool-calls.js");
+  const cards = Object.entries(logs).map(([name, events]) => [name, calls(events, options[name])]);
+  await openAsides(cards.flatMap(([, elements]) => elements));
+  return Object.fromEntries(cards.map(([name, elements]) => [name, elements.flatMap(describe)]));
 }"""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_open_call(blank: Page, kind: str) -> None:
-    cases = told(f"tool_calls/{kind}.json")
+    cases = load_cases(f"tool_calls/{kind}.json")
     events = {name: events_of(case["events"], case.get("took", 0)) for name, case in cases.items()}
     options = {name: {"openTurn": case.get("openTurn")} for name, case in cases.items()}
 
@@ -75,7 +75,7 @@ async def test_open_call(blank: Page, kind: str) -> None:
 
 
 CLOSED: Mapping[str, tuple[list[tuple[str, Json]], list[str]]] = {
-    "arguments and result, to be found": (
+    "arguments and result, for find-in-page": (
         [
             ("call", {"toolName": "Bash", "args": {"command": "ls\npwd", "timeout": 9}}),
             ("result", {"result": "a\n"}),
@@ -140,7 +140,7 @@ async def test_closed_call_contains_its_text(blank: Page) -> None:
 
 
 async def test_content_blocks(blank: Page) -> None:
-    cases = told("blocks.json")
+    cases = load_cases("blocks.json")
 
     shown = await blank.evaluate(_SHOWN_BLOCKS, {name: case["block"] for name, case in cases.items()})
 
@@ -148,9 +148,9 @@ async def test_content_blocks(blank: Page) -> None:
 
 
 _SHOWN_BLOCKS = """async (blocks) => {
-  const { toldBlocks } = await import("/tool-calls.js");
-  const told = Object.entries(blocks).map(async ([name, block]) => [name, await toldBlocks([block])]);
-  return Object.fromEntries(await Promise.all(told));
+  const { describeBlocks } = await import("/tool-calls.js");
+  const described = Object.entries(blocks).map(async ([name, block]) => [name, await describeBlocks([block])]);
+  return Object.fromEntries(await Promise.all(described));
 }"""
 
 SAVED: Mapping[str, tuple[Json, str, bytes]] = {

@@ -15,8 +15,8 @@ MINUTE = 60_000
 
 
 def event(type: str, turn: str = "t", at: int = 0, **payload: Any) -> Event:
-    beside = {"turnId": turn, "timestamp": START + at, "sessionId": "s"}
-    return {"type": type, **beside, "payload": payload}
+    fields = {"turnId": turn, "timestamp": START + at, "sessionId": "s"}
+    return {"type": type, **fields, "payload": payload}
 
 
 def asked(turn: str = "t", at: int = 0) -> list[Event]:
@@ -43,14 +43,14 @@ def thought(text: str = "Let me see.") -> Event:
 END = event("turn_end")
 
 
-async def told(page: Page, events: Iterable[Event], script: str, *, is_live: bool = False) -> Any:
+async def evaluate(page: Page, events: Iterable[Event], script: str, *, is_live: bool = False) -> Any:
     """The result of a script run with the log (`log`) of these events; `more` adds events."""
     placed = [{"id": f"e{place}", "sequence": place, **each} for place, each in enumerate(events, start=1)]
-    return await page.evaluate(_TOLD % script, json.dumps([placed, is_live]))
+    return await page.evaluate(_EVALUATE % script, json.dumps([placed, is_live]))
 
 
-_TOLD = """async (given) => {
-  const [events, isLive] = JSON.parse(given);
+_EVALUATE = """async (input) => {
+  const [events, isLive] = JSON.parse(input);
   const { settled, show } = await import("/harness.js");
   const renderer = await show(events);
   const log = renderer.container;
@@ -68,9 +68,9 @@ async def test_gap_before_the_next_prompt(blank: Page, ended: list[Event]) -> No
     first = [*asked(), event("assistant_done", at=24_000, text="Built."), *ended]
     events = [*first, event("turn_end", at=90 * MINUTE), *asked("u", 90 * MINUTE)]
 
-    found = await told(blank, events, 'return [texts(".turn-end"), texts(".gap")];')
+    actual = await evaluate(blank, events, 'return [texts(".turn-end"), texts(".gap")];')
 
-    assert found == [["24 s"], ["1 h 29 min later"]]
+    assert actual == [["24 s"], ["1 h 29 min later"]]
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -79,10 +79,10 @@ async def test_unfinished_items_run_only_while_live(blank: Page, is_live: bool) 
     script = """return [all(".tool-call, .turn").map(({ dataset }) => dataset.state),
       ...texts(".thinking > summary, .speech, .tool-outcome"), all("[data-streaming]").length];"""
 
-    found = await told(blank, events, script, is_live=is_live)
+    actual = await evaluate(blank, events, script, is_live=is_live)
 
     left = [["interrupted", "interrupted"], "Thought · 2 words", "result missing", "Spoke", 0]
-    assert found == ([["running", "running"], "Thinking", "running", "Speaks", 2] if is_live else left)
+    assert actual == ([["running", "running"], "Thinking", "running", "Speaks", 2] if is_live else left)
 
 
 RUNS: dict[str, tuple[list[Event], list[str], list[str]]] = {
@@ -110,8 +110,8 @@ async def test_runs_of_calls_fold_after_their_turn(blank: Page, name: str) -> No
       return [texts(".fold"), seen(".tool-call .tool-gist").map(({ textContent }) => textContent),
         seen(".thinking").length];"""
 
-    over = await told(blank, [*asked(), *events, END], script)
-    running = await told(blank, [*asked(), *events], script, is_live=True)
+    over = await evaluate(blank, [*asked(), *events, END], script)
+    running = await evaluate(blank, [*asked(), *events], script, is_live=True)
 
     gists = [f"make {each['payload']['toolCallId']}" for each in events if each["type"] == "tool_call"]
     thoughts = sum(each["type"] == "thinking_done" for each in events)
@@ -126,7 +126,7 @@ async def test_unfolding_shows_thoughts(blank: Page) -> None:
       all(".fold")[0].click();
       return [before, hidden(), all(".fold")[0].ariaExpanded, all(".tool-calls > *").length];"""
 
-    assert await told(blank, events, script) == [6, 0, "true", 7]
+    assert await evaluate(blank, events, script) == [6, 0, "true", 7]
 
 
 async def test_failed_calls_are_open_until_closed(blank: Page) -> None:
@@ -134,7 +134,7 @@ async def test_failed_calls_are_open_until_closed(blank: Page) -> None:
     calls = [*call("a"), *call("b", "No rule."), *call("c", denied), *call("d", "Stop."), called("e")]
     script = """const [a, b, c, d, e] = all(".tool-call");
       const open = () => [a, b, c, d, e].map(({ open }) => open);
-      const found = [open(), b.querySelector("pre.command") !== null];
+      const actual = [open(), b.querySelector("pre.command") !== null];
       b.open = false;
       a.open = true;
       await settled();
@@ -143,8 +143,8 @@ async def test_failed_calls_are_open_until_closed(blank: Page) -> None:
         error: { code: "exit", message: "No." } } });
       ["a", "b", "e"].forEach((id, place) => more(100 + place, id));
       await settled();
-      return [...found, open(), e.querySelector("pre.command") !== null];"""
+      return [...actual, open(), e.querySelector("pre.command") !== null];"""
 
-    found = await told(blank, [*asked(), *calls], script, is_live=True)
+    actual = await evaluate(blank, [*asked(), *calls], script, is_live=True)
 
-    assert found == [[False, True, False, True, False], True, [True, False, False, True, True], True]
+    assert actual == [[False, True, False, True, False], True, [True, False, False, True, True], True]

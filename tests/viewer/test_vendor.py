@@ -64,5 +64,5 @@ def test_libraries_import_nothing() -> None:
     modules = [path for path in VENDOR.rglob("*") if path.suffix in (".js", ".mjs")]
 
     assert len(modules) == 23
-    assert {path.name: found[0] for path in modules if (found := IMPORT.search(path.read_text()))} == {}
+    assert {path.name: match[0] for path in modules if (match := IMPORT.search(path.read_text()))} == {}
     assert "://" not in (VENDOR / "vendor.json").read_text()

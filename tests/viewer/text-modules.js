@@ -1,4 +1,4 @@
-// What the tests of the modules of texts ask: each answer is a value that can be compared as a whole.
+// Functions called by test_text_modules.py. Each returns a value that can be compared as a whole.
 
 import { ansi } from "/viewer/lib/ansi.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
@@ -12,7 +12,7 @@ export function markdownHtml(text, options) {
   return html(markdown(text, options));
 }
 
-/** Is it shown as markdown or as it was written, and is all of it there? */
+/** Whether a text is rendered as Markdown or as plain text, and completely. */
 export function outcome(text) {
   const shown = markdown(text);
   const plain = shown.querySelector("pre.plain");
@@ -21,7 +21,7 @@ export function outcome(text) {
   return shown.querySelectorAll("*").length <= 2 * (text.length + 1) ? "markdown" : "too many elements";
 }
 
-/** How much longer four times as much takes. Whatever else goes on may disturb it, so it is asked again. */
+/** How much longer four times the text takes. Repeated, since other processes disturb the measurement. */
 export function growth(part, start = "") {
   const most = mostTimes(part, start);
   let least = Infinity;
@@ -33,7 +33,7 @@ const LINEAR = 7; // the square of four would be sixteen
 const SHORT = 40;
 const LONG = 80_000;
 
-/** How often it can be said, before it is too much to be read as markdown. */
+/** The number of repetitions that are still rendered as Markdown. */
 function mostTimes(part, start) {
   let times = 64;
   while (part.length * times < LONG && outcome(start + part.repeat(2 * times)) === "markdown") times *= 2;
@@ -69,7 +69,7 @@ const WAYS = {
   highlight: (text) => highlight(text, "html"),
 };
 
-/** Shows it in the page, and tells which elements and attributes are there that nobody needs. */
+/** Show a text on the page; returns unexpected elements and attributes. */
 export function strange(way, text) {
   document.body.replaceChildren(WAYS[way](text));
   return [...document.body.querySelectorAll("*")].flatMap((element) => [
@@ -141,8 +141,8 @@ export function randomDiffs(seed) {
   const lines = (some) => Array.from({ length: next(60) }, () => line(some));
   const some = Array.from({ length: 12 }, words);
   const [before, after] = [lines(some), lines(some)].map((each) => [...each, "end"].join("\n"));
-  const found = countChanges(before, after);
-  const difference = found.added - found.removed === after.split("\n").length - before.split("\n").length;
+  const counts = countChanges(before, after);
+  const difference = counts.added - counts.removed === after.split("\n").length - before.split("\n").length;
   return [...wholeDiff(before, after), difference];
 }
 
@@ -154,7 +154,7 @@ function random(seed) {
   };
 }
 
-/** Numbers, sign and text of each row; what is marked stands in braces, and a hyphen for the minus sign. */
+/** Line numbers, sign and text of each row; marked words are in braces, and the minus sign is a hyphen. */
 function rowsOf(figure) {
   const path = figure.querySelector(".diff-path")?.textContent;
   const head = path === undefined ? [] : [`${path}: ${figure.querySelector(".diff-counts").textContent}`];

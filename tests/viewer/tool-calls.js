@@ -1,4 +1,4 @@
-/** Calls as short texts, to compare. */
+/** Tool calls and content blocks as short texts, for comparison. */
 import { settled } from "/harness.js";
 import { blocks } from "/viewer/render/content-blocks.js";
 import { ExactNumber } from "/viewer/lib/json-view.js";
@@ -8,7 +8,7 @@ import { callState } from "/viewer/render/tools/call-state.js";
 
 const INLINE = new Set(["A", "BDI", "CODE", "DEL", "EM", "INS", "SPAN", "STRONG", "TIME"]);
 
-/** The elements of the calls in these events, opened or not. */
+/** The elements of the tool calls in these events. */
 export function calls(events, { isOpen = true, openTurn } = {}) {
   const log = new EventLog();
   events.forEach((event) => log.add(event));
@@ -17,24 +17,24 @@ export function calls(events, { isOpen = true, openTurn } = {}) {
   return items.map((item) => paint(item, { state: callState(item, isWritten(item)), isOpen, isRevoked: false }));
 }
 
-/** Once what is beside the contents of these elements is open, too. */
-export async function aired(elements) {
+/** Open all asides of these elements. */
+export async function openAsides(elements) {
   elements.forEach((element) => element.querySelectorAll(".aside").forEach((aside) => (aside.open = true)));
   await settled();
 }
 
-/** The line of a call, and what is below it: an element a line, its class ahead of its text. */
-export function told(element) {
+/** The summary line and the body of a call: one line per element, with its class and text. */
+export function describe(element) {
   const [summary, ...body] = element.children;
   const row = [`${element.dataset.kind} ${element.dataset.state}`, ...[...summary.children].map(textOf)];
   return [row.join(" | "), ...body.flatMap((part) => lines(part, ""))];
 }
 
-/** The same for blocks of a message. */
-export async function toldBlocks(list) {
-  const made = blocks(list);
-  await aired(made);
-  return made.flatMap((block) => lines(block, ""));
+/** The same for content blocks. */
+export async function describeBlocks(list) {
+  const elements = blocks(list);
+  await openAsides(elements);
+  return elements.flatMap((block) => lines(block, ""));
 }
 
 function lines(element, indent) {
@@ -48,15 +48,15 @@ function lines(element, indent) {
   return [`${indent}${name}`, ...inner.flatMap(deeper)];
 }
 
-/** Paths and values of a tree, as far as it is open. */
+/** Keys and values of a JSON tree, as far as it is open. */
 function treeIn(element) {
   return [...element.querySelectorAll(".json-leaf")].map(textOf).join(", ");
 }
 
 function nameOf(element) {
   const code = element.querySelector(":scope > code")?.className ?? "";
-  const told = ["stream", "status", "state", "type", "chosen"].map((name) => element.dataset[name]);
-  const words = [element.className || element.tagName.toLowerCase(), code.replace("language-", ""), ...told];
+  const states = ["stream", "status", "state", "type", "chosen"].map((name) => element.dataset[name]);
+  const words = [element.className || element.tagName.toLowerCase(), code.replace("language-", ""), ...states];
   return words.filter(Boolean).join(" ");
 }
 
@@ -71,7 +71,7 @@ function textOf(element) {
   return shown.textContent.replaceAll("\n", "⏎");
 }
 
-/** All the text of an element once everything in it is open, and where its links lead. */
+/** The text of an element with everything open, and the targets of its links. */
 export async function textWhenOpen(element) {
   document.body.append(element);
   while (openNext(element)) await settled();
@@ -81,7 +81,7 @@ export async function textWhenOpen(element) {
   return [...text, ...links].join("\n");
 }
 
-/** Whether there was something to open. */
+/** Open closed details; true if there were any. */
 function openNext(element) {
   const closed = [...element.querySelectorAll("details:not([open])")];
   const buttons = [...element.querySelectorAll(".json-more, .diff-gap")];
@@ -90,7 +90,7 @@ function openNext(element) {
   return closed.length + buttons.length > 0;
 }
 
-/** What no tool would say, to be made here since it cannot be sent. */
+/** Extreme values, generated here since some cannot be sent. */
 const WILD = {
   "a megabyte": "x".repeat(2 ** 20),
   "a megabyte of lines": "x = 1\n".repeat(2 ** 17),
@@ -130,7 +130,7 @@ function nested(around) {
   return Array.from({ length: 5000 }).reduce(around, "leaf");
 }
 
-/** What is thrown for which value in the place of everything that tools of these names are given and give. */
+/** Errors thrown while painting calls of these tools with extreme arguments and results. */
 export function failures(names) {
   const tries = Object.entries(WILD).flatMap(([kind, value]) => names.map((name) => ({ kind, value, name })));
   return tries.map(failure).filter(Boolean);
