@@ -1,4 +1,4 @@
-"""Pages in a real browser. Whatever one complains of, whoever it asks and whatever it pops up fails the test."""
+"""Pages in a real browser. Console errors, policy violations, dialogs and requests to other hosts fail the test."""
 
 import asyncio
 import mimetypes
@@ -39,7 +39,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the page of the test did that no page may do; a test that expects some takes them out."""
+    """Errors and forbidden actions of the page; a test that expects some removes them."""
     return []
 
 
@@ -54,18 +54,18 @@ async def page(browser: Browser, complaints: list[str]) -> AsyncIterator[Page]:
 
 
 async def settle(page: Page) -> None:
-    """What was about to happen has happened; a page whose clock stands would never say so."""
+    """Wait for pending frames and timers, with a timeout for pages whose clock is paused."""
     async with asyncio.timeout(60):
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
 
 async def watch(context: BrowserContext, complaints: list[str]) -> None:
-    """Errors, refusals of the policy, dialogs, further windows, and requests to anybody but this machine's servers."""
+    """Record errors, policy violations, dialogs, new windows, and requests to other hosts."""
     dismissed = list[asyncio.Future[None]]()
 
-    def on_console(said: ConsoleMessage) -> None:
-        if said.type == "error":
-            complaints.append(f"console: {said.text}")
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            complaints.append(f"console: {message.text}")
 
     def on_dialog(dialog: Dialog) -> None:
         complaints.append(f"dialog: {dialog.message}")
@@ -75,25 +75,25 @@ async def watch(context: BrowserContext, complaints: list[str]) -> None:
         if len(context.pages) > 1:
             complaints.append(f"window: {page.url}")
 
-    def on_request(asked: Request) -> None:
-        if is_elsewhere(asked.url):
-            complaints.append(f"request: {asked.url}")
+    def on_request(request: Request) -> None:
+        if is_external(request.url):
+            complaints.append(f"request: {request.url}")
 
     context.on("console", on_console)
     context.on("dialog", on_dialog)
     context.on("page", on_page)
     context.on("request", on_request)
-    context.on("weberror", lambda uncaught: complaints.append(f"uncaught: {uncaught.error}"))
+    context.on("weberror", lambda event: complaints.append(f"uncaught: {event.error}"))
     await context.add_init_script(_REPORT)
 
 
-def is_elsewhere(url: str) -> bool:
+def is_external(url: str) -> bool:
     return urlsplit(url).scheme not in ("data", "blob", "about") and urlsplit(url).hostname != "127.0.0.1"
 
 
 @pytest.fixture(scope="session")
 def assets() -> Iterator[str]:
-    """The address of the modules of the viewer (/viewer/…), under the policy of the pages, without a server of Ash."""
+    """Serve the viewer's modules below /viewer/ with the policy of the pages, without a server of Ash."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Assets) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -104,7 +104,7 @@ def assets() -> Iterator[str]:
 
 @pytest.fixture
 async def blank(page: Page, assets: str) -> Page:
-    """An empty page, in which `import("/viewer/….js")` is possible."""
+    """An empty page that can `import("/viewer/….js")`."""
     await page.goto(assets)
     return page
 
@@ -123,7 +123,7 @@ class _Assets(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 def _file(path: str) -> Path:
@@ -136,6 +136,6 @@ def _file(path: str) -> Path:
 
 @pytest.fixture(scope="session")
 def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a database for all tests of the viewer, who each make sessions of their own."""
+    """The address of a server shared by all tests of the viewer; each test creates its own sessions."""
     with serving(server_url, template, tmp_path_factory.mktemp("viewer")) as (address, _):
         yield address

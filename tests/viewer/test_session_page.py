@@ -948,7 +948,7 @@ async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, wi
     await session.write(user("Go", "p1"), assistant("m1", "x1", {"type": "text", "text": "One"}, usage=usage))
     await page.set_viewport_size({"width": width, "height": 800})
     await open_page(page, session.address)
-    usage, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
+    usage_text, tools = page.locator(".item-usage"), page.locator(".item-toolbar")
     ends = "element => [element.getBoundingClientRect(), innerWidth]"
 
     for preset, words in (("3", "1,234 tokens in · 1,234 out · 1,234 from the cache"), ("2", "")):
@@ -957,7 +957,7 @@ async def test_item_toolbar_stays_in_the_window(page: Page, session: Session, wi
         await page.locator(".assistant-text").click()
         await page.locator(".user-message").click()
         await page.locator(".assistant-text").click()
-        await expect(usage).to_have_text(words)
+        await expect(usage_text).to_have_text(words)
         box, window = await tools.evaluate(ends)
         assert 0 <= box["left"] < box["right"] <= window
 
@@ -1032,7 +1032,7 @@ async def test_header_facts(page: Page, session: Session) -> None:
         assistant("f1", "f1", {"type": "text", "text": "One"}, usage=usage),
         {"type": "holo_frame", "uuid": "f2", "timestamp": "2026-03-10T11:00:06Z"},
     )
-    await session.add_events("end", "")
+    await session.post("end", "")
     await open_page(page, session.address)
 
     facts = page.locator(".session-facts .fact")
@@ -1059,9 +1059,9 @@ async def test_header_lists_all_models(page: Page, session: Session) -> None:
     await session.write(user("Go on.", "u"), *answers)
     await open_page(page, session.address)
 
-    models = page.locator(".fact", has_text="opus")
-    await expect(models).to_have_text("opus, haiku +1")
-    await expect(models).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
+    models_fact = page.locator(".fact", has_text="opus")
+    await expect(models_fact).to_have_text("opus, haiku +1")
+    await expect(models_fact).to_have_attribute("title", "Answers: opus 3 · haiku 2 · sonnet 1")
     await expect(page.locator(".fact", has_text="token")).to_have_text("14 tokens + 140 to the cache")
 
 

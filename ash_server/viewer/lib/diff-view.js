@@ -1,7 +1,7 @@
 import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
-import { pluralize, formatNumber } from "./number-format.js";
-import { parsePatch, parseHunks } from "./patch-parser.js";
+import { formatNumber, pluralize } from "./number-format.js";
+import { parseHunks, parsePatch } from "./patch-parser.js";
 import { default as Diff } from "../vendor/diff-9.0.0/base.js";
 
 const CONTEXT = 3;

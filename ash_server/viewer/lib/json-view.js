@@ -1,6 +1,6 @@
 import { showControlCharacters } from "./ansi.js";
 import { button, el } from "./dom.js";
-import { pluralize, formatNumber } from "./number-format.js";
+import { formatNumber, pluralize } from "./number-format.js";
 
 const MAX_TREE_SIZE = 2_000_000; // approximate characters; larger values get a preview and a download
 const PREVIEW_LENGTH = 4_000;

@@ -2,8 +2,8 @@
 import { blocks } from "./content-blocks.js";
 import { el } from "../lib/dom.js";
 import { languageOf } from "../lib/highlight.js";
-import { aside, code, downloadLink, isWebUrl, link, prose, formatSize, textDataUrl } from "./tools/body-parts.js";
-import { isEmpty, isString, FieldReader } from "../lib/json-fields.js";
+import { aside, code, downloadLink, formatSize, isWebUrl, link, prose, textDataUrl } from "./tools/body-parts.js";
+import { FieldReader, isEmpty, isString } from "../lib/json-fields.js";
 
 const MAX_IMAGE_LENGTH = 14_000_000; // characters of base64
 const MAX_TEXT_LENGTH = 200_000;

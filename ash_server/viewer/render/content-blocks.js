@@ -2,9 +2,9 @@
 import { el } from "../lib/dom.js";
 import { file, image } from "./attachments.js";
 import { jsonView } from "../lib/json-view.js";
-import { aside, label, output, prose, formatSize } from "./tools/body-parts.js";
+import { aside, formatSize, label, output, prose } from "./tools/body-parts.js";
 import { valueView } from "./tools/call-result.js";
-import { fieldOf, isString, FieldReader, sizeOf, textField } from "../lib/json-fields.js";
+import { FieldReader, fieldOf, isString, sizeOf, textField } from "../lib/json-fields.js";
 
 const MAX_DEPTH = 20;
 const MAX_BLOCKS = 1_000;

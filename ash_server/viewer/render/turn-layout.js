@@ -1,6 +1,6 @@
 /** Lay out the items of a turn: prompts and responses, and in these the runs of tool calls. */
-import { morph, el, setChildren } from "../lib/dom.js";
-import { pluralize, formatNumber } from "../lib/number-format.js";
+import { el, morph, setChildren } from "../lib/dom.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 
 const MIN_FOLDED_CALLS = 4;
 const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };

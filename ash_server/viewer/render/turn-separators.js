@@ -1,5 +1,5 @@
 import { el } from "../lib/dom.js";
-import { pluralize, formatDollars, formatDuration, formatCacheUsage } from "../lib/number-format.js";
+import { formatCacheUsage, formatDollars, formatDuration, pluralize } from "../lib/number-format.js";
 import { dayKey, dayTime } from "../lib/time-format.js";
 
 const MIN_GAP_MS = 30 * 60_000;

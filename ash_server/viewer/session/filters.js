@@ -1,6 +1,6 @@
 /** Filters of a session: presets, and a switch per kind of item. The bar shows the number of hidden system messages. */
 import { button, el } from "../lib/dom.js";
-import { pluralize, formatNumber } from "../lib/number-format.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 import { FAILED, ITEM, keepScrollPosition } from "./scroll-anchor.js";
 
 /**

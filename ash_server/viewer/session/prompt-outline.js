@@ -1,7 +1,7 @@
 import { button, el, setChildren } from "../lib/dom.js";
 import { formatNumber } from "../lib/number-format.js";
 import { stripMarkdown } from "../lib/title-text.js";
-import { FAILED, distanceToEnd, contentTop } from "./scroll-anchor.js";
+import { FAILED, contentTop, distanceToEnd } from "./scroll-anchor.js";
 
 const MAX_TITLE_LENGTH = 120;
 const DELAY_MS = 300;

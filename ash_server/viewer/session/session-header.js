@@ -1,5 +1,5 @@
 import { button, el } from "../lib/dom.js";
-import { pluralize, formatDollars, formatDuration, formatNumber, formatCacheUsage } from "../lib/number-format.js";
+import { formatCacheUsage, formatDollars, formatDuration, formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
 import { baseName, stripMarkdown } from "../lib/title-text.js";
 

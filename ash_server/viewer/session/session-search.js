@@ -1,6 +1,6 @@
 import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
 import { blurActiveElement, el } from "../lib/dom.js";
-import { hasSearchWord, markedSnippet, hitPlace } from "../lib/search-result.js";
+import { hasSearchWord, hitPlace, markedSnippet } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";

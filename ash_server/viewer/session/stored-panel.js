@@ -3,7 +3,7 @@ import { controlSymbol } from "../lib/ansi.js";
 import { copyButton } from "../lib/clipboard.js";
 import { button, el, iconButton } from "../lib/dom.js";
 import { jsonView, parseJson } from "../lib/json-view.js";
-import { pluralize, formatNumber } from "../lib/number-format.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime, dayTime } from "../lib/time-format.js";
 import { eventsOf } from "./permalinks.js";
 

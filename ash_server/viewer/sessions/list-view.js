@@ -1,7 +1,7 @@
 import { getJson, isAborted, withQuery } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
-import { commandLine, errorPlaceholder, skeleton, placeholder } from "../lib/placeholders.js";
+import { commandLine, errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed, matchesFilters } from "./list-filters.js";
 import { LIVE_MS, SessionList } from "./session-list.js";
 import { LoadMore } from "./load-more.js";

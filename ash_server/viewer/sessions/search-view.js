@@ -2,7 +2,7 @@ import { isAborted } from "../lib/api.js";
 import { el } from "../lib/dom.js";
 import { hasSearchWord } from "../lib/search-result.js";
 import { pluralize } from "../lib/number-format.js";
-import { errorPlaceholder, skeleton, placeholder } from "../lib/placeholders.js";
+import { errorPlaceholder, placeholder, skeleton } from "../lib/placeholders.js";
 import { NO_FILTERS, apiParameters, isNarrowed } from "./list-filters.js";
 import { SearchHits } from "./search-hits.js";
 import { SessionList } from "./session-list.js";

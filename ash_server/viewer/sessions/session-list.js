@@ -1,7 +1,7 @@
-import { morph, el, setChildren } from "../lib/dom.js";
+import { el, morph, setChildren } from "../lib/dom.js";
 import { pluralize } from "../lib/number-format.js";
 import { agoText, dayKey, dayTime } from "../lib/time-format.js";
-import { lastActivity, groupSessions, byPlace, groupsToMove, singleGroups } from "./session-groups.js";
+import { byPlace, groupSessions, groupsToMove, lastActivity, singleGroups } from "./session-groups.js";
 import { InteractionGuard } from "./interaction-guard.js";
 import { rowLink } from "./session-row.js";
 

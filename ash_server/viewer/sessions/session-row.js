@@ -1,5 +1,5 @@
 import { el } from "../lib/dom.js";
-import { pluralize, formatNumber } from "../lib/number-format.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 import { sourceName } from "../lib/source-names.js";
 import { agoTime } from "../lib/time-format.js";
 import { baseName, stripMarkdown } from "../lib/title-text.js";

@@ -2,8 +2,9 @@
 import { el } from "../../lib/dom.js";
 import { facts, note } from "./body-parts.js";
 import { structuredOf } from "./call-result.js";
-import { fieldOf, isObject, isDisplayableList, isString, FieldReader, textField } from "../../lib/json-fields.js";
+import { FieldReader, fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
 
+/** @type {import("./registry.js").Tool} */
 export const ask = {
   gist(args) {
     const first = questionsIn(args)?.[0];

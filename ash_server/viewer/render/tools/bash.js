@@ -2,8 +2,8 @@
 import { blocks } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { code, facts, note, output } from "./body-parts.js";
-import { structuredOf, valueView, resultText, splitText } from "./call-result.js";
-import { fieldOf, isEmpty, isObject, isString, isStringOrStrings, FieldReader, textField } from "../../lib/json-fields.js";
+import { resultText, splitText, structuredOf, valueView } from "./call-result.js";
+import { FieldReader, fieldOf, isEmpty, isObject, isString, isStringOrStrings, textField } from "../../lib/json-fields.js";
 
 const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];
 const FOLDER = ["workdir", "cwd", "working_directory", "workingDirectory", "dir_path", "directory"];
@@ -21,6 +21,7 @@ const OUT = ["stdout", "stdOut"];
 const ERR = ["stderr", "stdErr"];
 const EXIT_KEYS = ["exitCode", "exit_code", "exit", "return_code"];
 
+/** @type {import("./registry.js").Tool} */
 export const bash = {
   gist(args) {
     return commandOf(args);
@@ -115,7 +116,11 @@ function streamOutputs(reader) {
   return parts.filter(([, text]) => text).map(([stream, text]) => output(text, stream));
 }
 
-/** The exit code, if the result contains one. */
+/**
+ * The exit code, if the result contains one.
+ *
+ * @param {{exitCode?: any, structured?: any, value?: any}} result
+ */
 export function exitCodeOf({ exitCode, structured, value }) {
   if (Number.isInteger(exitCode)) return exitCode;
   return fieldOf(structuredOf({ structured }), EXIT_KEYS, Number.isInteger) ?? exitCodeInText(resultText(value));

@@ -3,7 +3,7 @@ import { blocks } from "../content-blocks.js";
 import { jsonView } from "../../lib/json-view.js";
 import { decodeJson } from "./call.js";
 import { output } from "./body-parts.js";
-import { fieldOf, isObject, isScalar, isDisplayableList, isString, textField } from "../../lib/json-fields.js";
+import { fieldOf, isDisplayableList, isObject, isScalar, isString, textField } from "../../lib/json-fields.js";
 
 /** Render any value completely. */
 export function valueView(value) {

@@ -5,6 +5,7 @@ import { fieldOf, isScalar, isString, textField } from "../../lib/json-fields.js
 const COORDINATES = ["coordinate", "start_coordinate"];
 const OPERANDS = ["text", "keys", "key", "url", "scroll_direction", "ref", "duration"];
 
+/** @type {import("./registry.js").Tool} */
 export const computer = {
   ...generic,
 

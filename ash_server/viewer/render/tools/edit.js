@@ -6,13 +6,14 @@ import { parsePatch } from "../../lib/patch-parser.js";
 import { commandOutput } from "./bash.js";
 import { aside, code, facts, filePath, note } from "./body-parts.js";
 import { pathTail } from "./file-paths.js";
-import { requestedChanges, reportedChanges, isWithoutContent, isPatch, isCoveredBy, countChangedLines } from "./file-changes.js";
+import { countChangedLines, isCoveredBy, isPatch, isWithoutContent, reportedChanges, requestedChanges } from "./file-changes.js";
 import { structuredOf } from "./call-result.js";
-import { fieldOf, isObject, isDisplayableList, FieldReader } from "../../lib/json-fields.js";
+import { FieldReader, fieldOf, isDisplayableList, isObject } from "../../lib/json-fields.js";
 
 const FAILED = new Set(["error", "denied", "interrupted"]);
 const COUNTS = { added: ["linesAdded", "additions"], removed: ["linesRemoved", "deletions"] };
 
+/** @type {import("./registry.js").Tool} */
 export const edit = {
   gist(args) {
     const paths = pathsOf(requestedChanges(new FieldReader(args)));

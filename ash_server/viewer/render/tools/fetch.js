@@ -4,8 +4,8 @@ import { el } from "../../lib/dom.js";
 import { pluralize } from "../../lib/number-format.js";
 import { decodeJson } from "./call.js";
 import { isWebUrl, label, link, note, prose, settings } from "./body-parts.js";
-import { structuredOf, valueView, splitText } from "./call-result.js";
-import { fieldOf, isString, isStringOrStrings, textField, joinedTextField } from "../../lib/json-fields.js";
+import { splitText, structuredOf, valueView } from "./call-result.js";
+import { fieldOf, isString, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
 
 const URL_KEYS = ["url", "uri", "link"];
 const QUERY = ["query", "search_query", "search_term", "q", "queries", "urls", "pattern"];
@@ -13,6 +13,7 @@ const PROMPT = ["prompt", "objective", "instructions"];
 const MAX_DEPTH = 6;
 const MAX_HITS = 200;
 
+/** @type {import("./registry.js").Tool} */
 export const web = {
   gist(args) {
     return textField(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? joinedTextField(args, QUERY) ?? textField(args, ...PROMPT);

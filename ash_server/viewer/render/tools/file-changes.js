@@ -1,9 +1,9 @@
 /** Read file changes from the arguments and results of edit tools, in all known forms. No DOM. */
 import { countChanges, countRows } from "../../lib/diff-view.js";
-import { parsePatch, parseHunks } from "../../lib/patch-parser.js";
+import { parseHunks, parsePatch } from "../../lib/patch-parser.js";
 import { PATH_KEYS } from "./file-paths.js";
 import { structuredOf } from "./call-result.js";
-import { fieldOf, isObject, isString, FieldReader, textField } from "../../lib/json-fields.js";
+import { FieldReader, fieldOf, isObject, isString, textField } from "../../lib/json-fields.js";
 
 const BEFORE = ["old_string", "oldString", "old_str", "oldText", "old_text", "search", "old_content"];
 const AFTER = ["new_string", "newString", "new_str", "newText", "new_text", "replace", "new_content"];

@@ -6,6 +6,7 @@ import { fieldOf, isObject, textField } from "../../lib/json-fields.js";
 const SERVER = ["server_label", "server_name", "server", "providerIdentifier", "provider_identifier"];
 const NAME = /^mcp__(.+?)__(.+)$/s;
 
+/** @type {import("./registry.js").Tool} */
 export const mcp = {
   ...generic,
 

@@ -5,7 +5,7 @@ import { aside, note, output } from "./body-parts.js";
 import { generic } from "./generic.js";
 import { includesMessage, resultText } from "./call-result.js";
 import { callTitle } from "./summary-line.js";
-import { fieldOf, isEmpty, isObject, isScalar, isString, FieldReader, isEqual } from "../../lib/json-fields.js";
+import { FieldReader, fieldOf, isEmpty, isEqual, isObject, isScalar, isString } from "../../lib/json-fields.js";
 
 const STATES = {
   denied: "It was not allowed.",

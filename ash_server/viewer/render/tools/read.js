@@ -5,8 +5,8 @@ import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
 import { code, filePath, note, output, settings } from "./body-parts.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
-import { structuredOf, valueView, resultText, splitText } from "./call-result.js";
-import { fieldOf, isObject, isDisplayableList, isString, textField } from "../../lib/json-fields.js";
+import { resultText, splitText, structuredOf, valueView } from "./call-result.js";
+import { fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
 import { countLines } from "./write.js";
 
 const PATH_LISTS = ["paths", "files", "include", "file_paths"];
@@ -14,6 +14,7 @@ const IMAGE = /\.(?:png|jpe?g|gif|webp|bmp|svg|pdf)$/i;
 const NUMBERED = /^[ \t]*(\d+)(→|\t|: |\| ?)(.*)$/;
 const TAG = /^<(\/?[\w-]+)>(?:.*<\/\1>)?$/;
 
+/** @type {import("./registry.js").Tool} */
 export const read = {
   gist(args) {
     return pathsIn(args).map(pathTail).join(", ") || undefined;
@@ -22,7 +23,7 @@ export const read = {
   outcome({ args, last, state }) {
     if (state !== "done" || pathsIn(args).some((path) => IMAGE.test(path))) return [];
     const file = fieldOf(structuredOf(last), ["file"], isObject) ?? structuredOf(last);
-    const inText = () => countLines(splitLineNumbers(resultText(last.value)).source);
+    const inText = () => countLines(splitLineNumbers(resultText(last?.value)).source);
     const count = fieldOf(file, ["numLines"], Number.isInteger) ?? inText();
     return [count > 0 && pluralize(count, "line")];
   },

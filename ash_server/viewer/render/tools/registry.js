@@ -22,7 +22,15 @@ import { write } from "./write.js";
 /**
  * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body. `args`
  * takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not expect.
- * @typedef {{gist: Function, title?: Function, outcome?: Function, args?: Function, result?: Function}} Tool
+ *
+ * @typedef {import("./call.js").Call} Call
+ * @typedef {{
+ *   gist: (args: any, call: Call) => string | false | undefined,
+ *   title?: (call: Call) => string,
+ *   outcome?: (call: Call) => any[],
+ *   args?: (reader: import("../../lib/json-fields.js").FieldReader, call: Call) => any[] | undefined,
+ *   result?: (result: import("./call.js").Result, call: Call) => any[],
+ * }} Tool
  */
 
 /** Tool, `data-kind` and names; case and punctuation of names are ignored. @type {[Tool, string, string][]} */

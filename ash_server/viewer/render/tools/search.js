@@ -1,12 +1,12 @@
 /** File searches and directory listings. */
 import { el } from "../../lib/dom.js";
-import { pluralize, formatNumber } from "../../lib/number-format.js";
+import { formatNumber, pluralize } from "../../lib/number-format.js";
 import { blocks } from "../content-blocks.js";
 import { facts, filePath, note, output, settings } from "./body-parts.js";
-import { structuredLines, parseMatches } from "./search-matches.js";
+import { parseMatches, structuredLines } from "./search-matches.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
-import { structuredOf, valueView, splitText } from "./call-result.js";
-import { fieldOf, isStringOrStrings, FieldReader, textField, joinedTextField } from "../../lib/json-fields.js";
+import { splitText, structuredOf, valueView } from "./call-result.js";
+import { FieldReader, fieldOf, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
 import { countLines } from "./write.js";
 
 const PATTERN = [
@@ -20,6 +20,7 @@ const NO_MATCHES = /^(?:No (?:files|matches|results|content)\b|Found 0 )/i;
 const MATCH_COUNT = /^Found (?:at least )?(\d+) (?:total )?(match|file|line|result)/i;
 const MAX_FILES = 500;
 
+/** @type {import("./registry.js").Tool} */
 export const search = {
   gist(args) {
     const folder = textField(args, ...FOLDER, ...PATH_KEYS);

@@ -3,13 +3,14 @@ import { pluralize } from "../../lib/number-format.js";
 import { blocks } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { label, note, prose, settings } from "./body-parts.js";
-import { structuredOf, valueView, splitText } from "./call-result.js";
+import { splitText, structuredOf, valueView } from "./call-result.js";
 import { fieldOf, isString, textField } from "../../lib/json-fields.js";
 
 const PROMPT = ["prompt", "message", "task", "query", "objective", "instructions", "question", "input"];
 const AGENT = ["subagent_type", "agent_type", "agent_name", "agentName", "agent", "subagent", "mode"];
 const DESCRIPTION = ["description", "title", "task_description", "name"];
 
+/** @type {import("./registry.js").Tool} */
 export const task = {
   gist(args) {
     const agent = textField(args, ...AGENT);

@@ -4,6 +4,7 @@ import { textField } from "../../lib/json-fields.js";
 
 const TEXT = ["plan", "plan_content", "thought", "thinking", "text", "reason", "summary", "code"];
 
+/** @type {import("./registry.js").Tool} */
 export const think = {
   gist(args) {
     return textField(args, ...TEXT)?.replace(/^[#\s]+/, "");

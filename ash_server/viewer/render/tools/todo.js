@@ -2,8 +2,8 @@
 import { el } from "../../lib/dom.js";
 import { decodeJson } from "./call.js";
 import { aside, note, prose, settings } from "./body-parts.js";
-import { structuredOf, valueView, splitText } from "./call-result.js";
-import { fieldOf, isEmpty, isDisplayableList, isString, FieldReader, isEqual, textField } from "../../lib/json-fields.js";
+import { splitText, structuredOf, valueView } from "./call-result.js";
+import { FieldReader, fieldOf, isDisplayableList, isEmpty, isEqual, isString, textField } from "../../lib/json-fields.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];
 const TEXT = ["content", "step", "text", "title", "subject", "description"];
@@ -19,6 +19,7 @@ const STATE_OF = new Map(
 );
 const WORDS = { done: "done: ", active: "being done: ", cancelled: "cancelled: ", open: "to do: " };
 
+/** @type {import("./registry.js").Tool} */
 export const todo = {
   gist(args) {
     const active = readItems(listIn(args))?.find(({ state }) => state === "active");

@@ -1,17 +1,18 @@
 /** Files that are written as a whole. */
 import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
-import { lineCounts, changeView } from "./edit.js";
+import { changeView, lineCounts } from "./edit.js";
 import { aside, code, filePath } from "./body-parts.js";
-import { reportedChanges, countChangedLines } from "./file-changes.js";
+import { countChangedLines, reportedChanges } from "./file-changes.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
-import { structuredOf, resultText } from "./call-result.js";
+import { resultText, structuredOf } from "./call-result.js";
 import { textField } from "../../lib/json-fields.js";
 
 const CONTENT = ["content", "contents", "file_text", "fileText", "text", "data", "fact"];
 
 const CREATED = /\b(?:new file|File created|created file)\b/i;
 
+/** @type {import("./registry.js").Tool} */
 export const write = {
   gist(args) {
     const path = textField(args, ...PATH_KEYS);
