@@ -35,7 +35,11 @@ const SUMMARY_DELAY_PER_EVENT_MS = 5;
 class SessionPage extends SessionView {
   /** @type {any} */
   session;
-  /** The facts of the header that take longer to load. @type {{summary?: any, onUnrecognised?: () => void} | undefined} */
+  /**
+   * The facts of the header that take longer to load.
+   *
+   * @type {{summary?: any, onUnrecognised?: () => void} | undefined}
+   */
   facts;
   /** Events to paint with the next frame. @type {any[]} */
   incoming = [];
@@ -213,7 +217,8 @@ class SessionPage extends SessionView {
    */
   async open(state) {
     if (!this.pages.last || this.pages.hasNewer) await this.openPage();
-    if (state?.isEnd || this.live.isOpen || this.pages.hasOlder || this.live.idleMs < RECENT_MS) this.autoScroll.follow();
+    const isRecent = this.live.isOpen || this.live.idleMs < RECENT_MS;
+    if (state?.isEnd || this.pages.hasOlder || isRecent) this.autoScroll.follow();
     else {
       super.toStart();
       this.openedAtStart = Date.now();
@@ -406,7 +411,11 @@ class SessionPage extends SessionView {
   }
 }
 
-/** Handlers of stream events (session/event-stream.js). @type {Record<string, (page: SessionPage, value: any) => void>} */
+/**
+ * Handlers of stream events (session/event-stream.js).
+ *
+ * @type {Record<string, (page: SessionPage, value: any) => void>}
+ */
 const STREAM_HANDLERS = {
   event: (page, event) => page.onEvent(event),
   connected(page) {

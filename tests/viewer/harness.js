@@ -6,8 +6,8 @@ const DEPTH = 20;
 
 /**
  * Render the events in several ways and return the differences to the first. A way is a list of steps, a step a list of
- * event indices; the first step is replayed. The container is hidden, so that nothing depends on the viewport. Each result
- * is compared live and not live, independently of the state before.
+ * event indices; the first step is replayed. The container is hidden, so that nothing depends on the viewport. Each
+ * result is compared live and not live, independently of the state before.
  */
 export async function compared(events, ways) {
   const shown = [];

@@ -10,10 +10,14 @@
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    if (isPresent(value)) element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter((child) => child !== undefined && child !== null && child !== false));
+  element.append(...children.filter(isPresent));
   return /** @type {any} */ (element);
+}
+
+function isPresent(value) {
+  return value !== undefined && value !== null && value !== false;
 }
 
 /**
@@ -39,7 +43,7 @@ export function iconButton(action, label, run) {
   return button({ class: "icon-button", "data-action": action, "aria-label": label, title: label }, null, run);
 }
 
-/** Update an element in place to equal a fresh one. Equal nodes are kept, and with them selection, focus and open details. */
+/** Update an element in place to equal a fresh one. Equal nodes are kept, with their selection, focus and open state. */
 export function morph(element, fresh) {
   const isOpen = element.open;
   [...element.getAttributeNames()].forEach((name) => element.removeAttribute(name));

@@ -85,7 +85,8 @@ function isNode(value) {
 }
 
 function entry(key, value, { isOpen = false, isAllOpen = false } = {}) {
-  const name = key === undefined ? [] : [el("span", { class: "json-key", dir: "auto" }, showControlCharacters(key)), ": "];
+  const label = el("span", { class: "json-key", dir: "auto" }, key === undefined ? "" : showControlCharacters(key));
+  const name = key === undefined ? [] : [label, ": "];
   const inner = isNode(value) ? Object.entries(value) : [];
   if (!inner.length) return el("div", { class: "json-leaf" }, ...name, ...leaf(value));
   const summary = el("summary", {}, ...name, el("span", { class: "json-gist" }, gist(value, inner)));

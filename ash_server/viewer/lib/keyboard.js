@@ -3,14 +3,15 @@ import { button, el } from "./dom.js";
 const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
 
 /**
- * One or more keys, what they do, and actions by `event.key`. An action that returns false leaves the key to the browser.
+ * One or more keys, what they do, and actions by `event.key`. An action that returns false leaves the key to the
+ * browser.
  *
  * @typedef {[keys: string[], description: string, actions?: Record<string, (event: KeyboardEvent) => any>]} Shortcut
  */
 
 /**
- * Handle keyboard shortcuts, except in text fields, with modifiers and while a dialog is open. Returns the function that
- * opens the list of shortcuts, as "?" does.
+ * Handle keyboard shortcuts, except in text fields, with modifiers and while a dialog is open. Returns the function
+ * that opens the list of shortcuts, as "?" does.
  *
  * @param {Shortcut[]} rows
  */

@@ -8,8 +8,8 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
 const WORDS = { true: true, false: false, null: null };
 
 /**
- * Parse an object or list as far as it has been written; an unfinished string ends where the text ends. Any other text is
- * returned unchanged.
+ * Parse an object or list as far as it has been written; an unfinished string ends where the text ends. Any other text
+ * is returned unchanged.
  *
  * @param {string} text
  * @returns {any}

@@ -1,8 +1,8 @@
 /**
  * Render events to DOM, and nothing else: the same for live, replay and the exported page.
  *
- * The log folds events into items (event-log.js); a changed item is painted again and put in its place. So the DOM depends
- * on the set of events only.
+ * The log folds events into items (event-log.js); a changed item is painted again and put in its place. So the DOM
+ * depends on the set of events only.
  */
 import { el, morph, setChildren } from "../lib/dom.js";
 import { EventLog } from "./event-log.js";
@@ -18,8 +18,8 @@ import { turnFooter, withSeparators } from "./turn-separators.js";
  */
 
 /**
- * An item and its element. `home` is the key of the container it belongs to, `nest` holds the items of a call's subagent,
- * `choice` is the open state that the user chose.
+ * An item and its element. `home` is the key of the container it belongs to, `nest` holds the items of a call's
+ * subagent, `choice` is the open state that the user chose.
  * @typedef {{item: Item, element: any, home?: string, nest?: HTMLElement, isOpen?: boolean, isFilled?: boolean,
  *   choice?: boolean}} ItemView
  */

@@ -102,7 +102,8 @@ function sourceList(sources) {
     const more = aside("More", citations.length > 1 ? citations : citations[0]);
     return el("li", {}, heading, ...[...quotes].map((text) => el("span", { class: "cited", dir: "auto" }, text)), more);
   });
-  return el("details", { class: "aside sources" }, el("summary", {}, pluralize(sources.length, "source")), el("ol", {}, ...entries));
+  const summary = el("summary", {}, pluralize(sources.length, "source"));
+  return el("details", { class: "aside sources" }, summary, el("ol", {}, ...entries));
 }
 
 function superscript(number) {

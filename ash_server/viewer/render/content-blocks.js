@@ -27,8 +27,8 @@ export function blocks(list, depth = 0) {
 }
 
 /**
- * Painters by block type. A painter takes the fields that it shows, and returns undefined if the block does not have the
- * fields of its type.
+ * Painters by block type. A painter takes the fields that it shows, and returns undefined if the block does not have
+ * the fields of its type.
  */
 const PAINTERS = {
   text: (reader) => textBlock(reader.text("text")),

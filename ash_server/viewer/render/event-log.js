@@ -192,7 +192,7 @@ function joinOpenChunks(chunks) {
   return [{ event: { ...event, payload: { ...event.payload, text } }, seq, isOpen: true }];
 }
 
-// Claude splits a text where a part cites a source. Such a part continues the text before it if no event is between them.
+// Claude splits a text where a part cites a source. The part continues the text before it if no event is between them.
 
 function continues(log, previous, entry) {
   if (!previous || !(hasCitations(previous.event) || hasCitations(entry.event))) return false;
@@ -360,7 +360,15 @@ function inOrder(events) {
 
 // Retractions. The same rules as in ash_shared/projections/_retractions.py.
 
-const CONTENT = new Set(["agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"]);
+/** Types of events that count as content of a turn. */
+const CONTENT = new Set([
+  "agent_callback",
+  "assistant_done",
+  "thinking_done",
+  "tool_call",
+  "user_audio",
+  "user_message",
+]);
 
 const PROMPTS = new Set(["user_audio", "user_message"]);
 

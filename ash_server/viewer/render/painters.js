@@ -93,10 +93,11 @@ function user({ event }) {
 /** A message that a tool wrote on behalf of the user: one line, until it is opened. */
 function syntheticMessage(text, otherBlocks, data) {
   const line = text.trim().split("\n", 1)[0].slice(0, MAX_GIST_LENGTH);
+  const gist = line !== "" && el("span", { class: "gist", dir: "auto" }, line);
   return {
     data: { ...data, "data-synthetic": true },
     children: [
-      el("summary", {}, el("span", {}, "Added by the tool"), line !== "" && el("span", { class: "gist", dir: "auto" }, line)),
+      el("summary", {}, el("span", {}, "Added by the tool"), gist),
       el("pre", { class: "text", dir: "auto", tabindex: 0 }, text),
       ...blocks(otherBlocks),
     ],
@@ -108,7 +109,8 @@ function isLong(text) {
 }
 
 function toolWrapping(text) {
-  return el("details", { class: "wrapped" }, el("summary", {}, "What the tool added"), el("pre", { tabindex: 0 }, text));
+  const summary = el("summary", {}, "What the tool added");
+  return el("details", { class: "wrapped" }, summary, el("pre", { tabindex: 0 }, text));
 }
 
 function text({ event, text, parts, isOpen }) {
@@ -140,7 +142,10 @@ function thinking({ event, text, isOpen }) {
     name: "details",
     kind: "thinking",
     data: { "data-block": "thinking", "data-streaming": isOpen },
-    children: [el("summary", {}, isOpen ? "Thinking" : summary), words > 0 && el("div", { class: "text" }, markdown(text))],
+    children: [
+      el("summary", {}, isOpen ? "Thinking" : summary),
+      words > 0 && el("div", { class: "text" }, markdown(text)),
+    ],
   };
 }
 
@@ -171,7 +176,8 @@ function agent({ event, message, answers }, { hrefOf }) {
 
 function agentSwitch({ event }) {
   const { fromAgentId, toAgentId } = event.payload;
-  return { kind: "agent-switch", data: { "data-block": "system" }, children: [`${fromAgentId} hands over to ${toAgentId}`] };
+  const text = `${fromAgentId} hands over to ${toAgentId}`;
+  return { kind: "agent-switch", data: { "data-block": "system" }, children: [text] };
 }
 
 function notice({ event }) {
@@ -209,11 +215,12 @@ const ERRORS = new Map(
 
 function error({ event }) {
   const { code, message, details } = event.payload;
+  const shownCode = code !== "error" && el("span", { class: "error-code" }, ` ${code}`);
   return {
     kind: "error-banner",
     data: { "data-block": "error", role: "note" },
     children: [
-      el("strong", {}, ERRORS.get(code) ?? "Error", code !== "error" && el("span", { class: "error-code" }, ` ${code}`)),
+      el("strong", {}, ERRORS.get(code) ?? "Error", shownCode),
       el("span", { class: "text", dir: "auto" }, message),
       details !== undefined && aside("Details", details),
     ],
@@ -228,7 +235,8 @@ const REASONS = new Map([
 
 function interrupt({ event }) {
   const { reason } = event.payload;
-  return { kind: "interrupt", data: { "data-block": "error" }, children: [REASONS.get(reason) ?? `Stopped: ${reason}`] };
+  const text = REASONS.get(reason) ?? `Stopped: ${reason}`;
+  return { kind: "interrupt", data: { "data-block": "error" }, children: [text] };
 }
 
 function retraction({ event }) {

@@ -16,8 +16,8 @@ const choices = new WeakMap();
  *
  * @param {HTMLElement} parent
  * @param {ItemView[]} views in the order of the log
- * @param {{isOver: boolean, isAside?: boolean, after?: any[]}} options `isOver`: no more items will come; `isAside`: the
- *   items belong to a subagent; `after`: elements appended to them
+ * @param {{isOver: boolean, isAside?: boolean, after?: any[]}} options `isOver`: no more items will come; `isAside`:
+ *   the items belong to a subagent; `after`: elements appended to them
  */
 export function layOutFlow(parent, views, { isOver, isAside = false, after = [] }) {
   const used = new Set();

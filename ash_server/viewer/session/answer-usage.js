@@ -40,7 +40,8 @@ export class AnswerUsage {
 
   /** @param {import("../render/event-log.js").Item} item */
   answerOf({ kind, event: { responseId, recordId } }) {
-    return ANSWER_KINDS.has(kind) ? [responseId, recordId].find((id) => id !== undefined && this.texts.has(id)) : undefined;
+    if (!ANSWER_KINDS.has(kind)) return undefined;
+    return [responseId, recordId].find((id) => id !== undefined && this.texts.has(id));
   }
 
   /** Update after each painting. */

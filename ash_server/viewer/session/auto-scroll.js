@@ -5,8 +5,8 @@ import { NEAR_END, distanceToEnd, isVisible, keepScrollPosition, restoreAnchor, 
 const OPENING_MS = 100;
 
 /**
- * Follow the end of the log while the page is scrolled to the end; otherwise keep the scroll position, count new items in a
- * button, and draw a line before the first new item.
+ * Follow the end of the log while the page is scrolled to the end; otherwise keep the scroll position, count new items
+ * in a button, and draw a line before the first new item.
  */
 export class AutoScroll {
   isFollowing = false;

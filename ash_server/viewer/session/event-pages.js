@@ -35,8 +35,8 @@ export class EventPages {
   /**
    * Replace the loaded events by a page; false if another page was requested in the meantime.
    *
-   * @param {{before?: number, after?: number, at?: number, message?: number}} [query] events before or after a sequence,
-   *   around a sequence or around a message; the newest by default
+   * @param {{before?: number, after?: number, at?: number, message?: number}} [query] events before or after a
+   *   sequence, around a sequence or around a message; the newest by default
    */
   async open(query = { before: NEWEST }) {
     const generation = ++this.generation;
@@ -62,8 +62,8 @@ export class EventPages {
   }
 
   /**
-   * Load all older events and show them at once: adding each page separately would repeat the layout. `onProgress` gets the
-   * number of loaded events, and returns false to stop.
+   * Load all older events and show them at once: adding each page separately would repeat the layout. `onProgress` gets
+   * the number of loaded events, and returns false to stop.
    */
   async allOlder(apply, onProgress) {
     const { generation } = this;

@@ -13,8 +13,8 @@ const FINAL = { 401: "refused", 403: "refused", 404: "gone", 409: "ahead" };
 /**
  * Follow a session from a cursor, across lost connections and restarts of the server, without duplicate events.
  *
- * `emit` is called with: ("event", event), ("connected"), ("caught_up"), ("lost", time of the next attempt in milliseconds
- * since 1970), and finally ("gone" | "ahead" | "refused", problem).
+ * `emit` is called with: ("event", event), ("connected"), ("caught_up"), ("lost", time of the next attempt in
+ * milliseconds since 1970), and finally ("gone" | "ahead" | "refused", problem).
  *
  * Browsers log each failed attempt to the console, so the retry delay grows.
  */

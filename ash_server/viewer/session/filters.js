@@ -41,7 +41,8 @@ export class Filters {
   constructor(log, onChange) {
     this.log = log;
     this.onChange = onChange;
-    this.switches = Object.fromEntries([...Object.keys(KINDS), "errors"].map((name) => [name, this.createSwitch(name)]));
+    const names = [...Object.keys(KINDS), "errors"];
+    this.switches = Object.fromEntries(names.map((name) => [name, this.createSwitch(name)]));
     this.summary = el("span", { class: "filter-sum" });
     this.presets = this.presetButtons();
     this.menu = el(

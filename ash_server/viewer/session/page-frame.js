@@ -3,8 +3,8 @@ import { el } from "../lib/dom.js";
 /**
  * Build the page around the log.
  *
- * @param {{home?: string, mark?: Element, bar: any[], main: any[], rail: Element, others: any[]}} parts `bar` follows the
- *   title in the top bar, `main` is the conversation, `rail` is next to it
+ * @param {{home?: string, mark?: Element, bar: any[], main: any[], rail: Element, others: any[]}} parts `bar` follows
+ *   the title in the top bar, `main` is the conversation, `rail` is next to it
  */
 export function pageFrame({ home, mark, bar, main, rail, others }) {
   const title = el("span", { class: "bar-title", "aria-hidden": "true", dir: "auto" });

@@ -22,8 +22,8 @@ export class PaginationControls {
 
   /**
    * @param {import("./event-pages.js").EventPages} pages
-   * @param {{paint: Paint, onEnd: () => void, toEnd: () => void}} options `paint` applies a change to the page; `onEnd` is
-   *   called when the newest event is loaded
+   * @param {{paint: Paint, onEnd: () => void, toEnd: () => void}} options `paint` applies a change to the page; `onEnd`
+   *   is called when the newest event is loaded
    */
   constructor(pages, { paint, onEnd, toEnd }) {
     this.pages = pages;

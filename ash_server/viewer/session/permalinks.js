@@ -32,7 +32,9 @@ export function placeOf({ event }) {
  */
 export function placeUrl(path, { id, message, at }) {
   const parameter = Object.entries({ message, at }).find(([, value]) => value !== undefined);
-  return `${path}${parameter ? `?${parameter.join("=")}` : ""}${id === undefined ? "" : `#e-${encodeURIComponent(id)}`}`;
+  const query = parameter ? `?${parameter.join("=")}` : "";
+  const hash = id === undefined ? "" : `#e-${encodeURIComponent(id)}`;
+  return path + query + hash;
 }
 
 /**

@@ -47,7 +47,8 @@ export class PromptOutline {
     const parts = [title, this.closer, this.older, this.list];
     this.element = el("nav", { class: "outline", "aria-label": "Prompts", hidden: true }, ...parts);
     this.list.addEventListener("click", (event) => this.onClick(event, onChoose));
-    addEventListener("scroll", () => (this.frame ??= requestAnimationFrame(() => this.markCurrent())), { passive: true });
+    const onScroll = () => (this.frame ??= requestAnimationFrame(() => this.markCurrent()));
+    addEventListener("scroll", onScroll, { passive: true });
   }
 
   toggleButton(name, label, isOpen) {

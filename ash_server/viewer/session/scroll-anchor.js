@@ -37,8 +37,8 @@ export function isVisible(element) {
 }
 
 /**
- * The last anchor: an element, its exact position, and the scroll position. Scroll positions are whole pixels, so rounding
- * errors would add up without the exact one.
+ * The last anchor: an element, its exact position, and the scroll position. Scroll positions are whole pixels, so
+ * rounding errors would add up without the exact one.
  *
  * @type {{element: Element, top: number, scrollY: number, isRecent: boolean} | undefined}
  */

@@ -26,7 +26,8 @@ export class SessionHeader {
 
   /**
    * @param {any} session
-   * @param {{summary?: any, onUnrecognised?: () => void}} [facts] `summary` is the session-summary projection, once loaded
+   * @param {{summary?: any, onUnrecognised?: () => void}} [facts] `summary` is the session-summary projection, once
+   *   loaded
    */
   show(session, { summary, onUnrecognised } = {}) {
     const title = sessionTitle(session);
@@ -76,7 +77,8 @@ function fact(text, title) {
 
 function source({ source, metadata }) {
   const version = typeof metadata?.cliVersion === "string" && ` ${metadata.cliVersion}`;
-  return el("span", { class: "fact" }, el("span", { class: "source-dot", "data-source": source }), sourceName(source), version);
+  const dot = el("span", { class: "source-dot", "data-source": source });
+  return el("span", { class: "fact" }, dot, sourceName(source), version);
 }
 
 function span({ firstAt, lastAt, createdAt }) {
@@ -118,7 +120,8 @@ function listCounts(counts) {
 
 function costs(summary) {
   const { usage, costUsd } = summary ?? {};
-  const total = usage && [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)].filter(Boolean).join(" + ");
+  const parts = usage && [pluralize(usage.total_tokens, "token"), ...formatCacheUsage(usage)];
+  const total = parts?.filter(Boolean).join(" + ");
   const exact = usage && `${formatNumber(usage.input_tokens)} in, ${formatNumber(usage.output_tokens)} out`;
   return [usage && fact(total, exact), costUsd !== undefined && fact(formatDollars(costUsd))];
 }

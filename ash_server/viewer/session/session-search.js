@@ -9,7 +9,12 @@ const DELAY_MS = 250;
 const MAX_RESULTS = 50;
 
 const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
-const TYPE_NAMES = { tool_call: "Tool call", tool_result: "Tool result", thinking_done: "Thinking", raw: "Not recognised" };
+const TYPE_NAMES = {
+  tool_call: "Tool call",
+  tool_result: "Tool result",
+  thinking_done: "Thinking",
+  raw: "Not recognised",
+};
 
 /** Search the whole session, including events that are not loaded. */
 export class SessionSearch {

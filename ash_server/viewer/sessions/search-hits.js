@@ -10,7 +10,10 @@ import { sessionAddress, sessionName } from "./session-row.js";
 
 const PAGE = 100;
 
-/** @typedef {{id: string, hits: Map<number, any>, matches: number, pages: PageCursor, list: Element, more: LoadMore}} HitGroup */
+/**
+ * @typedef {{id: string, hits: Map<number, any>, matches: number, pages: PageCursor, list: Element,
+ *   more: LoadMore}} HitGroup
+ */
 
 /** Search hits grouped by session, in the order of their first hits. */
 export class SearchHits {

@@ -36,8 +36,8 @@ export function singleGroups(sessions) {
 }
 
 /**
- * The groups that are out of place. A live group stays where it is unless an older, quiet one is above it: otherwise live
- * groups would keep swapping places.
+ * The groups that are out of place. A live group stays where it is unless an older, quiet one is above it: otherwise
+ * live groups would keep swapping places.
  *
  * @param {SessionGroup[]} groups
  * @param {Map<string, number>} places the time by which each group was last placed

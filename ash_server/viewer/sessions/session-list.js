@@ -36,8 +36,9 @@ export class SessionList {
   scheduled;
 
   /**
-   * @param {{isFlat?: boolean, onLayOut?: () => void, onUnfold?: (id: string) => void}} [options] `isFlat` shows neither
-   *   days nor folds; `onLayOut` is called after each layout; `onUnfold` is called with a session whose subagents are opened
+   * @param {{isFlat?: boolean, onLayOut?: () => void, onUnfold?: (id: string) => void}} [options] `isFlat` shows
+   *   neither days nor folds; `onLayOut` is called after each layout; `onUnfold` is called with a session whose
+   *   subagents are opened
    */
   constructor({ isFlat = false, onLayOut = () => {}, onUnfold = () => {} } = {}) {
     this.isFlat = isFlat;

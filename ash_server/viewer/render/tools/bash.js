@@ -36,7 +36,8 @@ export const bash = {
   args(reader) {
     const args = reader.value;
     const text = commandOf(args);
-    if (text === undefined || !(reader.takeWhole(isString) ?? reader.take(COMMAND, isStringOrStrings))) return undefined;
+    if (text === undefined) return undefined;
+    if (!(reader.takeWhole(isString) ?? reader.take(COMMAND, isStringOrStrings))) return undefined;
     const description = reader.text("description", "justification", "explanation");
     const folder = reader.text(...FOLDER);
     const isCode = textField(args, "code", "snippet") !== undefined;

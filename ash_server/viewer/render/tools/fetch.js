@@ -16,7 +16,8 @@ const MAX_HITS = 200;
 /** @type {import("./registry.js").Tool} */
 export const web = {
   gist(args) {
-    return textField(args, ...URL_KEYS)?.replace(/^https?:\/\//, "") ?? joinedTextField(args, QUERY) ?? textField(args, ...PROMPT);
+    const address = textField(args, ...URL_KEYS)?.replace(/^https?:\/\//, "");
+    return address ?? joinedTextField(args, QUERY) ?? textField(args, ...PROMPT);
   },
 
   outcome({ last }) {

@@ -27,8 +27,8 @@ const VERBS = {
 const MAX_COUNTED_LENGTH = 200_000;
 
 /**
- * A change of one file: `hunks`, a `patch`, the text `before` and `after`, the new `content`, or none of these. `rest` are
- * the other fields.
+ * A change of one file: `hunks`, a `patch`, the text `before` and `after`, the new `content`, or none of these. `rest`
+ * are the other fields.
  * @typedef {{path?: string, verb?: string, moved?: string, hunks?: any[], patch?: string, before?: string,
  *   after?: string, content?: string, rest?: any}} Change
  */

@@ -20,8 +20,9 @@ import { fieldOf, textField } from "../../lib/json-fields.js";
 import { write } from "./write.js";
 
 /**
- * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body. `args`
- * takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not expect.
+ * How a kind of tool is shown: `title`, `gist` and `outcome` in the summary line, `args` and `result` in the body.
+ * `args` takes the fields that it shows from a FieldReader, and returns undefined for arguments that it does not
+ * expect.
  *
  * @typedef {import("./call.js").Call} Call
  * @typedef {{
