@@ -433,7 +433,7 @@ const STREAM_HANDLERS = {
   },
   gone: (page) => page.end("This session was deleted. What is here is what was loaded."),
   refused: (page, problem) => page.end(problem.message),
-  ahead: (page) => page.reload(),
+  cursor_ahead: (page) => page.reload(),
 };
 
 new SessionPage(document.body.dataset.sessionId ?? "").start();

@@ -66,19 +66,22 @@ CITED = [{"cited_text": "so", "title": "t"}]
 
 CALLS: dict[str, Row] = {
     "a call and its result": ([call(), result()], ["1 c, call e1, results e2"]),
-    "a call alone": ([call()], ["1 c, call e1"]),
-    "a result alone": ([result()], ["1 c, results e1"]),
-    "a result before its call is of another": ([result(), call()], ["1 c, results e1", "2 c, call e2"]),
+    "a call without a result": ([call()], ["1 c, call e1"]),
+    "a result without a call": ([result()], ["1 c, results e1"]),
+    "a result before its call belongs to an earlier call": (
+        [result(), call()],
+        ["1 c, results e1", "2 c, call e2"],
+    ),
     "two calls at once": (
         [call("a"), call("b"), result("b"), result("a")],
         ["1 a, call e1, results e4", "2 b, call e2, results e3"],
     ),
-    "an id used twice": (
+    "a reused id": (
         [call(), result(), call(), result()],
         ["1 c, call e1, results e2", "3 c, call e3, results e4"],
     ),
-    "an id used twice at once": ([call(), call(), result()], ["1 c, call e1", "2 c, call e2, results e3"]),
-    "an id used twice by a stream": (
+    "a reused id, in parallel": ([call(), call(), result()], ["1 c, call e1", "2 c, call e2, results e3"]),
+    "a reused id, streamed": (
         [call(), result(), input_chunk("{"), call()],
         ["1 c, call e1, results e2", "4 c, call e4, input {"],
     ),
@@ -98,18 +101,18 @@ CALLS: dict[str, Row] = {
     "output without a result": ([call(), output("a")], ["1 c, call e1, output a"]),
     "output without a call": ([output("a"), result()], ["1 c, output a, results e2"]),
     "output before its call": ([output("a"), call()], ["2 c, call e2, output a"]),
-    "names of what every object has": (
+    "names of object members": (
         [call("__proto__"), result("__proto__"), call("constructor")],
         ["1 __proto__, call e1, results e2", "3 constructor, call e3"],
     ),
 }
 
 TEXTS: dict[str, Row] = {
-    "in pieces": ([piece("a"), piece("b")], ["1 text: ab…"]),
-    "in pieces, then whole": ([piece("a"), piece("b"), done("abc")], ["3 text: abc"]),
-    "whole": ([done("a")], ["1 text: a"]),
-    "several wholes": ([done("a"), done("b")], ["1 text: a", "2 text: b"]),
-    "cut where one is cited": (
+    "chunks": ([piece("a"), piece("b")], ["1 text: ab…"]),
+    "chunks, then complete": ([piece("a"), piece("b"), done("abc")], ["3 text: abc"]),
+    "complete": ([done("a")], ["1 text: a"]),
+    "several complete texts": ([done("a"), done("b")], ["1 text: a", "2 text: b"]),
+    "split at a citation": (
         [
             done("a", answer="r"),
             done("b", answer="r", citations=CITED),
@@ -118,11 +121,11 @@ TEXTS: dict[str, Row] = {
         ],
         ["1 text: abc", "4 text: d"],
     ),
-    "goes on while it is written": (
+    "continues while streamed": (
         [done("a", answer="r", citations=CITED), piece("b", answer="r"), piece("c", answer="r")],
         ["1 text: abc…"],
     ),
-    "cited, with something between": (
+    "cited, with an event between": (
         [
             done("a", answer="r", citations=CITED),
             call(),
@@ -132,7 +135,7 @@ TEXTS: dict[str, Row] = {
         ],
         ["1 text: a", "2 c, call e2", "3 text: b", "4 thinking: c…", "5 text: d"],
     ),
-    "cited, with what another agent does between": (
+    "cited, with an event of another agent between": (
         [done("a", answer="r", citations=CITED), call(parentToolCallId="x"), done("b", answer="r")],
         ["1 text: ab", "x@? > 2 c, call e2"],
     ),
@@ -144,12 +147,12 @@ TEXTS: dict[str, Row] = {
         ],
         ["1 text: a", "2 text: b", "3 text: c"],
     ),
-    "whole, and another begins": ([piece("a"), done("a"), piece("b")], ["2 text: a", "3 text: b…"]),
+    "complete, then a new stream": ([piece("a"), done("a"), piece("b")], ["2 text: a", "3 text: b…"]),
     "of several answers": (
         [piece("a", answer="r"), piece("1", answer="q"), piece("b", answer="r"), done("12", answer="q")],
         ["1 text: ab…", "4 text: 12"],
     ),
-    "of an answer, and of none": (
+    "with and without a response id": (
         [piece("a", answer="r"), piece("1"), done("12")],
         ["1 text: a…", "3 text: 12"],
     ),
@@ -175,11 +178,11 @@ TEXTS: dict[str, Row] = {
             "y@2 > 7 text: 12",
         ],
     ),
-    "of subagents of an id used twice": (
+    "of subagents with a reused call id": (
         [call("x"), done("a", **of("x")), result("x"), call("x"), done("b", **of("x"))],
         ["1 x, call e1, results e3", "x@1 > 2 text: a", "4 x, call e4", "x@4 > 5 text: b"],
     ),
-    "of a subagent whose call is not there": ([done("a", **of("x"))], ["x@? > 1 text: a"]),
+    "of a subagent with a missing call": ([done("a", **of("x"))], ["x@? > 1 text: a"]),
     "calls of a subagent": (
         [call("x"), call("c", **of("x")), result("c", **of("x")), result("x")],
         ["1 x, call e1, results e4", "x@1 > 2 c, call e2, results e3"],
@@ -216,7 +219,7 @@ OTHERS: dict[str, Row] = {
         [event("agent_message", messageId="m"), *2 * [event("agent_callback", messageId="m")]],
         ["1 m: e1 -> e2 e3"],
     ),
-    "an answer of an agent alone": ([event("agent_callback", messageId="m")], ["1 m: ? -> e1"]),
+    "an agent's answer without a message": ([event("agent_callback", messageId="m")], ["1 m: ? -> e1"]),
     "an answer before the message": (
         [event("agent_callback", messageId="m"), event("agent_message", messageId="m")],
         ["2 m: e2 -> e1"],
@@ -242,7 +245,7 @@ TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["t: 1-4, start e1, end e5"],
     ),
-    "one within another": (
+    "nested turns": (
         [asked(turn="t"), event("turn_start", "u", trigger="user"), event("turn_end", "t"), asked(turn="u")],
         ["t: 1-1, end e3", "u: 2-4, start e2"],
     ),
@@ -254,12 +257,12 @@ TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [piece("a", turn="t"), done("a", turn="t"), call(turn="u")],
         ["t: 1-2", "u: 3-3"],
     ),
-    "marks of no turn": ([event("turn_start", trigger="user"), event("turn_end")], []),
+    "marks without a turn id": ([event("turn_start", trigger="user"), event("turn_end")], []),
     "before a reset": (
         [event("turn_start", "t", trigger="user"), RESET, event("turn_end", "t")],
         ["t: 3-, end e3"],
     ),
-    "its last is not what ended it when another began": (
+    "a turn end with the time of the next turn": (
         [
             asked(turn="t"),
             result(turn="t"),
@@ -283,23 +286,23 @@ RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "events": ([*_TALK, event("retraction", eventIds=["e2", "e4"])], "e2 e4"),
     "an event that comes later": ([event("retraction", eventIds=["e2"]), asked()], ""),
     "records": ([*_TALK, event("retraction", messageIds=["u1", "r2"])], "e1 e4 e5"),
-    "a record, but not what it says later": (
+    "a record without its later events": (
         [*_TALK, event("retraction", messageIds=["r2"]), done("", turn="u", answer="r2")],
         "e4 e5",
     ),
-    "from a record on": ([*_TALK, event("retraction", fromMessageId="u2")], "e3 e4 e5"),
-    "from a record on that is not there": (
+    "from a record onwards": ([*_TALK, event("retraction", fromMessageId="u2")], "e3 e4 e5"),
+    "from a missing record onwards": (
         [*_TALK, event("retraction", fromMessageId="x")],
         "e1 e2 e3 e4 e5",
     ),
     "the last turn": ([*_TALK, event("retraction", turns=1)], "e3 e4 e5"),
     "more turns than there are": ([*_TALK, event("retraction", turns=3)], "e1 e2 e3 e4 e5"),
     "no turn": ([*_TALK, event("retraction", turns=0)], ""),
-    "the last turn, and what was the last then": (
+    "the last turn twice": (
         [*_TALK, *2 * [event("retraction", turns=1)]],
         "e1 e2 e3 e4 e5",
     ),
-    "the last turn in which something was said": (
+    "the last turn with content": (
         [*_TALK, event("turn_start", "v", trigger="user"), event("retraction", turns=1)],
         "e3 e4 e5 e6",
     ),

@@ -148,8 +148,8 @@ CARRIERS = frozenset(
 PROTOCOLS = frozenset(("#", "http:", "https:", "mailto:", "data:"))
 SOURCES = frozenset(("data:image/png;",))
 
-_SHOW = """async (told) => {
-  const [events, tokens] = JSON.parse(told);
+_SHOW = """async (input) => {
+  const [events, tokens] = JSON.parse(input);
   const { show, opened, audit } = await import("/harness.js");
   globalThis.pwn = () => console.error("a script ran");
   const { container } = await show(events);

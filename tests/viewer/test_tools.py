@@ -104,25 +104,25 @@ CLOSED: Mapping[str, tuple[list[tuple[str, Json]], list[str]]] = {
         [("call", {"toolName": "Bash", "args": {}}), ("result", {"result": "\x1b[31mred\x1b[0m"})],
         ["tool-result: red"],
     ),
-    "the form where there is no text": (
+    "the structured result if there is no text": (
         [
             ("call", {"toolName": "t", "args": [1, None, True]}),
             ("result", {"result": None, "structured": {"a": {"b": 1}}}),
         ],
         ["tool-args: 1⏎true", "tool-result: a:⏎ b: 1"],
     ),
-    "what went wrong": (
+    "the error": (
         [
             ("call", {"toolName": "t", "args": "x"}),
             ("result", {"result": "a", "error": {"code": "e", "message": "m"}}),
         ],
         ["tool-args: x", "tool-result: a⏎m"],
     ),
-    "what is long, by its beginning": (
+    "a preview of a long text": (
         [("call", {"toolName": "t", "args": None}), ("result", {"result": "word " * 5000})],
         [f"tool-result: {'word ' * 800}…⏎25 kB in all"],
     ),
-    "what is being written": (
+    "streamed arguments": (
         [("input", {"toolName": "Bash", "chunk": '{"command": "l'}), ("output", {"chunk": "a"})],
         ['tool-args: {"command": "l', "tool-output: a"],
     ),
@@ -173,7 +173,7 @@ SAVED: Mapping[str, tuple[Json, str, bytes]] = {
         "image.svg",
         b"<svg/>",
     ),
-    "what is no base64": (
+    "invalid base64": (
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "no base64!"}},
         "image.png",
         b"no base64!",

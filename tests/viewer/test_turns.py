@@ -92,14 +92,14 @@ RUNS: dict[str, tuple[list[Event], list[str], list[str]]] = {
         ["make c"],
     ),
     "one thought": ([thought(), *chain(*map(call, "abcd"))], ["4 tool calls · 1 thought"], []),
-    "calls alone": ([*chain(*map(call, "abcd"))], ["4 tool calls"], []),
+    "only calls": ([*chain(*map(call, "abcd"))], ["4 tool calls"], []),
     "few calls": ([thought(), *call("a"), thought(), *call("b"), thought()], [], ["make a", "make b"]),
-    "cut by a text": (
+    "split by a text": (
         [*chain(*map(call, "ab")), event("assistant_done", text="So far."), *chain(*map(call, "cd"))],
         [],
         ["make a", "make b", "make c", "make d"],
     ),
-    "thoughts alone": ([thought()] * 5, [], []),
+    "only thoughts": ([thought()] * 5, [], []),
 }
 
 

@@ -8,13 +8,13 @@ const MIN_RETRY_MS = 1000;
 const MAX_RETRY_MS = 30_000;
 
 /** Statuses after which retrying is useless. */
-const FINAL = { 401: "refused", 403: "refused", 404: "gone", 409: "ahead" };
+const FINAL = { 401: "refused", 403: "refused", 404: "gone", 409: "cursor_ahead" };
 
 /**
  * Follow a session from a cursor, across lost connections and restarts of the server, without duplicate events.
  *
  * `emit` is called with: ("event", event), ("connected"), ("caught_up"), ("lost", time of the next attempt in
- * milliseconds since 1970), and finally ("gone" | "ahead" | "refused", problem).
+ * milliseconds since 1970), and finally ("gone" | "cursor_ahead" | "refused", problem).
  *
  * Browsers log each failed attempt to the console, so the retry delay grows.
  */
