@@ -17,7 +17,7 @@ from ash_server.cli.options import json_option
 from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json, warn
 from ash_server.cli.store import with_store
 from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of
-from ash_server.db.session_facts import moment
+from ash_server.db.session_facts import to_datetime
 from ash_server.store import Store
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import find_files, find_homes
@@ -124,7 +124,7 @@ def _read_file(file: Path, kinds: defaultdict[_Kind, _Counts]) -> int:
     file_version, number = None, 0
     for number, line in enumerate(open_transcript(file).lines(), 1):  # noqa: B007  # the last one is the count
         described = describe_message(line.data or b"")
-        version, seen = client_version_of(described.facts), moment(described.facts.timestamp)
+        version, seen = client_version_of(described.facts), to_datetime(described.facts.timestamp)
         file_version = version or file_version
         for drift in described.drift:
             kind = _Kind(described.source, version, raw_type_of(drift), drift.reason)

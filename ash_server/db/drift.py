@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from pydantic import Field
 
-from ash_server.db.session_facts import moment
+from ash_server.db.session_facts import to_datetime
 from ash_server.db.text import check_text, storable
 from ash_server.errors import InvalidParameter
 from ash_shared.model.base import ABSENT, AshModel, Omittable
@@ -158,7 +158,7 @@ def _rows(placed: Placed) -> Iterator[_Row]:
     for drift in described.drift:
         times[drift.reason, raw_type_of(drift)] += drift.times
     version = client_version_of(described.facts)
-    seen_at = moment(described.facts.timestamp)
+    seen_at = to_datetime(described.facts.timestamp)
     for (reason, raw_type), count in times.items():
         yield _Row(placed.sequence, reason, raw_type, described.source, version, count, seen_at)
 

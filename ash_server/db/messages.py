@@ -34,7 +34,7 @@ from ash_server.db.event_writer import (
 )
 from ash_server.db.events import Appended
 from ash_server.db.pagination import END, MAX_PAGE_BYTES, bounded_query, check_options
-from ash_server.db.session_facts import MERGE, facts_of
+from ash_server.db.session_facts import MERGE, collect_facts
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import DuplicateInBatch, IdConflict, InvalidId, MessageNotFound, SequenceMismatch
@@ -334,7 +334,7 @@ async def _write_messages(
         "digests": [each.digest for each in described],
         "roles_given": [message.role_given for message in new],
         "sources_given": [message.source_given for message in new],
-        **facts_of(described)._asdict(),
+        **collect_facts(described)._asdict(),
     }
     await conn.execute(_WRITE, values)
     await insert_drift(conn, session_id, starmap(Placed, enumerate(described, last + 1)))

@@ -15,7 +15,7 @@ from psycopg.rows import args_row
 from ash_server.db.drift import Placed, insert_drift
 from ash_server.db.event_writer import lock
 from ash_server.db.pagination import bounded_query
-from ash_server.db.session_facts import RENEW, SessionFacts, facts_of
+from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
 
@@ -43,7 +43,7 @@ _DERIVE = """
 
 _FORGET_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
 
-_TELL = f"UPDATE sessions SET {RENEW} WHERE id = %(session_id)b"  # noqa: S608  # a constant of Ash
+_TELL = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # a constant of Ash
 
 
 class WrittenMessage(Protocol):
@@ -164,7 +164,7 @@ class _Renewal:
             outdated = [each for each in page if not each.is_current()]
             if outdated:
                 await self._write(outdated)
-            self.told = self.told.then(facts_of([each.now for each in page]))
+            self.told = self.told.merge(collect_facts([each.now for each in page]))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence

@@ -1,7 +1,7 @@
-"""What the messages of a session tell of it: when it was, what it is called, who wrote it.
+"""Facts about a session derived from its messages: times, title, source, client.
 
-Whose the title is decides whether it may be replaced: the first prompt names a session that has no other name, the
-names that a tool gives take the place of that and of each other, and what a person gave stays.
+The rank of a title decides whether it is replaced: a tool's title replaces the first prompt and earlier titles of
+the tool; a person's title stays.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,17 +14,17 @@ from ash_shared.model.message import Description
 UNNAMED, FROM_PROMPT, FROM_TOOL, FROM_PERSON = 0, 1, 2, 3
 """The ranks of titles."""
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 _TIMES = range(1, 253_402_300_800_000)
-"""Milliseconds since 1970 that a clock may have told: until the year 10000."""
+"""Plausible timestamps in milliseconds since 1970: before the year 10000."""
 
 
 class SessionFacts(NamedTuple):
-    """What some messages of a session tell together. None where they tell nothing."""
+    """Facts from some messages of a session. None means that no message has the fact."""
 
     source: str = "unknown"
-    """The first that is known."""
+    """The first known source."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     title: str | None = None
@@ -33,8 +33,8 @@ class SessionFacts(NamedTuple):
     client_version: str | None = None
     provider_session_id: str | None = None
 
-    def then(self, later: "SessionFacts") -> "SessionFacts":
-        """What these and later messages tell together."""
+    def merge(self, later: "SessionFacts") -> "SessionFacts":
+        """Return the facts of these messages followed by later ones."""
         renamed = later.title_rank > self.title_rank or later.title_rank == FROM_TOOL
         named = later if renamed else self
         return SessionFacts(
@@ -61,9 +61,9 @@ MERGE = f"""
     client_version = coalesce(%(client_version)b, client_version),
     provider_session_id = coalesce(%(provider_session_id)b, provider_session_id)
 """
-"""`SessionFacts.then` in SQL: what a session's row is set to when messages are added to it."""
+"""`SessionFacts.merge` in SQL, to update a session's row when messages are appended."""
 
-RENEW = f"""
+REPLACE = f"""
     source = CASE source WHEN 'unknown' THEN %(source)b ELSE source END,
     first_at = %(first_at)b,
     last_at = %(last_at)b,
@@ -73,17 +73,17 @@ RENEW = f"""
     client_version = %(client_version)b,
     provider_session_id = %(provider_session_id)b
 """
-"""What it is set to when all of its messages have told."""
+"""SQL to set a session's row to the facts of all its messages."""
 
 
-def facts_of(messages: Sequence[Description]) -> SessionFacts:
+def collect_facts(messages: Sequence[Description]) -> SessionFacts:
     times = [time for each in messages if (time := each.facts.timestamp) is not None and time in _TIMES]
     prompt = _first(each.prompt for each in messages)
     title, rank = _title(messages, prompt)
     return SessionFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
-        first_at=moment(min(times)) if times else None,
-        last_at=moment(max(times)) if times else None,
+        first_at=to_datetime(min(times)) if times else None,
+        last_at=to_datetime(max(times)) if times else None,
         title=title,
         title_rank=rank,
         first_prompt=prompt,
@@ -92,8 +92,8 @@ def facts_of(messages: Sequence[Description]) -> SessionFacts:
     )
 
 
-def moment(milliseconds: int | None) -> datetime | None:
-    """None for a time that no clock told."""
+def to_datetime(milliseconds: int | None) -> datetime | None:
+    """Return the time of a timestamp; None if it is implausible."""
     if milliseconds is None or milliseconds not in _TIMES:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
@@ -105,7 +105,7 @@ def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | N
     return prompt, FROM_PROMPT if prompt else UNNAMED
 
 
-def _first(told: Iterable[str | None]) -> str | None:
-    """The first of these that tells something, on one line."""
-    found = (" ".join(storable(text).split()) for text in told if text)
-    return next((text[:_LONGEST] for text in found if text), None)
+def _first(texts: Iterable[str | None]) -> str | None:
+    """Return the first non-blank text, shortened and on one line."""
+    lines = (" ".join(storable(text).split()) for text in texts if text)
+    return next((line[:_MAX_LENGTH] for line in lines if line), None)

@@ -1,6 +1,6 @@
-"""Sessions: who they are, what they are called, and when something last happened in them.
+"""Sessions: create, find, list, change and delete.
 
-Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
 
 import re
@@ -24,10 +24,10 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import MAX_DEPTH, nests_deeper
 
 DEFAULT_TENANT = UUID("36db4084-d553-42c7-8f6e-dc8e38a6a21a")
-"""The namespace of the ids of sessions that come from elsewhere; never to be changed."""
+"""The namespace of ids computed from external ids. Must never change."""
 
-MOST_MATCHES = 20
-"""`find_sessions` answers no more than these."""
+MAX_MATCHES = 20
+"""Sessions returned by `find_sessions`."""
 
 _COLUMNS = """
     id, source, external_id, parent_id, title, metadata, created_at, updated_at, first_at, last_at,
@@ -45,15 +45,15 @@ _RECENT = (
 )
 
 _CREATE = """
-    WITH made AS (
+    WITH created AS (
         INSERT INTO sessions (id, source, external_id, parent_id, title, title_rank, metadata)
         VALUES (%(id)s, %(source)s, %(external_id)s, %(parent_id)s, %(title)s, %(title_rank)s, %(metadata)s)
         ON CONFLICT (id) DO NOTHING
         RETURNING id
     ), counted AS (
-        INSERT INTO session_counters (session_id) SELECT id FROM made
+        INSERT INTO session_counters (session_id) SELECT id FROM created
     )
-    INSERT INTO search_progress (session_id) SELECT id FROM made
+    INSERT INTO search_progress (session_id) SELECT id FROM created
 """
 
 _LIST = f"""
@@ -79,14 +79,16 @@ _UPDATE = """
     WHERE id = %(id)s
 """
 
-_GIVEN = "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FROM sessions WHERE id = %s"
+_SET_BY_WRITER = (
+    "SELECT parent_id, CASE title_rank WHEN %s THEN title END, metadata FROM sessions WHERE id = %s"
+)
 
 
-# The lock that appends take is taken first here too: otherwise each could hold what the other waits for. It is a
-# statement of its own, so that the next ones see what was committed while it was waited for.
+# Takes the lock that appends take first, which avoids deadlocks. A separate statement, so that the next ones see what
+# was committed while it waited.
 _LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
 _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
-# Who holds this row may be writing to `search`, which takes a lock of the session.
+# The holder of this row may be writing to `search`, which locks the session.
 _DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
 _DELETE = "DELETE FROM sessions WHERE id = %s"
 
@@ -96,48 +98,48 @@ class Session(AshModel):
 
     id: UUID
     source: str
-    """The format most of it is written in; `unknown` until a message shows it."""
+    """The format of its messages; `unknown` until a message identifies it."""
     external_id: Omittable[str] = Field(default=ABSENT, alias="externalId")
-    """What it is called where it comes from."""
+    """Its name in the system it comes from."""
     parent_id: Omittable[UUID] = Field(default=ABSENT, alias="parentId")
     """The session it was forked from or started by."""
     title: Omittable[str] = ABSENT
-    """The one that a person gave; else what the tool calls it; else the beginning of the first prompt."""
+    """The title set by a person, else by the tool, else the beginning of the first prompt."""
     prompt: Omittable[str] = ABSENT
-    """The beginning of the first prompt, where that is not the title."""
+    """The beginning of the first prompt, unless it is the title."""
     created_at: datetime = Field(alias="createdAt")
     updated_at: datetime = Field(alias="updatedAt")
-    """When something was last stored in it, or it was changed."""
+    """Time of the last append or change."""
     first_at: Omittable[datetime] = Field(default=ABSENT, alias="firstAt")
-    """When its first message was written, by its own account; absent where none tells."""
+    """Timestamp of its first message; absent if no message has one."""
     last_at: Omittable[datetime] = Field(default=ABSENT, alias="lastAt")
-    """When its last message was written, by its own account."""
+    """Timestamp of its last message."""
     message_count: int = Field(alias="messageCount")
     event_count: int = Field(alias="eventCount")
     error_count: int = Field(alias="errorCount")
-    """How many of the events tell of an error, or of a tool that failed."""
+    """Number of events that report an error or a failed tool."""
     unrecognised_count: int = Field(alias="unrecognisedCount")
-    """How many of the events are records that no table knows (`raw`)."""
+    """Number of `raw` events: records of an unknown type."""
     metadata: dict[str, Any]
-    """What the writer gave; and, where the writer gave no such keys, `sessionId`, the provider's own id of the
-    session, and `cliVersion`, the version of the tool that wrote it, as its messages name them."""
+    """The writer's metadata. Unless it sets them, `sessionId` is the provider's id of the session and `cliVersion` the
+    version of the tool, both from the messages."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The title, else the external id, else the id."""
         return next(name for name in (self.title, self.external_id, str(self.id)) if name is not None)
 
 
 class SessionPage(AshModel):
-    """Sessions, newest activity first."""
+    """A page of sessions, most recent activity first."""
 
     sessions: list[Session]
     next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
-    """Opaque; absent on the last page."""
+    """Opaque cursor; absent on the last page."""
 
 
 class SessionFields(TypedDict, total=False):
-    """What a writer may say of a new session. With an external id, the session's id follows from it."""
+    """Fields of a new session. The id is computed from `source` and `external_id` if there is one."""
 
     id: UUID | None
     source: str
@@ -148,7 +150,7 @@ class SessionFields(TypedDict, total=False):
 
 
 class SessionChanges(TypedDict, total=False):
-    """What may be changed later; a key that is left out stays as it is."""
+    """Fields to change; absent fields stay as they are."""
 
     title: str | None
     metadata: dict[str, Any]
@@ -157,106 +159,108 @@ class SessionChanges(TypedDict, total=False):
 class Created(NamedTuple):
     session: Session
     created: bool
-    """False where the session was there already: it is answered as it is, whatever the writer says now."""
+    """False if the session existed; it is returned unchanged."""
 
 
 class AmbiguousSession(AshError):
-    status, code, title = 409, "ambiguous_session", "Several sessions go by this name."
+    status, code, title = 409, "ambiguous_session", "Several sessions match this name."
 
-    def __init__(self, reference: str, found: Sequence[Session]) -> None:
-        shown = ", ".join(map(_told_apart, found[:3]))
-        super().__init__(f"several sessions go by {reference!r}: {shown}{' …' if found[3:] else ''}")
+    def __init__(self, reference: str, matches: Sequence[Session]) -> None:
+        shown = ", ".join(map(_identify, matches[:3]))
+        super().__init__(f"several sessions match {reference!r}: {shown}{' …' if matches[3:] else ''}")
 
 
 async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields]) -> Created:
-    """Gets or creates: writers that race for one external id all get the session, one of them as created."""
-    values = _checked(fields)
-    while True:  # again where somebody deletes it between the two statements
-        made = await conn.execute(_CREATE, values)
-        if found := await _read(conn, _GET, values):
-            return Created(found[0], made.rowcount == 1)
+    """Get or create a session. Of concurrent callers with one external id, exactly one creates it."""
+    params = _to_params(fields)
+    while True:  # repeat if it is deleted between the two statements
+        created = await conn.execute(_CREATE, params)
+        if rows := await _fetch(conn, _GET, params):
+            return Created(rows[0], created.rowcount == 1)
 
 
 async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
     """Raises SessionNotFound."""
-    found = await _read(conn, _GET, {"id": session_id})
-    if not found:
+    rows = await _fetch(conn, _GET, {"id": session_id})
+    if not rows:
         raise SessionNotFound
-    return found[0]
+    return rows[0]
 
 
 class SessionFilter(TypedDict, total=False):
-    """Which sessions a list has."""
+    """Options of a page of sessions."""
 
     after: str | None
-    """The `next_after` of the page before."""
+    """The `next_after` of the previous page."""
     limit: int
-    """100 where it is left out, at most 1,000."""
+    """100 by default, at most 1,000."""
     source: str | None
     q: str | None
-    """Is looked for in titles and external ids."""
+    """Text in the title or external id, in any case."""
     parent_id: UUID | None
     provider_session_id: str | None
-    """The last one that a message names."""
+    """The provider's session id in the last message that names one."""
     since: datetime | None
-    """Only those that were active then or later."""
+    """Only sessions with activity at this time or later."""
     until: datetime | None
-    """Only those whose last activity was before."""
+    """Only sessions whose last activity was before this time."""
     errors: bool | None
-    """Only those that tell of errors, or only the others."""
+    """True: only sessions with errors; False: only those without."""
 
 
-_ANY = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", "since", "until", "errors"))
+_NO_FILTERS = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", "since", "until", "errors"))
 
 
-async def list_sessions(conn: AsyncConnection, **wanted: Unpack[SessionFilter]) -> SessionPage:
-    """Newest activity first."""
-    limit, after = wanted.get("limit", 100), wanted.get("after")
-    for text in (wanted.get("source"), wanted.get("q"), wanted.get("provider_session_id")):
+async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter]) -> SessionPage:
+    """Return a page, most recent activity first. Raises InvalidParameter."""
+    limit, after = filters.get("limit", 100), filters.get("after")
+    for text in (filters.get("source"), filters.get("q"), filters.get("provider_session_id")):
         check_text(text or "", "a filter")
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit is 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
-    place = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    found = await _read(conn, _LIST, {**_ANY, **wanted, **place})
-    return _to_page(found, limit)
+    position = {"active_at": moment, "id": last_id, "limit": limit + 1}
+    rows = await _fetch(conn, _LIST, {**_NO_FILTERS, **filters, **position})
+    return _to_page(rows, limit)
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:
-    """Those of them that are there."""
-    return await _read(conn, _SOME, {"ids": list(session_ids)})
+    """Return those that exist."""
+    return await _fetch(conn, _SOME, {"ids": list(session_ids)})
 
 
 async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
-    """Those in which something was stored, or that were changed, in the last seconds, and when."""
+    """Return the sessions changed within the last 10 seconds and the time of the change."""
     return dict(await (await conn.execute(_RECENT)).fetchall())
 
 
 def active_at(session: Session) -> datetime:
-    """When its last message was written, by its own account, which is not after it was stored; else when something
-    was last stored: what lists are ordered by."""
+    """Return the time by which lists are ordered.
+
+    The timestamp of the last message, or the time of the last append if that is earlier or there is no timestamp.
+    """
     return session.updated_at if session.last_at is None else min(session.last_at, session.updated_at)
 
 
 async def update_session(
     conn: AsyncConnection, session_id: UUID, **changes: Unpack[SessionChanges]
 ) -> Session:
-    """`metadata` is replaced as a whole."""
+    """Change a session; `metadata` is replaced as a whole. Raises SessionNotFound."""
     title, metadata = changes.get("title"), changes.get("metadata")
     check_text(title or "", "the title")
-    values = {
+    params = {
         "id": session_id,
         "retitle": "title" in changes,
         "title": title,
         "title_rank": _rank(title),
         "metadata": None if metadata is None else _encode(metadata),
     }
-    await conn.execute(_UPDATE, values)
+    await conn.execute(_UPDATE, params)
     return await get_session(conn, session_id)
 
 
 async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
-    """Takes its messages along, and its events, which no foreign key holds to it."""
+    """Delete a session with its messages, and its events, which have no foreign key. Raises SessionNotFound."""
     async with conn.transaction():
         if not (await conn.execute(_LOCK, [session_id])).rowcount:
             raise SessionNotFound
@@ -266,29 +270,31 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
 
 
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
-    """By what a person types: an external id or an id; where neither is known, the beginning of an id, or the
-    provider's own id of the session, which its subagents may share."""
+    """Return the sessions a person may mean.
+
+    Matches external ids and ids, else the beginning of an id, else the provider's session id, which subagents may share.
+    """
     check_text(reference, "the reference")
-    named = await _read(
+    matches = await _fetch(
         conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     digits = reference.replace("-", "").lower()
-    if not named and re.fullmatch("[0-9a-f]{1,32}", digits):
+    if not matches and re.fullmatch("[0-9a-f]{1,32}", digits):
         bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
-        named = await _read(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
-    return named or await _find_by_provider(conn, reference)
+        matches = await _fetch(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+    return matches or await _find_by_provider(conn, reference)
 
 
 async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Session]:
-    found = await _read(
+    matches = await _fetch(
         conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
-    started = [session for session in found if session.parent_id is None]
-    return started if len(started) == 1 else found
+    roots = [session for session in matches if session.parent_id is None]
+    return roots if len(roots) == 1 else matches
 
 
 async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
-    """Whether the text the session was imported from lacks a final newline."""
+    """True if the imported file had no final newline. Raises SessionNotFound."""
     cursor = await conn.execute("SELECT unterminated FROM sessions WHERE id = %s", [session_id])
     if not (row := await cursor.fetchone()):
         raise SessionNotFound
@@ -296,6 +302,7 @@ async def is_unterminated(conn: AsyncConnection, session_id: UUID) -> bool:
 
 
 async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated: bool) -> None:
+    """Raises SessionNotFound."""
     changed = await conn.execute(
         "UPDATE sessions SET unterminated = %s WHERE id = %s", [unterminated, session_id]
     )
@@ -304,16 +311,16 @@ async def set_unterminated(conn: AsyncConnection, session_id: UUID, unterminated
 
 
 async def set_parent(conn: AsyncConnection, session_id: UUID, parent_id: UUID) -> None:
-    """Where none is known yet."""
+    """Set the parent unless there is one."""
     await conn.execute(
         "UPDATE sessions SET parent_id = %s WHERE id = %s AND parent_id IS NULL", [parent_id, session_id]
     )
 
 
-async def get_given(conn: AsyncConnection, session_id: UUID) -> SessionFields:
-    """What people said of it: what its messages tell is left out. Raises SessionNotFound."""
-    found = await conn.execute(_GIVEN, [FROM_PERSON, session_id])
-    if not (row := await found.fetchone()):
+async def get_writer_fields(conn: AsyncConnection, session_id: UUID) -> SessionFields:
+    """Return the fields set by a writer, without those derived from messages. Raises SessionNotFound."""
+    cursor = await conn.execute(_SET_BY_WRITER, [FROM_PERSON, session_id])
+    if not (row := await cursor.fetchone()):
         raise SessionNotFound
     parent_id, title, metadata = row
     return {
@@ -324,30 +331,30 @@ async def get_given(conn: AsyncConnection, session_id: UUID) -> SessionFields:
     }
 
 
-async def stored_sessions(conn: AsyncConnection, session_ids: Sequence[UUID]) -> set[UUID]:
-    """Those of them that are there."""
-    found = await conn.execute("SELECT id FROM sessions WHERE id = ANY(%s)", [list(session_ids)])
-    return {row[0] for row in await found.fetchall()}
+async def existing_ids(conn: AsyncConnection, session_ids: Sequence[UUID]) -> set[UUID]:
+    """Return the ids of existing sessions among these."""
+    cursor = await conn.execute("SELECT id FROM sessions WHERE id = ANY(%s)", [list(session_ids)])
+    return {row[0] for row in await cursor.fetchall()}
 
 
 def session_id_for(source: str, external_id: str) -> UUID:
-    """The id of a session that comes from elsewhere: the same wherever and whenever it is computed."""
+    """Compute the id of a session with an external id."""
     return uuid5(uuid5(DEFAULT_TENANT, source), external_id)
 
 
 def uuid7() -> UUID:
-    """A random id that begins with the clock, so that rows made together lie together in an index."""
+    """Return a random id that begins with the time, so that rows created together are close in an index."""
     milliseconds = time.time_ns() // 1_000_000
     unversioned = milliseconds << 80 | randbits(80)
     return UUID(int=unversioned & ~(0xF << 76 | 0x3 << 62) | 0x7 << 76 | 0x2 << 62)
 
 
-def _told_apart(session: Session) -> str:
+def _identify(session: Session) -> str:
     moment = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
     return f"{session.id} ({session.source}, {moment})"
 
 
-def _checked(fields: SessionFields) -> dict[str, Any]:
+def _to_params(fields: SessionFields) -> dict[str, Any]:
     source = fields.get("source", "unknown")
     external_id, title = fields.get("external_id"), fields.get("title")
     for name, text in (("source", source), ("externalId", external_id), ("title", title)):
@@ -368,29 +375,31 @@ def _rank(title: str | None) -> int:
     return UNNAMED if title is None else FROM_PERSON
 
 
-def _limited(**wanted: Any) -> dict[str, Any]:
-    return {**wanted, "limit": MOST_MATCHES}
+def _limited(**params: Any) -> dict[str, Any]:
+    return {**params, "limit": MAX_MATCHES}
 
 
-async def _read(conn: AsyncConnection, query: str, wanted: Mapping[str, Any]) -> list[Session]:
+async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(query, wanted)
+        await cursor.execute(query, params)
         return [_to_session(row) for row in await cursor.fetchall()]
 
 
 def _to_session(row: DictRow) -> Session:
     present = {name: value for name, value in row.items() if value is not None}
-    told = {key: present[name] for key, name in _TOLD.items() if name in present}
-    return Session.model_validate({**present, "metadata": {**told, **msgspec.json.decode(row["metadata"])}})
+    derived = {key: present[name] for key, name in _METADATA_COLUMNS.items() if name in present}
+    return Session.model_validate(
+        {**present, "metadata": {**derived, **msgspec.json.decode(row["metadata"])}}
+    )
 
 
-_TOLD = {"sessionId": "provider_session_id", "cliVersion": "client_version"}
+_METADATA_COLUMNS = {"sessionId": "provider_session_id", "cliVersion": "client_version"}
 
 
-def _to_page(found: list[Session], limit: int) -> SessionPage:
-    """Of one session more than asked for, which tells that there is a next page."""
-    page = found[:limit]
-    return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(found) > limit else None)
+def _to_page(rows: list[Session], limit: int) -> SessionPage:
+    """Make a page from `limit + 1` rows; the extra row shows that there is a next page."""
+    page = rows[:limit]
+    return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(rows) > limit else None)
 
 
 def _to_cursor(last: Session) -> str:
@@ -402,7 +411,7 @@ def _read_cursor(cursor: str) -> tuple[str, UUID]:
         moment, _, last_id = urlsafe_b64decode(cursor).decode().partition(" ")
         return datetime.fromisoformat(moment).astimezone(UTC).isoformat(), UUID(last_id)
     except (ValueError, OverflowError):
-        raise InvalidParameter("after is not a cursor that a list of sessions gave") from None
+        raise InvalidParameter("after is not the cursor of a list of sessions") from None
 
 
 def _encode(metadata: dict[str, Any]) -> str:
@@ -411,4 +420,4 @@ def _encode(metadata: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(metadata).decode()
     except UnicodeEncodeError:
-        raise InvalidUtf8("the metadata holds half a surrogate pair, which UTF-8 cannot say") from None
+        raise InvalidUtf8("the metadata holds a lone surrogate, which UTF-8 cannot encode") from None

@@ -56,7 +56,7 @@ class SessionRepository:
     async def existing_ids(self, session_ids: Sequence[UUID]) -> set[UUID]:
         """Return those ids that belong to a stored session."""
         async with self._connections.connection() as conn:
-            return await sessions.stored_sessions(conn, session_ids)
+            return await sessions.existing_ids(conn, session_ids)
 
     async def list_sessions(self, **filters: Unpack[SessionFilter]) -> SessionPage:
         """Return a page of sessions, most recent activity first; `next_after` is the cursor of the next page.
@@ -134,7 +134,7 @@ class SessionRepository:
         Two transactions: if the second fails, the session is deleted. Raises SessionNotFound.
         """
         async with self._connections.writer(session_id) as conn:
-            fields = await sessions.get_given(conn, session_id)
+            fields = await sessions.get_writer_fields(conn, session_id)
             await sessions.delete_session(conn, session_id)
             named: SessionFields = {**fields, "source": source, "external_id": external_id}
             session = (await sessions.create_session(conn, **named)).session

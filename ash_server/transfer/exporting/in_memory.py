@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ash_server.db.event_writer import PreparedEvent, columns, derive, milliseconds
 from ash_server.db.events import StoredEvent
-from ash_server.db.session_facts import SessionFacts, facts_of
+from ash_server.db.session_facts import SessionFacts, collect_facts
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.ingest import line_id, prepare_message
 from ash_server.transfer.importing.lines import Line
@@ -47,7 +47,7 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     for count, message in enumerate(chain(first, messages), 1):
         recent.append(message.content)
         new_events += derive(normalizer, session_id, count, message.line, now)
-        facts = facts.then(facts_of([message.described]))
+        facts = facts.merge(collect_facts([message.described]))
     written = columns(new_events)
     counts = {"message_count": count, "event_count": len(new_events), **_event_counts(written)}
     session = _build_session({"id": session_id, "external_id": name, **counts}, facts)

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
-from ash_server.db.session_facts import moment
+from ash_server.db.session_facts import to_datetime
 from ash_server.db.sessions import Session, active_at
 from ash_server.store import Store
 from ash_server.transfer.exporting import citations
@@ -286,5 +286,5 @@ def _format_time(when: datetime) -> str:
 
 
 def _format_timestamp(milliseconds: int | None) -> str:
-    time = None if milliseconds is None else moment(milliseconds)
+    time = None if milliseconds is None else to_datetime(milliseconds)
     return "" if time is None else _format_time(time)

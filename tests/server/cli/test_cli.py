@@ -573,7 +573,7 @@ def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> Non
     done = ash("messages", "same")
     named = {f"{session_id_for(name, 'same')} ({name}, TIME)" for name in "abc"}
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("ash: several sessions go by 'same': ")
+    assert done.err.startswith("ash: several sessions match 'same': ")
     timeless = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", done.err.strip())
     assert set(re.split(r"(?<=\)), ", timeless.partition("same': ")[2])) == named
 

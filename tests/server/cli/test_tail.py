@@ -273,7 +273,7 @@ async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: 
 
     each = r"[0-9a-f-]{36} \((?:codex|cursor), \d{4}-\d\d-\d\d \d\d:\d\d\)"
     assert (ran.code, ran.out) == (1, "")
-    assert re.fullmatch(f"ash: several sessions go by 'twice': {each}, {each}\n", ran.err)
+    assert re.fullmatch(f"ash: several sessions match 'twice': {each}, {each}\n", ran.err)
 
 
 def test_a_session_that_is_not_there(server: str, tmp_path: Path) -> None:

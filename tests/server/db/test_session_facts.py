@@ -8,8 +8,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from ash_server.db.messages import append
-from ash_server.db.session_facts import SessionFacts, facts_of
-from ash_server.db.sessions import Session, create_session, get_given, get_session, update_session
+from ash_server.db.session_facts import SessionFacts, collect_facts
+from ash_server.db.sessions import Session, create_session, get_session, get_writer_fields, update_session
 from ash_shared.model.message import Facts
 from tests.server.db.test_messages import message
 
@@ -91,10 +91,12 @@ async def test_a_session_is_what_its_messages_tell(
     told_together = SessionFacts()
     for start in range(0, len(new), batch):
         await append(connection, session_id, new[start : start + batch])
-        told_together = told_together.then(facts_of([each.described for each in new[start : start + batch]]))
+        told_together = told_together.merge(
+            collect_facts([each.described for each in new[start : start + batch]])
+        )
 
     assert told(await get_session(connection, session_id)) == {"source": "claude", **expected}
-    assert told_together == facts_of([each.described for each in new])
+    assert told_together == collect_facts([each.described for each in new])
 
 
 async def test_what_is_stored_already_tells_nothing_more(
@@ -136,7 +138,7 @@ async def test_what_messages_tell_is_not_what_a_person_gave(connection: AsyncCon
         "sessionId": "mine",
         "cliVersion": "2",
     }
-    assert await get_given(connection, session_id) == {
+    assert await get_writer_fields(connection, session_id) == {
         "id": session_id,
         "parent_id": None,
         "title": None,
