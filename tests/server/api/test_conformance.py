@@ -51,34 +51,19 @@ def base_url(shared_server: str) -> str:
     return shared_server
 
 
-EXAMPLES = settings(
+# Connections of the pool draw random pauses in the background, which hypothesis takes for a fault of the strategies.
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
+@schema.parametrize()
+@settings(
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-
-# Connections of the pool draw random pauses in the background, which hypothesis takes for a fault of the strategies.
-WITHOUT_RANDOM_WARNING = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-
-
-@WITHOUT_RANDOM_WARNING
-@schema.parametrize()
-@settings(EXAMPLES, max_examples=10)
 def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
-    assert_conforms(case, base_url)
-
-
-@pytest.mark.slow
-@WITHOUT_RANDOM_WARNING
-@schema.parametrize()
-@settings(EXAMPLES, max_examples=100)
-def test_operation_with_many_examples(case: schemathesis.Case[Any], base_url: str) -> None:
-    assert_conforms(case, base_url)
-
-
-def assert_conforms(case: schemathesis.Case[Any], base_url: str) -> None:
     # Half of the requested sessions exist.
     drawn = (case.path_parameters or {}).get("session_id", "")
     if case.method != "DELETE" and IS_UUID.fullmatch(str(drawn)) and int(UUID(drawn)) % 2:
