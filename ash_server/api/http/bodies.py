@@ -49,7 +49,7 @@ BODY_TIMEOUT_SECONDS = 30
 """Time limit for receiving the whole body."""
 
 _MAX_SCANNED_CHARACTERS = 2**20
-"""How much of a rejected body is searched for deep nesting."""
+"""Limit of the search for deep nesting in a rejected body."""
 _PARAMETERS = frozenset({"charset=utf-8", 'charset="utf-8"'})
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _DEPTH_CHANGE: Mapping[str, int] = {"[": 1, "{": 1, "]": -1, "}": -1}

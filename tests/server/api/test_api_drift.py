@@ -67,6 +67,6 @@ async def test_lists_drift(own_client: AsyncClient) -> None:
 
 
 async def test_no_drift(own_client: AsyncClient) -> None:
-    answer = await own_client.get("/api/drift")
+    response = await own_client.get("/api/drift")
 
-    assert (answer.status_code, answer.json()) == (200, {"drift": []})
+    assert (response.status_code, response.json()) == (200, {"drift": []})

@@ -44,9 +44,9 @@ def event(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]:
 
 
 async def listed(client: AsyncClient, session: str, **query: Any) -> list[dict[str, Any]]:
-    answer = await client.get(f"{session}/events", params=query)
-    assert answer.status_code == 200
-    events: list[dict[str, Any]] = answer.json()["events"]
+    response = await client.get(f"{session}/events", params=query)
+    assert response.status_code == 200
+    events: list[dict[str, Any]] = response.json()["events"]
     return events
 
 
@@ -117,8 +117,8 @@ async def test_append_is_idempotent(client: AsyncClient, session: str, as_lines:
     async def post(events: list[dict[str, Any]]) -> tuple[int, list[tuple[Any, ...]]]:
         text = "".join(json.dumps(each) + "\r\n\n" for each in events)
         body: dict[str, Any] = {"content": text, "headers": NDJSON} if as_lines else {"json": events}
-        answer = await client.post(f"{session}/events", **body)
-        return answer.status_code, [tuple(each.values()) for each in answer.json()["events"]]
+        response = await client.post(f"{session}/events", **body)
+        return response.status_code, [tuple(each.values()) for each in response.json()["events"]]
 
     assert await post(BATCH[:2]) == (201, [("e-1", 1, True), ("e-2", 2, True)])
     assert await post([dict(reversed(each.items())) for each in BATCH[:2]]) == (
@@ -140,14 +140,14 @@ async def test_append_is_idempotent(client: AsyncClient, session: str, as_lines:
 async def test_append_status_reports_whether_anything_was_stored(
     client: AsyncClient, session: str, route: str, sent: list[str]
 ) -> None:
-    answers = [
+    responses = [
         await client.post(f"{session}/{route}", content=lines(*some), headers=NDJSON)
         for some in (sent[:1], sent[:1], sent, sent)
     ]
 
     name = "events" if route == "events" else "messages"
     assert [
-        (answer.status_code, [each["created"] for each in answer.json()[name]]) for answer in answers
+        (response.status_code, [each["created"] for each in response.json()[name]]) for response in responses
     ] == [(201, [True]), (200, [False]), (201, [False, True]), (200, [False, False])]
 
 
@@ -159,9 +159,9 @@ async def test_rejects_batches_beyond_the_limits(
     client: AsyncClient, session: str, route: str, count: int, status: int, code: str
 ) -> None:
     sent = lines(*[json.dumps({"type": "note", "payload": {}})] * count)
-    answer = await client.post(f"{session}/{route}", content=sent, headers=NDJSON)
+    response = await client.post(f"{session}/{route}", content=sent, headers=NDJSON)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert (response.status_code, response.json()["code"]) == (status, code)
 
 
 async def test_rejects_a_different_event_with_a_known_id(client: AsyncClient, session: str) -> None:
@@ -358,13 +358,13 @@ class TestChunks:
     async def test_invalid_lines_do_not_end_the_stream(
         self, client: AsyncClient, session: str, line: str
     ) -> None:
-        answers = [
+        responses = [
             await chunks(client, session, each, source="openai_chat")
             for each in (*STREAM[:2], line, STREAM[2])
         ]
 
         events = await listed(client, session)
-        assert [answer.status_code for answer in answers] == [201] * 4
+        assert [response.status_code for response in responses] == [201] * 4
         assert [each["payload"]["text"] for each in events if each["type"] == "assistant_done"] == [
             "One file."
         ]
@@ -386,17 +386,19 @@ class TestChunks:
         assert last in await types(client, session)
 
     async def test_lines_with_a_provider_id_are_stored_once(self, client: AsyncClient, session: str) -> None:
-        answers = [await chunks(client, session, *texts) for texts in ([PROMPT], [PROMPT], [PROMPT, ANSWER])]
+        responses = [
+            await chunks(client, session, *texts) for texts in ([PROMPT], [PROMPT], [PROMPT, ANSWER])
+        ]
 
-        assert [answer.status_code for answer in answers] == [201, 200, 201]
-        assert [each["created"] for each in answers[2].json()["messages"]] == [False, True]
+        assert [response.status_code for response in responses] == [201, 200, 201]
+        assert [each["created"] for each in responses[2].json()["messages"]] == [False, True]
         assert await types(client, session) == ["turn_start", "user_message", "assistant_done"]
 
     async def test_expected_sequence_for_lines_without_id(self, client: AsyncClient, session: str) -> None:
-        answers = [await chunks(client, session, STREAM[0], expectedSequence=0) for _ in range(2)]
+        responses = [await chunks(client, session, STREAM[0], expectedSequence=0) for _ in range(2)]
 
-        assert [answer.status_code for answer in answers] == [201, 409]
-        assert answers[1].json()["currentSequence"] == 1
+        assert [response.status_code for response in responses] == [201, 409]
+        assert responses[1].json()["currentSequence"] == 1
 
     async def test_end_closes_open_turns(self, client: AsyncClient, session: str) -> None:
         await chunks(client, session, STREAM[0], end="true")
@@ -459,7 +461,7 @@ async def test_event_count_excludes_events_before_a_rebuild(
     ("method", "path"), [("GET", "events"), ("POST", "events"), ("POST", "chunks"), ("POST", "end")]
 )
 async def test_unknown_session(client: AsyncClient, method: str, path: str) -> None:
-    answers = [
+    responses = [
         await client.request(
             method,
             f"/api/sessions/{UUID(int=number)}/{path}",
@@ -469,4 +471,6 @@ async def test_unknown_session(client: AsyncClient, method: str, path: str) -> N
         for number in (0, 7)
     ]
 
-    assert {(answer.status_code, answer.json()["code"]) for answer in answers} == {(404, "session_not_found")}
+    assert {(response.status_code, response.json()["code"]) for response in responses} == {
+        (404, "session_not_found")
+    }

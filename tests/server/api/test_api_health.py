@@ -16,8 +16,8 @@ BASE = "http://127.0.0.1:4100"
 
 async def test_healthy_server(client: AsyncClient) -> None:
     for address in ("/health/live", "/health/ready"):
-        answer = await client.get(address)
-        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        response = await client.get(address)
+        assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
 @pytest.fixture
@@ -41,17 +41,17 @@ ADDRESSES = [
 
 
 async def test_without_database_responds_with_retry_after(offline_client: AsyncClient) -> None:
-    answers = {}
+    responses = {}
     for method, address in ADDRESSES:
         body = {"content": "a"} if address.endswith("messages") else {}
-        answer = await offline_client.request(method, address, json=body if method == "POST" else None)
-        answers[method, address] = (
-            answer.status_code,
-            answer.json()["code"],
-            "retry-after" in answer.headers,
+        response = await offline_client.request(method, address, json=body if method == "POST" else None)
+        responses[method, address] = (
+            response.status_code,
+            response.json()["code"],
+            "retry-after" in response.headers,
         )
 
-    assert answers == dict.fromkeys(ADDRESSES, (503, "database_unavailable", True))
+    assert responses == dict.fromkeys(ADDRESSES, (503, "database_unavailable", True))
     assert (await offline_client.get("/health/live")).status_code == 200
     assert (await offline_client.post("/api/parse", json={"content": "a"})).status_code == 200
 
@@ -60,9 +60,9 @@ async def test_missing_schema_is_not_ready(bare_database_url: str) -> None:
     app = create_app(Settings(), database_url=bare_database_url)
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
         for address in ("/health/ready", "/api/sessions"):
-            answer = await client.get(address)
-            assert (answer.status_code, answer.json()["code"]) == (503, "schema_mismatch")
-            assert "retry-after" in answer.headers
+            response = await client.get(address)
+            assert (response.status_code, response.json()["code"]) == (503, "schema_mismatch")
+            assert "retry-after" in response.headers
 
 
 async def test_recovers_from_lost_connections(

@@ -44,9 +44,9 @@ async def contents(client: AsyncClient, session: str) -> list[str]:
 
 
 async def test_append_one_message(client: AsyncClient, session: str) -> None:
-    answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
+    response = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
 
-    assert (answer.status_code, answer.json()) == (
+    assert (response.status_code, response.json()) == (
         201,
         {"messages": [{"id": "a", "sequence": 1, "created": True}]},
     )
@@ -54,9 +54,9 @@ async def test_append_one_message(client: AsyncClient, session: str) -> None:
 
 async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClient, session: str) -> None:
     for status, created in ((201, True), (200, False)):
-        answer = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
+        response = await client.post(f"{session}/messages", json={"content": PLAIN, "id": "a"})
 
-        assert (answer.status_code, answer.json()) == (
+        assert (response.status_code, response.json()) == (
             status,
             {"messages": [{"id": "a", "sequence": 1, "created": created}]},
         )
@@ -65,10 +65,10 @@ async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClien
 async def test_partly_stored_batch_returns_201(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": "b", "id": "b"})
 
-    answer = await client.post(f"{session}/messages", json=[{"content": c, "id": c} for c in "abc"])
+    response = await client.post(f"{session}/messages", json=[{"content": c, "id": c} for c in "abc"])
 
-    assert answer.status_code == 201
-    assert [tuple(message.values()) for message in answer.json()["messages"]] == [
+    assert response.status_code == 201
+    assert [tuple(message.values()) for message in response.json()["messages"]] == [
         ("a", 2, True),
         ("b", 1, False),
         ("c", 3, True),
@@ -81,7 +81,7 @@ async def test_line_with_a_provider_id_is_stored_once(client: AsyncClient, sessi
     first = await client.post(f"{session}/messages", content=TEXT, headers=NDJSON)
     again = await client.post(f"{session}/messages", json=[{"content": TEXT}, {"content": TEXT + " "}])
 
-    ids = [message["id"] for answer in (first, again) for message in answer.json()["messages"]]
+    ids = [message["id"] for response in (first, again) for message in response.json()["messages"]]
     assert ids == [str(uuid5(session_id, "u-1" + text)) for text in (TEXT, TEXT, TEXT + " ")]
     assert await contents(client, session) == [TEXT, TEXT + " "]
 
@@ -102,9 +102,9 @@ async def test_line_with_a_provider_id_is_stored_once(client: AsyncClient, sessi
 async def test_lines_are_stored_verbatim(
     client: AsyncClient, session: str, body: str, stored: list[str]
 ) -> None:
-    answer = await client.post(f"{session}/messages", content=body.encode(), headers=NDJSON)
+    response = await client.post(f"{session}/messages", content=body.encode(), headers=NDJSON)
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
     assert await contents(client, session) == stored
 
 
@@ -211,10 +211,10 @@ async def test_get_message_as_json_or_text(
     headers = {} if accept is None else {"Accept": accept}
     page = (await client.get(filled, params={"parsed": "true"})).json()["messages"]
 
-    answer = await client.get(f"{filled}/2", headers=headers)
+    response = await client.get(f"{filled}/2", headers=headers)
 
-    assert answer.headers["content-type"] == media_type
-    shown: Any = answer.json() if media_type == "application/json" else answer.content
+    assert response.headers["content-type"] == media_type
+    shown: Any = response.json() if media_type == "application/json" else response.content
     assert shown == (page[1] if media_type == "application/json" else CALL.encode())
 
 

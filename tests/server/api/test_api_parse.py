@@ -24,10 +24,10 @@ TEXTS = [
 @pytest.mark.parametrize("source", [None, "claude", "elsewhere"])
 @pytest.mark.parametrize("text", TEXTS)
 async def test_parses_like_the_library(client: AsyncClient, text: str, source: str | None) -> None:
-    answer = await client.post("/api/parse", json={"content": text, "source": source})
+    response = await client.post("/api/parse", json={"content": text, "source": source})
 
-    assert answer.status_code == 200
-    assert answer.json() == json.loads(read_message(text, source).model_dump_json())
+    assert response.status_code == 200
+    assert response.json() == json.loads(read_message(text, source).model_dump_json())
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ async def test_parses_like_the_library(client: AsyncClient, text: str, source: s
     ],
 )
 async def test_rejects_invalid_bodies(client: AsyncClient, body: object, status: int, code: str) -> None:
-    answer = await client.post("/api/parse", json=body)
+    response = await client.post("/api/parse", json=body)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert (response.status_code, response.json()["code"]) == (status, code)

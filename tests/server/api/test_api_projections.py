@@ -70,9 +70,9 @@ async def all_events(client: AsyncClient, session: str) -> list[dict[str, Any]]:
 
 
 async def projected(client: AsyncClient, session: str, name: str) -> Any:
-    answer = await client.get(f"{session}/projections/{name}")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, PROJECTIONS[name][0])
-    return answer.json() if PROJECTIONS[name][0] == JSON else answer.text
+    response = await client.get(f"{session}/projections/{name}")
+    assert (response.status_code, response.headers["content-type"]) == (200, PROJECTIONS[name][0])
+    return response.json() if PROJECTIONS[name][0] == JSON else response.text
 
 
 @pytest.fixture(params=[1000, 3], ids=["one page", "pages of three"])
@@ -107,8 +107,8 @@ async def test_summary_includes_usage_of_an_open_turn(client: AsyncClient, sessi
     await client.post(
         f"{session}/messages", content=(SAMPLES / "csv-export.jsonl").read_bytes(), headers=NDJSON
     )
-    answers = (await client.get(f"{session}/standard-messages")).json()["data"]
-    usages = [message["usage"] for message in answers if message["role"] == "assistant"]
+    messages = (await client.get(f"{session}/standard-messages")).json()["data"]
+    usages = [message["usage"] for message in messages if message["role"] == "assistant"]
 
     summary = await projected(client, session, "session-summary")
 
@@ -158,9 +158,9 @@ async def test_projections_of_a_conversation(client: AsyncClient, session: str) 
 
 
 async def test_projections_of_an_empty_session(client: AsyncClient, session: str) -> None:
-    answers = [await projected(client, session, name) for name in PROJECTIONS]
+    responses = [await projected(client, session, name) for name in PROJECTIONS]
 
-    assert answers == [project([]) for _, project in PROJECTIONS.values()]
+    assert responses == [project([]) for _, project in PROJECTIONS.values()]
 
 
 async def test_projections_after_a_rebuild(
@@ -216,23 +216,23 @@ async def test_unread_events_do_not_count_as_size(
 
     result = {"toolCallId": "a", "result": large}
     await client.post(f"{session}/events", json={"type": "tool_result", "payload": result})
-    answers = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
+    responses = {name: await client.get(f"{session}/projections/{name}") for name in PROJECTIONS}
 
     assert fits == [200] * 5
-    assert {name: answer.status_code for name, answer in answers.items()} == {
+    assert {name: response.status_code for name, response in responses.items()} == {
         name: 200 if name == "session-summary" else 422 for name in PROJECTIONS
     }
 
 
 @pytest.mark.parametrize("name", ["", "openai", "OPENAI-MESSAGES", "%00", "raw"])
 async def test_unknown_projection(client: AsyncClient, session: str, name: str) -> None:
-    answer = await client.get(f"{session}/projections/{name}")
+    response = await client.get(f"{session}/projections/{name}")
 
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)
 async def test_unknown_session(client: AsyncClient, name: str) -> None:
-    answer = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
+    response = await client.get(f"/api/sessions/{UUID(int=7)}/projections/{name}")
 
-    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+    assert (response.status_code, response.json()["code"]) == (404, "session_not_found")

@@ -37,7 +37,7 @@ async def append(client: AsyncClient, session: str, *lines: str) -> None:
 
 async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     session = await store(own_client, SAID, CALL, RESULT, title="Birds")
-    answer = await own_client.get("/api/search", params={"q": "heron"})
+    response = await own_client.get("/api/search", params={"q": "heron"})
     events = (await own_client.get(f"/api/sessions/{session}/events")).json()["events"]
 
     def result(event: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
         return {**named, **place, "type": event["type"], **more}
 
     said, call = (event for event in events if event["type"] in ("user_message", "tool_call"))
-    assert (answer.status_code, answer.json()) == (
+    assert (response.status_code, response.json()) == (
         200,
         {
             "results": [
@@ -98,8 +98,8 @@ async def test_search_parameters(own_client: AsyncClient) -> None:
     session = await store(own_client, SAID, CALL, RESULT)
     seen = {}
     for query in FOUND:
-        answer = await own_client.get(f"/api/search?{query}&sessionId={session}")
-        seen[query] = [result["sequence"] for result in answer.json()["results"]]
+        response = await own_client.get(f"/api/search?{query}&sessionId={session}")
+        seen[query] = [result["sequence"] for result in response.json()["results"]]
 
     assert seen == FOUND
 
@@ -147,10 +147,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("query", "status", "code"), REFUSED)
 async def test_rejects_invalid_queries(client: AsyncClient, query: str, status: int, code: str) -> None:
-    answer = await client.get(f"/api/search?{query}")
+    response = await client.get(f"/api/search?{query}")
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
+    assert (response.status_code, response.json()["code"]) == (status, code)
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 HOSTILE = [
@@ -170,10 +170,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("q", HOSTILE)
 async def test_accepts_any_other_query(client: AsyncClient, q: str) -> None:
-    answer = await client.get("/api/search", params={"q": q, "in": "everything"})
+    response = await client.get("/api/search", params={"q": q, "in": "everything"})
 
-    assert answer.status_code == 200
-    assert isinstance(answer.json()["results"], list)
+    assert response.status_code == 200
+    assert isinstance(response.json()["results"], list)
 
 
 async def test_reports_pending_events(
@@ -223,7 +223,7 @@ async def test_deleted_sessions_are_not_found(own_client: AsyncClient) -> None:
 
 async def test_errors_do_not_repeat_the_query(client: AsyncClient) -> None:
     name = f"canary{uuid4().hex}"
-    answer = await client.get("/api/search", params={"q": f"-{name}"})
+    response = await client.get("/api/search", params={"q": f"-{name}"})
 
-    assert answer.status_code == 400
-    assert name not in answer.text
+    assert response.status_code == 400
+    assert name not in response.text

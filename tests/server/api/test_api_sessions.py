@@ -137,12 +137,12 @@ async def test_delete_removes_messages(client: AsyncClient, session: str) -> Non
 async def test_unknown_session_is_not_found(
     client: AsyncClient, method: str, address: str, body: dict[str, Any] | None
 ) -> None:
-    answer = await client.request(method, address, json=body)
+    response = await client.request(method, address, json=body)
 
-    assert answer.json() == {
+    assert response.json() == {
         "type": "urn:ash:problem:session_not_found",
         "title": "No session has this id.",
         "status": 404,
         "code": "session_not_found",
     }
-    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")

@@ -64,12 +64,12 @@ async def paged(client: AsyncClient, address: str, **query: Any) -> tuple[list[A
 async def test_one_standard_message_per_message(client: AsyncClient, session: str) -> None:
     address = await filled(client, session, [LINES[0], LINES[3], PLAIN])
 
-    answer = await client.get(address)
+    response = await client.get(address)
 
     plain = transform_messages([PLAIN])[0].id
     metadata = {"source": "claude", "sessionId": "s-1", "cliVersion": "2.1.0"}
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    assert answer.json() == {
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    assert response.json() == {
         "data": [
             {
                 "id": "u0",
@@ -247,13 +247,13 @@ async def test_every_line_can_be_read(client: AsyncClient, session: str, source:
     lines = [{"content": text, **({"source": source} if source else {})} for text in [*POISON, FIRST]]
     (await client.post(f"{session}/messages", json=lines)).raise_for_status()
 
-    answers = [
+    responses = [
         await client.get(f"{session}/standard-messages", params={"after": after}) for after in (0, 3, 12)
     ]
 
-    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert [response.status_code for response in responses] == [200, 200, 200]
     if source in (None, "unknown"):
-        last = answers[2].json()["data"][-1]
+        last = responses[2].json()["data"][-1]
         assert (last["metadata"]["source"], last["_original"]) == ("claude", [json.loads(FIRST)])
 
 

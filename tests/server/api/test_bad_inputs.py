@@ -439,11 +439,11 @@ ACCEPTED_TYPES = (
 
 @pytest.mark.parametrize("media_type", ACCEPTED_TYPES)
 async def test_accepted_media_types(client: AsyncClient, session: str, media_type: str) -> None:
-    answer = await client.post(
+    response = await client.post(
         f"{session}/messages", content=b'{"content":"a"}', headers={"Content-Type": media_type}
     )
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -463,9 +463,9 @@ async def test_accepted_media_types(client: AsyncClient, session: str, media_typ
     ],
 )
 async def test_58_unknown_paths(client: AsyncClient, address: str) -> None:
-    answer = await client.get(address)
+    response = await client.get(address)
 
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 async def test_59_unknown_sessions_have_identical_responses(client: AsyncClient) -> None:
@@ -566,13 +566,13 @@ ADDRESSES = [
 
 
 async def test_60_to_65_rejects_invalid_parameters(client: AsyncClient, session: str) -> None:
-    answers = {}
+    responses = {}
     for method, address in ADDRESSES:
         named = address.format(id=session.rpartition("/")[2])
-        answer = await client.request(method, named, json={} if method == "POST" else None)
-        answers[method, address] = (answer.status_code, answer.json().get("code"))
+        response = await client.request(method, named, json={} if method == "POST" else None)
+        responses[method, address] = (response.status_code, response.json().get("code"))
 
-    assert answers == dict.fromkeys(ADDRESSES, (400, "invalid_parameter"))
+    assert responses == dict.fromkeys(ADDRESSES, (400, "invalid_parameter"))
     assert (await client.get(session)).status_code == 200
 
 
@@ -615,9 +615,9 @@ async def test_session_bodies_are_strict(
     ],
 )
 async def test_unusual_sessions(client: AsyncClient, body: bytes, status: int, code: str | None) -> None:
-    answer = await client.post("/api/sessions", content=body, headers=JSON)
+    response = await client.post("/api/sessions", content=body, headers=JSON)
 
-    assert (answer.status_code, answer.json().get("code")) == (status, code)
+    assert (response.status_code, response.json().get("code")) == (status, code)
 
 
 async def test_metadata_is_returned_unchanged(client: AsyncClient) -> None:
@@ -665,9 +665,9 @@ class TestLimits:
     async def test_limits_are_settings(self, own_client: AsyncClient) -> None:
         session = f"/api/sessions/{(await own_client.post('/api/sessions', json={})).json()['id']}"
 
-        answers = [
+        responses = [
             await own_client.post(f"{session}/messages", content=lines, headers=NDJSON)
             for lines in (b"a" * 10, b"a" * 11, b"a\n" * 50, b"a\n" * 51)
         ]
 
-        assert [answer.status_code for answer in answers] == [201, 413, 201, 413]
+        assert [response.status_code for response in responses] == [201, 413, 201, 413]

@@ -72,14 +72,14 @@ def post_lines(base: str, *lines: str, end: bool = True) -> None:
 @contextmanager
 def stream(base: str, query: str = "", **headers: str) -> Iterator[Iterator[str]]:
     """Open the stream and yield its events as text."""
-    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=60) as answer:
-        answer.raise_for_status()
-        yield events_of(answer)
+    with httpx.stream("GET", f"{base}/events/stream?{query}", headers=headers, timeout=60) as response:
+        response.raise_for_status()
+        yield events_of(response)
 
 
-def events_of(answer: httpx.Response) -> Iterator[str]:
+def events_of(response: httpx.Response) -> Iterator[str]:
     text = ""
-    for piece in answer.iter_text():
+    for piece in response.iter_text():
         text += piece
         *whole, text = text.split("\n\n")
         yield from whole
@@ -118,8 +118,8 @@ def test_stream_format(base: str, session_id: str) -> None:
     types = ["assistant_chunk", "two\r\nlines\t", "caught_up", "closed", "é"]
     post(base, *({"id": type, "timestamp": 1, "type": type, "payload": {"text": "a"}} for type in types))
 
-    with httpx.stream("GET", f"{base}/events/stream") as answer:
-        received = until(events_of(answer), "event: caught_up")
+    with httpx.stream("GET", f"{base}/events/stream") as response:
+        received = until(events_of(response), "event: caught_up")
 
     def data(sequence: int) -> str:
         type = types[sequence - 1]
@@ -141,7 +141,7 @@ def test_stream_format(base: str, session_id: str) -> None:
         "cache-control": "no-store, private",
         "x-accel-buffering": "no",
     }
-    assert expected.items() <= dict(answer.headers).items()
+    assert expected.items() <= dict(response.headers).items()
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ REFUSED = [
 def test_rejects_invalid_stream_requests(
     base: str, query: str, headers: dict[str, str], status: int, code: str
 ) -> None:
-    answer = httpx.get(f"{base}/events/stream?{query}", headers=headers)
+    response = httpx.get(f"{base}/events/stream?{query}", headers=headers)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
+    assert (response.status_code, response.json()["code"]) == (status, code)
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_rejects_a_repeated_cursor(base: str) -> None:
@@ -248,10 +248,10 @@ def test_rejects_invalid_upgrades(
     with pytest.raises(InvalidStatus) as refused, socket(base, query, **headers):
         pass
 
-    answer = refused.value.response
-    assert (answer.status_code, json.loads(answer.body)["code"]) == (status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    response = refused.value.response
+    assert (response.status_code, json.loads(response.body)["code"]) == (status, code)
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 def test_rejects_upgrades_for_another_host(base: str) -> None:
@@ -280,10 +280,10 @@ def test_upgrades_of_unknown_paths(shared_server: str, path: str) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(f"{shared_server}{path}"):
         pass
 
-    answer = refused.value.response
-    assert (answer.status_code, json.loads(answer.body)["code"]) == (404, "not_found")
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    response = refused.value.response
+    assert (response.status_code, json.loads(response.body)["code"]) == (404, "not_found")
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:5173", "http://127.0.0.1"])
@@ -294,9 +294,9 @@ def test_local_origins_are_allowed(base: str, origin: str) -> None:
 
 
 def test_without_an_upgrade(base: str) -> None:
-    answer = httpx.get(f"{base}/events/ws?after=0")
+    response = httpx.get(f"{base}/events/ws?after=0")
 
-    assert (answer.status_code, answer.json()["code"]) == (426, "upgrade_required")
+    assert (response.status_code, response.json()["code"]) == (426, "upgrade_required")
 
 
 # --- WebSocket

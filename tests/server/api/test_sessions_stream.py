@@ -245,10 +245,10 @@ async def test_ends_when_the_server_stops(hub: Hub, subscriber: Subscriber) -> N
 
 
 def test_stream_over_http(shared_server: str) -> None:
-    with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=60) as answer:
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-        lines = answer.iter_lines()
+    with httpx.stream("GET", f"{shared_server}/api/sessions/stream", timeout=60) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        lines = response.iter_lines()
         first = [next(lines) for _ in range(5)]
         created = httpx.post(f"{shared_server}/api/sessions", json={"title": "Birds"}).json()
         data = next(line for line in lines if created["id"] in line)
@@ -271,6 +271,6 @@ def test_stream_over_http(shared_server: str) -> None:
 def test_rejects_invalid_requests(
     shared_server: str, query: str, headers: dict[str, str], status: int, code: str
 ) -> None:
-    answer = httpx.get(f"{shared_server}/api/sessions/stream?{query}", headers=headers)
+    response = httpx.get(f"{shared_server}/api/sessions/stream?{query}", headers=headers)
 
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert (response.status_code, response.json()["code"]) == (status, code)

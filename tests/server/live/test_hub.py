@@ -398,7 +398,7 @@ async def wait_until_disconnected(process: subprocess.Popen[str]) -> None:
 
 
 async def wait_until_idle(conn: AsyncConnection) -> None:
-    """The server poll_seconds now and then, but holds no connection for those who read nothing."""
+    """The server polls, but holds no connection for clients that do not read."""
 
     async def is_idle() -> bool:
         return await busy_connections(conn) == 0

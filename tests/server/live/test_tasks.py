@@ -1,4 +1,4 @@
-"""What waits can be ended, whenever that comes."""
+"""Waiting for events and cancelling tasks."""
 
 import asyncio
 

@@ -212,10 +212,10 @@ async def test_body_examples_are_accepted(client: AsyncClient, session: str) -> 
                 for example in content["examples"].values():
                     value = example["value"]
                     body = value if media_type == "application/x-ndjson" else json.dumps(value)
-                    answer = await client.request(
+                    response = await client.request(
                         method,
                         path.replace("/api/sessions/{session_id}", session),
                         content=body,
                         headers={"Content-Type": media_type},
                     )
-                    assert answer.is_success, (path, answer.text)
+                    assert response.is_success, (path, response.text)

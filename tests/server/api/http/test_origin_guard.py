@@ -32,10 +32,10 @@ BODY = {"content": "a"}
 async def test_accepts_its_own_host_names_only(
     client: AsyncClient, address: str, host: str, status: int
 ) -> None:
-    answer = await client.get(address, headers={"Host": host})
+    response = await client.get(address, headers={"Host": host})
 
-    assert answer.status_code == status
-    assert status == 200 or answer.json()["code"] == "host_not_allowed"
+    assert response.status_code == status
+    assert status == 200 or response.json()["code"] == "host_not_allowed"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ async def test_accepts_its_own_host_names_only(
 async def test_host_names_depend_on_the_listening_address(settings: Settings, host: str, status: int) -> None:
     app = create_app(settings, database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app) as client:
-        answer = await client.get("/health/live", headers={"Host": host})
+        response = await client.get("/health/live", headers={"Host": host})
 
-    assert answer.status_code == status
+    assert response.status_code == status
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,12 @@ async def test_host_names_depend_on_the_listening_address(settings: Settings, ho
     ],
 )
 async def test_rejects_writes_of_other_origins(client: AsyncClient, origin: str | None, status: int) -> None:
-    answer = await client.post("/api/parse", json=BODY, headers={} if origin is None else {"Origin": origin})
+    response = await client.post(
+        "/api/parse", json=BODY, headers={} if origin is None else {"Origin": origin}
+    )
 
-    assert answer.status_code == status
-    assert status == 200 or answer.json()["code"] == "origin_not_allowed"
+    assert response.status_code == status
+    assert status == 200 or response.json()["code"] == "origin_not_allowed"
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
@@ -87,16 +89,16 @@ async def test_checks_the_origin_of_every_unsafe_method(
 ) -> None:
     address = f"{session}/messages" if method == "POST" else session
 
-    answer = await client.request(method, address, json=BODY, headers={"Origin": "https://evil.example"})
+    response = await client.request(method, address, json=BODY, headers={"Origin": "https://evil.example"})
 
-    assert answer.status_code == 403
+    assert response.status_code == 403
     assert (await client.get(session, headers={"Origin": "https://evil.example"})).json()["messageCount"] == 0
 
 
 async def test_no_cors_headers(client: AsyncClient) -> None:
-    answer = await client.get("/api/sessions", headers={"Origin": "https://evil.example"})
+    response = await client.get("/api/sessions", headers={"Origin": "https://evil.example"})
 
-    assert not [name for name in answer.headers if name.startswith("access-control-")]
+    assert not [name for name in response.headers if name.startswith("access-control-")]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +114,10 @@ async def test_no_cors_headers(client: AsyncClient) -> None:
     ],
 )
 async def test_default_headers(client: AsyncClient, method: str, address: str, status: int) -> None:
-    answer = await client.request(method, address)
+    response = await client.request(method, address)
 
-    assert answer.status_code == status
-    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert response.status_code == status
+    assert {name: response.headers.get(name) for name in HEADERS} == HEADERS
 
 
 HEADERS = {

@@ -47,10 +47,10 @@ def test_limits_chunked_bodies(server: str, messages: str) -> None:
     piece = b"100000\r\n" + b"a" * 0x100000 + b"\r\n"
     request = head(server, messages, "Content-Type: application/x-ndjson", "Transfer-Encoding: chunked")
 
-    answer = answer_to(server, request + piece * 8 + b"1\r\na\r\n0\r\n\r\n")
+    response = answer_to(server, request + piece * 8 + b"1\r\na\r\n0\r\n\r\n")
 
-    assert answer.startswith("HTTP/1.1 413 ")
-    assert '"code":"body_too_large"' in answer
+    assert response.startswith("HTTP/1.1 413 ")
+    assert '"code":"body_too_large"' in response
 
 
 def test_rejects_content_length_before_the_body(server: str, messages: str) -> None:
@@ -78,17 +78,17 @@ def test_rejects_content_length_before_the_body(server: str, messages: str) -> N
 def test_headers(server: str, messages: str, headers: list[str], status: int) -> None:
     body = b'{"content":"a"}'
 
-    answer = answer_to(server, head(server, messages, *headers, f"Content-Length: {len(body)}") + body)
+    response = answer_to(server, head(server, messages, *headers, f"Content-Length: {len(body)}") + body)
 
-    assert int(answer.split(" ")[1]) == status
+    assert int(response.split(" ")[1]) == status
 
 
 @pytest.mark.parametrize("query", ["q=50%", "q=%2", "q=%zz", "q%=a", "%"])
 def test_rejects_invalid_percent_escapes(server: str, query: str) -> None:
-    answer = answer_to(server, head(server, f"/api/sessions?{query}", method="GET"))
+    response = answer_to(server, head(server, f"/api/sessions?{query}", method="GET"))
 
-    assert answer.startswith("HTTP/1.1 400 ")
-    assert '"code":"invalid_parameter"' in answer
+    assert response.startswith("HTTP/1.1 400 ")
+    assert '"code":"invalid_parameter"' in response
 
 
 def test_disconnect_during_the_body_stores_nothing(server: str, messages: str) -> None:
@@ -104,10 +104,10 @@ def test_body_timeout(server: str, messages: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.2)
     request = head(server, messages, "Content-Type: application/x-ndjson", "Content-Length: 100")
 
-    answer = answer_to(server, request + b"a\n")
+    response = answer_to(server, request + b"a\n")
 
-    assert answer.startswith("HTTP/1.1 408 ")
-    assert '"code":"body_timeout"' in answer
+    assert response.startswith("HTTP/1.1 408 ")
+    assert '"code":"body_timeout"' in response
 
 
 def test_slow_bodies_do_not_block_other_requests(server: str, messages: str) -> None:
@@ -119,8 +119,8 @@ def test_slow_bodies_do_not_block_other_requests(server: str, messages: str) -> 
     for sock in slow:
         sock.sendall(request + b"a\n")
 
-    answer = httpx.post(server + messages, json={"content": "a"})
+    response = httpx.post(server + messages, json={"content": "a"})
     for sock in slow:
         sock.close()
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
