@@ -6,9 +6,9 @@ from typing import Literal
 
 from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usage
 from ash_shared.eventlog.dedupe import copies, digests
-from ash_shared.eventlog.dedupe.resent_messages import unsent
+from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MOST_TOLD, Held, Place, State
+from ash_shared.eventlog.state import MAX_TOLD, Held, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Part, Settled, Speaker, TurnEnds, Whole
 
@@ -18,37 +18,37 @@ _Unit = tuple[Block, Callable[[], None]]
 """One of the things that a part says, and how it is told."""
 
 
-def whole(log: Log, step: Whole) -> None:
+def emit_whole(log: Log, step: Whole) -> None:
     part, uuid = step.part, log.facts.uuid
     if part.usage_of_turn and log.state.is_interrupted:
-        _account(log, part)
+        _count_costs(log, part)
         return
     if part.id is not None or part.timestamp is not None:
         time = log.facts.timestamp if part.timestamp is None else part.timestamp
         log.facts = log.facts._replace(uuid=part.id or uuid, timestamp=time)
-    speaker = _speaker(log.state, part)
+    speaker = _speaker_of(log.state, part)
     if part.blocks:
-        new = part if part.original is None and log.state.sent is None else unsent(log, part)
+        new = part if part.original is None and log.state.sent is None else without_resent(log, part)
         if not new.blocks:
             return
-        _TELL[speaker](log, step if new is part else step._replace(part=new))
-    _beside(log, part)
+        _EMITTERS[speaker](log, step if new is part else step._replace(part=new))
+    _emit_annotations(log, part)
     if log.facts.uuid != uuid:
         log.facts = log.facts._replace(uuid=uuid)
 
 
-def _speaker(state: State, part: Part) -> Speaker | None:
+def _speaker_of(state: State, part: Part) -> Speaker | None:
     """Where a message and its parts are written apart, the message tells whose they are."""
     if part.key is None or not part.keeps_key or part.role is None:
         return part.role
     speakers = state.speakers
     known = speakers.get(part.key, part.role)
     if not part.blocks:
-        state.speakers = {**dict(list(speakers.items())[1 - MOST_TOLD :]), part.key: known}
+        state.speakers = {**dict(list(speakers.items())[1 - MAX_TOLD :]), part.key: known}
     return known
 
 
-def _beside(log: Log, part: Part) -> None:
+def _emit_annotations(log: Log, part: Part) -> None:
     """What a part says beside its blocks."""
     if part.retracts:
         log.emit("retraction", {"messageIds": list(part.retracts)})
@@ -56,19 +56,19 @@ def _beside(log: Log, part: Part) -> None:
         log.emit("retraction", {"fromMessageId": part.rewinds_to})
     for call, more in part.results.items():
         tool_calls.add_to_result(log.state, call, more)
-    if part.error is not None and not copies.is_known_error(log.state, part, part.error["message"]):
+    if part.error is not None and not copies.is_duplicate_error(log.state, part, part.error["message"]):
         if part.role == "assistant":
-            turns.active(log)
+            turns.activate_turn(log)
         log.emit("error", dict(part.error))
-    _account(log, part)
+    _count_costs(log, part)
 
 
-def _account(log: Log, part: Part) -> None:
+def _count_costs(log: Log, part: Part) -> None:
     turn = log.state.turn
     if part.metadata.get("costUsd") is not None:
-        usage.pay(turn, part)
+        usage.add_cost(turn, part)
     if part.usage_of_turn:
-        turns.ends(log, TurnEnds(part.usage, part.total_cost))
+        turns.end_explicit_turn(log, TurnEnds(part.usage, part.total_cost))
     elif part.usage is not None:
         usage.count_part(log.state, turn, part, part.usage)
 
@@ -76,62 +76,64 @@ def _account(log: Log, part: Part) -> None:
 # The assistant.
 
 
-def _answer(log: Log, step: Whole) -> None:
-    state, part, lane, text = log.state, step.part, _lane(step.part), _said(step.part)
+def _emit_assistant_part(log: Log, step: Whole) -> None:
+    state, part, lane, text = log.state, step.part, _lane_of(step.part), _spoken_text(step.part)
     if step.slot is not None and state.response(lane).has_told_of(step.slot):
         return
-    if step.sums_up and _came_in_pieces(state, text):
-        streaming.settled(log, Settled(("text",)))
+    if step.sums_up and _was_streamed(state, text):
+        streaming.end_slots(log, Settled(("text",)))
         return
     if text and part.echo:
         if not part.usage_of_turn:
-            _hold(log, "assistant", text, part)
+            _hold_copy(log, "assistant", text, part)
             return
-        if _has_text(state):
+        if _has_spoken(state):
             return
-    streaming.take(log, step, lane)
-    if text and not part.echo and not emit_messages.tells_original(log, "assistant", text):
+    streaming.discard_slots(log, step, lane)
+    if text and not part.echo and not emit_messages.accept_original(log, "assistant", text):
         return
     place = Place(lane, part.metadata.get("messageId") or part.key or state.response_id(lane))
-    _tell_anew(
-        log, step, [(block, partial(emit_messages.block, log, step, block, place)) for block in part.blocks]
+    _emit_changes(
+        log,
+        step,
+        [(block, partial(emit_messages.emit_block, log, step, block, place)) for block in part.blocks],
     )
-    streaming.note_whole(state, step, lane)
+    streaming.record_whole(state, step, lane)
 
 
-def _came_in_pieces(state: State, text: str) -> bool:
+def _was_streamed(state: State, text: str) -> bool:
     """Whether this is all that was said in the turn, which was told piece by piece."""
     came = (state.turn.pieces, state.turn.checksum) if state.turn is not None else (0, 0)
     return bool(text) and came == (len(text), digests.checksum(text))
 
 
-def _has_text(state: State) -> bool:
+def _has_spoken(state: State) -> bool:
     """Whether the turn has said something, or holds back what it said."""
     is_held = any(copy.role == "assistant" and copy.blocks[0]["type"] == "text" for copy in state.held)
     return is_held or (state.turn is not None and state.turn.has_text)
 
 
-def _hold(log: Log, role: Literal["user", "assistant"], text: str, part: Part) -> None:
+def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Part) -> None:
     held = Held(
         role,
         text,
         part.blocks,
         log.state.turns,
         response=part.key or part.metadata.get("messageId"),
-        lane=_lane(part),
+        lane=_lane_of(part),
         record=log.facts.uuid,
         timestamp=log.facts.timestamp,
         synthetic=bool(part.metadata.get("synthetic")),
     )
-    emit_messages.hold(log, held)
+    emit_messages.hold_copy(log, held)
 
 
-def _lane(part: Part) -> str:
+def _lane_of(part: Part) -> str:
     lane = part.metadata.get("parentToolUseId")
     return lane if isinstance(lane, str) else ""
 
 
-def _said(part: Part) -> str:
+def _spoken_text(part: Part) -> str:
     """Its texts, by which twins are found: what it reasoned, where it says nothing."""
     return "".join(block["text"] for block in part.blocks if block["type"] == "text") or "".join(
         block["thinking"] for block in part.blocks if block["type"] == "thinking"
@@ -141,45 +143,53 @@ def _said(part: Part) -> str:
 # The user and the system.
 
 
-def _user(log: Log, step: Whole) -> None:
-    part, lane, text = step.part, _lane(step.part), _said(step.part)
+def _emit_user_part(log: Log, step: Whole) -> None:
+    part, lane, text = step.part, _lane_of(step.part), _spoken_text(step.part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     if text and not results:
         if part.echo and step.holds:
-            _hold(log, "user", text, part)
+            _hold_copy(log, "user", text, part)
             return
         tells = (
-            copies.tell_copy(log.state, "user", text)
+            copies.accept_copy(log.state, "user", text)
             if part.echo
-            else emit_messages.tells_original(log, "user", text)
+            else emit_messages.accept_original(log, "user", text)
         )
         if not tells:
             return
-    units: list[_Unit] = [(block, partial(tool_calls.result, log, step, block, lane)) for block in results]
+    units: list[_Unit] = [
+        (block, partial(tool_calls.emit_result, log, step, block, lane)) for block in results
+    ]
     if others:
         synthetic = bool(part.metadata.get("synthetic"))
         is_prompt = not (results or lane or step.within or part.metadata.get("agentId"))
         tell = partial(
-            emit_messages.of_user, log, others, lane, is_prompt=is_prompt, synthetic=synthetic, more=step.more
+            emit_messages.emit_user_message,
+            log,
+            others,
+            lane,
+            is_prompt=is_prompt,
+            synthetic=synthetic,
+            more=step.more,
         )
         units.append(({"said": others}, tell))
-    _tell_anew(log, step, units)
+    _emit_changes(log, step, units)
 
 
-def _system(log: Log, step: Whole) -> None:
+def _emit_system_part(log: Log, step: Whole) -> None:
     part = step.part
     for block in part.blocks:
         if block["type"] == "raw":
-            emit_messages.raw(log, block)
+            emit_messages.emit_raw(log, block)
         elif block["type"] == "text" and not (block.get("variant") == "error" and part.error is not None):
-            emit_messages.of_system(log, block["text"], block.get("variant"))
+            emit_messages.emit_system_text(log, block["text"], block.get("variant"))
 
 
-_TELL: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
-    "assistant": _answer,
-    "system": _system,
-    "user": _user,
+_EMITTERS: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
+    "assistant": _emit_assistant_part,
+    "system": _emit_system_part,
+    "user": _emit_user_part,
     None: lambda log, step: None,
 }
 
@@ -187,7 +197,7 @@ _TELL: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
 # Parts that are told anew.
 
 
-def _tell_anew(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
+def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
     """Tells of a part that was told before in an earlier form only what is new, and revokes texts that it no longer
     holds."""
     part, state = step.part, log.state
@@ -200,20 +210,20 @@ def _tell_anew(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
     is_pieced = step.repeats and before is None and part.metadata.get("messageId") in state.pieced
     before = before or {}
     for unit, tell in units:
-        digest = digests.of_content(unit)
-        if is_pieced and _was_written(state, unit):
+        digest = digests.content_digest(unit)
+        if is_pieced and _is_in_stream(state, unit):
             now[digest] = ""
         else:
-            now[digest] = before[digest] if digest in before else _revocable(log, tell)
+            now[digest] = before[digest] if digest in before else _emit_revocable(log, tell)
     gone = [id for digest, id in before.items() if id and digest not in now]
     if gone:
         log.emit("retraction", {"eventIds": gone})
     log.state.told[name] = now
-    if len(log.state.told) > MOST_TOLD:
+    if len(log.state.told) > MAX_TOLD:
         del log.state.told[next(iter(log.state.told))]
 
 
-def _revocable(log: Log, tell: Callable[[], None]) -> str:
+def _emit_revocable(log: Log, tell: Callable[[], None]) -> str:
     """Tells it; the id of its event, if it may be revoked later."""
     count = len(log.events)
     tell()
@@ -221,7 +231,7 @@ def _revocable(log: Log, tell: Callable[[], None]) -> str:
     return str(last["id"]) if last.get("type") in _REVOCABLE else ""
 
 
-def _was_written(state: State, unit: Block) -> bool:
+def _is_in_stream(state: State, unit: Block) -> bool:
     """Of what an answer holds that came piece by piece: all but the results of calls that still wait."""
     if unit.get("type") != "tool_result":
         return "type" in unit

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MOST_HELD, Call, Held, Place
+from ash_shared.eventlog.state import MAX_HELD, Call, Held, Place
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker, Whole
@@ -16,18 +16,18 @@ _OF_TEXT = ("phase", "variant", "citations", "stopReason")
 _UNCOVERED = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
 
 
-def speak(log: Log, wire: str, payload: Block, place: Place) -> None:
-    turn = turns.active(log)
+def emit_text(log: Log, wire: str, payload: Block, place: Place) -> None:
+    turn = turns.activate_turn(log)
     if wire == "assistant_done" and not place.lane:
         turn.has_text = True
     log.emit(wire, payload, place)
 
 
-def call(log: Log, id: str | None, tool: str, args: object, more: Block, place: Place) -> Call:
-    turns.active(log)
+def emit_call(log: Log, id: str | None, tool: str, args: object, more: Block, place: Place) -> Call:
+    turns.activate_turn(log)
     release_answers(log)
     own = log.new_id()
-    known = tool_calls.note(log.state, id or own, tool, is_named=bool(id))
+    known = tool_calls.record_call(log.state, id or own, tool, is_named=bool(id))
     known.is_hosted = more.get("executor") is not None
     known.state = "left" if "partial" in more else "asked"
     payload = {"toolCallId": id or own, "toolName": tool, "args": args, **more}
@@ -35,44 +35,44 @@ def call(log: Log, id: str | None, tool: str, args: object, more: Block, place: 
     return known
 
 
-def block(log: Log, step: Whole, block: Block, place: Place) -> None:
+def emit_block(log: Log, step: Whole, block: Block, place: Place) -> None:
     """Of what the assistant said and did."""
     wire = block["type"]
     if wire == "text":
         if block["text"]:
-            told = {"text": block["text"], **_beside(block), **step.more}
+            told = {"text": block["text"], **_text_fields(block), **step.more}
             if told.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
                 told.pop("phase", None)
-            speak(log, "assistant_done", told, place)
+            emit_text(log, "assistant_done", told, place)
     elif wire == "thinking":
         told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
-        speak(log, "thinking_done", told, place)
+        emit_text(log, "thinking_done", told, place)
     elif wire == "tool_use":
-        _use(log, step, block, place)
+        _emit_tool_use(log, step, block, place)
     elif wire == "tool_result":
-        tool_calls.result(log, step, block, place.lane)
+        tool_calls.emit_result(log, step, block, place.lane)
     elif wire == "raw":
-        raw(log, block)
+        emit_raw(log, block)
     else:
-        speak(log, "assistant_done", {"text": "", "content": [block]}, place)
+        emit_text(log, "assistant_done", {"text": "", "content": [block]}, place)
 
 
-def _beside(block: Block) -> Block:
+def _text_fields(block: Block) -> Block:
     return {name: block[name] for name in _OF_TEXT if block.get(name)}
 
 
-def _use(log: Log, step: Whole, block: Block, place: Place) -> None:
+def _emit_tool_use(log: Log, step: Whole, block: Block, place: Place) -> None:
     id = block.get("id")
-    id = turns.scoped(id, turns.active(log)) if step.scoped else id
-    if tool_calls.is_told(log.state, step.part, id):
+    id = turns.scoped_id(id, turns.activate_turn(log)) if step.scoped else id
+    if tool_calls.is_duplicate(log.state, step.part, id):
         return
     more = {**pick(block, "executor"), **step.more}
-    known = call(log, id, block["name"], block["input"], more, place)
+    known = emit_call(log, id, block["name"], block["input"], more, place)
     if step.part.echo and id is not None:
         known.seen = "copy"
 
 
-def raw(log: Log, block: Block) -> None:
+def emit_raw(log: Log, block: Block) -> None:
     reason = block.get("reason")
     if reason is None:  # the input itself has a raw block
         log.emit("raw", {"source": log.line.source, "raw": block})
@@ -80,7 +80,7 @@ def raw(log: Log, block: Block) -> None:
         log.emit("raw", {"source": log.line.source, "raw": block.get("raw", block.get("text"))})
 
 
-def of_user(  # one argument per thing that is known of it
+def emit_user_message(  # one argument per thing that is known of it
     log: Log,
     blocks: list[Block],
     lane: str,
@@ -92,14 +92,14 @@ def of_user(  # one argument per thing that is known of it
     """What the user said, or the tool in the user's name."""
     for block in blocks:
         if block["type"] == "raw":
-            raw(log, block)
+            emit_raw(log, block)
     blocks = [block for block in blocks if block["type"] != "raw"]
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     if blocks and all(block.get("variant") == "summary" for block in blocks):
         log.emit("summary", {"text": "\n\n".join(texts)})
     elif blocks:
         text = "\n\n".join(texts)
-        payload: Block = {"text": text, **_typed(text), **pick(more, "sidechain")}
+        payload: Block = {"text": text, **_visible_text_field(text), **pick(more, "sidechain")}
         if len(blocks) > 1 or not texts:
             payload["content"] = blocks
         if synthetic:
@@ -107,17 +107,17 @@ def of_user(  # one argument per thing that is known of it
         else:
             release_answers(log)
             log.state.streamed = None
-            turns.prompted(log) if is_prompt else turns.ensured(log)
+            turns.start_prompted_turn(log) if is_prompt else turns.ensure_turn(log)
         log.emit("user_message", payload, Place(lane))
 
 
-def _typed(text: str) -> Block:
+def _visible_text_field(text: str) -> Block:
     """What a person typed of it, where a tool wrapped something around it."""
     typed = "" if is_system_message(text) else visible_text(text)
     return {} if typed == text else {"visibleText": typed}
 
 
-def of_system(log: Log, text: str, variant: str | None) -> None:
+def emit_system_text(log: Log, text: str, variant: str | None) -> None:
     if variant == "error":
         log.emit("error", {"code": "error", "message": text})
     elif variant == "summary":
@@ -129,29 +129,29 @@ def of_system(log: Log, text: str, variant: str | None) -> None:
 # Copies, and the originals before which they go.
 
 
-def tells_original(log: Log, role: Speaker, text: str) -> bool:
+def accept_original(log: Log, role: Speaker, text: str) -> bool:
     """Whether it is still to be told; what was held ahead of it is told now."""
-    is_new, before = copies.tell_original(log.state, role, text)
-    release(log, before)
+    is_new, before = copies.accept_original(log.state, role, text)
+    release_copies(log, before)
     return is_new
 
 
-def hold(log: Log, held: Held) -> None:
+def hold_copy(log: Log, held: Held) -> None:
     """Keeps a copy, unless the log has its original."""
     waiting = log.state.held
-    if not copies.is_told(log.state, held.role, held.text):
+    if not copies.take_original(log.state, held.role, held.text):
         waiting.append(held)
-        if len(waiting) > MOST_HELD:
-            release(log, waiting[:1])
+        if len(waiting) > MAX_HELD:
+            release_copies(log, waiting[:1])
 
 
 def release_answers(log: Log) -> None:
     """What was said goes before what came of it; originals that come yet are left out."""
     if log.state.held:
-        release(log, [held for held in log.state.held if held.role == "assistant"])
+        release_copies(log, [held for held in log.state.held if held.role == "assistant"])
 
 
-def release(log: Log, waiting: Iterable[Held]) -> None:
+def release_copies(log: Log, waiting: Iterable[Held]) -> None:
     """Tells copies whose original has not come."""
     waiting = list(waiting)
     if not waiting:
@@ -159,12 +159,12 @@ def release(log: Log, waiting: Iterable[Held]) -> None:
     facts = log.facts
     for held in waiting:
         log.state.held.remove(held)
-        copies.tell_copy(log.state, held.role, held.text)
+        copies.accept_copy(log.state, held.role, held.text)
         log.facts = Facts(uuid=held.record, timestamp=held.timestamp)
         if held.role == "user":
-            of_user(log, held.blocks, held.lane, is_prompt=False, synthetic=held.synthetic)
+            emit_user_message(log, held.blocks, held.lane, is_prompt=False, synthetic=held.synthetic)
         else:
             step = Whole(Part(role="assistant", blocks=held.blocks))
             for told in held.blocks:
-                block(log, step, told, Place(held.lane, held.response))
+                emit_block(log, step, told, Place(held.lane, held.response))
     log.facts = facts

@@ -31,10 +31,10 @@ class Line(NamedTuple):
     source: str
 
 
-_LIVE = 60_000
+_MAX_LIVE_LAG = 60_000
 """Milliseconds by which the times of a session that is happening differ from the clock, at most."""
 
-NOTHING = Line((), Facts(), "unknown")
+EMPTY_LINE = Line((), Facts(), "unknown")
 
 
 def read_line(raw: RawMessage, source: str | None = None, role: Role | None = None) -> Line:
@@ -57,22 +57,22 @@ class Log:
     def __init__(self, state: State, close_open: "Callable[[Log], None]") -> None:
         """`close_open` tells all that is open: a turn ends with it, and each thing that is told needs a turn."""
         self.state, self.close_open = state, close_open
-        self.turn_to(NOTHING, Context("", str, int))
+        self.start_line(EMPTY_LINE, Context("", str, int))
 
-    def turn_to(self, line: Line, context: Context) -> None:
+    def start_line(self, line: Line, context: Context) -> None:
         self.line, self.context = line, context
         self.facts = line.facts
         """Of what is told just now: a line may hold several messages, and copies are told later than they came."""
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
-            self.keep_time(line.facts.timestamp, context.timestamp())
+            self.set_lag(line.facts.timestamp, context.timestamp())
         self.again = dict(self.state.sent) if self.state.sent else {}
         """What this line may hold once more, and how often."""
 
-    def keep_time(self, told: int, now: int) -> None:
+    def set_lag(self, told: int, now: int) -> None:
         """What names no time is told in that of what did."""
         lag = now - told
-        self.state.lag = lag if abs(lag) > _LIVE else 0
+        self.state.lag = lag if abs(lag) > _MAX_LIVE_LAG else 0
 
     def new_id(self) -> str:
         return self.context.generate_event_id()

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
 from ash_shared.eventlog.dedupe import assembled_answers, digests
-from ash_shared.eventlog.emitter import NOTHING, Context, Event, Line, Log, read_line
-from ash_shared.eventlog.state import restored, written
+from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
+from ash_shared.eventlog.state import decode_state, encode_state
 from ash_shared.model.blocks import Block
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.providers._kit import steps
@@ -34,14 +34,14 @@ class Normalizer:
     def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
         """`source` names the format of texts that do not say it; `state` is what another one left."""
         self._source = source
-        self._log = Log(restored(state), streaming.close_open)
+        self._log = Log(decode_state(state), streaming.close_open)
 
     def expect(self, lines: Iterable[Line], now: int) -> None:
         """The first lines of a session, before they are followed: those that name no time are told in that of the
         first that does, as those behind it are."""
         told = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
         if (first := next(filter(None, told), None)) is not None:
-            self._log.keep_time(first, now)
+            self._log.set_lag(first, now)
 
     def normalize(self, chunk: RawMessage, context: Context) -> list[ChatEvent]:
         """Return the events of the next message, or chunk of a stream: a text, or the decoded object or list.
@@ -56,36 +56,36 @@ class Normalizer:
 
     def state(self) -> str | None:
         """What another normaliser needs to go on; None where nothing is open."""
-        return written(self._log.state)
+        return encode_state(self._log.state)
 
     def open_turn(self) -> OpenTurn | None:
         """None where no turn is open."""
         turn = self._log.state.turn
-        return None if turn is None else OpenTurn(turn.id, usage.spent(turn))
+        return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn))
 
     def follow(self, line: Line, context: Context) -> list[Event]:
         """As `normalize`, for what was read already, in wire form."""
         log = self._log
-        log.turn_to(line, context)
+        log.start_line(line, context)
         answer = log.state.streamed
         for step in (
-            line.steps if answer is None else assembled_answers.beside_copy(log.state, answer, line.steps)
+            line.steps if answer is None else assembled_answers.without_copy(log.state, answer, line.steps)
         ):
-            _FOLLOW[step.__class__](log, step)
-        if line.source != "unknown" or any(step.__class__ in _OF_STREAMS for step in line.steps):
+            _HANDLERS[step.__class__](log, step)
+        if line.source != "unknown" or any(step.__class__ in _STREAM_STEPS for step in line.steps):
             log.state.has_records = True
         return log.events
 
     def close(self, context: Context) -> list[Event]:
         """As `end`, in wire form."""
         log = self._log
-        log.turn_to(NOTHING, context)
+        log.start_line(EMPTY_LINE, context)
         is_cut = log.state.is_cut()
         log.close_open(log)
-        emit_messages.release(log, log.state.held)
+        emit_messages.release_copies(log, log.state.held)
         turn = log.state.turn
         if turn is not None:
-            turns.finish(log, turn, is_cut=is_cut or (turn.ends_by_word and not turn.is_over))
+            turns.end_unfinished_turn(log, turn, is_cut=is_cut or (turn.ends_by_word and not turn.is_over))
         log.state = log.state.after_the_end()
         return log.events
 
@@ -94,39 +94,41 @@ class Normalizer:
         posted_events.observe(self._log, event)
 
 
-_OF_STREAMS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
+_STREAM_STEPS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
 
-_OF_TURN: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
+_TURN_TRIGGERS: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
 """Events that belong to a turn, with what begins one where none is open."""
 
 
-def _says(log: Log, step: steps.Says) -> None:
-    digest = digests.of_text(step.once) if step.once else ""
+def _emit_says(log: Log, step: steps.Says) -> None:
+    digest = digests.text_digest(step.once) if step.once else ""
     if digest in log.state.once:
         return
     payload = step.payload
-    if step.type in _OF_TURN:
-        turn = turns.active(log, _OF_TURN[step.type])
+    if step.type in _TURN_TRIGGERS:
+        turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
         if step.scoped:
-            payload = {**payload, "messageId": turns.scoped(payload["messageId"], turn)}
+            payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     if digest:
         log.state.once.append(digest)
     log.emit(step.type, payload)
 
 
-def _taken(log: Log, step: steps.Taken) -> None:
-    emit_messages.release(log, [held for held in log.state.held if held.role == "user"][:1])
+def _release_taken(log: Log, step: steps.Taken) -> None:
+    emit_messages.release_copies(log, [held for held in log.state.held if held.role == "user"][:1])
 
 
-def _stray(log: Log, step: steps.Stray) -> None:
+def _emit_stray(log: Log, step: steps.Stray) -> None:
     if step.in_stream or log.state.has_records:
         if step.text.strip():
             log.emit("raw", {"source": log.line.source, "raw": step.text})
     else:
-        emit_messages.of_user(log, [{"type": "text", "text": step.text}], "", is_prompt=True, synthetic=False)
+        emit_messages.emit_user_message(
+            log, [{"type": "text", "text": step.text}], "", is_prompt=True, synthetic=False
+        )
 
 
-def _passes(log: Log, step: steps.Passes) -> None:
+def _pass_event(log: Log, step: steps.Passes) -> None:
     event = {**step.event, "sessionId": log.context.session_id}
     if "id" not in event:
         event = {"id": log.new_id(), **event}
@@ -136,19 +138,19 @@ def _passes(log: Log, step: steps.Passes) -> None:
     posted_events.observe(log, event)
 
 
-_FOLLOW: Mapping[type, Callable[[Log, Any], None]] = {
-    steps.Closed: streaming.closed,
-    steps.Counted: turns.counted,
-    steps.Fragment: streaming.fragment,
-    steps.Interrupts: turns.interrupts,
-    steps.Passes: _passes,
-    steps.ResponseEnds: streaming.ends_response,
-    steps.ResponseStarts: streaming.starts_response,
-    steps.Says: _says,
-    steps.Settled: streaming.settled,
-    steps.Stray: _stray,
-    steps.Taken: _taken,
-    steps.TurnEnds: turns.ends,
-    steps.TurnStarts: turns.starts,
-    steps.Whole: complete_messages.whole,
+_HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
+    steps.Closed: streaming.close_slot,
+    steps.Counted: turns.count_usage,
+    steps.Fragment: streaming.add_fragment,
+    steps.Interrupts: turns.interrupt_turn,
+    steps.Passes: _pass_event,
+    steps.ResponseEnds: streaming.end_response,
+    steps.ResponseStarts: streaming.start_response,
+    steps.Says: _emit_says,
+    steps.Settled: streaming.end_slots,
+    steps.Stray: _emit_stray,
+    steps.Taken: _release_taken,
+    steps.TurnEnds: turns.end_explicit_turn,
+    steps.TurnStarts: turns.start_explicit_turn,
+    steps.Whole: complete_messages.emit_whole,
 }

@@ -12,7 +12,7 @@ from ash_shared.model.events import CHUNKS
 
 def observe(log: Log, event: Event) -> None:
     """What is not as an event has it is not noted."""
-    note, payload = _NOTES.get(event["type"]), event.get("payload")
+    note, payload = _OBSERVERS.get(event["type"]), event.get("payload")
     if note is not None and payload.__class__ is dict:
         note(log, event, payload)
 
@@ -21,27 +21,27 @@ def _turn_id(log: Log) -> str | None:
     return log.state.turn.id if log.state.turn is not None else None
 
 
-def _begin(log: Log, event: Event, payload: Block) -> None:
+def _observe_turn_start(log: Log, event: Event, payload: Block) -> None:
     turn = event.get("turnId")
     if turn.__class__ is not str and event["type"] == "turn_start":
         turn = event.get("id")
     if turn.__class__ is str and turn and turn != _turn_id(log):
         if not log.state.slots:
-            turns.forget(log)
-        turns.begin(log, turn, ends_by_word=event["type"] == "turn_start")
+            turns.clear_turn(log)
+        turns.open_turn(log, turn, ends_by_word=event["type"] == "turn_start")
     if event["type"] == "user_message" and payload.get("text").__class__ is str:
-        copies.tell_copy(log.state, "user", payload["text"])  # the stream may say it, too
+        copies.accept_copy(log.state, "user", payload["text"])  # the stream may say it, too
 
 
-def _end(log: Log, event: Event, payload: Block) -> None:
+def _observe_turn_end(log: Log, event: Event, payload: Block) -> None:
     if event.get("turnId", _turn_id(log)) == _turn_id(log):
-        turns.forget(log)
+        turns.clear_turn(log)
 
 
-def _said(log: Log, event: Event, payload: Block) -> None:
+def _observe_assistant(log: Log, event: Event, payload: Block) -> None:
     """The assistant is at work, in the turn that it names where none is open."""
     if log.state.turn is None:
-        _begin(log, event, payload)
+        _observe_turn_start(log, event, payload)
     turn = log.state.turn
     if turn is None or event.get("turnId", turn.id) != turn.id:
         return
@@ -51,19 +51,19 @@ def _said(log: Log, event: Event, payload: Block) -> None:
         turn.has_text = True
     id, tool = payload.get("toolCallId"), payload.get("toolName")
     if event["type"] == "tool_call" and id.__class__ is str and tool.__class__ is str:
-        tool_calls.note(log.state, id, tool)
+        tool_calls.record_call(log.state, id, tool)
 
 
-def _output(log: Log, event: Event, payload: Block) -> None:
+def _observe_output(log: Log, event: Event, payload: Block) -> None:
     call = _call_of(log.state, payload)
     chunk, offset = payload.get("chunk"), payload.get("offset")
     if call is not None and chunk.__class__ is str and offset.__class__ is int:
         call.written = max(call.written, offset + len(chunk))
 
 
-def _result(log: Log, event: Event, payload: Block) -> None:
+def _observe_result(log: Log, event: Event, payload: Block) -> None:
     if _call_of(log.state, payload) is not None:
-        tool_calls.answered(log.state, payload["toolCallId"])
+        tool_calls.mark_answered(log.state, payload["toolCallId"])
 
 
 def _call_of(state: State, payload: Block) -> Call | None:
@@ -71,13 +71,13 @@ def _call_of(state: State, payload: Block) -> Call | None:
     return state.calls.get(id) if id.__class__ is str else None
 
 
-def _reset(log: Log, event: Event, payload: Block) -> None:
+def _observe_reset(log: Log, event: Event, payload: Block) -> None:
     """What comes after is another reading of all."""
     log.state = State(has_records=log.state.has_records)
 
 
-_NOTES: Mapping[str, Callable[[Log, Event, Block], None]] = {
-    **dict.fromkeys(("turn_start", "user_message"), _begin),
+_OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
+    **dict.fromkeys(("turn_start", "user_message"), _observe_turn_start),
     **dict.fromkeys(
         (
             "assistant_chunk",
@@ -87,14 +87,14 @@ _NOTES: Mapping[str, Callable[[Log, Event, Block], None]] = {
             "tool_call",
             "tool_input_chunk",
         ),
-        _said,
+        _observe_assistant,
     ),
-    "reset": _reset,
-    "tool_output_chunk": _output,
-    "tool_result": _result,
-    "turn_end": _end,
+    "reset": _observe_reset,
+    "tool_output_chunk": _observe_output,
+    "tool_result": _observe_result,
+    "turn_end": _observe_turn_end,
 }
 
-NOTED = frozenset(_NOTES) - CHUNKS
+NOTED = frozenset(_OBSERVERS) - CHUNKS
 """The types of events that derived ones have to know of, where somebody else puts them into the log; of the pieces of a
 stream, which come by the thousand, they need not."""

@@ -11,8 +11,8 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Speaker
 
-MOST_SENT = 2000
-MOST_HELD, MOST_SAID, MOST_TOLD, MOST_CALLS, MOST_ANSWERED, MOST_USAGES, MOST_ADDED_UP = (
+MAX_SENT = 2000
+MAX_HELD, MAX_SAID, MAX_TOLD, MAX_CALLS, MAX_ANSWERED, MAX_USAGES, MAX_ADDED_UP = (
     50,
     16,
     32,
@@ -229,12 +229,12 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(State).decode
 
 
-def written(state: State) -> str | None:
+def encode_state(state: State) -> str | None:
     """None where nothing is open."""
     return None if state == State() else _encode(state).decode()
 
 
-def restored(state: str | None) -> State:
+def decode_state(state: str | None) -> State:
     """A state that another version left, and this one cannot read, is forgotten."""
     try:
         return State() if state is None else _decode(state)

@@ -10,35 +10,35 @@ from typing import Any
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
 from ash_shared.eventlog.dedupe import assembled_answers, digests
-from ash_shared.eventlog.dedupe.resent_messages import note_sent
+from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MOST_TOLD, Response, Slot, State
+from ash_shared.eventlog.state import MAX_TOLD, Response, Slot, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
 
-_SPOKEN = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
+_EVENT_PREFIXES = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """How the events of a slot of this kind begin."""
-_KINDS = {"text": "text", "thinking": "thinking", "tool_use": "input"}
+_SLOT_KINDS = {"text": "text", "thinking": "thinking", "tool_use": "input"}
 """Of a block, the kind of its slot."""
 
 
 # Responses.
 
 
-def starts_response(log: Log, step: steps.ResponseStarts) -> None:
+def start_response(log: Log, step: steps.ResponseStarts) -> None:
     known = log.state.responses.get(step.lane)
     if known is not None:
-        if _goes_on(known, step):
+        if _continues(known, step):
             return
-        leave(log, step.lane)
+        end_lane(log, step.lane)
     turns.end_if_over(log)
     log.state.is_interrupted = False
-    tool_calls.leave(log.state)
+    tool_calls.mark_left(log.state)
     log.state.responses[step.lane] = Response(step.id, is_begun=step.is_explicit)
 
 
-def _goes_on(known: Response, step: steps.ResponseStarts) -> bool:
+def _continues(known: Response, step: steps.ResponseStarts) -> bool:
     """Whether it is the answer that is open."""
     is_nameless = step.id is None and not (step.is_stable and known.is_over)
     is_same = is_nameless or step.id == known.id or known.id is None
@@ -50,48 +50,48 @@ def _goes_on(known: Response, step: steps.ResponseStarts) -> bool:
     return True
 
 
-def ends_response(log: Log, step: steps.ResponseEnds) -> None:
+def end_response(log: Log, step: steps.ResponseEnds) -> None:
     more = {} if step.stop_reason is None else {"stopReason": step.stop_reason}
     slots = [slot for slot in log.state.slots if slot.lane == step.lane]
     ended = [slot for slot in slots if slot.name.startswith(step.prefix)]
     for slot in ended:
         cut = {"partial": True} if step.is_partial and not slot.is_whole else {}
-        tell(log, slot, {**more, **cut} if slot.kind == "text" else cut)
+        end_slot(log, slot, {**more, **cut} if slot.kind == "text" else cut)
     if len(ended) < len(slots):
         return
     response = log.state.response(step.lane)
     response.is_over = True
     if response.id is not None and response.told and not step.is_partial:
         known = [id for id in log.state.pieced if id != response.id]
-        log.state.pieced = [*known, response.id][-MOST_TOLD:]
+        log.state.pieced = [*known, response.id][-MAX_TOLD:]
     if not (step.is_partial or step.lane):
-        assembled_answers.note_end(log.state, response)
+        assembled_answers.record_end(log.state, response)
     turn = log.state.turn
     if step.is_final and turn is not None and not turn.is_over:
-        turn.phase = turn.phase if step.unless_called and tool_calls.wait(log.state) else "over"
+        turn.phase = turn.phase if step.unless_called and tool_calls.has_pending(log.state) else "over"
 
 
 # Pieces.
 
 
-def fragment(log: Log, piece: steps.Fragment) -> None:
+def add_fragment(log: Log, piece: steps.Fragment) -> None:
     if piece.kind == "output":
-        tool_calls.output(log, piece)
+        tool_calls.emit_output(log, piece)
         return
-    slot = _open(log, piece)
+    slot = _find_or_open_slot(log, piece)
     if slot is None:
         return
-    slot.more = _joined(slot.more, piece.more)
+    slot.more = _merge_fields(slot.more, piece.more)
     added = piece.text[len(slot.text) :] if piece.is_whole else piece.text
     if piece.path:
-        added = _built(slot, piece)
+        added = _set_argument(slot, piece)
     if piece.is_last and (slot.is_whole or not slot.text):
         slot.text, slot.is_whole = slot.text + added, True
     elif added:
-        _add(log, slot, added, piece.more)
+        _emit_chunk(log, slot, added, piece.more)
 
 
-def _add(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> None:
+def _emit_chunk(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> None:
     payload: Block = {"text": added}
     if slot.kind == "input":
         payload = {
@@ -103,17 +103,17 @@ def _add(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> None:
     slot.text += added
     if slot.kind == "text" and not slot.lane and (turn := log.state.turn) is not None:
         turn.pieces, turn.checksum = turn.pieces + len(added), digests.checksum(added, turn.checksum)
-    log.emit(f"{_SPOKEN[slot.kind]}_chunk", {**payload, **more}, slot.place)
+    log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **more}, slot.place)
 
 
-def _open(log: Log, piece: steps.Fragment) -> Slot | None:
+def _find_or_open_slot(log: Log, piece: steps.Fragment) -> Slot | None:
     """The slot of a piece, which begins with its first one; None for what was told already."""
     state = log.state
     for slot in state.slots:
         if slot.name == piece.slot and slot.lane == piece.lane:
             if not _is_other_call(slot, piece):
                 return slot
-            tell(log, slot)
+            end_slot(log, slot)
             break
     response = state.response(piece.lane)
     if not piece.reopens and response.has_told(piece.slot):
@@ -122,15 +122,15 @@ def _open(log: Log, piece: steps.Fragment) -> Slot | None:
         response.is_over = False  # that was the end of one of several
         if state.turn.is_over:
             state.turn.phase = "running"
-    slot = _begun(log, piece, response)
+    slot = _new_slot(log, piece, response)
     response.is_pieced = True
     state.streamed = None
     state.slots.append(slot)
     return slot
 
 
-def _begun(log: Log, piece: steps.Fragment, response: Response) -> Slot:
-    turns.active(log)
+def _new_slot(log: Log, piece: steps.Fragment, response: Response) -> Slot:
+    turns.activate_turn(log)
     call = piece.call or ""
     is_named = piece.kind != "input" or bool(call)
     return Slot(
@@ -150,14 +150,14 @@ def _is_other_call(slot: Slot, piece: steps.Fragment) -> bool:
     return bool(piece.reopens and piece.call and piece.name and slot.is_named and piece.call != slot.call)
 
 
-def _built(slot: Slot, piece: steps.Fragment) -> str:
+def _set_argument(slot: Slot, piece: steps.Fragment) -> str:
     """Puts a value into the arguments of a call; what that adds to their text, as far as it is written."""
     slot.given, slot.is_built = set_json_path(slot.given, piece.path, piece.value), True
     text = unfinished_json(slot.given, piece.path, piece.value)
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 
-def _joined(more: Block, added: Mapping[str, Any]) -> Block:
+def _merge_fields(more: Block, added: Mapping[str, Any]) -> Block:
     """Further keys of a slot with those of its next piece: of lists, the items of both."""
     if not added:
         return more
@@ -172,74 +172,76 @@ def _joined(more: Block, added: Mapping[str, Any]) -> Block:
 # Ends.
 
 
-def closed(log: Log, step: steps.Closed) -> None:
+def close_slot(log: Log, step: steps.Closed) -> None:
     for slot in log.state.slots:
         if slot.name == step.slot and slot.lane == step.lane:
             slot.text = slot.text if step.text is None else step.text
             slot.is_whole = True
             slot.more = {**slot.more, **step.more}
             if not step.waits:
-                tell(log, slot)
+                end_slot(log, slot)
             return
 
 
-def settled(log: Log, step: steps.Settled) -> None:
+def end_slots(log: Log, step: steps.Settled) -> None:
     for slot in list(log.state.slots):
         if slot.kind in step.kinds and slot.lane == step.lane and slot.name.startswith(step.prefix):
-            tell(log, slot)
+            end_slot(log, slot)
 
 
 def close_open(log: Log) -> None:
     """Of the turn that is left; what a person has asked for in it may be answered in the next."""
     for lane in dict.fromkeys(slot.lane for slot in log.state.slots):
-        leave(log, lane)
-    tool_calls.tell_copies(log)
+        end_lane(log, lane)
+    tool_calls.emit_held_results(log)
     turn = log.state.turns
-    emit_messages.release(
+    emit_messages.release_copies(
         log, [held for held in log.state.held if held.role == "assistant" or held.turn < turn]
     )
 
 
-def leave(log: Log, lane: str) -> None:
+def end_lane(log: Log, lane: str) -> None:
     """Closes what is open with what is there."""
     for slot in [slot for slot in log.state.slots if slot.lane == lane]:
-        tell(log, slot, {} if slot.is_whole else {"partial": True})
+        end_slot(log, slot, {} if slot.is_whole else {"partial": True})
 
 
-def tell(log: Log, slot: Slot, more: Block | None = None) -> None:
+def end_slot(log: Log, slot: Slot, more: Block | None = None) -> None:
     log.state.slots.remove(slot)
-    response, block = log.state.response(slot.lane), _block_of(slot)
+    response, block = log.state.response(slot.lane), _block_of_slot(slot)
     response.told.append(slot.name)
-    assembled_answers.note(response, [block])
-    note_sent(log.state, "assistant", block)
+    assembled_answers.record_blocks(response, [block])
+    count_sent(log.state, "assistant", block)
     beside = {**slot.more, **(more or {})}
     if slot.text:
         beside.pop("redacted", None)
     if slot.kind == "input":
         if slot.tool or slot.text:
             args = decode_arguments(slot.text) if slot.text and not slot.is_built else slot.given
-            emit_messages.call(log, slot.call, slot.tool, args, beside, slot.place)
+            emit_messages.emit_call(log, slot.call, slot.tool, args, beside, slot.place)
             if not slot.is_named and slot.call not in log.state.nameless:
                 log.state.nameless.append(slot.call)
     elif slot.text or not slot.more.keys().isdisjoint(("redacted", "signature")):
-        emit_messages.speak(log, f"{_SPOKEN[slot.kind]}_done", {"text": slot.text, **beside}, slot.place)
+        emit_messages.emit_text(
+            log, f"{_EVENT_PREFIXES[slot.kind]}_done", {"text": slot.text, **beside}, slot.place
+        )
 
 
-def _block_of(slot: Slot) -> Block:
+def _block_of_slot(slot: Slot) -> Block:
     """What it is at rest, as far as it takes to know it again."""
     if slot.kind == "input":
         return {"type": "tool_use", "id": slot.call, "name": slot.tool, "input": slot.given}
     return {"type": slot.kind, slot.kind: slot.text}
 
 
-def take(log: Log, step: steps.Whole, lane: str) -> None:
+def discard_slots(log: Log, step: steps.Whole, lane: str) -> None:
     """The pieces of what is told now as a whole are done with."""
     state, name = log.state, step.slot
     if name is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(name, lane)]
         return
     for block in step.part.blocks:
-        kind = _KINDS.get(block["type"])
+        kind = _SLOT_KINDS.get(block["type"])
         found = [slot for slot in state.slots if slot.kind == kind and slot.lane == lane]
         named = [slot for slot in found if kind == "input" and slot.call == block.get("id")]
         for slot in (named or found)[:1]:
@@ -247,10 +249,10 @@ def take(log: Log, step: steps.Whole, lane: str) -> None:
             state.response(lane).told.append(slot.name)
 
 
-def note_whole(state: State, step: steps.Whole, lane: str) -> None:
+def record_whole(state: State, step: steps.Whole, lane: str) -> None:
     """That it was told, in an answer of which pieces may have come."""
     known = state.responses.get(lane)
     if known is not None and known.is_pieced:
-        assembled_answers.note(known, step.part.blocks)
+        assembled_answers.record_blocks(known, step.part.blocks)
     if step.slot is not None:
         state.response(lane).told.append(step.slot)

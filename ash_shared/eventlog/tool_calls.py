@@ -8,7 +8,7 @@ from typing import Any
 
 from ash_shared.eventlog import turns
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MOST_ANSWERED, MOST_CALLS, Call, Place, State
+from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.json_fields import first_text
 from ash_shared.providers._kit.steps import Fragment, Part, Whole
@@ -16,61 +16,61 @@ from ash_shared.providers._kit.steps import Fragment, Part, Whole
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
 
-def note(state: State, id: str, tool: str, *, is_named: bool = True) -> Call:
+def record_call(state: State, id: str, tool: str, *, is_named: bool = True) -> Call:
     calls = state.calls
     calls.pop(id, None)
-    if len(calls) >= MOST_ANSWERED:
-        _forget_one(calls)
+    if len(calls) >= MAX_ANSWERED:
+        _evict_call(calls)
     calls[id] = call = Call(tool)
     if not is_named:
         state.nameless.append(id)
     return call
 
 
-def _forget_one(calls: dict[str, Call]) -> None:
+def _evict_call(calls: dict[str, Call]) -> None:
     """One that was answered, if there is any; of those that wait one only where they are very many."""
     oldest = next((id for id, call in calls.items() if call.state == "answered"), None)
-    if oldest is None and len(calls) >= MOST_CALLS:
+    if oldest is None and len(calls) >= MAX_CALLS:
         oldest = next(iter(calls))
     if oldest is not None:
         del calls[oldest]
 
 
-def answered(state: State, id: str) -> None:
+def mark_answered(state: State, id: str) -> None:
     """It is remembered until the turn ends."""
     state.calls[id].state = "answered"
     if id in state.nameless:
         state.nameless.remove(id)
 
 
-def leave(state: State) -> None:
+def mark_left(state: State) -> None:
     """Another answer begins: it is not for the calls of the last one that the user's side is waited for."""
     for call in state.calls.values():
         if call.state == "asked":
             call.state = "left"
 
 
-def wait(state: State) -> bool:
+def has_pending(state: State) -> bool:
     """Whether a call of this answer waits for the user's side."""
     return any(call.state == "asked" and not call.is_hosted for call in state.calls.values())
 
 
-def is_told(state: State, part: Part, id: str | None) -> bool:
+def is_duplicate(state: State, part: Part, id: str | None) -> bool:
     """Whether the log has this call: of an item that changes, or of a copy or its original."""
     known = state.calls.get(id or "")
     return known is not None and (part.replaces or part.echo or known.seen == "copy")
 
 
-def output(log: Log, piece: Fragment) -> None:
-    state, turn = log.state, turns.active(log)
-    id = (turns.scoped(piece.call, turn) if piece.scoped else piece.call) or ""
+def emit_output(log: Log, piece: Fragment) -> None:
+    state, turn = log.state, turns.activate_turn(log)
+    id = (turns.scoped_id(piece.call, turn) if piece.scoped else piece.call) or ""
     outputs = state.response(piece.lane).outputs if piece.slot else {}
     id = outputs.setdefault(piece.slot, id) if id else outputs.get(piece.slot, "")
     if not id:
         return
     call = state.calls.get(id)
     if call is None:
-        call = note(state, id, piece.name or "")
+        call = record_call(state, id, piece.name or "")
         call.seen = "output"
     added = piece.text[call.written :] if piece.is_whole else piece.text
     if added and call.state != "answered":
@@ -82,32 +82,32 @@ def output(log: Log, piece: Fragment) -> None:
 # Results.
 
 
-def result(log: Log, step: Whole, block: Block, lane: str) -> None:
-    state, turn = log.state, turns.active(log)
+def emit_result(log: Log, step: Whole, block: Block, lane: str) -> None:
+    state, turn = log.state, turns.activate_turn(log)
     told = block.get("tool_use_id")
-    id = turns.scoped(told, turn) if step.scoped else told
+    id = turns.scoped_id(told, turn) if step.scoped else told
     if id is None and step.slot is not None:
         id = state.response(lane).outputs.get(step.slot)
     if id is None or id not in state.calls:
         id = next((known for known in state.nameless if state.may_answer(known, block)), id)
-    if _is_settled(state, step, id, block):
+    if _is_duplicate_result(state, step, id, block):
         return
     own = log.new_id()
     block = {**state.results.pop(told or id or "", {}), **block}
     payload: Block = {"toolCallId": id or own, "result": block.get("content")}
     if block.get("is_error"):
-        payload["error"] = {"code": "error", "message": _failure(block)}
+        payload["error"] = {"code": "error", "message": _failure_text(block)}
     payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
     payload.update(pick(step.more, "sidechain"))
     known = state.calls.get(id or "")
     if known is None or known.seen == "output":
         payload["orphan"] = True
     if id is not None and known is not None:
-        answered(state, id)
+        mark_answered(state, id)
     log.emit("tool_result", payload, Place(lane), id=own)
 
 
-def _is_settled(state: State, step: Whole, id: str | None, block: Block) -> bool:
+def _is_duplicate_result(state: State, step: Whole, id: str | None, block: Block) -> bool:
     """Whether there is no result to tell: the log has it, or this copy waits for the original."""
     known = state.calls.get(id or "")
     if id is None or known is None:
@@ -127,15 +127,15 @@ def add_to_result(state: State, id: str, more: Block) -> None:
         state.results.setdefault(id, {}).update(more)
 
 
-def tell_copies(log: Log) -> None:
+def emit_held_results(log: Log) -> None:
     """Of results whose original has not come."""
     for id, block in list(log.state.results.items()):
         known = log.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
-            result(log, Whole(Part(role="user")), block, "")
+            emit_result(log, Whole(Part(role="user")), block, "")
 
 
-def _failure(block: Block) -> str:
+def _failure_text(block: Block) -> str:
     """What went wrong, as the model was told; else as the machine-readable form says."""
     structured = block.get("structured")
     return _text_of(block.get("content")) or first_text(structured, ("message", "error", "status")) or ""

@@ -15,7 +15,7 @@ from ash_shared.providers._kit import steps
 Trigger = Literal["user", "callback", "system"]
 
 
-def scoped(id: str | None, turn: Turn) -> str | None:
+def scoped_id(id: str | None, turn: Turn) -> str | None:
     """An id that is unique in its turn only, with the turn's id before it."""
     return id and f"{turn.id}/{id}"
 
@@ -23,7 +23,7 @@ def scoped(id: str | None, turn: Turn) -> str | None:
 # Begin.
 
 
-def begin(log: Log, id: str, *, ends_by_word: bool) -> Turn:
+def open_turn(log: Log, id: str, *, ends_by_word: bool) -> Turn:
     state = log.state
     state.turn = turn = Turn(id, ends_by_word=ends_by_word)
     state.is_interrupted = False
@@ -33,39 +33,39 @@ def begin(log: Log, id: str, *, ends_by_word: bool) -> Turn:
     return turn
 
 
-def start(log: Log, trigger: Trigger, id: str | None = None, *, ends_by_word: bool = False) -> Turn:
+def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, ends_by_word: bool = False) -> Turn:
     own = log.new_id()
-    turn = begin(log, id or own, ends_by_word=ends_by_word)
+    turn = open_turn(log, id or own, ends_by_word=ends_by_word)
     log.emit("turn_start", {"trigger": trigger}, id=own)
     return turn
 
 
-def starts(log: Log, step: steps.TurnStarts) -> None:
+def start_explicit_turn(log: Log, step: steps.TurnStarts) -> None:
     turn = log.state.turn
     if turn is not None and turn.phase == "fresh":
         turn.ends_by_word = True
     elif turn is None or step.id is None or step.id != turn.id:
-        break_off(log)
-        start(log, step.trigger, step.id, ends_by_word=True)
+        end_previous_turn(log)
+        start_turn(log, step.trigger, step.id, ends_by_word=True)
 
 
-def prompted(log: Log) -> None:
+def start_prompted_turn(log: Log) -> None:
     """A turn begins, unless the open one has just begun, or its end will be told."""
     turn = log.state.turn
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.ends_by_word):
-        break_off(log)
-        start(log, "user")
+        end_previous_turn(log)
+        start_turn(log, "user")
 
 
-def ensured(log: Log, trigger: Trigger = "system") -> Turn:
+def ensure_turn(log: Log, trigger: Trigger = "system") -> Turn:
     """The turn of what is told next."""
     end_if_over(log)
-    return log.state.turn or start(log, trigger)
+    return log.state.turn or start_turn(log, trigger)
 
 
-def active(log: Log, trigger: Trigger = "system") -> Turn:
+def activate_turn(log: Log, trigger: Trigger = "system") -> Turn:
     """The turn of something that the assistant or a tool did."""
-    turn = ensured(log, trigger)
+    turn = ensure_turn(log, trigger)
     turn.phase = "running"
     return turn
 
@@ -73,24 +73,24 @@ def active(log: Log, trigger: Trigger = "system") -> Turn:
 # End.
 
 
-def end(log: Log, *, partial: bool = False) -> None:
+def end_turn(log: Log, *, partial: bool = False) -> None:
     turn = log.state.turn
     if turn is None:
         return
     log.close_open(log)
-    payload = usage.spent(turn)
+    payload = usage.costs_of_turn(turn)
     if partial or turn.phase == "stopped":
         payload["partial"] = True
     log.emit("turn_end", payload)
-    forget(log)
+    clear_turn(log)
 
 
 def end_if_over(log: Log) -> None:
     if log.state.turn is not None and log.state.turn.is_over:
-        end(log)
+        end_turn(log)
 
 
-def forget(log: Log) -> None:
+def clear_turn(log: Log) -> None:
     """What belongs to the turn; a call that was not answered may be later."""
     state = log.state
     state.turn = None
@@ -103,57 +103,57 @@ def forget(log: Log) -> None:
     state.nameless = [id for id in state.nameless if id in state.calls]
 
 
-def break_off(log: Log) -> None:
+def end_previous_turn(log: Log) -> None:
     """Nothing follows in this turn: it is over, or was left."""
     turn = log.state.turn
     if turn is not None:
-        finish(log, turn, is_cut=not turn.is_over and (turn.ends_by_word or log.state.is_cut()))
+        end_unfinished_turn(log, turn, is_cut=not turn.is_over and (turn.ends_by_word or log.state.is_cut()))
 
 
-def finish(log: Log, turn: Turn, *, is_cut: bool) -> None:
+def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
     if is_cut:
         log.close_open(log)
         log.emit("interrupt", {"reason": "error"})
     waits = any(call.state in ("asked", "left") for call in log.state.calls.values())
-    end(log, partial=is_cut or (waits and not turn.is_over))
+    end_turn(log, partial=is_cut or (waits and not turn.is_over))
 
 
-def ends(log: Log, step: steps.TurnEnds, *, partial: bool = False) -> None:
-    turn, cost = log.state.turn, usage.since_before(log.state, step, log.facts.session_id or "")
+def end_explicit_turn(log: Log, step: steps.TurnEnds, *, partial: bool = False) -> None:
+    turn, cost = log.state.turn, usage.cost_since_last(log.state, step, log.facts.session_id or "")
     if turn is None:
         return
     if step.usage is not None:
         turn.usage = {"": step.usage}
     turn.cost = turn.cost if cost is None else cost
-    end(log, partial=partial)
+    end_turn(log, partial=partial)
 
 
-def interrupts(log: Log, step: steps.Interrupts) -> None:
+def interrupt_turn(log: Log, step: steps.Interrupts) -> None:
     turn = log.state.turn
     is_open = turn is not None and not turn.is_over
     if not is_open and (step.if_open or log.state.is_interrupted):
-        ends(log, step.end or steps.TurnEnds())
+        end_explicit_turn(log, step.end or steps.TurnEnds())
         return
-    turn = ensured(log)
+    turn = ensure_turn(log)
     log.close_open(log)
     if step.error is not None:
         log.emit("error", step.error)
     log.emit("interrupt", {"reason": step.reason})
     if step.ends or not turn.ends_by_word:
-        ends(log, step.end or steps.TurnEnds(), partial=True)
+        end_explicit_turn(log, step.end or steps.TurnEnds(), partial=True)
     else:
         turn.phase = "stopped"
     log.state.is_interrupted = True
 
 
-def counted(log: Log, step: steps.Counted) -> None:
+def count_usage(log: Log, step: steps.Counted) -> None:
     turn = log.state.turn
     if turn is None and step.revises and step.usage is not None:
-        turn = ensured(log)
+        turn = ensure_turn(log)
     if turn is None:
         return
     if step.usage is not None and step.revises:
-        usage.revise(turn, step.key or log.state.response_id("") or "open", step.usage)
+        usage.revise_answer(turn, step.key or log.state.response_id("") or "open", step.usage)
     elif step.usage is not None:
-        usage.count(turn, step.key, step.usage)
+        usage.count_answer(turn, step.key, step.usage)
     end_if_over(log)

@@ -3,34 +3,34 @@
 from collections.abc import Iterable
 
 from ash_shared.eventlog.dedupe import digests
-from ash_shared.eventlog.state import MOST_ADDED_UP, MOST_USAGES, State, Turn
+from ash_shared.eventlog.state import MAX_ADDED_UP, MAX_USAGES, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 from ash_shared.providers._kit.steps import Part
 
 
-def count(turn: Turn, key: str, usage: Block) -> None:
+def count_answer(turn: Turn, key: str, usage: Block) -> None:
     if not key:
-        _add_up(turn, usage)
+        _add_to_total(turn, usage)
         return
     turn.usage.pop(key, None)
     if turn.added_up:
-        _take_back(turn, digests.of_text(key))
+        _subtract(turn, digests.text_digest(key))
     turn.usage[key] = usage
-    if len(turn.usage) > MOST_USAGES:
+    if len(turn.usage) > MAX_USAGES:
         oldest = next(name for name in turn.usage if name)
         counts = turn.usage.pop(oldest)
-        _add_up(turn, counts)
-        added = {**turn.added_up, digests.of_text(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS]}
-        turn.added_up = dict(list(added.items())[-MOST_ADDED_UP:])
+        _add_to_total(turn, counts)
+        added = {**turn.added_up, digests.text_digest(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS]}
+        turn.added_up = dict(list(added.items())[-MAX_ADDED_UP:])
 
 
-def _add_up(turn: Turn, usage: Block) -> None:
-    turn.usage[""] = total([turn.usage.get("", {}), usage])
+def _add_to_total(turn: Turn, usage: Block) -> None:
+    turn.usage[""] = total_usage([turn.usage.get("", {}), usage])
 
 
-def _take_back(turn: Turn, digest: str) -> None:
+def _subtract(turn: Turn, digest: str) -> None:
     """Of an answer that was added up with others, and now is told once more."""
     told = turn.added_up.pop(digest, None)
     if told is not None:
@@ -43,7 +43,7 @@ def _take_back(turn: Turn, digest: str) -> None:
         turn.usage[""] = {**added, **less}
 
 
-def revise(turn: Turn, key: str, usage: Block) -> None:
+def revise_answer(turn: Turn, key: str, usage: Block) -> None:
     """Puts later counts of an answer in the places of its earlier ones."""
     told = turn.usage.get(key, {})
     both = {**told, **usage}
@@ -51,10 +51,10 @@ def revise(turn: Turn, key: str, usage: Block) -> None:
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
         both["vendor"] = {**told["vendor"], **later}
     both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
-    count(turn, key, both)
+    count_answer(turn, key, both)
 
 
-def total(usages: Iterable[Block]) -> Block:
+def total_usage(usages: Iterable[Block]) -> Block:
     """Of several answers: counts added up; of one, all that it tells."""
     told = [usage for usage in usages if usage]
     if len(told) == 1:
@@ -67,11 +67,11 @@ def total(usages: Iterable[Block]) -> Block:
     return total
 
 
-def spent(turn: Turn) -> Block:
+def costs_of_turn(turn: Turn) -> Block:
     """What is known of the cost of a turn."""
     told: Block = {}
     if turn.usage:
-        told["usage"] = total(turn.usage.values())
+        told["usage"] = total_usage(turn.usage.values())
     if turn.cost is not None:
         told["costUsd"] = turn.cost
     return told
@@ -79,18 +79,18 @@ def spent(turn: Turn) -> Block:
 
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
     if not _was_counted(state, part) and turn is not None:
-        count(turn, _key(part), usage)
+        count_answer(turn, _answer_key(part), usage)
 
 
 def _was_counted(state: State, part: Part) -> bool:
     """Whether this is the usage that came last, told once more, be it in another turn."""
-    key = digests.of_text(part.usage_key) if part.usage_key is not None else ""
+    key = digests.text_digest(part.usage_key) if part.usage_key is not None else ""
     is_known = bool(key) and key == state.counted
     state.counted = key or state.counted
     return is_known
 
 
-def pay(turn: Turn | None, part: Part) -> None:
+def add_cost(turn: Turn | None, part: Part) -> None:
     """What a turn or one of its answers cost; an answer that is told once more is paid once."""
     cost = part.metadata.get("costUsd")
     if turn is None or not isinstance(cost, int | float):
@@ -98,18 +98,18 @@ def pay(turn: Turn | None, part: Part) -> None:
     if part.usage_of_turn:
         turn.cost = float(cost)
         return
-    key = digests.of_text(_key(part)) if _key(part) else ""
+    key = digests.text_digest(_answer_key(part)) if _answer_key(part) else ""
     turn.cost = round((turn.cost or 0.0) + cost - turn.costs.get(key, 0.0), 12)
     if key:
-        turn.costs = {**dict(list(turn.costs.items())[1 - MOST_ADDED_UP :]), key: float(cost)}
+        turn.costs = {**dict(list(turn.costs.items())[1 - MAX_ADDED_UP :]), key: float(cost)}
 
 
-def _key(part: Part) -> str:
+def _answer_key(part: Part) -> str:
     """Of the answer that a part is of."""
     return part.usage_key or part.key or part.metadata.get("messageId") or ""
 
 
-def since_before(state: State, end: steps.TurnEnds, session: str) -> float | None:
+def cost_since_last(state: State, end: steps.TurnEnds, session: str) -> float | None:
     """What came to the costs of the session since it told them last."""
     if end.total_cost is None:
         return None

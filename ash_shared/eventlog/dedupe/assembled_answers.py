@@ -23,36 +23,38 @@ from ash_shared.providers._kit.steps import (
     Whole,
 )
 
-_AT_REST = frozenset({Counted, ResponseEnds, ResponseStarts, Says, TurnEnds, Whole})
-_KNOWN_BY = {"text": "text", "thinking": "thinking", "tool_use": "id"}
+_COMPLETE_STEPS = frozenset({Counted, ResponseEnds, ResponseStarts, Says, TurnEnds, Whole})
+_IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 
-def note(response: Response, blocks: Sequence[Block]) -> None:
-    response.said.extend(digests.of_sent("assistant", block) for block in blocks if _says(block))
+def record_blocks(response: Response, blocks: Sequence[Block]) -> None:
+    response.said.extend(
+        digests.message_digest("assistant", block) for block in blocks if _has_identity(block)
+    )
 
 
-def note_end(state: State, response: Response) -> None:
+def record_end(state: State, response: Response) -> None:
     if response.is_pieced and response.said:
         state.streamed = Answer(response.id, response.said)
 
 
-def beside_copy(state: State, answer: Answer, steps: Sequence[Step]) -> Sequence[Step]:
+def without_copy(state: State, answer: Answer, steps: Sequence[Step]) -> Sequence[Step]:
     """The steps of a line; of one that is a copy of this answer, those that count."""
     if not _is_copy(answer, steps):
         return steps
     if state.turn is None:
         return ()
     parts = [step.part for step in steps if isinstance(step, Whole) and step.part.usage is not None]
-    spent = [Whole(replace(part, blocks=[], metadata=_price(part), error=None)) for part in parts]
+    spent = [Whole(replace(part, blocks=[], metadata=_cost_fields(part), error=None)) for part in parts]
     return [*spent, *(step for step in steps if isinstance(step, Counted | TurnEnds))]
 
 
-def _price(part: Part) -> Block:
+def _cost_fields(part: Part) -> Block:
     return {name: part.metadata[name] for name in ("costUsd", "messageId") if name in part.metadata}
 
 
 def _is_copy(answer: Answer, steps: Sequence[Step]) -> bool:
-    if not all(step.__class__ in _AT_REST for step in steps):
+    if not all(step.__class__ in _COMPLETE_STEPS for step in steps):
         return False
     parts = [step.part for step in steps if isinstance(step, Whole)]
     names = {part.metadata.get("messageId") or part.key for part in parts}
@@ -62,12 +64,16 @@ def _is_copy(answer: Answer, steps: Sequence[Step]) -> bool:
     blocks = [block for part in parts for block in part.blocks]
     return (
         all(part.role == "assistant" and not (part.echo or part.replaces) for part in parts if part.blocks)
-        and any(map(_says, blocks))
-        and all(digests.of_sent("assistant", block) in answer.said for block in blocks if _says(block))
-        and all(block["type"] in _KNOWN_BY for block in blocks)
+        and any(map(_has_identity, blocks))
+        and all(
+            digests.message_digest("assistant", block) in answer.said
+            for block in blocks
+            if _has_identity(block)
+        )
+        and all(block["type"] in _IDENTITY_KEYS for block in blocks)
     )
 
 
-def _says(block: Block) -> bool:
+def _has_identity(block: Block) -> bool:
     """Whether it is known by what it says; sealed reasoning, e.g., is not."""
-    return bool(block.get(_KNOWN_BY.get(block["type"], "")))
+    return bool(block.get(_IDENTITY_KEYS.get(block["type"], "")))

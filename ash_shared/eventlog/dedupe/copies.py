@@ -8,30 +8,30 @@ told, the original that still comes is left out. Nothing here writes to the log:
 from typing import Literal
 
 from ash_shared.eventlog.dedupe import digests
-from ash_shared.eventlog.state import MOST_SAID, Held, State
+from ash_shared.eventlog.state import MAX_SAID, Held, State
 from ash_shared.providers._kit.steps import Part, Speaker
 
 
-def is_told(state: State, role: Speaker, text: str) -> bool:
+def take_original(state: State, role: Speaker, text: str) -> bool:
     """Whether this is a copy of what was told."""
-    digest = _digest(role, text)
+    digest = _role_digest(role, text)
     if digest not in state.said:
         return False
     state.said.remove(digest)
     return True
 
 
-def tell_copy(state: State, role: Speaker, text: str) -> bool:
+def accept_copy(state: State, role: Speaker, text: str) -> bool:
     """Whether this copy is to be told, since its original has not come; the original will not be, then."""
-    if is_told(state, role, text):
+    if take_original(state, role, text):
         return False
-    state.copied = [*state.copied, _digest(role, text)][-MOST_SAID:]
+    state.copied = [*state.copied, _role_digest(role, text)][-MAX_SAID:]
     return True
 
 
-def tell_original(state: State, role: Speaker, text: str) -> tuple[bool, list[Held]]:
+def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[Held]]:
     """Whether this original is to be told, and the copies that go before it; those of itself are dropped."""
-    digest = _digest(role, text)
+    digest = _role_digest(role, text)
     if digest in state.copied:
         state.copied.remove(digest)
         return False, []
@@ -45,20 +45,20 @@ def tell_original(state: State, role: Speaker, text: str) -> tuple[bool, list[He
     if parts:
         state.held = [held for held in state.held if held not in parts]
         return True, []
-    state.said = [*state.said, digest][-MOST_SAID:]
+    state.said = [*state.said, digest][-MAX_SAID:]
     return True, before
 
 
-def is_known_error(state: State, part: Part, message: str) -> bool:
+def is_duplicate_error(state: State, part: Part, message: str) -> bool:
     """Whether an error that is a copy was told before."""
-    digest = digests.of_text(f"error{message}")
+    digest = digests.text_digest(f"error{message}")
     if part.echo and digest in state.said:
         state.said.remove(digest)
         return True
     if not part.echo:
-        state.said = [*state.said, digest][-MOST_SAID:]
+        state.said = [*state.said, digest][-MAX_SAID:]
     return False
 
 
-def _digest(role: Literal["user", "assistant", "system"], text: str) -> str:
-    return role[0] + digests.of_text(text)
+def _role_digest(role: Literal["user", "assistant", "system"], text: str) -> str:
+    return role[0] + digests.text_digest(text)

@@ -9,26 +9,26 @@ from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Speaker
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_BESIDE = frozenset({"extra", "source_type"})
-_NAMED_BY = {"text": "text", "thinking": "thinking", "tool_use": "id", "tool_result": "tool_use_id"}
+_IGNORED_KEYS = frozenset({"extra", "source_type"})
+_IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id", "tool_result": "tool_use_id"}
 
 
-def of_text(text: str) -> str:
-    return _of_bytes(text.encode("utf-8", "replace"))
+def text_digest(text: str) -> str:
+    return _bytes_digest(text.encode("utf-8", "replace"))
 
 
-def of_content(content: Block) -> str:
+def content_digest(content: Block) -> str:
     """Of all that it says; not of what stands beside it on the wire."""
-    return _of_bytes(_encode({name: content[name] for name in content if name not in _BESIDE}))
+    return _bytes_digest(_encode({name: content[name] for name in content if name not in _IGNORED_KEYS}))
 
 
-def of_sent(role: Speaker, block: Block) -> str:
+def message_digest(role: Speaker, block: Block) -> str:
     """Of what is said, however it is written: of calls and results, by their ids where they have any."""
     wire = block["type"]
-    told = block.get(_NAMED_BY.get(wire, "type"))
-    if wire not in _NAMED_BY or told is None:
-        told = {name: block[name] for name in block if name not in _BESIDE}
-    return _of_bytes(_encode([role, wire, told]))
+    told = block.get(_IDENTITY_KEYS.get(wire, "type"))
+    if wire not in _IDENTITY_KEYS or told is None:
+        told = {name: block[name] for name in block if name not in _IGNORED_KEYS}
+    return _bytes_digest(_encode([role, wire, told]))
 
 
 def checksum(text: str, before: int = 0) -> int:
@@ -36,5 +36,5 @@ def checksum(text: str, before: int = 0) -> int:
     return crc32(text.encode("utf-8", "replace"), before)
 
 
-def _of_bytes(text: bytes) -> str:
+def _bytes_digest(text: bytes) -> str:
     return blake2b(text, digest_size=8).hexdigest()

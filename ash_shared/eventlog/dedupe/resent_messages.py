@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe import digests
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MOST_SENT, State
+from ash_shared.eventlog.state import MAX_SENT, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Part, Speaker
 
 
-def unsent(log: Log, part: Part) -> Part:
+def without_resent(log: Log, part: Part) -> Part:
     """The part without what an earlier record held, where this one holds a whole conversation."""
     is_one_of_several = part.original is not None
     if is_one_of_several and log.state.sent is None:
@@ -22,21 +22,21 @@ def unsent(log: Log, part: Part) -> Part:
         return part
     new = list[Block]()
     for block in part.blocks:
-        digest = digests.of_sent(part.role, block)
+        digest = digests.message_digest(part.role, block)
         if is_one_of_several and not part.replaces and log.again.get(digest):
             log.again[digest] -= 1
         else:
             new.append(block)
-            _note(log.state.sent, digest)
+            _increment(log.state.sent, digest)
     return part if len(new) == len(part.blocks) else replace(part, blocks=new)
 
 
-def note_sent(state: State, role: Speaker, block: Block) -> None:
+def count_sent(state: State, role: Speaker, block: Block) -> None:
     if state.sent is not None:
-        _note(state.sent, digests.of_sent(role, block))
+        _increment(state.sent, digests.message_digest(role, block))
 
 
-def _note(sent: dict[str, int], digest: str) -> None:
+def _increment(sent: dict[str, int], digest: str) -> None:
     sent[digest] = sent.get(digest, 0) + 1
-    if len(sent) > MOST_SENT:
+    if len(sent) > MAX_SENT:
         del sent[next(iter(sent))]
