@@ -1,4 +1,4 @@
-"""Parts at rest: what a record says as a whole, whoever says it."""
+"""Handle complete (non-streamed) messages of the user, the assistant and the system."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from ash_shared.providers._kit.steps import Part, Settled, Speaker, TurnEnds, Wh
 _REVOCABLE = frozenset({"assistant_done", "thinking_done", "user_message"})
 
 _Unit = tuple[Block, Callable[[], None]]
-"""One of the things that a part says, and how it is told."""
+"""A block or group of blocks of a part, and the function that emits it."""
 
 
 def emit_whole(log: Log, step: Whole) -> None:
@@ -38,7 +38,7 @@ def emit_whole(log: Log, step: Whole) -> None:
 
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
-    """Where a message and its parts are written apart, the message tells whose they are."""
+    """Return the speaker of a part. If a message and its parts are separate records, the message states the role."""
     if part.key is None or not part.keeps_key or part.role is None:
         return part.role
     speakers = state.speakers
@@ -49,7 +49,7 @@ def _speaker_of(state: State, part: Part) -> Speaker | None:
 
 
 def _emit_annotations(log: Log, part: Part) -> None:
-    """What a part says beside its blocks."""
+    """Emit retractions and errors of a part, and record its results and costs."""
     if part.retracts:
         log.emit("retraction", {"messageIds": list(part.retracts)})
     if part.rewinds_to is not None:
@@ -102,13 +102,13 @@ def _emit_assistant_part(log: Log, step: Whole) -> None:
 
 
 def _was_streamed(state: State, text: str) -> bool:
-    """Whether this is all that was said in the turn, which was told piece by piece."""
+    """True if this text is the whole text of the turn, which was streamed."""
     came = (state.turn.pieces, state.turn.checksum) if state.turn is not None else (0, 0)
     return bool(text) and came == (len(text), digests.checksum(text))
 
 
 def _has_spoken(state: State) -> bool:
-    """Whether the turn has said something, or holds back what it said."""
+    """True if the turn has a text of the assistant, emitted or held."""
     is_held = any(copy.role == "assistant" and copy.blocks[0]["type"] == "text" for copy in state.held)
     return is_held or (state.turn is not None and state.turn.has_text)
 
@@ -134,7 +134,7 @@ def _lane_of(part: Part) -> str:
 
 
 def _spoken_text(part: Part) -> str:
-    """Its texts, by which twins are found: what it reasoned, where it says nothing."""
+    """Return the text by which copies are matched: the text blocks, or else the reasoning."""
     return "".join(block["text"] for block in part.blocks if block["type"] == "text") or "".join(
         block["thinking"] for block in part.blocks if block["type"] == "thinking"
     )
@@ -151,12 +151,12 @@ def _emit_user_part(log: Log, step: Whole) -> None:
         if part.echo and step.holds:
             _hold_copy(log, "user", text, part)
             return
-        tells = (
+        is_new = (
             copies.accept_copy(log.state, "user", text)
             if part.echo
             else emit_messages.accept_original(log, "user", text)
         )
-        if not tells:
+        if not is_new:
             return
     units: list[_Unit] = [
         (block, partial(tool_calls.emit_result, log, step, block, lane)) for block in results
@@ -164,7 +164,7 @@ def _emit_user_part(log: Log, step: Whole) -> None:
     if others:
         synthetic = bool(part.metadata.get("synthetic"))
         is_prompt = not (results or lane or step.within or part.metadata.get("agentId"))
-        tell = partial(
+        emit = partial(
             emit_messages.emit_user_message,
             log,
             others,
@@ -173,7 +173,7 @@ def _emit_user_part(log: Log, step: Whole) -> None:
             synthetic=synthetic,
             more=step.more,
         )
-        units.append(({"said": others}, tell))
+        units.append(({"said": others}, emit))
     _emit_changes(log, step, units)
 
 
@@ -194,45 +194,44 @@ _EMITTERS: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
 }
 
 
-# Parts that are told anew.
+# Parts that are written again when they change.
 
 
 def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
-    """Tells of a part that was told before in an earlier form only what is new, and revokes texts that it no longer
-    holds."""
+    """Emit the new blocks of a part that replaces an earlier form of itself, and retract texts it no longer has."""
     part, state = step.part, log.state
     if not part.replaces or part.key is None:
-        for _, tell in units:
-            tell()
+        for _, emit in units:
+            emit()
         return
-    name, now = f"{part.role}/{part.key}", dict[str, str]()
+    name, current = f"{part.role}/{part.key}", dict[str, str]()
     before = state.told.pop(name, None)
-    is_pieced = step.repeats and before is None and part.metadata.get("messageId") in state.pieced
+    was_streamed = step.repeats and before is None and part.metadata.get("messageId") in state.pieced
     before = before or {}
-    for unit, tell in units:
+    for unit, emit in units:
         digest = digests.content_digest(unit)
-        if is_pieced and _is_in_stream(state, unit):
-            now[digest] = ""
+        if was_streamed and _is_in_stream(state, unit):
+            current[digest] = ""
         else:
-            now[digest] = before[digest] if digest in before else _emit_revocable(log, tell)
-    gone = [id for digest, id in before.items() if id and digest not in now]
-    if gone:
-        log.emit("retraction", {"eventIds": gone})
-    log.state.told[name] = now
+            current[digest] = before[digest] if digest in before else _emit_revocable(log, emit)
+    removed = [id for digest, id in before.items() if id and digest not in current]
+    if removed:
+        log.emit("retraction", {"eventIds": removed})
+    log.state.told[name] = current
     if len(log.state.told) > MAX_TOLD:
         del log.state.told[next(iter(log.state.told))]
 
 
-def _emit_revocable(log: Log, tell: Callable[[], None]) -> str:
-    """Tells it; the id of its event, if it may be revoked later."""
+def _emit_revocable(log: Log, emit: Callable[[], None]) -> str:
+    """Emit a unit; return the id of its event if it can be retracted later, else an empty string."""
     count = len(log.events)
-    tell()
+    emit()
     last = log.events[-1] if len(log.events) > count else {}
     return str(last["id"]) if last.get("type") in _REVOCABLE else ""
 
 
 def _is_in_stream(state: State, unit: Block) -> bool:
-    """Of what an answer holds that came piece by piece: all but the results of calls that still wait."""
+    """True if a unit of a streamed answer was in the stream: all but results of pending calls."""
     if unit.get("type") != "tool_result":
         return "type" in unit
     call = state.calls.get(unit.get("tool_use_id") or "")

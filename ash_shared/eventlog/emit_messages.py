@@ -1,4 +1,4 @@
-"""What is told at rest becomes events here: texts, reasoning, calls, and what the user said."""
+"""Emit events for complete content: texts, reasoning, tool calls and user messages."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,8 +12,8 @@ from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Speaker, Whole
 from ash_shared.reading.system_text import is_system_message, visible_text
 
-_OF_TEXT = ("phase", "variant", "citations", "stopReason")
-_UNCOVERED = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
+_TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
+_RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
 
 
 def emit_text(log: Log, wire: str, payload: Block, place: Place) -> None:
@@ -36,17 +36,17 @@ def emit_call(log: Log, id: str | None, tool: str, args: object, more: Block, pl
 
 
 def emit_block(log: Log, step: Whole, block: Block, place: Place) -> None:
-    """Of what the assistant said and did."""
+    """Emit one block of an assistant message."""
     wire = block["type"]
     if wire == "text":
         if block["text"]:
-            told = {"text": block["text"], **_text_fields(block), **step.more}
-            if told.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
-                told.pop("phase", None)
-            emit_text(log, "assistant_done", told, place)
+            payload = {"text": block["text"], **_text_fields(block), **step.more}
+            if payload.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
+                payload.pop("phase", None)
+            emit_text(log, "assistant_done", payload, place)
     elif wire == "thinking":
-        told = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
-        emit_text(log, "thinking_done", told, place)
+        payload = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
+        emit_text(log, "thinking_done", payload, place)
     elif wire == "tool_use":
         _emit_tool_use(log, step, block, place)
     elif wire == "tool_result":
@@ -58,7 +58,7 @@ def emit_block(log: Log, step: Whole, block: Block, place: Place) -> None:
 
 
 def _text_fields(block: Block) -> Block:
-    return {name: block[name] for name in _OF_TEXT if block.get(name)}
+    return {name: block[name] for name in _TEXT_KEYS if block.get(name)}
 
 
 def _emit_tool_use(log: Log, step: Whole, block: Block, place: Place) -> None:
@@ -76,11 +76,11 @@ def emit_raw(log: Log, block: Block) -> None:
     reason = block.get("reason")
     if reason is None:  # the input itself has a raw block
         log.emit("raw", {"source": log.line.source, "raw": block})
-    elif reason in _UNCOVERED:
+    elif reason in _RAW_REASONS:
         log.emit("raw", {"source": log.line.source, "raw": block.get("raw", block.get("text"))})
 
 
-def emit_user_message(  # one argument per thing that is known of it
+def emit_user_message(  # the parameters are independent of each other
     log: Log,
     blocks: list[Block],
     lane: str,
@@ -89,7 +89,7 @@ def emit_user_message(  # one argument per thing that is known of it
     synthetic: bool,
     more: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """What the user said, or the tool in the user's name."""
+    """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
     for block in blocks:
         if block["type"] == "raw":
             emit_raw(log, block)
@@ -112,7 +112,7 @@ def emit_user_message(  # one argument per thing that is known of it
 
 
 def _visible_text_field(text: str) -> Block:
-    """What a person typed of it, where a tool wrapped something around it."""
+    """Return the `visibleText` field if a tool wrapped text around what a person typed."""
     typed = "" if is_system_message(text) else visible_text(text)
     return {} if typed == text else {"visibleText": typed}
 
@@ -126,18 +126,18 @@ def emit_system_text(log: Log, text: str, variant: str | None) -> None:
         log.emit("system_message", {"text": text} if variant is None else {"text": text, "variant": variant})
 
 
-# Copies, and the originals before which they go.
+# Held copies.
 
 
 def accept_original(log: Log, role: Speaker, text: str) -> bool:
-    """Whether it is still to be told; what was held ahead of it is told now."""
+    """True if an original must be emitted. Copies that precede it are emitted first."""
     is_new, before = copies.accept_original(log.state, role, text)
     release_copies(log, before)
     return is_new
 
 
 def hold_copy(log: Log, held: Held) -> None:
-    """Keeps a copy, unless the log has its original."""
+    """Hold a copy until its original comes; drop it if the original was emitted."""
     waiting = log.state.held
     if not copies.take_original(log.state, held.role, held.text):
         waiting.append(held)
@@ -146,13 +146,13 @@ def hold_copy(log: Log, held: Held) -> None:
 
 
 def release_answers(log: Log) -> None:
-    """What was said goes before what came of it; originals that come yet are left out."""
+    """Emit held copies of answers before the events they caused; originals that follow are dropped."""
     if log.state.held:
         release_copies(log, [held for held in log.state.held if held.role == "assistant"])
 
 
 def release_copies(log: Log, waiting: Iterable[Held]) -> None:
-    """Tells copies whose original has not come."""
+    """Emit held copies whose original has not come."""
     waiting = list(waiting)
     if not waiting:
         return
@@ -165,6 +165,6 @@ def release_copies(log: Log, waiting: Iterable[Held]) -> None:
             emit_user_message(log, held.blocks, held.lane, is_prompt=False, synthetic=held.synthetic)
         else:
             step = Whole(Part(role="assistant", blocks=held.blocks))
-            for told in held.blocks:
-                emit_block(log, step, told, Place(held.lane, held.response))
+            for block in held.blocks:
+                emit_block(log, step, block, Place(held.lane, held.response))
     log.facts = facts

@@ -1,4 +1,4 @@
-"""What comes in, a line at a time, and the log to which its events go."""
+"""The input of the normaliser, one line at a time, and the log that collects its events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,16 +15,16 @@ Event = dict[str, Any]
 
 
 class Context(NamedTuple):
-    """What a normaliser needs and must not make itself, so that the same input gives the same events."""
+    """Ids and times for the normaliser, injected so that the same input gives the same events."""
 
     session_id: str
     generate_event_id: Callable[[], str]
     timestamp: Callable[[], int]
-    """Milliseconds since 1970, for records that name no time."""
+    """Milliseconds since 1970, for records without a timestamp."""
 
 
 class Line(NamedTuple):
-    """What one stored text adds to the log; it depends on the text alone."""
+    """The steps that one stored text adds to the log. They depend on the text only."""
 
     steps: Sequence[Step]
     facts: Facts
@@ -32,46 +32,46 @@ class Line(NamedTuple):
 
 
 _MAX_LIVE_LAG = 60_000
-"""Milliseconds by which the times of a session that is happening differ from the clock, at most."""
+"""Milliseconds by which timestamps of a live session may differ from the clock."""
 
 EMPTY_LINE = Line((), Facts(), "unknown")
 
 
 def read_line(raw: RawMessage, source: str | None = None, role: Role | None = None) -> Line:
-    """Return what a message adds to the log; `role` is the role its sender stated. Never raises on texts."""
+    """Return the steps of a message; `role` is the role its sender stated. Never raises on texts."""
     return line_of(read_raw(raw, source), source, role)
 
 
 def line_of(
     read: Read, source: str | None = None, role: Role | None = None, *, facts: Facts | None = None
 ) -> Line:
-    """As `read_line`, for what was read already; `facts` are those of it, where they are at hand."""
+    """Same as `read_line`, for a text that was read already; `facts` avoids extracting them again."""
     return Line(read.steps(source, role), read.facts() if facts is None else facts, read.source(source))
 
 
 class Log:
-    """The events of the line that is followed, and the state of its session."""
+    """The events of the current line, and the state of its session."""
 
-    __slots__ = ("again", "close_open", "context", "events", "facts", "line", "state")
+    __slots__ = ("close_open", "context", "events", "facts", "line", "resendable", "state")
 
     def __init__(self, state: State, close_open: "Callable[[Log], None]") -> None:
-        """`close_open` tells all that is open: a turn ends with it, and each thing that is told needs a turn."""
+        """`close_open` ends all open slots and releases held copies; the end of a turn calls it."""
         self.state, self.close_open = state, close_open
         self.start_line(EMPTY_LINE, Context("", str, int))
 
     def start_line(self, line: Line, context: Context) -> None:
         self.line, self.context = line, context
         self.facts = line.facts
-        """Of what is told just now: a line may hold several messages, and copies are told later than they came."""
+        """Facts of the event being emitted: a line may hold several messages, and held copies are emitted later."""
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
             self.set_lag(line.facts.timestamp, context.timestamp())
-        self.again = dict(self.state.sent) if self.state.sent else {}
-        """What this line may hold once more, and how often."""
+        self.resendable = dict(self.state.sent) if self.state.sent else {}
+        """How often each digest may be repeated by this line without being new."""
 
-    def set_lag(self, told: int, now: int) -> None:
-        """What names no time is told in that of what did."""
-        lag = now - told
+    def set_lag(self, timestamp: int, now: int) -> None:
+        """Set the offset from the clock that events without a timestamp get."""
+        lag = now - timestamp
         self.state.lag = lag if abs(lag) > _MAX_LIVE_LAG else 0
 
     def new_id(self) -> str:

@@ -1,4 +1,4 @@
-"""The machine: each step of a line goes to the function that follows it."""
+"""The normaliser: dispatches each step of a line to its handler."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -14,33 +14,32 @@ from ash_shared.providers._kit import steps
 from ash_shared.reading.json_text import RawMessage
 
 NORMALIZER_VERSION = 3
-"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them anew."""
+"""Raised whenever stored lines give other events than before: `ash events rebuild` derives them again."""
 
 FIRST_LINES = 50
-"""So far into a session its own time is looked for."""
+"""Lines at the start of a session that are searched for a timestamp."""
 
 
 class OpenTurn(NamedTuple):
-    """A turn that has not ended, if it ever will: most tools do not write down the end of the last one."""
+    """A turn without an end. Most tools do not record the end of the last turn."""
 
     id: str
     spent: Block
-    """What its end would tell now of its `usage` and `costUsd`."""
+    """The `usage` and `costUsd` that its end would have now."""
 
 
 class Normalizer:
-    """The events of one stream, or of one session, in the order of its lines."""
+    """Derive the events of one stream or session, line by line."""
 
     def __init__(self, source: str | None = None, *, state: str | None = None) -> None:
-        """`source` names the format of texts that do not say it; `state` is what another one left."""
+        """`source` is the declared format of the texts; `state` continues another normaliser."""
         self._source = source
         self._log = Log(decode_state(state), streaming.close_open)
 
     def expect(self, lines: Iterable[Line], now: int) -> None:
-        """The first lines of a session, before they are followed: those that name no time are told in that of the
-        first that does, as those behind it are."""
-        told = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
-        if (first := next(filter(None, told), None)) is not None:
+        """Read the first timestamp of a session ahead, for the lines before it that have none."""
+        timestamps = (line.facts.timestamp for line in islice(lines, FIRST_LINES))
+        if (first := next(filter(None, timestamps), None)) is not None:
             self._log.set_lag(first, now)
 
     def normalize(self, chunk: RawMessage, context: Context) -> list[ChatEvent]:
@@ -51,20 +50,20 @@ class Normalizer:
         return list(map(read_event, self.follow(read_line(chunk, self._source), context)))
 
     def end(self, context: Context) -> list[ChatEvent]:
-        """The events that close what is open: nothing follows."""
+        """Return the events that close open items at the end of the input."""
         return list(map(read_event, self.close(context)))
 
     def state(self) -> str | None:
-        """What another normaliser needs to go on; None where nothing is open."""
+        """Return the state for another normaliser to continue with; None if nothing is open."""
         return encode_state(self._log.state)
 
     def open_turn(self) -> OpenTurn | None:
-        """None where no turn is open."""
+        """Return the open turn, if any."""
         turn = self._log.state.turn
         return None if turn is None else OpenTurn(turn.id, usage.costs_of_turn(turn))
 
     def follow(self, line: Line, context: Context) -> list[Event]:
-        """As `normalize`, for what was read already, in wire form."""
+        """Same as `normalize`, for a line that was read already; events in wire form."""
         log = self._log
         log.start_line(line, context)
         answer = log.state.streamed
@@ -77,7 +76,7 @@ class Normalizer:
         return log.events
 
     def close(self, context: Context) -> list[Event]:
-        """As `end`, in wire form."""
+        """Same as `end`, with events in wire form."""
         log = self._log
         log.start_line(EMPTY_LINE, context)
         is_cut = log.state.is_cut()
@@ -90,14 +89,14 @@ class Normalizer:
         return log.events
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event that somebody else put into the log: what is derived goes on in its turn."""
+        """Update the state with an event that a client posted: derived events continue its turn."""
         posted_events.observe(self._log, event)
 
 
 _STREAM_STEPS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
 
 _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
-"""Events that belong to a turn, with what begins one where none is open."""
+"""Events that belong to a turn, with the trigger of the turn that they start if none is open."""
 
 
 def _emit_says(log: Log, step: steps.Says) -> None:

@@ -1,4 +1,4 @@
-"""Events that somebody else put into the log: what is derived goes on in their turns."""
+"""Update the state with events that a client posted: derived events continue their turns."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,10 +11,10 @@ from ash_shared.model.events import CHUNKS
 
 
 def observe(log: Log, event: Event) -> None:
-    """What is not as an event has it is not noted."""
-    note, payload = _OBSERVERS.get(event["type"]), event.get("payload")
-    if note is not None and payload.__class__ is dict:
-        note(log, event, payload)
+    """Update the state with a posted event; malformed ones are ignored."""
+    update, payload = _OBSERVERS.get(event["type"]), event.get("payload")
+    if update is not None and payload.__class__ is dict:
+        update(log, event, payload)
 
 
 def _turn_id(log: Log) -> str | None:
@@ -30,7 +30,7 @@ def _observe_turn_start(log: Log, event: Event, payload: Block) -> None:
             turns.clear_turn(log)
         turns.open_turn(log, turn, ends_by_word=event["type"] == "turn_start")
     if event["type"] == "user_message" and payload.get("text").__class__ is str:
-        copies.accept_copy(log.state, "user", payload["text"])  # the stream may say it, too
+        copies.accept_copy(log.state, "user", payload["text"])  # the stream may repeat it
 
 
 def _observe_turn_end(log: Log, event: Event, payload: Block) -> None:
@@ -39,7 +39,7 @@ def _observe_turn_end(log: Log, event: Event, payload: Block) -> None:
 
 
 def _observe_assistant(log: Log, event: Event, payload: Block) -> None:
-    """The assistant is at work, in the turn that it names where none is open."""
+    """Mark the turn as running; open the turn of the event if none is open."""
     if log.state.turn is None:
         _observe_turn_start(log, event, payload)
     turn = log.state.turn
@@ -72,7 +72,7 @@ def _call_of(state: State, payload: Block) -> Call | None:
 
 
 def _observe_reset(log: Log, event: Event, payload: Block) -> None:
-    """What comes after is another reading of all."""
+    """Start over: the events after a reset are a new reading of the whole session."""
     log.state = State(has_records=log.state.has_records)
 
 
@@ -96,5 +96,4 @@ _OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
 }
 
 NOTED = frozenset(_OBSERVERS) - CHUNKS
-"""The types of events that derived ones have to know of, where somebody else puts them into the log; of the pieces of a
-stream, which come by the thousand, they need not."""
+"""The types of posted events that affect derived ones. Chunks are excluded: there are thousands of them."""

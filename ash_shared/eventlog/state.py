@@ -1,7 +1,7 @@
-"""All that has to be remembered between two lines, and how much of it at most.
+"""The state of the normaliser between two lines, and its limits.
 
-It is small JSON: a stream may be cut anywhere, and another process may go on with it. Texts that were told are kept as
-digests.
+It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests.
+The names of its fields are stored with sessions.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -12,24 +12,22 @@ from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Speaker
 
 MAX_SENT = 2000
-MAX_HELD, MAX_SAID, MAX_TOLD, MAX_CALLS, MAX_ANSWERED, MAX_USAGES, MAX_ADDED_UP = (
-    50,
-    16,
-    32,
-    1000,
-    150,
-    8,
-    100,
-)
+MAX_HELD = 50
+MAX_SAID = 16
+MAX_TOLD = 32
+MAX_CALLS = 1000
+MAX_ANSWERED = 150
+MAX_USAGES = 8
+MAX_ADDED_UP = 100
 
 
 class Place(NamedTuple):
-    """Where in a session something is said."""
+    """The lane and response of an event."""
 
     lane: str = ""
-    """The call that started the subagent that says it; the main conversation has none."""
+    """The call that started the subagent; empty for the main conversation."""
     response: str | None = None
-    """The answer that it is of."""
+    """The id of the response."""
 
 
 MAIN = Place()
@@ -38,22 +36,22 @@ MAIN = Place()
 class Turn(msgspec.Struct, omit_defaults=True):
     id: str
     ends_by_word: bool = False
-    """Whether the format says when it ends."""
+    """True if the format marks the end of the turn."""
     phase: Literal["fresh", "running", "over", "stopped"] = "fresh"
-    """Nothing but the prompt was said yet; the assistant is at work; nothing but usage may follow; as that, and it was
-    interrupted."""
+    """fresh: only the prompt so far; running: the assistant works; over: only usage may follow; stopped: over after an
+    interrupt."""
     has_text: bool = False
     usage: dict[str, Any] = {}
-    """By answer; those of long ago are added up under an empty key."""
+    """By answer; old ones are added up under an empty key."""
     added_up: dict[str, list[int]] = {}
-    """By digest of their keys, the counts of those: one that is told once more does not count twice."""
+    """Counts of the answers that were added up, by digest of their keys, to correct them if they are counted again."""
     cost: float | None = None
     costs: dict[str, float] = {}
-    """Of its last answers, by digest of their keys."""
+    """Costs of the last answers, by digest of their keys."""
     pieces: int = 0
-    """How many characters of text have come in pieces."""
+    """Characters of streamed text."""
     checksum: int = 0
-    """Of all of these together."""
+    """Checksum of the streamed text."""
 
     @property
     def is_over(self) -> bool:
@@ -66,28 +64,28 @@ _OVER = ("over", "stopped")
 class Response(msgspec.Struct, omit_defaults=True):
     id: str | None = None
     told: list[str] = []
-    """The slots that became events."""
+    """Slots that were emitted."""
     outputs: dict[str, str] = {}
-    """By slot: the call whose output it is."""
+    """The call of each output slot."""
     is_begun: bool = False
-    """Whether the wire said that it begins, and so will say that it ends."""
+    """True if the format marks the beginning of the response, and so its end."""
     is_over: bool = False
     is_pieced: bool = False
-    """Whether a piece of it has come."""
+    """True if a fragment of it has come."""
     said: list[str] = []
-    """Digests of all that it said."""
+    """Digests of its blocks."""
 
     def has_told(self, slot: str) -> bool:
-        """Whether it was told, or what it is a part of."""
-        return any(slot == told or slot.startswith(f"{told}/") for told in self.told)
+        """True if the slot or a slot that contains it was emitted."""
+        return any(slot == name or slot.startswith(f"{name}/") for name in self.told)
 
     def has_told_of(self, slot: str) -> bool:
-        """Whether it was told, or a part of it."""
-        return any(told == slot or told.startswith(f"{slot}/") for told in self.told)
+        """True if the slot or a slot inside it was emitted."""
+        return any(name == slot or name.startswith(f"{slot}/") for name in self.told)
 
 
 class Slot(msgspec.Struct, omit_defaults=True):
-    """Something that is being written."""
+    """A streamed item: a text, reasoning or the input of a call."""
 
     name: str
     kind: Literal["text", "thinking", "input"]
@@ -100,16 +98,16 @@ class Slot(msgspec.Struct, omit_defaults=True):
     more: dict[str, Any] = {}
     is_whole: bool = False
     is_built: bool = False
-    """Whether `given` holds the arguments, and the text only shows them."""
+    """True if `given` holds the arguments and `text` is only their rendering."""
     is_named: bool = True
-    """Of input: whether the provider gave the call an id."""
+    """False if the provider gave the call no id."""
 
     @property
     def place(self) -> Place:
         return Place(self.lane, self.response)
 
     def is_below(self, name: str, lane: str) -> bool:
-        """Whether it has this name, or is a part of what has it."""
+        """True if the slot has this name or is inside the slot of this name."""
         return self.lane == lane and (self.name == name or self.name.startswith(f"{name}/"))
 
 
@@ -118,21 +116,21 @@ class Call(msgspec.Struct, omit_defaults=True):
     written: int = 0
     """Characters of output so far."""
     state: Literal["asked", "left", "lapsed", "answered"] = "asked"
-    """By the last answer; before another answer began, or never to its end; in a turn that is over."""
+    """asked: by the last answer; left: by an earlier answer, or incomplete; lapsed: in a turn that is over."""
     seen: Literal["whole", "copy", "output"] = "whole"
-    """What of it came: the call itself, a copy whose original may still come, or only what it wrote."""
+    """whole: the call itself was emitted; copy: its original may still come; output: only its output was."""
     is_hosted: bool = False
-    """Whether the provider runs the tool itself."""
+    """True if the provider runs the tool."""
 
 
 class Held(msgspec.Struct, omit_defaults=True):
-    """A copy of what may be told once more by the record that counts."""
+    """A copy that is held until its original comes."""
 
     role: Literal["user", "assistant"]
     text: str
     blocks: list[Block]
     turn: int
-    """How many turns there were when it came."""
+    """Number of turns when it came."""
     response: str | None = None
     lane: str = ""
     record: str | None = None
@@ -140,61 +138,61 @@ class Held(msgspec.Struct, omit_defaults=True):
     synthetic: bool = False
 
     def is_part_of(self, text: str) -> bool:
-        """Of reasoning, which is told once piece by piece and once in all."""
+        """True if this is a section of the reasoning that `text` repeats as a whole."""
         return self.blocks[0]["type"] == "thinking" and self.text in text
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
-    """An answer that came piece by piece, to its end."""
+    """A streamed answer that is complete."""
 
     id: str | None
     said: list[str]
-    """Digests of its texts, reasoning and calls."""
+    """Digests of its blocks."""
 
 
 class State(msgspec.Struct, omit_defaults=True):
     turn: Turn | None = None
     turns: int = 0
     responses: dict[str, Response] = {}
-    """By lane."""
+    """The last response of each lane."""
     slots: list[Slot] = []
     calls: dict[str, Call] = {}
     nameless: list[str] = []
-    """Those without an id of the provider that wait, in their order."""
+    """Pending calls without an id of the provider, in order."""
     results: dict[str, dict[str, Any]] = {}
-    """By call: what belongs to a result that has not come yet."""
+    """Fields of results that have not come yet, by call."""
     held: list[Held] = []
     said: list[str] = []
-    """Digests of texts that were told, and of which no copy has come yet."""
+    """Digests of emitted originals whose copy has not come."""
     copied: list[str] = []
-    """Digests of copies that were told, and of which the original has not come yet."""
+    """Digests of emitted copies whose original has not come."""
     told: dict[str, dict[str, str]] = {}
-    """By key of a part that may be told anew: digests of what it said, with the ids of the events of texts."""
+    """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
     pieced: list[str] = []
-    """Answers that came whole, piece by piece: a part that may be told anew may repeat them."""
+    """Ids of completely streamed answers, which a part with `Part.replaces` may repeat."""
     streamed: Answer | None = None
-    """The last one: a record that follows may hold it once more, assembled."""
+    """The last streamed answer, which a record may repeat assembled."""
     sent: dict[str, int] | None = None
-    """How often each thing was told, by digest, since a record held several messages: such a one may be followed by
-    others that hold them again, as requests do."""
+    """Number of occurrences of each digest, since the first record that held several messages: requests repeat the
+    conversation."""
     once: list[str] = []
-    """Digests of what is told once until the next turn begins."""
+    """Digests of events that are emitted once per turn."""
     speakers: dict[str, Speaker] = {}
-    """By key of a message that is written apart from its parts."""
+    """Roles of messages whose parts are separate records, by key."""
     counted: str = ""
-    """Digest of the key of the usage that came last."""
+    """Digest of the key of the last usage."""
     costs: float = 0.0
-    """Of the session that `paid_by` names, so far."""
+    """Total cost so far of the session `paid_by`."""
     paid_by: str = ""
     lag: int = 0
-    """By how many milliseconds the session's own times lie before the clock: a recording is told in its own time."""
+    """Milliseconds by which timestamps of the session are before the clock, for recordings."""
     is_interrupted: bool = False
-    """Whether the last turn was, and no other has begun."""
+    """True if the last turn was interrupted and no other has begun."""
     has_records: bool = False
-    """Whether a line of a known format has come."""
+    """True if a line of a known format has come."""
 
     def after_the_end(self) -> "State":
-        """What holds on when nothing is open any more."""
+        """Return what remains of the state when everything is closed."""
         return State(
             turns=self.turns,
             costs=self.costs,
@@ -206,12 +204,12 @@ class State(msgspec.Struct, omit_defaults=True):
         )
 
     def may_answer(self, id: str, block: Block) -> bool:
-        """Whether a result that names no call that is known may be of this one: they are answered in their order."""
+        """True if a result without a known call may belong to this call: calls without ids are answered in order."""
         tool, call = (block.get("extra") or {}).get("name"), self.calls.get(id)
         return call is not None and (tool is None or tool == call.tool)
 
     def response(self, lane: str) -> Response:
-        """The one that is open, or the last."""
+        """Return the open or last response of a lane."""
         known = self.responses.get(lane)
         return self.responses.setdefault(lane, Response()) if known is None else known
 
@@ -220,7 +218,7 @@ class State(msgspec.Struct, omit_defaults=True):
         return known.id if known is not None else None
 
     def is_cut(self) -> bool:
-        """Whether an answer was left in the midst."""
+        """True if an answer is incomplete."""
         is_open = any(slot.text and not slot.is_whole for slot in self.slots)
         return is_open or any(known.is_begun and not known.is_over for known in self.responses.values())
 
@@ -230,12 +228,12 @@ _decode = msgspec.json.Decoder(State).decode
 
 
 def encode_state(state: State) -> str | None:
-    """None where nothing is open."""
+    """Return the state as JSON; None if nothing is open."""
     return None if state == State() else _encode(state).decode()
 
 
 def decode_state(state: str | None) -> State:
-    """A state that another version left, and this one cannot read, is forgotten."""
+    """Decode a state; one of another version that cannot be decoded is replaced by an empty state."""
     try:
         return State() if state is None else _decode(state)
     except msgspec.MsgspecError:

@@ -1,8 +1,8 @@
-"""Answers that come in pieces: a response has slots, each of which is something that is being written.
+"""Handle streamed answers. A response has slots: a text, reasoning or the input of a call.
 
-A piece goes to the slot of its name, and is told as a chunk. What a slot holds in the end is told once, by whatever
-ends it: its own end, that of the response, something else that begins, the whole that a later record holds, or the end
-of the turn, which leaves it `partial`.
+Each fragment extends the slot of its name and is emitted as a chunk. The complete content of a slot is emitted once,
+when it ends: explicitly, with the response, when other content begins, or with the turn, then as `partial`. A later
+record with the complete content discards the slot.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
 
 _EVENT_PREFIXES = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
-"""How the events of a slot of this kind begin."""
+"""Prefix of the event types by kind of slot."""
 _SLOT_KINDS = {"text": "text", "thinking": "thinking", "tool_use": "input"}
-"""Of a block, the kind of its slot."""
+"""Kind of slot by block type."""
 
 
 # Responses.
@@ -39,7 +39,7 @@ def start_response(log: Log, step: steps.ResponseStarts) -> None:
 
 
 def _continues(known: Response, step: steps.ResponseStarts) -> bool:
-    """Whether it is the answer that is open."""
+    """True if the step continues the known response."""
     is_nameless = step.id is None and not (step.is_stable and known.is_over)
     is_same = is_nameless or step.id == known.id or known.id is None
     if step.resumes and step.id is not None and step.id == known.id:
@@ -71,7 +71,7 @@ def end_response(log: Log, step: steps.ResponseEnds) -> None:
         turn.phase = turn.phase if step.unless_called and tool_calls.has_pending(log.state) else "over"
 
 
-# Pieces.
+# Fragments.
 
 
 def add_fragment(log: Log, piece: steps.Fragment) -> None:
@@ -107,7 +107,7 @@ def _emit_chunk(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> No
 
 
 def _find_or_open_slot(log: Log, piece: steps.Fragment) -> Slot | None:
-    """The slot of a piece, which begins with its first one; None for what was told already."""
+    """Return the slot of a fragment, opening it if necessary; None if it was emitted already."""
     state = log.state
     for slot in state.slots:
         if slot.name == piece.slot and slot.lane == piece.lane:
@@ -119,7 +119,7 @@ def _find_or_open_slot(log: Log, piece: steps.Fragment) -> Slot | None:
     if not piece.reopens and response.has_told(piece.slot):
         return None
     if response.is_over and response.id is not None and state.turn is not None:
-        response.is_over = False  # that was the end of one of several
+        response.is_over = False  # one of several parallel responses had ended
         if state.turn.is_over:
             state.turn.phase = "running"
     slot = _new_slot(log, piece, response)
@@ -146,19 +146,19 @@ def _new_slot(log: Log, piece: steps.Fragment, response: Response) -> Slot:
 
 
 def _is_other_call(slot: Slot, piece: steps.Fragment) -> bool:
-    """Whether a piece begins a call of its own in a place that another one has: some vendors number none."""
+    """True if a fragment begins another call in the same slot: some vendors do not number calls."""
     return bool(piece.reopens and piece.call and piece.name and slot.is_named and piece.call != slot.call)
 
 
 def _set_argument(slot: Slot, piece: steps.Fragment) -> str:
-    """Puts a value into the arguments of a call; what that adds to their text, as far as it is written."""
+    """Set a value in the arguments of a call; return the text that this adds to their JSON so far."""
     slot.given, slot.is_built = set_json_path(slot.given, piece.path, piece.value), True
     text = unfinished_json(slot.given, piece.path, piece.value)
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 
 def _merge_fields(more: Block, added: Mapping[str, Any]) -> Block:
-    """Further keys of a slot with those of its next piece: of lists, the items of both."""
+    """Merge the extra fields of a slot and of its next fragment; lists are concatenated."""
     if not added:
         return more
     lists = {
@@ -190,7 +190,8 @@ def end_slots(log: Log, step: steps.Settled) -> None:
 
 
 def close_open(log: Log) -> None:
-    """Of the turn that is left; what a person has asked for in it may be answered in the next."""
+    """End the slots of all lanes and release copies. Copies of user messages of this turn stay held: their original may
+    come in the next."""
     for lane in dict.fromkeys(slot.lane for slot in log.state.slots):
         end_lane(log, lane)
     tool_calls.emit_held_results(log)
@@ -201,7 +202,7 @@ def close_open(log: Log) -> None:
 
 
 def end_lane(log: Log, lane: str) -> None:
-    """Closes what is open with what is there."""
+    """End the slots of a lane with the content they have."""
     for slot in [slot for slot in log.state.slots if slot.lane == lane]:
         end_slot(log, slot, {} if slot.is_whole else {"partial": True})
 
@@ -212,45 +213,45 @@ def end_slot(log: Log, slot: Slot, more: Block | None = None) -> None:
     response.told.append(slot.name)
     assembled_answers.record_blocks(response, [block])
     count_sent(log.state, "assistant", block)
-    beside = {**slot.more, **(more or {})}
+    fields = {**slot.more, **(more or {})}
     if slot.text:
-        beside.pop("redacted", None)
+        fields.pop("redacted", None)
     if slot.kind == "input":
         if slot.tool or slot.text:
             args = decode_arguments(slot.text) if slot.text and not slot.is_built else slot.given
-            emit_messages.emit_call(log, slot.call, slot.tool, args, beside, slot.place)
+            emit_messages.emit_call(log, slot.call, slot.tool, args, fields, slot.place)
             if not slot.is_named and slot.call not in log.state.nameless:
                 log.state.nameless.append(slot.call)
     elif slot.text or not slot.more.keys().isdisjoint(("redacted", "signature")):
         emit_messages.emit_text(
-            log, f"{_EVENT_PREFIXES[slot.kind]}_done", {"text": slot.text, **beside}, slot.place
+            log, f"{_EVENT_PREFIXES[slot.kind]}_done", {"text": slot.text, **fields}, slot.place
         )
 
 
 def _block_of_slot(slot: Slot) -> Block:
-    """What it is at rest, as far as it takes to know it again."""
+    """Return the block of a slot, as far as its digest needs it."""
     if slot.kind == "input":
         return {"type": "tool_use", "id": slot.call, "name": slot.tool, "input": slot.given}
     return {"type": slot.kind, slot.kind: slot.text}
 
 
 def discard_slots(log: Log, step: steps.Whole, lane: str) -> None:
-    """The pieces of what is told now as a whole are done with."""
+    """Discard the slots whose complete content a message has."""
     state, name = log.state, step.slot
     if name is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(name, lane)]
         return
     for block in step.part.blocks:
         kind = _SLOT_KINDS.get(block["type"])
-        found = [slot for slot in state.slots if slot.kind == kind and slot.lane == lane]
-        named = [slot for slot in found if kind == "input" and slot.call == block.get("id")]
-        for slot in (named or found)[:1]:
+        candidates = [slot for slot in state.slots if slot.kind == kind and slot.lane == lane]
+        named = [slot for slot in candidates if kind == "input" and slot.call == block.get("id")]
+        for slot in (named or candidates)[:1]:
             state.slots.remove(slot)
             state.response(lane).told.append(slot.name)
 
 
 def record_whole(state: State, step: steps.Whole, lane: str) -> None:
-    """That it was told, in an answer of which pieces may have come."""
+    """Record the blocks of a complete message in its response, part of which may have been streamed."""
     known = state.responses.get(lane)
     if known is not None and known.is_pieced:
         assembled_answers.record_blocks(known, step.part.blocks)

@@ -1,7 +1,7 @@
-"""Calls, what they write, and their results.
+"""Tool calls, their output and their results.
 
-A call is known from the first sign of it to the end of the turn in which it was answered: a result belongs to a call
-that is known, or is marked as an orphan.
+A call is tracked from its first fragment to the end of the turn in which it is answered. A result without a tracked
+call is marked as an orphan.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def record_call(state: State, id: str, tool: str, *, is_named: bool = True) -> C
 
 
 def _evict_call(calls: dict[str, Call]) -> None:
-    """One that was answered, if there is any; of those that wait one only where they are very many."""
+    """Evict the oldest answered call; a pending one only above `MAX_CALLS`."""
     oldest = next((id for id, call in calls.items() if call.state == "answered"), None)
     if oldest is None and len(calls) >= MAX_CALLS:
         oldest = next(iter(calls))
@@ -37,26 +37,26 @@ def _evict_call(calls: dict[str, Call]) -> None:
 
 
 def mark_answered(state: State, id: str) -> None:
-    """It is remembered until the turn ends."""
+    """Mark a call as answered; it stays tracked until the turn ends."""
     state.calls[id].state = "answered"
     if id in state.nameless:
         state.nameless.remove(id)
 
 
 def mark_left(state: State) -> None:
-    """Another answer begins: it is not for the calls of the last one that the user's side is waited for."""
+    """Mark the pending calls of the last answer as left: another answer begins."""
     for call in state.calls.values():
         if call.state == "asked":
             call.state = "left"
 
 
 def has_pending(state: State) -> bool:
-    """Whether a call of this answer waits for the user's side."""
+    """True if a call of the last answer waits for the client."""
     return any(call.state == "asked" and not call.is_hosted for call in state.calls.values())
 
 
 def is_duplicate(state: State, part: Part, id: str | None) -> bool:
-    """Whether the log has this call: of an item that changes, or of a copy or its original."""
+    """True if the call was emitted: for an item that is written again, a copy, or the original of a copy."""
     known = state.calls.get(id or "")
     return known is not None and (part.replaces or part.echo or known.seen == "copy")
 
@@ -84,8 +84,8 @@ def emit_output(log: Log, piece: Fragment) -> None:
 
 def emit_result(log: Log, step: Whole, block: Block, lane: str) -> None:
     state, turn = log.state, turns.activate_turn(log)
-    told = block.get("tool_use_id")
-    id = turns.scoped_id(told, turn) if step.scoped else told
+    wire_id = block.get("tool_use_id")
+    id = turns.scoped_id(wire_id, turn) if step.scoped else wire_id
     if id is None and step.slot is not None:
         id = state.response(lane).outputs.get(step.slot)
     if id is None or id not in state.calls:
@@ -93,7 +93,7 @@ def emit_result(log: Log, step: Whole, block: Block, lane: str) -> None:
     if _is_duplicate_result(state, step, id, block):
         return
     own = log.new_id()
-    block = {**state.results.pop(told or id or "", {}), **block}
+    block = {**state.results.pop(wire_id or id or "", {}), **block}
     payload: Block = {"toolCallId": id or own, "result": block.get("content")}
     if block.get("is_error"):
         payload["error"] = {"code": "error", "message": _failure_text(block)}
@@ -108,7 +108,7 @@ def emit_result(log: Log, step: Whole, block: Block, lane: str) -> None:
 
 
 def _is_duplicate_result(state: State, step: Whole, id: str | None, block: Block) -> bool:
-    """Whether there is no result to tell: the log has it, or this copy waits for the original."""
+    """True if the result must not be emitted: the log has it, or it is a copy that waits for the original."""
     known = state.calls.get(id or "")
     if id is None or known is None:
         return False
@@ -121,14 +121,14 @@ def _is_duplicate_result(state: State, step: Whole, id: str | None, block: Block
 
 
 def add_to_result(state: State, id: str, more: Block) -> None:
-    """Keeps what belongs to a result until it comes."""
+    """Store fields of a result until it comes."""
     known = state.calls.get(id)
     if known is None or known.state != "answered":
         state.results.setdefault(id, {}).update(more)
 
 
 def emit_held_results(log: Log) -> None:
-    """Of results whose original has not come."""
+    """Emit held copies of results whose original has not come."""
     for id, block in list(log.state.results.items()):
         known = log.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
@@ -136,7 +136,7 @@ def emit_held_results(log: Log) -> None:
 
 
 def _failure_text(block: Block) -> str:
-    """What went wrong, as the model was told; else as the machine-readable form says."""
+    """Return the error text: the content sent to the model, or else a text of the structured result."""
     structured = block.get("structured")
     return _text_of(block.get("content")) or first_text(structured, ("message", "error", "status")) or ""
 

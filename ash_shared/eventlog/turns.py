@@ -1,8 +1,7 @@
-"""Turns: from what a person, or the system, began to the last thing that came of it.
+"""Turns: from a prompt, or another trigger, to the last event it caused.
 
-A turn that the format ends by a word of its own (`TurnStarts`, `TurnEnds`) ends there; any other with the final
-answer, or when the next one begins. Usage may still follow a final answer, so that `turn_end` waits for it, or for
-whatever else comes next.
+A turn that the format ends explicitly (`TurnStarts`, `TurnEnds`) ends there; any other ends with the final answer or
+when the next one begins. Usage may follow a final answer, so `turn_end` is emitted after it, or before the next event.
 """
 
 from typing import Literal
@@ -16,7 +15,7 @@ Trigger = Literal["user", "callback", "system"]
 
 
 def scoped_id(id: str | None, turn: Turn) -> str | None:
-    """An id that is unique in its turn only, with the turn's id before it."""
+    """Prefix an id that is unique only in its turn with the id of the turn."""
     return id and f"{turn.id}/{id}"
 
 
@@ -50,7 +49,7 @@ def start_explicit_turn(log: Log, step: steps.TurnStarts) -> None:
 
 
 def start_prompted_turn(log: Log) -> None:
-    """A turn begins, unless the open one has just begun, or its end will be told."""
+    """Start a turn for a prompt, unless the open one has just begun or will be ended explicitly."""
     turn = log.state.turn
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.ends_by_word):
         end_previous_turn(log)
@@ -58,13 +57,13 @@ def start_prompted_turn(log: Log) -> None:
 
 
 def ensure_turn(log: Log, trigger: Trigger = "system") -> Turn:
-    """The turn of what is told next."""
+    """Return the turn of the next event; start one if none is open."""
     end_if_over(log)
     return log.state.turn or start_turn(log, trigger)
 
 
 def activate_turn(log: Log, trigger: Trigger = "system") -> Turn:
-    """The turn of something that the assistant or a tool did."""
+    """Return the turn of an event of the assistant or a tool, marked as running."""
     turn = ensure_turn(log, trigger)
     turn.phase = "running"
     return turn
@@ -91,7 +90,7 @@ def end_if_over(log: Log) -> None:
 
 
 def clear_turn(log: Log) -> None:
-    """What belongs to the turn; a call that was not answered may be later."""
+    """Clear the state of the turn. Pending calls stay: they may be answered later."""
     state = log.state
     state.turn = None
     state.responses, state.slots, state.results = {}, [], {}
@@ -104,7 +103,7 @@ def clear_turn(log: Log) -> None:
 
 
 def end_previous_turn(log: Log) -> None:
-    """Nothing follows in this turn: it is over, or was left."""
+    """End the turn before another begins; it is interrupted if it is incomplete."""
     turn = log.state.turn
     if turn is not None:
         end_unfinished_turn(log, turn, is_cut=not turn.is_over and (turn.ends_by_word or log.state.is_cut()))

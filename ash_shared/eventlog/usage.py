@@ -1,4 +1,4 @@
-"""What answers cost. A turn remembers it by answer: of one that is told more than once, the last count holds."""
+"""Usage and costs of turns. They are kept by answer: if an answer is counted again, the last count is used."""
 
 from collections.abc import Iterable
 
@@ -31,36 +31,36 @@ def _add_to_total(turn: Turn, usage: Block) -> None:
 
 
 def _subtract(turn: Turn, digest: str) -> None:
-    """Of an answer that was added up with others, and now is told once more."""
-    told = turn.added_up.pop(digest, None)
-    if told is not None:
+    """Subtract the earlier counts of an answer from the total, because it is counted again."""
+    counts = turn.added_up.pop(digest, None)
+    if counts is not None:
         added = turn.usage[""]
         less = {
             name: added[name] - count
-            for name, count in zip(TOKEN_COUNTS, told, strict=False)
+            for name, count in zip(TOKEN_COUNTS, counts, strict=False)
             if name in added
         }
         turn.usage[""] = {**added, **less}
 
 
 def revise_answer(turn: Turn, key: str, usage: Block) -> None:
-    """Puts later counts of an answer in the places of its earlier ones."""
-    told = turn.usage.get(key, {})
-    both = {**told, **usage}
-    if told.get("vendor").__class__ is dict and usage.get("vendor").__class__ is dict:
+    """Replace earlier counts of an answer by later ones."""
+    earlier = turn.usage.get(key, {})
+    both = {**earlier, **usage}
+    if earlier.get("vendor").__class__ is dict and usage.get("vendor").__class__ is dict:
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
-        both["vendor"] = {**told["vendor"], **later}
+        both["vendor"] = {**earlier["vendor"], **later}
     both["total_tokens"] = both.setdefault("input_tokens", 0) + both.setdefault("output_tokens", 0)
     count_answer(turn, key, both)
 
 
 def total_usage(usages: Iterable[Block]) -> Block:
-    """Of several answers: counts added up; of one, all that it tells."""
-    told = [usage for usage in usages if usage]
-    if len(told) == 1:
-        return told[0]
+    """Add up the counts of several answers; one answer is returned as it is, with all its fields."""
+    counted = [usage for usage in usages if usage]
+    if len(counted) == 1:
+        return counted[0]
     total: Block = {}
-    for usage in told:
+    for usage in counted:
         for name, count in usage.items():
             if count.__class__ is int:
                 total[name] = total.get(name, 0) + count
@@ -68,13 +68,13 @@ def total_usage(usages: Iterable[Block]) -> Block:
 
 
 def costs_of_turn(turn: Turn) -> Block:
-    """What is known of the cost of a turn."""
-    told: Block = {}
+    """Return the known `usage` and `costUsd` of a turn."""
+    costs: Block = {}
     if turn.usage:
-        told["usage"] = total_usage(turn.usage.values())
+        costs["usage"] = total_usage(turn.usage.values())
     if turn.cost is not None:
-        told["costUsd"] = turn.cost
-    return told
+        costs["costUsd"] = turn.cost
+    return costs
 
 
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
@@ -83,7 +83,7 @@ def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> Non
 
 
 def _was_counted(state: State, part: Part) -> bool:
-    """Whether this is the usage that came last, told once more, be it in another turn."""
+    """True if this repeats the last usage, possibly in another turn."""
     key = digests.text_digest(part.usage_key) if part.usage_key is not None else ""
     is_known = bool(key) and key == state.counted
     state.counted = key or state.counted
@@ -91,7 +91,7 @@ def _was_counted(state: State, part: Part) -> bool:
 
 
 def add_cost(turn: Turn | None, part: Part) -> None:
-    """What a turn or one of its answers cost; an answer that is told once more is paid once."""
+    """Add the cost of a turn or of one of its answers; an answer that is written again is counted once."""
     cost = part.metadata.get("costUsd")
     if turn is None or not isinstance(cost, int | float):
         return
@@ -105,14 +105,14 @@ def add_cost(turn: Turn | None, part: Part) -> None:
 
 
 def _answer_key(part: Part) -> str:
-    """Of the answer that a part is of."""
+    """Return the key of the answer of a part."""
     return part.usage_key or part.key or part.metadata.get("messageId") or ""
 
 
 def cost_since_last(state: State, end: steps.TurnEnds, session: str) -> float | None:
-    """What came to the costs of the session since it told them last."""
+    """Return the increase of the session's total cost since it was last stated."""
     if end.total_cost is None:
         return None
-    told = state.costs if session == state.paid_by and state.costs <= end.total_cost else 0.0
+    earlier = state.costs if session == state.paid_by and state.costs <= end.total_cost else 0.0
     state.costs, state.paid_by = end.total_cost, session
-    return end.total_cost - told
+    return end.total_cost - earlier

@@ -1,8 +1,8 @@
-"""Answers that were streamed and then are stored once more, as their reader put them together: the copy is not told.
+"""Drop answers that were streamed and are then stored again, as the client assembled them.
 
-The original is what came in pieces. The copy is a record of an answer at rest that says nothing else, be it the message
-alone or the whole answer of the API under the same id, before anything else was said. What it tells of the usage counts
-for the same answer, as long as the turn is open.
+The original is the stream. The copy is a complete record of the same answer and nothing else: the message alone, or the
+whole API response under the same id, before any other content. Its usage still counts for the answer while the turn is
+open.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def record_end(state: State, response: Response) -> None:
 
 
 def without_copy(state: State, answer: Answer, steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps of a line; of one that is a copy of this answer, those that count."""
+    """Return the steps of a line; only those of usage and turn ends if the line is a copy of this answer."""
     if not _is_copy(answer, steps):
         return steps
     if state.turn is None:
@@ -75,5 +75,5 @@ def _is_copy(answer: Answer, steps: Sequence[Step]) -> bool:
 
 
 def _has_identity(block: Block) -> bool:
-    """Whether it is known by what it says; sealed reasoning, e.g., is not."""
+    """True if the block can be recognised by its content, unlike encrypted reasoning."""
     return bool(block.get(_IDENTITY_KEYS.get(block["type"], "")))

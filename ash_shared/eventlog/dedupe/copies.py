@@ -1,8 +1,8 @@
-"""Texts that a session holds twice: originals, which count, and copies (`Part.echo`).
+"""Match texts that two kinds of record write: originals, and copies (`Part.echo`).
 
-Whichever comes first, one of the two is told. An original is told at once, and the copy after it is left out. A copy is
-held until its original has come, or cannot come any more, or something else is said that goes behind it; once it was
-told, the original that still comes is left out. Nothing here writes to the log: `said` does.
+One of the two is emitted. An original is emitted at once, and a copy after it is dropped. A copy is held until its
+original comes, can no longer come, or later content must follow it; an original after an emitted copy is dropped. These
+functions only decide; `emit_messages` emits.
 """
 
 from typing import Literal
@@ -13,7 +13,7 @@ from ash_shared.providers._kit.steps import Part, Speaker
 
 
 def take_original(state: State, role: Speaker, text: str) -> bool:
-    """Whether this is a copy of what was told."""
+    """True if the original of this copy was emitted. It matches one copy only."""
     digest = _role_digest(role, text)
     if digest not in state.said:
         return False
@@ -22,7 +22,7 @@ def take_original(state: State, role: Speaker, text: str) -> bool:
 
 
 def accept_copy(state: State, role: Speaker, text: str) -> bool:
-    """Whether this copy is to be told, since its original has not come; the original will not be, then."""
+    """True if this copy must be emitted because its original was not; the original is then dropped."""
     if take_original(state, role, text):
         return False
     state.copied = [*state.copied, _role_digest(role, text)][-MAX_SAID:]
@@ -30,17 +30,17 @@ def accept_copy(state: State, role: Speaker, text: str) -> bool:
 
 
 def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[Held]]:
-    """Whether this original is to be told, and the copies that go before it; those of itself are dropped."""
+    """Return whether to emit this original, and the held copies to emit before it; copies of itself are dropped."""
     digest = _role_digest(role, text)
     if digest in state.copied:
         state.copied.remove(digest)
         return False, []
     waiting = [held for held in state.held if held.role == role]
     before = waiting if role == "assistant" else []
-    for place, held in enumerate(waiting):
+    for index, held in enumerate(waiting):
         if held.text == text:
             state.held.remove(held)
-            return True, before[:place]
+            return True, before[:index]
     parts = [held for held in before if held.is_part_of(text)]
     if parts:
         state.held = [held for held in state.held if held not in parts]
@@ -50,7 +50,7 @@ def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[
 
 
 def is_duplicate_error(state: State, part: Part, message: str) -> bool:
-    """Whether an error that is a copy was told before."""
+    """True if an error is the copy of one that was emitted."""
     digest = digests.text_digest(f"error{message}")
     if part.echo and digest in state.said:
         state.said.remove(digest)

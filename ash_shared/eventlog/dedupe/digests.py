@@ -1,4 +1,4 @@
-"""By what things are known again, where they are told twice."""
+"""Content digests used for deduplication."""
 
 from hashlib import blake2b
 from zlib import crc32
@@ -18,21 +18,21 @@ def text_digest(text: str) -> str:
 
 
 def content_digest(content: Block) -> str:
-    """Of all that it says; not of what stands beside it on the wire."""
+    """Return the digest of a block without the keys that only describe its wire form."""
     return _bytes_digest(_encode({name: content[name] for name in content if name not in _IGNORED_KEYS}))
 
 
 def message_digest(role: Speaker, block: Block) -> str:
-    """Of what is said, however it is written: of calls and results, by their ids where they have any."""
+    """Return a digest that does not depend on the format: calls and results are identified by their ids, if any."""
     wire = block["type"]
-    told = block.get(_IDENTITY_KEYS.get(wire, "type"))
-    if wire not in _IDENTITY_KEYS or told is None:
-        told = {name: block[name] for name in block if name not in _IGNORED_KEYS}
-    return _bytes_digest(_encode([role, wire, told]))
+    identity = block.get(_IDENTITY_KEYS.get(wire, "type"))
+    if wire not in _IDENTITY_KEYS or identity is None:
+        identity = {name: block[name] for name in block if name not in _IGNORED_KEYS}
+    return _bytes_digest(_encode([role, wire, identity]))
 
 
 def checksum(text: str, before: int = 0) -> int:
-    """Of texts that come one after the other, as of all of them together."""
+    """Extend the checksum of the preceding text: chunks and the whole text have the same checksum."""
     return crc32(text.encode("utf-8", "replace"), before)
 
 

@@ -1,7 +1,7 @@
-"""What is sent again: a request holds the conversation so far once more, as one record of several messages.
+"""Drop messages that a request sends again: a request repeats the conversation so far in one record.
 
-From the first such record on, all that is told is counted by digest. A later one tells of each thing only what is more
-than what was there before it came.
+From the first such record on, emitted blocks are counted by digest. A later record adds a block only as often as it
+exceeds the count before that record.
 """
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from ash_shared.providers._kit.steps import Part, Speaker
 
 
 def without_resent(log: Log, part: Part) -> Part:
-    """The part without what an earlier record held, where this one holds a whole conversation."""
+    """Return the part without blocks of earlier records, if its record holds a whole conversation."""
     is_one_of_several = part.original is not None
     if is_one_of_several and log.state.sent is None:
         log.state.sent = {}
@@ -23,8 +23,8 @@ def without_resent(log: Log, part: Part) -> Part:
     new = list[Block]()
     for block in part.blocks:
         digest = digests.message_digest(part.role, block)
-        if is_one_of_several and not part.replaces and log.again.get(digest):
-            log.again[digest] -= 1
+        if is_one_of_several and not part.replaces and log.resendable.get(digest):
+            log.resendable[digest] -= 1
         else:
             new.append(block)
             _increment(log.state.sent, digest)
