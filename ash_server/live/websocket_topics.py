@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ash_server.db.event_ranges import Span, SpannedEvent
 from ash_server.db.messages import StoredMessage
-from ash_shared.conversation.standard_messages import transform_page
+from ash_shared.conversation.paging import transform_page
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, is_valid, raw_block, text_block
 from ash_shared.model.events import blocks_of

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_next
 from ash_server.db.sessions import get_session
-from ash_shared.conversation.standard_messages import transform_page
+from ash_shared.conversation.paging import transform_page
 from ash_shared.model.message import StandardMessage
 
 _HEAD = 20

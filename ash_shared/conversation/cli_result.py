@@ -6,7 +6,8 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ash_shared.conversation.standard_messages import split_transcript, transform_messages
+from ash_shared.conversation.standard_messages import transform_messages
+from ash_shared.conversation.transcript import split_transcript
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.content import TextContent
 from ash_shared.model.message import MessageError, StandardMessage
@@ -154,7 +155,7 @@ def _fitting(answer: str, model: type[Model]) -> Model | MessageError:
 
 
 _DECODER = json.JSONDecoder()
-_MOST_TRIES = 1000
+_MAX_TRIES = 1000
 
 
 def _json_in(answer: str) -> Iterator[Any]:
@@ -170,7 +171,7 @@ def _json_in(answer: str) -> Iterator[Any]:
 def _values_in(answer: str) -> Iterator[str]:
     """The texts of objects and lists in an answer, in order, until searching has cost a few times its length."""
     start, budget = 0, 4 * len(answer) + 100_000
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         places = [place for opening in "{[" if (place := answer.find(opening, start)) >= 0]
         if not places or budget < 0:
             return
@@ -181,4 +182,4 @@ def _values_in(answer: str) -> Iterator[str]:
         except json.JSONDecodeError as error:
             budget -= error.pos - place
         except (ValueError, RecursionError):  # a number, or nesting, beyond what Python decodes
-            budget -= _MOST_TRIES
+            budget -= _MAX_TRIES

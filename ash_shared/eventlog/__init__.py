@@ -11,7 +11,7 @@ same events. At the end of the input, open items are closed with the content the
 | response | one answer of the model; each lane (main conversation or subagent) has its own | `streaming` |
 | slot | one streamed item of a response: a chunk event for each fragment, one event when complete | `streaming` |
 | call | a tool call, tracked from its first fragment to the end of the turn that has its result | `tool_calls` |
-| part | a complete (non-streamed) message: replaces the slots of the same content | `complete_messages`, `emit_messages` |
+| part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |
 | usage | tokens of an answer; the last count per answer is used, a turn has the sum | `usage` |
 
 Content that a session holds more than once becomes one event: see `dedupe`.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ash_server
-from ash_shared.conversation.standard_messages import split_transcript
+from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Event, Normalizer, read_line
 from ash_shared.model.events import CHUNKS
 from tests.shared.conftest import CORPUS

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from ash_shared import StandardMessage, transform_messages
-from ash_shared.conversation.standard_messages import transform_page
+from ash_shared.conversation.paging import transform_page
 from tests.shared.texts import texts_of
 from tests.shared.transcripts import Short, lines, short_messages
 

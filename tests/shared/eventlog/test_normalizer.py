@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ash_shared.conversation.standard_messages import split_transcript
+from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
 from ash_shared.model.events import CHUNKS, read_event
 from tests.shared.logs import CONTENT_EVENTS, context
