@@ -16,7 +16,7 @@ from rich.text import Text
 from ash_server.cli.options import json_option
 from ash_server.cli.output.terminal import counted, stdout_console, visible, visible_json, warn
 from ash_server.cli.store import with_store
-from ash_server.db.drift import MOST_SAMPLES, client_version_of, raw_type_of
+from ash_server.db.drift import MAX_SAMPLES, client_version_of, raw_type_of
 from ash_server.db.session_facts import to_datetime
 from ash_server.store import Store
 from ash_server.transfer.importing.transcript import open_transcript
@@ -60,7 +60,7 @@ class _Counts:
     count: int = 0
     first: datetime | None = None
     last: datetime | None = None
-    samples: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
+    samples: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
 
     def add(self, other: "_Counts") -> None:
         self.count += other.count

@@ -1,7 +1,7 @@
-"""Drift: what the formats have by now and no table of Ash covers, counted where it is stored.
+"""Drift: unknown and malformed blocks in stored messages.
 
-A row for each message and kind of block that was unknown or malformed when the message was last read; most messages
-have none. Groups of them show what changed, in which client, since when and where.
+A row per message and kind of block that was unknown or malformed when the message was last read; most messages have
+none. Groups of them show which client changed what, since when.
 """
 
 from collections import Counter
@@ -22,11 +22,11 @@ from ash_shared.model.message import Description, Drift, Facts
 
 Reason = Literal["unknown_type", "malformed"]
 
-MOST_SAMPLES = 5
-"""Of a group."""
+MAX_SAMPLES = 5
+"""Sample messages per group."""
 
-_LONGEST_TYPE = 200
-"""Characters: it is part of a key, and keys of an index are short."""
+_MAX_TYPE_LENGTH = 200
+"""Characters; the type is part of an index key."""
 
 _INSERT = """
     INSERT INTO drift (session_id, sequence, reason, raw_type, source, client_version, count, seen_at)
@@ -57,13 +57,13 @@ _REPORT = f"""
     )
     SELECT source, nullif(client_version, '') AS "clientVersion", nullif(raw_type, '') AS "rawType", reason,
         sum(count) AS count, min(seen_at) AS "firstSeen", max(seen_at) AS "lastSeen",
-        array_agg(session_id ORDER BY place) FILTER (WHERE place <= {MOST_SAMPLES}) AS sessions,
-        array_agg(sequence ORDER BY place) FILTER (WHERE place <= {MOST_SAMPLES}) AS sequences
+        array_agg(session_id ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sessions,
+        array_agg(sequence ORDER BY place) FILTER (WHERE place <= {MAX_SAMPLES}) AS sequences
     FROM placed
     GROUP BY source, client_version, raw_type, reason
     ORDER BY max(seen_at) DESC, count DESC, source, client_version, raw_type, reason
     LIMIT %(limit)s
-"""  # noqa: S608  # a constant of this module
+"""  # noqa: S608  # constant SQL
 
 
 class StoredPlace(AshModel):
@@ -74,27 +74,27 @@ class StoredPlace(AshModel):
 
 
 class DriftGroup(AshModel):
-    """Blocks that drifted alike."""
+    """Blocks of one type that drifted in the same way."""
 
     source: str
     """The format of the messages."""
     client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
-    """The version of the tool that wrote them, by the message's own account, else by its session's."""
+    """The version of the tool that wrote them, from the message, else from its session."""
     raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
-    """What the block calls itself; absent where it does not."""
+    """The type the block names; absent if it names none."""
     reason: Reason
-    """`unknown_type`: no table lists it. `malformed`: it is not what its type promises."""
+    """`unknown_type`: no table lists it. `malformed`: it does not have the shape of its type."""
     count: int
-    """How many such blocks are stored."""
+    """Number of such blocks."""
     first_seen: datetime = Field(alias="firstSeen")
-    """When the first was written, by the message's own account, else when it was stored."""
+    """Timestamp of the first such message, or the time it was stored."""
     last_seen: datetime = Field(alias="lastSeen")
     samples: list[StoredPlace]
-    """Some messages that hold such a block, the latest first."""
+    """Up to five messages with such a block, latest first."""
 
 
 class DriftReport(AshModel):
-    """What Ash did not understand, last seen first."""
+    """Groups of unknown and malformed blocks, last seen first."""
 
     drift: list[DriftGroup]
 
@@ -103,13 +103,13 @@ class DriftFilter(TypedDict, total=False):
     source: str | None
     reason: Reason | None
     since: datetime | None
-    """Only what was seen then or later."""
+    """Only blocks seen at this time or later."""
     limit: int
-    """The most groups: 100 where it is left out, at most 1,000."""
+    """Number of groups: 100 by default, at most 1,000."""
 
 
-class Placed(NamedTuple):
-    """A message by its place in its session."""
+class DescribedMessage(NamedTuple):
+    """The description of a message and its sequence."""
 
     sequence: int
     described: Description
@@ -125,34 +125,35 @@ class _Row(NamedTuple):
     seen_at: datetime | None
 
 
-async def insert_drift(conn: AsyncConnection, session_id: UUID, placed: Iterable[Placed]) -> None:
-    """Of messages that are stored. Where none of them drifts, which is nearly always, nothing is sent."""
-    rows = [row for each in placed if each.described.drift for row in _rows(each)]
+async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterable[DescribedMessage]) -> None:
+    """Store the drift of stored messages. Without drift, which is the normal case, no statement is sent."""
+    rows = [row for each in messages if each.described.drift for row in _rows(each)]
     if rows:
         names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
         columns = map(list, zip(*rows, strict=True))
         await conn.execute(_INSERT, {"session_id": session_id, **dict(zip(names, columns, strict=True))})
 
 
-async def report_drift(conn: AsyncConnection, **wanted: Unpack[DriftFilter]) -> DriftReport:
-    check_text(wanted.get("source") or "", "source")
-    if not 1 <= wanted.get("limit", 1) <= 1000:
+async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) -> DriftReport:
+    """Return groups, last seen first. Raises InvalidParameter."""
+    check_text(filters.get("source") or "", "source")
+    if not 1 <= filters.get("limit", 1) <= 1000:
         raise InvalidParameter("limit is 1 to 1000")
-    values = {"source": None, "reason": None, "since": None, "limit": 100, **wanted}
+    params = {"source": None, "reason": None, "since": None, "limit": 100, **filters}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_REPORT, values)
+        await cursor.execute(_REPORT, params)
         return DriftReport(drift=[_to_group(row) for row in await cursor.fetchall()])
 
 
 def raw_type_of(drift: Drift) -> str:
-    return storable(drift.raw_type)[:_LONGEST_TYPE]
+    return storable(drift.raw_type)[:_MAX_TYPE_LENGTH]
 
 
 def client_version_of(facts: Facts) -> str | None:
-    return storable(facts.client_version)[:_LONGEST_TYPE] or None if facts.client_version else None
+    return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
 
 
-def _rows(placed: Placed) -> Iterator[_Row]:
+def _rows(placed: DescribedMessage) -> Iterator[_Row]:
     """Types that are alike as far as they are kept count as one."""
     described, times = placed.described, Counter[tuple[str, str]]()
     for drift in described.drift:

@@ -14,15 +14,15 @@ from ash_server.db.messages import StoredMessage, list_next
 from ash_server.db.pagination import bounded_query, may_go_on
 from ash_shared.model.message import Kind
 
-_MOST_ENTRIES = 1000
-_MOST_BYTES = 512 * 1024
-"""Of the events of a span, and of its lines: what lies behind them is left out. The last of them may exceed it."""
+_MAX_ENTRIES = 1000
+_MAX_BYTES = 512 * 1024
+"""Limit of the events of a range, and of its messages, which ends with the entry that exceeds it."""
 
-_HEAD = 20
-"""So many first lines tell which session it is, and which client wrote it."""
+_HEAD_LINES = 20
+"""First lines of a session, which identify it and its client."""
 
-SAID = ("assistant_done", "thinking_done", "tool_call", "tool_result", "user_audio", "user_message")
-"""The types of the events that messages are made of."""
+MESSAGE_EVENTS = ("assistant_done", "thinking_done", "tool_call", "tool_result", "user_audio", "user_message")
+"""Types of events from which standard messages are built."""
 
 _TURN = """
     SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
@@ -51,64 +51,65 @@ _WITHIN = bounded_query(
 
 
 class Place(NamedTuple):
-    """A place between two entries."""
+    """A position between two entries."""
 
     event: int
-    """The sequence of the last event ahead of it."""
+    """The sequence of the last event before it."""
     line: int
-    """The sequence of the last stored message ahead of it."""
+    """The sequence of the last stored message before it."""
 
 
 @dataclass(slots=True)
 class SpannedEvent:
-    """An event, and what it was derived from."""
+    """An event with the kind of the message it was derived from."""
 
     sequence: int
     message_sequence: int
     origin: Origin
     kind: Kind | None
-    """Of the line that gave it, if one did."""
+    """The kind of its message; None for events without one."""
     content: str
 
     @property
     def is_of_line(self) -> bool:
-        """Whether a stored line, and no piece of a stream, says the same."""
+        """True if a stored message, not a chunk, has the same content."""
         return self.origin == "line" and self.kind != "chunk"
 
 
 class Span(NamedTuple):
-    """What lies between two places."""
+    """The entries between two positions."""
 
     events: list[SpannedEvent]
-    """Those that say something (`SAID`)."""
+    """Only those of the types `MESSAGE_EVENTS`."""
     head: Sequence[StoredMessage]
-    """The first lines of the session, where they lie ahead of it."""
+    """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
     next_after: int | None
-    """The sequence of the last line that is here, where more are behind it."""
+    """The sequence of the last message here, if more follow."""
     next_event_after: int | None
-    """Likewise of the last event. Where lines say all that is here, those behind it count that no line says."""
+    """The sequence of the last event here, if more follow. If messages have the content of all events here, only events
+    without a message count."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Place:
-    """The place behind an event."""
-    found = await (await conn.execute(_PLACE, [session_id, sequence])).fetchone()
-    return Place(*found) if found else Place(0, 0)
+    """Return the position after an event."""
+    row = await (await conn.execute(_PLACE, [session_id, sequence])).fetchone()
+    return Place(*row) if row else Place(0, 0)
 
 
 async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
-    """The turn whose last event is the last one ahead of this place."""
-    found = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
-    start = Place(*found) if found else Place(end.event - 1, end.line)
+    """Return the turn whose last event precedes this position."""
+    row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
+    start = Place(*row) if row else Place(end.event - 1, end.line)
     return await get_span(conn, session_id, start, end)
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
-    """As much of it as may be told at once."""
+    """Return the range up to its limits."""
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
-    head = await _lines(conn, session_id, 0, start.line, limit=_HEAD) if lines else []
-    is_full = partial(may_go_on, limit=_MOST_ENTRIES, max_bytes=_MOST_BYTES)
+    head = await _lines(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
+    is_full = partial(may_go_on, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
     has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
     has_more_events = is_full(events) and await _events(
         conn,
@@ -136,11 +137,11 @@ async def _events(
     limit: int | None = None,
     loose: bool = False,
 ) -> list[SpannedEvent]:
-    """`loose` leaves out those that lines say as well."""
-    bounds = {"after": after, "last": last, "limit": limit or _MOST_ENTRIES, "bytes": _MOST_BYTES}
-    wanted = {"session_id": session_id, "types": list(SAID), "loose": loose, **bounds}
+    """Return events; `loose` leaves out those whose content a message has."""
+    bounds = {"after": after, "last": last, "limit": limit or _MAX_ENTRIES, "bytes": _MAX_BYTES}
+    params = {"session_id": session_id, "types": list(MESSAGE_EVENTS), "loose": loose, **bounds}
     async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
-        await cursor.execute(_WITHIN, wanted)
+        await cursor.execute(_WITHIN, params)
         return await cursor.fetchall()
 
 
@@ -150,5 +151,5 @@ async def _lines(
     if last <= after:
         return []
     return await list_next(
-        conn, session_id, after=after, before=last + 1, limit=limit or _MOST_ENTRIES, max_bytes=_MOST_BYTES
+        conn, session_id, after=after, before=last + 1, limit=limit or _MAX_ENTRIES, max_bytes=_MAX_BYTES
     )

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 from ash_server.db.connection import one_transaction
-from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import (
     LOCK,
     Counters,
@@ -337,7 +337,7 @@ async def _write_messages(
         **collect_facts(described)._asdict(),
     }
     await conn.execute(_WRITE, values)
-    await insert_drift(conn, session_id, starmap(Placed, enumerate(described, last + 1)))
+    await insert_drift(conn, session_id, starmap(DescribedMessage, enumerate(described, last + 1)))
 
 
 async def _write_events(

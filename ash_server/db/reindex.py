@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.drift import Placed, insert_drift
+from ash_server.db.drift import DescribedMessage, insert_drift
 from ash_server.db.event_writer import lock
 from ash_server.db.pagination import bounded_query
 from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
@@ -175,7 +175,7 @@ class _Renewal:
             await self._conn.execute(_DERIVE, {"session_id": self._session_id, **_columns(page)})
             sequences = [each.stored.sequence for each in page]
             await self._conn.execute(_FORGET_DRIFT, [self._session_id, sequences])
-            placed = [Placed(each.stored.sequence, each.now) for each in page]
+            placed = [DescribedMessage(each.stored.sequence, each.now) for each in page]
             await insert_drift(self._conn, self._session_id, placed)
 
 

@@ -272,7 +272,7 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
     """Return the sessions a person may mean.
 
-    Matches external ids and ids, else the beginning of an id, else the provider's session id, which subagents may share.
+    Matches external ids and ids, else the beginning of an id, else the provider's session id (shared by subagents).
     """
     check_text(reference, "the reference")
     matches = await _fetch(

@@ -1,1 +1,1 @@
-"""Reads that combine several queries of the store."""
+"""Reads that combine several queries: pages of standard messages, inputs of projections."""

@@ -1,7 +1,4 @@
-"""What projections read of a stored session.
-
-Of the events only what the projection reads is kept, page by page, so that what nobody asks for takes no memory.
-"""
+"""Inputs of projections: the events of a stored session, read page by page, without the parts a projection ignores."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,28 +16,28 @@ from ash_shared.model.events import CHUNKS
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
-MOST_BYTES = 64 * 1024 * 1024
-"""Of the events that are kept: twice what any API takes in a request."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Total size of the events, twice what any API accepts in a request."""
 
-_MARKS = frozenset({"parentToolCallId", "sidechain"})
-"""What every projection looks for in every payload."""
-_BULKY = frozenset({"args", "content", "details", "raw", "result", "structured"})
-"""What a summary never shows of a payload."""
-_UNSAID = frozenset({"raw", "thinking_done"})
-"""Types of which no projection shows the payload."""
+_COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
+"""Payload fields that every projection reads."""
+_UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result", "structured"})
+"""Payload fields that a summary never shows."""
+_HIDDEN_TYPES = frozenset({"raw", "thinking_done"})
+"""Types whose payload no projection shows."""
 
 
 async def read_conversation(connect: Connect, session_id: UUID) -> list[Event]:
-    """The events with what messages and prompts show of them. Raises SessionNotFound, SessionTooLarge."""
-    return await _read(connect, session_id, _of_conversation)
+    """Return the events as projections to messages and prompts read them. Raises SessionNotFound, SessionTooLarge."""
+    return await _read_events(connect, session_id, _keep_for_conversation)
 
 
 async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     """Raises SessionNotFound, SessionTooLarge."""
     async with connect() as conn:
-        open_turn = await get_open_turn(conn, session_id)  # first: where it ends meanwhile, its end is read
+        open_turn = await get_open_turn(conn, session_id)  # read first, so that its end is not missed
         last = (await get_session(conn, session_id)).message_count
-    events = await _read(connect, session_id, _of_summary)
+    events = await _read_events(connect, session_id, _keep_for_summary)
     recent = await get_conversation(
         connect, session_id, after=max(0, last - RECENT_LINES), limit=RECENT_LINES
     )
@@ -48,38 +45,37 @@ async def read_summary(connect: Connect, session_id: UUID) -> SessionSummary:
     return await asyncio.to_thread(to_session_summary, events, open_turn=open_turn, models=models)
 
 
-def _of_conversation(event: Event) -> Event:
-    if event["type"] not in _UNSAID:
+def _keep_for_conversation(event: Event) -> Event:
+    if event["type"] not in _HIDDEN_TYPES:
         return event
     payload = event["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name in _MARKS}}
+    return {**event, "payload": {name: payload[name] for name in payload if name in _COMMON_FIELDS}}
 
 
-def _of_summary(event: Event) -> Event:
-    payload = _of_conversation(event)["payload"]
-    return {**event, "payload": {name: payload[name] for name in payload if name not in _BULKY}}
+def _keep_for_summary(event: Event) -> Event:
+    payload = _keep_for_conversation(event)["payload"]
+    return {**event, "payload": {name: payload[name] for name in payload if name not in _UNSUMMARISED_FIELDS}}
 
 
-async def _read(connect: Connect, session_id: UUID, keep: Callable[[Event], Event]) -> list[Event]:
-    """Where the session is rebuilt meanwhile, the newer reading follows behind a `reset`."""
+async def _read_events(connect: Connect, session_id: UUID, keep: Callable[[Event], Event]) -> list[Event]:
+    """Read all pages. If the session is rebuilt during that, its new log follows after a `reset`."""
     events: list[Event] = []
     size = 0
     async with connect() as conn:
         await check_cursor(conn, session_id, 0)
-    found = get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)
-    async with aclosing(found) as pages:
+    async with aclosing(get_event_pages(connect, session_id, limit=_PAGE, max_bytes=_PAGE_BYTES)) as pages:
         async for page in pages:
-            kept, kept_size = await asyncio.to_thread(_kept, page, keep)
+            kept, kept_size = await asyncio.to_thread(_decode, page, keep)
             events += kept
             size += kept_size
-            if size > MOST_BYTES:
+            if size > MAX_BYTES:
                 raise SessionTooLarge
     return events
 
 
-def _kept(found: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
-    """What is kept of a page, and about how large it is."""
-    events = [keep(msgspec.json.decode(event.content)) for event in found if event.type not in CHUNKS]
+def _decode(page: Sequence[StoredEvent], keep: Callable[[Event], Event]) -> tuple[list[Event], int]:
+    """Return the reduced events of a page, without chunks, and their size in bytes."""
+    events = [keep(msgspec.json.decode(event.content)) for event in page if event.type not in CHUNKS]
     return events, sum(map(_size, events))
 
 

@@ -1,7 +1,7 @@
-"""The conversation of a stored session as standard messages, a page at a time; and its log, likewise.
+"""Pages of standard messages and of events of a stored session.
 
-First the store is asked, then what it gave is put together: the one takes a connection, the other the time. Where that
-is not a whole turn, more of it is asked for.
+A connection is held only while rows are read; they are transformed afterwards, in a thread. If a page is less than a
+whole turn, it is read again with a larger limit.
 """
 
 import asyncio
@@ -18,58 +18,60 @@ from ash_server.db.sessions import get_session
 from ash_shared.conversation.paging import transform_page
 from ash_shared.model.message import StandardMessage
 
-_HEAD = 20
-"""So many first lines tell which session it is, and which client wrote it."""
+_HEAD_LINES = 20
+"""First lines of a session, which identify it and its client."""
 
 _PAGE = 500
-_EVENTS = "ash"
-"""The format of Ash's own events."""
-_MOST_LINES = 10_000
-_MOST_BYTES = 4 * MAX_PARSE_BYTES
-"""A turn is cut where it is longer than that."""
+_EVENTS_SOURCE = "ash"
+"""The source of Ash's own events."""
+_MAX_LINES = 10_000
+_MAX_BYTES = 4 * MAX_PARSE_BYTES
+"""A longer turn is cut."""
 
 
 class _Lines(NamedTuple):
-    """Stored messages that are to be read together."""
+    """Stored messages to transform together."""
 
     head: list[StoredMessage]
-    """The first of the session, where they lie ahead of these."""
+    """The first lines of the session, if they precede `lines`."""
     lines: list[StoredMessage]
     more: bool
-    """Whether anything is stored behind them."""
+    """True if more messages follow."""
 
 
 class Conversation(NamedTuple):
-    """A page of it."""
+    """A page of standard messages."""
 
     messages: list[StandardMessage]
     next_after: int | None
-    """The sequence behind which the next page begins; None where nothing more is stored."""
+    """The sequence after which the next page begins; None on the last page."""
 
 
 Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
 async def get_conversation(connect: Connect, session_id: UUID, *, after: int, limit: int) -> Conversation:
-    """A page of whole turns, made of at least so many stored messages, if there are. Raises SessionNotFound."""
+    """Return a page of whole turns, of at least `limit` stored messages if there are. Raises SessionNotFound."""
     max_bytes = MAX_PARSE_BYTES
     while True:
         async with connect() as conn:
             read = await _get_lines(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-        page, is_cut = await asyncio.to_thread(_put_together, read)
-        is_full = limit >= _MOST_LINES or (max_bytes == _MOST_BYTES and len(read.lines) < limit)
+        page, is_cut = await asyncio.to_thread(_transform, read)
+        is_full = limit >= _MAX_LINES or (max_bytes == _MAX_BYTES and len(read.lines) < limit)
         if not is_cut or is_full:
             return page
-        limit, max_bytes = min(2 * limit, _MOST_LINES), _MOST_BYTES
+        limit, max_bytes = min(2 * limit, _MAX_LINES), _MAX_BYTES
 
 
 async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    """All of it, in pages of some size; between two of them no connection is taken. Where no message is stored, it is
-    what the posted events say. Raises SessionNotFound."""
+    """Yield all standard messages in pages, holding no connection between them. Raises SessionNotFound.
+
+    A session without stored messages yields the messages of its posted events.
+    """
     async with connect() as conn:
         is_posted = (await get_session(conn, session_id)).message_count == 0
     if is_posted:
-        async with aclosing(_get_posted(connect, session_id)) as pages:
+        async with aclosing(_stream_posted(connect, session_id)) as pages:
             async for messages in pages:
                 yield messages
         return
@@ -80,29 +82,29 @@ async def get_pages(connect: Connect, session_id: UUID) -> AsyncGenerator[list[S
         after = page.next_after
 
 
-async def _get_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
-    left, wanted = list[tuple[str, str | None]](), _PAGE
+async def _stream_posted(connect: Connect, session_id: UUID) -> AsyncGenerator[list[StandardMessage], None]:
+    pending, page_size = list[tuple[str, str | None]](), _PAGE
     async with aclosing(
         get_event_pages(connect, session_id, limit=_PAGE, max_bytes=MAX_PARSE_BYTES)
     ) as pages:
         async for events in pages:
-            left += [(event.wire(), _EVENTS) for event in events]
-            is_full = len(left) >= _MOST_LINES or sum(len(text) for text, _ in left) >= _MOST_BYTES
-            if len(left) < wanted and not is_full:
+            pending += [(event.wire(), _EVENTS_SOURCE) for event in events]
+            is_full = len(pending) >= _MAX_LINES or sum(len(text) for text, _ in pending) >= _MAX_BYTES
+            if len(pending) < page_size and not is_full:
                 continue
-            made = await asyncio.to_thread(transform_page, left, more=True)
-            if made.lines < len(left) or is_full:
-                yield made.messages
-                left, wanted = left[made.lines :], _PAGE
+            page = await asyncio.to_thread(transform_page, pending, more=True)
+            if page.lines < len(pending) or is_full:
+                yield page.messages
+                pending, page_size = pending[page.lines :], _PAGE
             else:
-                wanted *= 2
-    yield (await asyncio.to_thread(transform_page, left)).messages
+                page_size *= 2
+    yield (await asyncio.to_thread(transform_page, pending)).messages
 
 
 async def get_event_pages(
     connect: Connect, session_id: UUID, *, limit: int, max_bytes: int
 ) -> AsyncGenerator[list[StoredEvent], None]:
-    """All events, likewise, without the pieces of what is whole."""
+    """Yield all events without completed chunks in pages, holding no connection between them."""
     after = 0
     while True:
         async with connect() as conn:
@@ -120,16 +122,16 @@ async def _get_lines(
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
     lines = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-    first = await list_next(conn, session_id, limit=_HEAD) if lines and after else []
+    first = await list_next(conn, session_id, limit=_HEAD_LINES) if lines and after else []
     head = [each for each in first if each.sequence <= after]
     return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)
 
 
-def _put_together(read: _Lines) -> tuple[Conversation, bool]:
-    """The page, and whether its last turn may be cut: no prompt was found behind which the next page could begin."""
-    made = transform_page(_texts(read.lines), head=_texts(read.head), more=read.more)
-    next_after = read.lines[made.lines - 1].sequence if read.more else None
-    return Conversation(made.messages, next_after), read.more and made.lines == len(read.lines)
+def _transform(read: _Lines) -> tuple[Conversation, bool]:
+    """Return the page, and True if its last turn may be cut: it has no prompt before which the page could end."""
+    page = transform_page(_texts(read.lines), head=_texts(read.head), more=read.more)
+    next_after = read.lines[page.lines - 1].sequence if read.more else None
+    return Conversation(page.messages, next_after), read.more and page.lines == len(read.lines)
 
 
 def _texts(stored: Sequence[StoredMessage]) -> list[tuple[str, str | None]]:

@@ -203,7 +203,7 @@ async def test_rebuild_between_two_pages(
 async def test_unread_events_do_not_count_as_size(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10_000)
     large = "x" * 20_000
     unread = [
         ("raw", {"source": "a", "raw": large}),

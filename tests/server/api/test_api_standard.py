@@ -158,7 +158,7 @@ async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, sess
 async def test_turns_beyond_the_limit_are_split(
     client: AsyncClient, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standard_pages, "_MOST_LINES", 2)
+    monkeypatch.setattr(standard_pages, "_MAX_LINES", 2)
     address = await filled(client, session, LINES)
 
     data, begins = await paged(client, address, limit=2)

@@ -55,7 +55,7 @@ END: tuple[str, dict[str, Any]] = ("turn_end", {})
 
 
 def test_all_content_events_have_blocks() -> None:
-    assert set(_BLOCKS) == set(event_ranges.SAID)
+    assert set(_BLOCKS) == set(event_ranges.MESSAGE_EVENTS)
 
 
 async def test_answer_without_response_id(connection: AsyncConnection, session_id: UUID) -> None:
@@ -94,7 +94,7 @@ async def test_blocks_of_events(
 
 
 async def test_event_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
-    answer = ("assistant_done", {"text": "x" * (event_ranges._MOST_BYTES + 1)})
+    answer = ("assistant_done", {"text": "x" * (event_ranges._MAX_BYTES + 1)})
     await post(connection, session_id, START, answer, END)
 
     topic = await last_turn(connection, session_id)
@@ -113,7 +113,7 @@ async def test_too_many_events_for_a_span(  # fixtures and table columns
     included: int,
     rest: dict[str, int],
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MOST_ENTRIES", 4)
+    monkeypatch.setattr(event_ranges, "_MAX_ENTRIES", 4)
     prompts = [("user_message", {"text": str(number)}) for number in range(count)]
     await post(connection, session_id, START, *prompts, END)
 
@@ -135,7 +135,7 @@ async def test_events_without_lines_continue_after_lines(
     posted: list[tuple[str, dict[str, Any]]],
     rest: dict[str, int],
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(event_ranges, "_MAX_ENTRIES", 2)
     several = ",".join(f'{{"type":"text","text":"{number}"}}' for number in range(4))
     line = (
         f'{{"type":"assistant","uuid":"u1","message":{{"id":"m1","role":"assistant","content":[{several}]}}}}'
@@ -151,7 +151,7 @@ async def test_events_without_lines_continue_after_lines(
 async def test_too_large_events_for_a_span(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_ranges, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(event_ranges, "_MAX_BYTES", 1000)
     prompts = [("user_message", {"text": "x" * 400}) for _ in range(5)]
     await post(connection, session_id, START, *prompts, END)
 
@@ -169,7 +169,7 @@ async def test_too_many_lines_for_a_span(  # fixtures and table columns
     rest: dict[str, int],
 ) -> None:
     """Lines after the span and stream chunks do not count as rest."""
-    monkeypatch.setattr(event_ranges, "_MOST_BYTES", 400)
+    monkeypatch.setattr(event_ranges, "_MAX_BYTES", 400)
     answer = (
         '{"type":"assistant","uuid":"u%d","message":{"id":"m%d","role":"assistant","content":'
         '[{"type":"text","text":"a"}]}}'

@@ -402,7 +402,7 @@ async def test_hostile_texts_cannot_leave_their_element(
 async def test_what_is_too_large_to_be_summed_up_goes_out(
     store: Store, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projection_inputs, "MOST_BYTES", 10)
+    monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10)
 
     page = Parsed("".join(await page_of(store, stored)))
 
