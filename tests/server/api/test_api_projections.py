@@ -183,7 +183,7 @@ async def test_rebuild_between_two_pages(
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
     before = await projected(client, session, "openai-messages")
     monkeypatch.setattr(projection_inputs, "_PAGE", 3)
-    kept, rebuilt = projection_inputs._kept, list[Any]()
+    kept, rebuilt = projection_inputs._decode, list[Any]()
 
     def rebuilding(*arguments: Any) -> Any:
         if not rebuilt:
@@ -195,7 +195,7 @@ async def test_rebuild_between_two_pages(
             asyncio.run(rebuild())
         return kept(*arguments)
 
-    monkeypatch.setattr(projection_inputs, "_kept", rebuilding)
+    monkeypatch.setattr(projection_inputs, "_decode", rebuilding)
 
     assert (await projected(client, session, "openai-messages"), len(rebuilt)) == (before, 1)
 
