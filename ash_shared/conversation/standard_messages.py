@@ -297,7 +297,7 @@ def _build_message(id: str, draft: Draft) -> StandardMessage:
         "usage": _validate_or_none(StandardTokenUsage, draft.usage),
         "metadata": _build_metadata({**draft.metadata, "source": draft.source}),
         "error": _validate_or_none(MessageError, draft.error),
-        "_original_of": draft.originals,
+        "_original": draft.originals,
     }
     return StandardMessage.model_validate({key: value for key, value in values.items() if value is not None})
 
