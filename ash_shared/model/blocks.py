@@ -1,7 +1,7 @@
-"""Blocks as plain dicts: what providers make of a record, before they are typed or encoded.
+"""Content blocks as plain dicts, the output of the providers before typing or encoding.
 
-A dict that `is_valid` accepts is exactly what the class of its type in `content` accepts, so both readers, objects
-and bytes, can share one translation.
+`is_valid` accepts a dict exactly if the class of its type in `content` does, so the readers for objects and for bytes
+share one translation.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,11 +25,10 @@ T = TypeVar("T")
 Block = dict[str, Any]
 Check = Callable[[Any], bool]
 Translation = Callable[[Any], Block | list[Block]]
-"""Makes typed blocks of a wire object. Raises KeyError, TypeError or AttributeError where it is not what its type
-promises."""
+"""Translates a wire object into blocks. Raises KeyError, TypeError or AttributeError if the object is malformed."""
 
 Reader = Callable[[Any], Block]
-"""Reads one element of a content list, whatever it is."""
+"""Reads one element of a content list, of any type."""
 
 _CONTAINERS = frozenset({dict, list})
 
@@ -45,28 +44,28 @@ CLASSES: Mapping[str, type[BaseModel]] = {
     "file": FileContent,
     "raw": RawContent,
 }
-"""The block classes by their `type`."""
+"""The block classes by `type`."""
 
 
 class LimitExceeded(ValueError):
-    """The text is JSON, but larger in some way than Ash reads as structure."""
+    """The text is JSON, but exceeds a limit on depth, blocks or numbers."""
 
 
 def bounded(values: list[T]) -> list[T]:
-    """This list. Raises LimitExceeded where it is too long."""
+    """Return the list. Raises LimitExceeded if it is too long."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     return values
 
 
 def is_valid(block: Block) -> bool:
-    """Whether the class of the block's `type` accepts it; false for a type that is not in the vocabulary."""
+    """True if the class of the block's `type` accepts it; false for unknown types."""
     check = _CHECKS.get(block["type"])
     return check is not None and check(block)
 
 
 def is_native(block: Any) -> TypeGuard[Block]:
-    """Whether a value from a decoder is a valid block as it is, with no list inside that is still to be read."""
+    """True if a decoded value is a valid block that needs no translation, also of a nested list."""
     if block.__class__ is not dict:
         return False
     wire = block.get("type")
@@ -76,7 +75,7 @@ def is_native(block: Any) -> TypeGuard[Block]:
 
 
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
-    """A `raw` block; `raw_type` names the wire's discriminator where there is one."""
+    """Return a `raw` block; `raw_type` is the original type, if there is one."""
     block: Block = {"type": "raw"}
     if raw_type is not None:
         block["rawType"] = raw_type
@@ -86,7 +85,7 @@ def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block
 
 
 def text_block(text: str, variant: str | None = None) -> Block:
-    """A `text` block of a bare string."""
+    """Return the `text` block of a string."""
     return (
         {"type": "text", "text": text}
         if variant is None
@@ -95,22 +94,22 @@ def text_block(text: str, variant: str | None = None) -> Block:
 
 
 def pick(record: Mapping[str, Any], *names: str) -> Block:
-    """The keys of these names that the record has: what is absent stays absent."""
+    """Return the items with these keys; absent keys stay absent."""
     return {name: record[name] for name in names if name in record}
 
 
 def without(record: Mapping[str, Any], *names: str) -> Block:
-    """All but the keys of these names."""
+    """Return the items without these keys."""
     return {name: value for name, value in record.items() if name not in names}
 
 
 def renamed(record: Mapping[str, Any], **names: str) -> Block:
-    """The keys of these that the record has, by our names: `id="callId"` gives an `id`; what is absent stays absent."""
+    """Return the items with these keys under new names, e.g. `id="callId"`; absent keys stay absent."""
     return {ours: record[wire] for ours, wire in names.items() if wire in record}
 
 
 def wire_name(record: Mapping[str, Any]) -> str | None:
-    """A record's discriminator: its type, and its subtype where there is one, as in `system/init`."""
+    """Return the record's type, with its subtype if there is one, as in `system/init`."""
     wire, subtype = record.get("type"), record.get("subtype")
     if not isinstance(wire, str):
         return None
@@ -118,7 +117,7 @@ def wire_name(record: Mapping[str, Any]) -> str | None:
 
 
 def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
-    """`typed`, with the keys that it did not consume under `extra` and the wire's name in `source_type`."""
+    """Return `typed` with the record's remaining keys under `extra` and its type in `source_type`."""
     extra = {key: value for key, value in record.items() if key not in consumed and key != "type"}
     block = {**typed, "source_type": source_type}
     if extra:
@@ -127,19 +126,20 @@ def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str
 
 
 def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
-    """The blocks that a translation makes of a wire object: one `raw` block where the object is not what its type
-    promises."""
+    """Return the blocks of a wire object; one `malformed` raw block if the object is not valid for its type."""
     try:
-        made = translation(block)
+        result = translation(block)
     except (KeyError, TypeError, AttributeError):
         return [raw_block("malformed", block, wire)]
-    blocks = [made] if isinstance(made, dict) else made
+    blocks = [result] if isinstance(result, dict) else result
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire)]
 
 
 def with_extra(block: Block, rest: Block) -> Block:
-    """The block with what is left of the message around it under `extra`, too. Keys that the block keeps there already
-    stay what they are: those of the same name go under `message`, or `message_` where that is taken."""
+    """Return the block with remaining keys of its message added to `extra`.
+
+    Keys that `extra` has already are kept; those of the same name go under `message`, or `message_` if that exists.
+    """
     if not rest:
         return block
     kept = block.get("extra") or {}
@@ -152,19 +152,19 @@ def with_extra(block: Block, rest: Block) -> Block:
 
 
 def read_list(content: Any, read_block: Reader) -> list[Block]:
-    """A content list, element by element. Raises TypeError where it is none."""
+    """Read a content list. Raises TypeError for other values."""
     if content.__class__ is not list:
         raise TypeError
     return [read_block(block) for block in bounded(content)]
 
 
 def read_content(content: Any, read_block: Reader) -> list[Block]:
-    """The content of a message: a text, or a list of blocks. Raises TypeError where it is neither."""
+    """Read the content of a message, a text or a list of blocks. Raises TypeError for other values."""
     return [text_block(content)] if content.__class__ is str else read_list(content, read_block)
 
 
 def read_nested(block: Block, read_block: Reader) -> Block:
-    """A native block; the list that a tool result may hold is read like any content list."""
+    """Read a native block, including the nested content list of a tool result."""
     if block["type"] != "tool_result" or block.get("content").__class__ is not list:
         return block
     blocks = read_list(block["content"], read_block)
@@ -173,7 +173,7 @@ def read_nested(block: Block, read_block: Reader) -> Block:
 
 
 def nests_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects nest in this value deeper than so many levels."""
+    """True if lists and objects are nested deeper than `levels` in the value."""
     if value.__class__ not in _CONTAINERS:
         return False
     if levels == 0:
@@ -184,13 +184,13 @@ def nests_deeper(value: Any, levels: int) -> bool:
     return False
 
 
-def _parts(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the one annotation itself."""
+def _union_members(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the annotation itself."""
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 def _json_class(part: Any) -> type:
-    """The class that a decoder gives a value of this annotation."""
+    """Return the class of a decoded value of this annotation."""
     if get_origin(part) is Literal:
         return str
     if isinstance(part, type) and issubclass(part, BaseModel):
@@ -199,7 +199,7 @@ def _json_class(part: Any) -> type:
 
 
 def _inner_check(part: Any) -> Check | None:
-    """What a value must hold beyond being of the right class."""
+    """Return the check of a value's contents beyond its class, if there is one."""
     if get_origin(part) is Literal:
         return frozenset(get_args(part)).__contains__
     if isinstance(part, type) and issubclass(part, BaseModel):
@@ -208,12 +208,16 @@ def _inner_check(part: Any) -> Check | None:
 
 
 def _object_check(model: type[BaseModel]) -> Check:
-    """The model's strict validation, as far as values that JSON can give need it, without building the model."""
+    """Return a check equal to the model's strict validation of JSON values, without building the model."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    parts = {name: _parts(field.annotation) for name, field in fields.items()}
+    parts = {name: _union_members(field.annotation) for name, field in fields.items()}
     required = tuple(name for name, field in fields.items() if field.is_required())
-    classes = {name: frozenset(map(_json_class, of)) for name, of in parts.items() if Any not in of}
-    inner = [(name, check) for name, of in parts.items() for part in of if (check := _inner_check(part))]
+    classes = {
+        name: frozenset(map(_json_class, members)) for name, members in parts.items() if Any not in members
+    }
+    inner = [
+        (name, check) for name, members in parts.items() for part in members if (check := _inner_check(part))
+    ]
 
     def accepts(block: Block) -> bool:
         for key, value in block.items():

@@ -1,8 +1,8 @@
-"""The typed blocks that every parsed message is a list of.
+"""The typed content blocks of a parsed message.
 
-A block in this vocabulary keeps every key it came with, in place. A block translated from another vocabulary names
-the wire's discriminator in `source_type` and keeps what the translation did not consume, verbatim, under `extra`.
-Optional keys that are absent on the wire are absent here too (`pydantic.MISSING`), and a null stays a null.
+A block that is already in this vocabulary keeps all its keys. A block translated from another vocabulary has the
+original type in `source_type` and all untranslated keys, verbatim, under `extra`. Optional keys that are absent from
+the input stay absent from the output and read as None; a null stays a null.
 """
 
 from typing import Annotated, Any, Literal
@@ -21,13 +21,13 @@ class _Block(AshModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     source_type: str | None = ABSENT
-    """The wire's name of a block that was translated, e.g. `document`."""
+    """The original type of a translated block, e.g. `document`."""
     extra: dict[str, Any] | None = ABSENT
-    """What a translation did not consume, verbatim."""
+    """Keys of the original block that have no typed field, verbatim."""
 
 
 class TextContent(_Block):
-    """Text, as a person or a model wrote it."""
+    """Text written by a person or a model."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"type": "text", "text": "All tests pass now."}]}
@@ -36,13 +36,13 @@ class TextContent(_Block):
     type: Literal["text"] = "text"
     text: str
     citations: list[Any] | None = ABSENT
-    """Sources of the text, in the vendor's own form."""
+    """Sources of the text, in the vendor's format."""
     variant: str | None = ABSENT
-    """What kind of text, where it is not plain speech: refusal, summary, plan, result, notice, error, transcript."""
+    """The kind of text, if not an ordinary message: refusal, summary, plan, result, notice, error, transcript."""
 
 
 class ThinkingContent(_Block):
-    """Reasoning that the model showed, or a mark that it reasoned."""
+    """Reasoning of the model, or a placeholder for withheld reasoning."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -54,19 +54,19 @@ class ThinkingContent(_Block):
 
     type: Literal["thinking"] = "thinking"
     thinking: str
-    """Empty where only a signature or an encrypted form was given."""
+    """Empty if the input has only a signature or an encrypted form."""
     signature: str | None = ABSENT
-    """Proves to the vendor that the text is its own; needed to continue a conversation there."""
+    """The vendor's proof that it wrote the text, needed to continue the conversation there."""
     redacted: bool | None = ABSENT
-    """True where the vendor withheld the text; `data` then holds its encrypted form."""
+    """True if the vendor withheld the text; `data` then has its encrypted form."""
     data: str | None = ABSENT
-    """The opaque form of withheld reasoning."""
+    """Encrypted reasoning."""
     is_summary: bool | None = ABSENT
-    """True where the text is the vendor's summary of the reasoning."""
+    """True if the text is the vendor's summary of the reasoning."""
 
 
 class ToolUseContent(_Block):
-    """A call of a tool."""
+    """A tool call."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -78,19 +78,19 @@ class ToolUseContent(_Block):
 
     type: Literal["tool_use"] = "tool_use"
     id: str | None = ABSENT
-    """Links the result to the call. Absent or null where the wire has none: ids are never made up."""
+    """Links the result to the call. Absent or null if the input has no id: ids are never generated."""
     name: str
     input: Any
-    """The arguments, any JSON; the text itself where they came as text that is not JSON."""
+    """The arguments, any JSON; a string if they are text that is not JSON."""
     executor: str | None = ABSENT
-    """Who runs the tool: server, mcp or agent. Absent means the client."""
+    """Where the tool runs: server, mcp or agent. Absent means the client."""
     server_name: str | None = ABSENT
-    """The MCP server that offers the tool."""
+    """The MCP server that provides the tool."""
     status: str | None = ABSENT
 
 
 class ToolResultContent(_Block):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -102,32 +102,32 @@ class ToolResultContent(_Block):
 
     type: Literal["tool_result"] = "tool_result"
     tool_use_id: str | None = ABSENT
-    """The `id` of the call; absent or null where the wire has none."""
+    """The `id` of the call; absent or null if the input has none."""
     # Annotated Any: a recursive union makes pydantic drop the discriminator from the OpenAPI document.
     content: Any = ABSENT
-    """A string as it was written, or a list of blocks of this same vocabulary, or other JSON as it was written."""
+    """A string, a list of content blocks, or other JSON, unchanged."""
     is_error: bool | None = ABSENT
     structured: Any = ABSENT
-    """The machine-readable form of the answer, where the block carries one beside the text."""
+    """The machine-readable form of the result, if the block has one in addition to the text."""
     exit_code: int | None = ABSENT
 
 
 class BlockSource(AshModel):
-    """Where the bytes of an image or a file are: inline, at an address, or in a vendor's file store."""
+    """The location of the bytes of an image or a file: inline, at a URL, or in a vendor's file store."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     type: str
-    """`base64`, `url`, `file`, `text`, or whatever the vendor wrote."""
+    """`base64`, `url`, `file`, `text`, or another value of the vendor."""
     media_type: str | None = ABSENT
-    """As the vendor declared it: not checked against the bytes."""
+    """As declared by the vendor, not checked against the bytes."""
     data: str | None = ABSENT
     url: str | None = ABSENT
     file_id: str | None = ABSENT
 
 
 class ImageContent(_Block):
-    """A picture. Its bytes are as the wire had them, and nothing is fetched."""
+    """An image. Its bytes are unchanged; nothing is fetched."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -146,7 +146,7 @@ class ImageContent(_Block):
 
 
 class FileContent(_Block):
-    """A document, a recording or any other file that is part of the conversation."""
+    """A document, a recording or another file in the conversation."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -164,7 +164,7 @@ class FileContent(_Block):
 
     type: Literal["file"] = "file"
     filename: str | None = ABSENT
-    """A name given by a stranger: data to show, never a path to open."""
+    """Untrusted: for display only, never a path to open."""
     mime_type: str | None = Field(default=ABSENT, alias="mimeType")
     size: int | None = ABSENT
     """In bytes."""
@@ -177,7 +177,7 @@ class FileContent(_Block):
 
 
 class RawContent(_Block):
-    """What Ash has no typed form for, whole."""
+    """Content without a typed form, unchanged."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -194,14 +194,15 @@ class RawContent(_Block):
 
     type: Literal["raw"] = "raw"
     raw_type: str | None = Field(default=ABSENT, alias="rawType")
-    """The wire's discriminator, where it has one."""
+    """The original type, if there is one."""
     reason: RawReason | None = ABSENT
-    """Why it is raw. `unknown_type`: nobody has seen it; `malformed`: a known type with a missing or wrong field;
-    `control`: known, and deliberately not typed; `opaque`: meant for the vendor only; `stream_fragment`: a piece of
-    a streamed answer; `invalid_json`: text that begins as JSON and does not decode; `limit`: nested deeper than 200,
-    more than 10,000 blocks, or a number that decoders refuse."""
+    """Why the block is raw. `unknown_type`: the type is not known; `malformed`: a known type with a missing or wrong
+    field; `control`: a known type that is deliberately not typed; `opaque`: for the vendor only; `stream_fragment`: a
+    chunk of a streamed response; `invalid_json`: text that begins like JSON and does not decode; `limit`: nested deeper
+    than 200, more than 10,000 blocks, or a number that decoders reject. Absent if the input itself is a raw block
+    without a reason."""
     raw: Any
-    """The JSON value as it was written, or the text itself where it does not decode."""
+    """The JSON value, unchanged; the text itself if it does not decode."""
 
 
 MessageContent = TypeAliasType(
@@ -214,6 +215,6 @@ MessageContent = TypeAliasType(
         | ImageContent
         | FileContent
         | RawContent,
-        Field(discriminator="type", description="One typed block, told apart by `type`."),
+        Field(discriminator="type", description="A typed content block; `type` is the discriminator."),
     ],
 )

@@ -1,8 +1,7 @@
-"""Chat events: one append-only log per session, which live view and replay both read.
+"""Chat events: an append-only log per session, which the live view and the replay both read.
 
-An event says one discrete thing of a conversation. Its envelope is alike for all, its `type` tells what the payload
-holds. Types and keys that are not named here are kept as they came: a reader ignores the keys it does not know and
-shows the types it does not know.
+All events have the same envelope; `type` determines the payload. Unknown types and keys are kept unchanged: readers
+ignore unknown keys and show events of unknown types.
 """
 
 from collections.abc import Mapping
@@ -26,90 +25,90 @@ class _Wire(AshModel):
 
 class _Event(_Wire):
     id: str = Field(min_length=1, max_length=255)
-    """Unique in its session: the writer's own, or derived from the stored line and its place among its events."""
+    """Unique in its session: set by the sender, or derived from the stored message and the event's index in it."""
     timestamp: int = Field(ge=0, le=LAST_SEQUENCE)
-    """In milliseconds since 1970: of the record it was derived from where that names a time, else of its storing."""
+    """Milliseconds since 1970: the time of the record, or else of storing."""
     session_id: str
     turn_id: Omittable[str] = ABSENT
-    """Of the turn it belongs to: from what the user said to the final answer."""
+    """The turn of the event: from the user's prompt to the final answer."""
     response_id: Omittable[str] = ABSENT
-    """Of the answer it is a part of, by the API's own name where it has one."""
+    """The response that the event belongs to: the API's id if there is one."""
     record_id: Omittable[str] = ABSENT
-    """The provider's own id of the record it was derived from; the `id` of the standard message made of it."""
+    """The provider's id of the source record, which is also the `id` of its standard message."""
     sequence: Omittable[Sequence] = ABSENT
-    """Place in the session's log of events: 1, 2, 3 … without a gap."""
+    """Position in the session's event log: 1, 2, 3 … without gaps."""
     message_sequence: Omittable[Sequence] = ABSENT
-    """The stored message it was derived from."""
+    """The sequence of the stored message that the event is derived from."""
 
 
 class Empty(_Wire):
-    """Nothing."""
+    """An empty payload."""
 
 
 class TurnStarted(_Wire):
-    """Who began the turn."""
+    """The start of a turn."""
 
     trigger: Literal["user", "callback", "system"]
-    """Whose doing it was: `system` where nobody was seen to ask."""
+    """What started the turn; `system` if there is no prompt."""
 
 
 class TurnEnded(_Wire):
-    """What the turn cost, and whether it came to its end."""
+    """The usage and cost of a turn, and whether it was cut off."""
 
     usage: Omittable[StandardTokenUsage] = ABSENT
-    """Of all answers of the turn."""
+    """The sum over all answers of the turn."""
     cost_usd: Omittable[float] = ABSENT
-    """Of this turn alone."""
+    """The cost of this turn only."""
     partial: Omittable[bool] = ABSENT
-    """True where the turn was left before its end."""
+    """True if the turn did not finish."""
 
 
 class UserText(_Wire):
-    """What was said, as text and, where it was more, as blocks."""
+    """A message of the user."""
 
     text: str
-    """Its text blocks, joined by blank lines."""
+    """The text blocks, joined by blank lines."""
     visible_text: Omittable[str] = ABSENT
-    """The text without what a tool wrapped into it in the user's name; empty where nothing else is there."""
+    """The text without parts that the client added in the user's name; empty if nothing else remains."""
     content: Omittable[list[MessageContent]] = ABSENT
-    """All its blocks, where there is more than one text."""
+    """All blocks, unless the message is a single text."""
     synthetic: Omittable[bool] = ABSENT
-    """True where the tool wrote it in the user's name."""
+    """True if the client wrote the message in the user's name."""
     parent_tool_call_id: Omittable[str] = ABSENT
-    """The call that started the subagent it was said to."""
+    """The tool call that started the subagent that receives the message."""
     sidechain: Omittable[bool] = ABSENT
-    """True where a subagent said or did it whose call is not known."""
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class UserAudio(_Wire):
-    """What was said, as it was understood."""
+    """A transcription of the user's speech."""
 
     transcription: str
     duration_ms: float
 
 
 class AssistantText(_Wire):
-    """A text of the assistant, or a piece of one."""
+    """A text of the assistant, or a chunk of one."""
 
     text: str
-    """Of a chunk: what is added. Of a done: the whole text, whatever chunks came before."""
+    """In a chunk, the added text; in `assistant_done`, the complete text."""
     phase: Omittable[str] = ABSENT
-    """`commentary` where it is said on the way, `final_answer` where it is the answer, if the vendor tells."""
+    """`commentary` during the work, `final_answer` for the answer, if the vendor reports it."""
     variant: Omittable[str] = ABSENT
-    """What kind of text, where it is not plain speech: refusal, plan, notice."""
+    """The kind of text, if not an ordinary message: refusal, plan, notice."""
     stop_reason: Omittable[str] = ABSENT
     partial: Omittable[bool] = ABSENT
-    """True where the stream ended before the text did."""
+    """True if the stream ended before the text was complete."""
     content: Omittable[list[MessageContent]] = ABSENT
-    """An image or a file, where that is what was answered."""
+    """An image or a file in the answer."""
     parent_tool_call_id: Omittable[str] = ABSENT
-    """The call that started the subagent that said it."""
+    """The tool call that started the subagent that wrote the text."""
     sidechain: Omittable[bool] = ABSENT
-    """True where a subagent said or did it whose call is not known."""
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class Thinking(_Wire):
-    """Reasoning, or a piece of it; the text is empty where the provider withheld it."""
+    """Reasoning, or a chunk of it; the text is empty if the provider withheld it."""
 
     text: str
     signature: str | None = ABSENT
@@ -117,37 +116,37 @@ class Thinking(_Wire):
     partial: Omittable[bool] = ABSENT
     parent_tool_call_id: Omittable[str] = ABSENT
     sidechain: Omittable[bool] = ABSENT
-    """True where a subagent said or did it whose call is not known."""
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class ToolCall(_Wire):
-    """Which tool is called, and with what."""
+    """A tool call with its arguments."""
 
     tool_call_id: str
     tool_name: str
     args: Any
-    """Decoded; the text itself where it is no JSON."""
+    """The decoded arguments; a string if they are not JSON."""
     executor: str | None = ABSENT
-    """Who runs it, where that is not the client."""
+    """Where the tool runs, if not in the client."""
     partial: Omittable[bool] = ABSENT
-    """True where the stream ended before the arguments did: it was never run."""
+    """True if the stream ended before the arguments were complete: the call did not run."""
     parent_tool_call_id: Omittable[str] = ABSENT
     sidechain: Omittable[bool] = ABSENT
-    """True where a subagent said or did it whose call is not known."""
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class ToolInputChunk(_Wire):
-    """What is added to the text of a call's arguments."""
+    """A chunk of the text of a call's arguments."""
 
     tool_call_id: str
     tool_name: str
     chunk: str
     offset: int
-    """Characters of the arguments before this chunk: lets a reader drop what it has."""
+    """Characters of the arguments before this chunk, so that readers can drop duplicates."""
 
 
 class ToolOutputChunk(_Wire):
-    """What is added to the output of a call."""
+    """A chunk of the output of a call."""
 
     tool_call_id: str
     chunk: str
@@ -157,31 +156,31 @@ class ToolOutputChunk(_Wire):
 
 
 class ToolFailure(_Wire):
-    """How a tool failed."""
+    """The failure of a tool."""
 
     code: str
     message: str
 
 
 class ToolResult(_Wire):
-    """What a call gave."""
+    """The result of a tool call."""
 
     tool_call_id: str
     result: Any
-    """What the model was given: a text, or blocks; null where the record has none."""
+    """The result given to the model: a text or blocks; null if the record has none."""
     error: Omittable[ToolFailure] = ABSENT
     exit_code: int | None = ABSENT
     structured: Any = ABSENT
-    """The machine-readable form beside it."""
+    """The machine-readable form of the result."""
     orphan: Omittable[bool] = ABSENT
-    """True where the log has no call of that id before it."""
+    """True if the log has no earlier call with this id."""
     parent_tool_call_id: Omittable[str] = ABSENT
     sidechain: Omittable[bool] = ABSENT
-    """True where a subagent said or did it whose call is not known."""
+    """True if a subagent produced the event and its tool call is not known."""
 
 
 class AgentMessage(_Wire):
-    """What another agent is told; its callback has the same `messageId`."""
+    """A message to another agent; its callback has the same `messageId`."""
 
     message_id: str
     target_agent_id: Omittable[str] = ABSENT
@@ -191,7 +190,7 @@ class AgentMessage(_Wire):
 
 
 class AgentCallback(_Wire):
-    """What the other agent answered to the message of this `messageId`."""
+    """The answer of another agent to the message with this `messageId`."""
 
     message_id: str
     from_agent_id: Omittable[str] = ABSENT
@@ -200,29 +199,29 @@ class AgentCallback(_Wire):
 
 
 class AgentSwitch(_Wire):
-    """Which agent hands over to which."""
+    """A handover from one agent to another."""
 
     from_agent_id: str
     to_agent_id: str
 
 
 class Interrupted(_Wire):
-    """Why the turn was stopped."""
+    """The reason for stopping a turn."""
 
     reason: Literal["user_cancel", "timeout", "error"]
 
 
 class Failed(_Wire):
-    """What failed, by its code where the provider gives one."""
+    """An error, with the provider's code if there is one."""
 
     code: str
     message: str
     details: Any = ABSENT
-    """The vendor's own error object."""
+    """The vendor's error object, unchanged."""
 
 
 class AudioChunk(_Wire):
-    """What is added to the speech."""
+    """A chunk of speech."""
 
     data: str
     """Base64."""
@@ -230,44 +229,44 @@ class AudioChunk(_Wire):
 
 
 class AudioDone(_Wire):
-    """How long the speech is."""
+    """The duration of the speech."""
 
     duration_ms: float
 
 
 class Summary(_Wire):
-    """The text that takes the place of what was said before it."""
+    """The text that replaces the earlier conversation."""
 
     text: str
     trigger: Omittable[str] = ABSENT
 
 
 class SystemText(_Wire):
-    """What was said, and what kind of notice it is."""
+    """A notice of the system or the tool, and its kind."""
 
     text: str
     variant: Omittable[str] = ABSENT
 
 
 class Retracted(_Wire):
-    """What is revoked: named by one of these keys or by several."""
+    """The revoked events, identified by one or more of these keys."""
 
     event_ids: Omittable[list[str]] = ABSENT
     message_ids: Omittable[list[str]] = ABSENT
-    """Records: the `recordId` or `responseId` of their events."""
+    """Records, by the `recordId` or `responseId` of their events."""
     from_message_id: Omittable[str] = ABSENT
-    """A record that is revoked with all that came after it; all that came before where it is not known."""
+    """A record that is revoked with everything after it; if it is not known, everything before is revoked."""
     turns: Omittable[int] = ABSENT
-    """How many turns are revoked, counted from the last one back."""
+    """The number of revoked turns, counted back from the last one."""
     reason: Omittable[str] = ABSENT
 
 
 class RawRecord(_Wire):
-    """The record, and the format it came in."""
+    """An unrecognised record and its format."""
 
     source: str
     raw: Any
-    """The record, or the piece of it, that no table knows."""
+    """The unrecognised record, or the unrecognised part of it."""
 
 
 class TurnStartEvent(_Event):
@@ -278,49 +277,49 @@ class TurnStartEvent(_Event):
 
 
 class TurnEndEvent(_Event):
-    """A turn is over."""
+    """A turn ends."""
 
     type: Literal["turn_end"] = "turn_end"
     payload: TurnEnded
 
 
 class UserMessageEvent(_Event):
-    """What the user said."""
+    """A message of the user."""
 
     type: Literal["user_message"] = "user_message"
     payload: UserText
 
 
 class UserAudioEvent(_Event):
-    """What the user said aloud."""
+    """Speech of the user."""
 
     type: Literal["user_audio"] = "user_audio"
     payload: UserAudio
 
 
 class AssistantChunkEvent(_Event):
-    """A piece of an answer that is being written."""
+    """A chunk of a streamed answer."""
 
     type: Literal["assistant_chunk"] = "assistant_chunk"
     payload: AssistantText
 
 
 class AssistantDoneEvent(_Event):
-    """A whole text of the assistant."""
+    """A complete text of the assistant."""
 
     type: Literal["assistant_done"] = "assistant_done"
     payload: AssistantText
 
 
 class ThinkingChunkEvent(_Event):
-    """A piece of reasoning that is being written."""
+    """A chunk of streamed reasoning."""
 
     type: Literal["thinking_chunk"] = "thinking_chunk"
     payload: Thinking
 
 
 class ThinkingDoneEvent(_Event):
-    """A whole piece of reasoning."""
+    """A complete block of reasoning."""
 
     type: Literal["thinking_done"] = "thinking_done"
     payload: Thinking
@@ -334,28 +333,28 @@ class ToolCallEvent(_Event):
 
 
 class ToolInputChunkEvent(_Event):
-    """A piece of the arguments of a call that is being written."""
+    """A chunk of the streamed arguments of a call."""
 
     type: Literal["tool_input_chunk"] = "tool_input_chunk"
     payload: ToolInputChunk
 
 
 class ToolOutputChunkEvent(_Event):
-    """A piece of what a running tool writes."""
+    """A chunk of the output of a running tool."""
 
     type: Literal["tool_output_chunk"] = "tool_output_chunk"
     payload: ToolOutputChunk
 
 
 class ToolResultEvent(_Event):
-    """A tool has answered."""
+    """A tool returns its result."""
 
     type: Literal["tool_result"] = "tool_result"
     payload: ToolResult
 
 
 class AgentMessageEvent(_Event):
-    """A message to another agent, in a session of its own."""
+    """A message to another agent, which has its own session."""
 
     type: Literal["agent_message"] = "agent_message"
     payload: AgentMessage
@@ -369,70 +368,70 @@ class AgentCallbackEvent(_Event):
 
 
 class AgentSwitchEvent(_Event):
-    """Another agent goes on."""
+    """Another agent continues."""
 
     type: Literal["agent_switch"] = "agent_switch"
     payload: AgentSwitch
 
 
 class InterruptEvent(_Event):
-    """The turn was stopped."""
+    """The turn is stopped."""
 
     type: Literal["interrupt"] = "interrupt"
     payload: Interrupted
 
 
 class ErrorEvent(_Event):
-    """Something failed."""
+    """An error occurs."""
 
     type: Literal["error"] = "error"
     payload: Failed
 
 
 class AudioChunkEvent(_Event):
-    """A piece of speech."""
+    """A chunk of speech."""
 
     type: Literal["audio_chunk"] = "audio_chunk"
     payload: AudioChunk
 
 
 class AudioDoneEvent(_Event):
-    """The speech is whole."""
+    """The speech is complete."""
 
     type: Literal["audio_done"] = "audio_done"
     payload: AudioDone
 
 
 class SummaryEvent(_Event):
-    """The history before it was summarised."""
+    """The earlier conversation is summarised."""
 
     type: Literal["summary"] = "summary"
     payload: Summary
 
 
 class SystemMessageEvent(_Event):
-    """What the system or the tool said, to the model or to the person."""
+    """A notice of the system or the tool, to the model or to the person."""
 
     type: Literal["system_message"] = "system_message"
     payload: SystemText
 
 
 class RetractionEvent(_Event):
-    """A later record revokes earlier ones; the log itself stays as it is."""
+    """A record revokes earlier ones; the log keeps all events."""
 
     type: Literal["retraction"] = "retraction"
     payload: Retracted
 
 
 class RawEvent(_Event):
-    """A record that no table knows: shown, never dropped."""
+    """An unrecognised record: shown, never dropped."""
 
     type: Literal["raw"] = "raw"
     payload: RawRecord
 
 
 class ResetEvent(_Event):
-    """What came before was an older reading: clear, and go on with what follows."""
+    """The log was rebuilt: discard the events received so far and continue with the following ones."""
 
     type: Literal["reset"] = "reset"
     payload: Empty
@@ -443,7 +442,7 @@ def _without_known(schema: dict[str, Any]) -> None:
 
 
 class OtherEvent(_Event):
-    """An event of a type that this version does not know, kept as it came."""
+    """An event of an unknown type, kept unchanged."""
 
     type: str = Field(min_length=1, max_length=100, json_schema_extra=_without_known)
     payload: dict[str, Any]
@@ -488,28 +487,30 @@ KnownEvent = TypeAliasType(
 )
 
 ChatEvent = TypeAliasType("ChatEvent", Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")])
-"""Any event: of a type that this version knows, or of another."""
+"""Any event, of a known or an unknown type."""
 
 EVENTS: Mapping[str, type[BaseModel]] = {
     get_args(model.model_fields["type"].annotation)[0]: model
     for model in get_args(get_args(KnownEvent.__value__)[0])
 }
-"""The model of each type that this version knows."""
+"""The model of each known type."""
 
 EVENT_TYPES = frozenset(EVENTS)
 
 CHUNKS = frozenset(
     {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
 )
-"""The types of pieces of a stream: the whole follows, and a replay needs none of them."""
+"""The types of stream chunks. The complete event follows, so a replay does not need them."""
 
 _known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent, config=ConfigDict(defer_build=True))
 _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)
 
 
 def read_event(event: Any) -> ChatEvent:
-    """The typed event of a decoded JSON object. Raises pydantic.ValidationError where it is none, also for a known type
-    whose payload is not what it promises. Keys have their wire names."""
+    """Return the typed event of a decoded JSON object. Keys have their JSON names.
+
+    Raises pydantic.ValidationError for anything else, also for a known type with an invalid payload.
+    """
     wire = event.get("type") if isinstance(event, dict) else None
     is_known = isinstance(wire, str) and wire in EVENT_TYPES
     read = _known if is_known else _other
@@ -517,7 +518,7 @@ def read_event(event: Any) -> ChatEvent:
 
 
 def is_payload(wire: str, payload: Any) -> bool:
-    """Whether an event of this type may have this payload."""
+    """True if the payload is valid for an event of this type."""
     try:
         read_event({"id": "-", "timestamp": 0, "sessionId": "-", "type": wire, "payload": payload})
     except ValidationError:
@@ -526,7 +527,7 @@ def is_payload(wire: str, payload: Any) -> bool:
 
 
 def blocks_of(payload: Mapping[str, Any]) -> list[Block]:
-    """What a text of the user or of the assistant says, as blocks: its text is among them."""
+    """Return the content of a user or assistant payload as blocks, including its text."""
     blocks: list[Block] = list(payload.get("content") or ())
     has_text = any(block["type"] == "text" for block in blocks)
     return blocks if has_text or (blocks and not payload["text"]) else [text_block(payload["text"]), *blocks]

@@ -1,4 +1,4 @@
-"""A message as it is stored, and what reading it gives."""
+"""Stored messages, readings, and standard messages."""
 
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -12,165 +12,165 @@ Kind = Literal["message", "record", "chunk"]
 Role = Literal["user", "assistant", "system", "tool"]
 
 LAST_SEQUENCE = 2**53 - 1
-"""The largest place in a session: what every JSON reader knows exactly."""
+"""The largest sequence number: every JSON reader represents it exactly."""
 
 
 class Message(AshModel):
-    """One stored line or document of a session."""
+    """A stored line or document of a session."""
 
     id: str
-    """Unique in its session: the writer's own, or derived from where the message came from."""
+    """Unique in its session: set by the sender, or derived from the text or its place in a file."""
     session_id: str = Field(alias="sessionId")
     role: Role
     kind: Kind
-    """`message` carries conversation, `record` is what a provider writes beside it, `chunk` a piece of a stream."""
+    """`message`: part of the conversation; `record`: other data of the provider; `chunk`: a fragment of a stream."""
     source: str
-    """The format it is written in, e.g. `claude`; `unknown` where no provider recognises it."""
+    """The format of the message, e.g. `claude`; `unknown` if no provider recognises it."""
     content: Omittable[str] = ABSENT
-    """The text exactly as it came in."""
+    """The text, byte for byte as received."""
     sequence: int = Field(ge=1, le=LAST_SEQUENCE)
-    """Place in the session: 1, 2, 3 … without a gap."""
+    """Position in the session: 1, 2, 3 … without gaps."""
     created_at: datetime = Field(alias="createdAt")
-    """When it was stored."""
+    """The time of storing."""
     parsed: Omittable[list[MessageContent]] = ABSENT
-    """The content as typed blocks, computed when it is read."""
+    """The content as typed blocks, computed on read."""
 
 
 class Reading(AshModel):
-    """What reading one text gives."""
+    """The result of reading one message."""
 
     source: str
-    """The format that was recognised, or given."""
+    """The declared format, or else the recognised one."""
     kind: Kind
     role: Role
     parsed: list[MessageContent]
 
 
 class StandardTokenUsage(AshModel):
-    """What an answer cost, counted alike for every vendor."""
+    """Token counts of an answer, with the same meaning for every vendor."""
 
     model_config = ConfigDict(extra="allow")
 
     input_tokens: int
-    """What the model read, without what came from a cache or was written to one."""
+    """Input tokens, without tokens read from or written to a cache."""
     output_tokens: int
-    """What the model wrote, reasoning included."""
+    """Output tokens, including reasoning."""
     total_tokens: int
-    """input_tokens + output_tokens; what a cache held is beside it."""
+    """input_tokens + output_tokens, without cache tokens."""
     cache_creation_input_tokens: Omittable[int] = ABSENT
     cache_read_input_tokens: Omittable[int] = ABSENT
     reasoning_tokens: Omittable[int] = ABSENT
-    """Those of output_tokens that were reasoning, where the vendor tells."""
+    """The part of output_tokens that is reasoning, if the vendor reports it."""
     service_tier: Omittable[str] = ABSENT
     vendor: Any = ABSENT
-    """The vendor's own counts, as they were written."""
+    """The vendor's own counts, unchanged."""
 
 
 class MessageError(AshModel):
-    """What went wrong."""
+    """An error reported by a message."""
 
     code: str
-    """The vendor's own name of it, or the type of the record that carried it."""
+    """The vendor's error code, or else the type of the record."""
     message: str
     details: Any = ABSENT
-    """The vendor's own error object."""
+    """The vendor's error object, unchanged."""
 
 
 class MessageMetadata(AshModel):
-    """What is known of a standard message beside its content. Keys that are unknown are absent."""
+    """Metadata of a standard message. Unknown values are absent."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     source: str
-    """The format it was written in."""
+    """The format of the message."""
     model: Omittable[str] = ABSENT
     session_id: Omittable[str] = Field(default=ABSENT, alias="sessionId")
-    """The provider's own id of the session."""
+    """The provider's id of the session."""
     cli_version: Omittable[str] = Field(default=ABSENT, alias="cliVersion")
     message_id: Omittable[str] = Field(default=ABSENT, alias="messageId")
-    """The id that the API gave the message."""
+    """The API's id of the message."""
     stop_reason: Omittable[str] = ABSENT
     stop_sequence: Omittable[str] = ABSENT
     agent_id: Omittable[str] = Field(default=ABSENT, alias="agentId")
-    """The subagent that wrote it."""
+    """The subagent that wrote the message."""
     parent_tool_use_id: Omittable[str] = Field(default=ABSENT, alias="parentToolUseId")
-    """The call that started the subagent."""
+    """The tool call that started the subagent."""
     tool_use_result: Any = Field(default=ABSENT, alias="toolUseResult")
-    """The machine-readable form of a tool's result, as the CLI wrote it beside the message."""
+    """The machine-readable form of a tool's result, if the CLI wrote it next to the message."""
     cost_usd: Omittable[float] = Field(default=ABSENT, alias="costUsd")
-    """What this message cost, or the run since the message that told last: adding them up counts nothing twice."""
+    """The cost of this message, or of the run since the previous message with a cost; the values can be summed."""
     synthetic: Omittable[bool] = ABSENT
-    """True where the tool wrote it, not the person or the model in whose name it stands."""
+    """True if the client wrote the message, not the person or model that its role names."""
     retracted: Omittable[bool] = ABSENT
-    """True where a later record revokes it."""
+    """True if a later record revokes the message."""
     shadow_of: Omittable[str] = Field(default=ABSENT, alias="shadowOf")
-    """The id of the message whose text this one repeats. It is kept, and counts nothing."""
+    """The id of the message that this one duplicates. Duplicates are kept, and have no usage."""
 
 
 class StandardMessage(AshModel):
-    """One message of a conversation, alike for every provider."""
+    """A message of a conversation, in the same form for every provider."""
 
     id: str
-    """The provider's own; where it gives none, derived from the text."""
+    """The provider's id, or else derived from the text."""
     role: Literal["user", "assistant", "system"]
-    """Results of tools are the user's, as the Claude API has them."""
+    """Tool results have the role user, as in the Claude API."""
     timestamp: Omittable[int] = ABSENT
-    """In milliseconds since 1970, where the record names a time."""
+    """Milliseconds since 1970, if the record has a time."""
     content: list[MessageContent]
     usage: Omittable[StandardTokenUsage] = ABSENT
     metadata: MessageMetadata
     error: Omittable[MessageError] = ABSENT
     original: list[Any] = Field(alias="_original")
-    """The records that it was made of, decoded; of a record that holds several messages, its piece."""
+    """The decoded records of the message; for a record of several messages, the part of this one."""
 
 
 class Facts(NamedTuple):
-    """What a record says of itself and of its session, beside its content. None where it says nothing."""
+    """What a record states besides its content. None for what it does not state."""
 
     uuid: str | None = None
-    """The provider's own id of the record: no two records of a session share it by intent."""
+    """The provider's id of the record, intended to be unique in its session."""
     timestamp: int | None = None
-    """In milliseconds since 1970."""
+    """Milliseconds since 1970."""
     session_id: str | None = None
     client_version: str | None = None
     model: str | None = None
-    """The model of this record, or of all that follow where the record is not a message."""
+    """The model of this record; if the record is not a message, of the following records."""
     title: str | None = None
-    """A name for the session, given by the person or the tool."""
+    """A title of the session, set by the person or the tool."""
     parent: str | None = None
-    """The provider's own id of the session that this one was started from."""
+    """The provider's id of the parent session."""
 
 
 class Drift(NamedTuple):
-    """Blocks of one text that no table of Ash covers."""
+    """Blocks of one message that are unknown or malformed, grouped by reason and type."""
 
     reason: Literal["unknown_type", "malformed"]
     raw_type: str
-    """The wire's discriminator; empty where there is none."""
+    """The original type; empty if there is none."""
     times: int
-    """How many such blocks."""
+    """The number of such blocks."""
 
 
 class Description(NamedTuple):
-    """What storing a text needs to know of it."""
+    """What the store records about a message."""
 
     source: str
     kind: Kind
     role: Role
     block_types: tuple[str, ...]
-    """The types of its blocks, each once, sorted."""
+    """The distinct block types, sorted."""
     facts: Facts
     prompt: str | None
-    """The beginning of what a person said: a name for a session that has no other."""
+    """The beginning of the user's text: the title of a session without another."""
     drift: tuple[Drift, ...]
     digest: bytes
-    """Sixteen bytes that change whenever the text reads differently."""
+    """A 16-byte digest of kind, role and blocks, which changes if the message reads differently."""
 
 
 class ParsedLine(NamedTuple):
-    """One line of a JSONL text."""
+    """A line of a JSONL text."""
 
     number: int
-    """Counted from 1, blank lines included."""
+    """The line number from 1, including blank lines."""
     raw: str
     reading: Reading

@@ -130,6 +130,10 @@ def test_the_source_of_a_row_is_used() -> None:
     assert message.metadata.source == "pi"
 
 
+def test_the_output_of_a_cli_may_be_any_buffer() -> None:
+    assert parse_cli_output(bytearray(b"Done.")).data == parse_cli_output("Done.").data == "Done."
+
+
 def normalize(message: Any) -> Any:
     return Normalizer().normalize(message, Context("s", str, lambda: 1))
 
