@@ -153,7 +153,7 @@ def test_event_examples_are_valid() -> None:
 
 def test_docstrings_become_descriptions() -> None:
     assert SCHEMAS["Message"]["description"] == Message.__doc__
-    assert SCHEMAS["Message"]["properties"]["sequence"]["description"].startswith("Place in the session")
+    assert SCHEMAS["Message"]["properties"]["sequence"]["description"].startswith("Position in the session")
 
 
 def test_references_resolve_and_schemas_are_used() -> None:
