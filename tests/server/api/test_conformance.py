@@ -64,8 +64,9 @@ def base_url(shared_server: str) -> str:
     suppress_health_check=list(HealthCheck),
 )
 def test_operation(case: schemathesis.Case[Any], base_url: str) -> None:
-    # Half of the requested sessions exist.
     drawn = (case.path_parameters or {}).get("session_id", "")
+    assume(drawn != "stream")  # another route
+    # Half of the requested sessions exist.
     if case.method != "DELETE" and IS_UUID.fullmatch(str(drawn)) and int(UUID(drawn)) % 2:
         case.path_parameters["session_id"] = str(SESSION_ID)
     # A schema cannot express which cursors are valid.
