@@ -1251,7 +1251,7 @@ def decode_line(line: str) -> Any:
 @pytest.mark.parametrize("form", FORMS)
 def test_captured_files_match_their_streams(form: str) -> None:
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     for path in sessions():
         records = records_of(path)
         assert solid_events(FORMS[form](records)) == solid_events(records), path.name

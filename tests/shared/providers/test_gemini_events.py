@@ -591,7 +591,7 @@ def _streams() -> list[Any]:
     folder = CORPUS / "gemini_api_stream"
     if not folder.is_dir():
         return [
-            pytest.param(None, marks=pytest.mark.skip(reason="no ../shared/corpus beside the repository"))
+            pytest.param(None, marks=pytest.mark.skip(reason="no ../shared/corpus next to the repository"))
         ]
     return [pytest.param(path, id=path.stem) for path in sorted(folder.iterdir())]
 

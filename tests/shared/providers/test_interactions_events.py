@@ -348,7 +348,7 @@ def test_complete_response_events(records: list[Record], events: list[Short]) ->
 
 def _samples(folder: str) -> Iterator[list[Record]]:
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     files: dict[str, list[Record]] = {}
     for location, text in texts_of(CORPUS / folder):
         files.setdefault(location.partition(":")[0], []).append(json.loads(text))

@@ -653,7 +653,7 @@ def test_keeps_unreadable_lines_in_order() -> None:
 def _records(folder: str) -> Iterator[list[Record]]:
     """Yield the records of each file, without unreadable lines."""
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     files: dict[str, list[Record]] = {}
     for location, text in texts_of(CORPUS / folder):
         try:
