@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
+@pytest.mark.slow
 def test_a_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
 
@@ -38,4 +41,4 @@ def test_rejects_an_unknown_goal() -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

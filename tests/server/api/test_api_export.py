@@ -56,6 +56,7 @@ async def test_chunks_are_exported(client: AsyncClient, session: str) -> None:
     assert exported.content == lines
 
 
+@pytest.mark.slow
 def test_stalled_downloads_do_not_block_other_requests(server: str, app: Litestar) -> None:
     session = f"{server}/api/sessions/{httpx.post(f'{server}/api/sessions', json={}).json()['id']}"
     for _ in range(8):

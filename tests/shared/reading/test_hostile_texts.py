@@ -214,6 +214,7 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
 def test_long_sessions_are_no_bomb(name: str) -> None:
     """What tried every pair would take minutes."""
