@@ -7,7 +7,7 @@ import rich_click as click
 
 from ash_server.cli.options import sessions_argument
 from ash_server.cli.store import select_sessions, with_store
-from ash_server.db.reindex import Renewed
+from ash_server.db.reindex import Reindexed
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
 
@@ -28,7 +28,7 @@ def command(sessions: tuple[str, ...]) -> None:
     click.echo(f"{renewed.read} messages read, {renewed.written} updated")
 
 
-async def _reindex(store: Store, references: Sequence[str]) -> Renewed:
+async def _reindex(store: Store, references: Sequence[str]) -> Reindexed:
     read = written = 0
     async for session_id in select_sessions(store, references):
         try:
@@ -37,4 +37,4 @@ async def _reindex(store: Store, references: Sequence[str]) -> Renewed:
         except SessionNotFound:  # deleted in the meantime
             continue
         read, written = read + renewed.read, written + renewed.written
-    return Renewed(read, written)
+    return Reindexed(read, written)

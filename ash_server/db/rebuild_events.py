@@ -1,7 +1,7 @@
-"""The events of a session, derived anew from its messages by the normaliser of today.
+"""Derive the events of a session again from its messages with the current normaliser.
 
-In one transaction: readers have the older reading until it commits, and then follow on behind it, where the first
-event is a `reset`. Posted events stay what they are and come again in their places.
+One transaction: readers see the old log until it commits and then continue after it, beginning with a `reset` event.
+Posted events are moved to their places in the new log.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -26,15 +26,15 @@ from ash_server.db.event_writer import (
     milliseconds,
     resolve_id_conflicts,
 )
-from ash_server.db.reindex import said_by_writer
+from ash_server.db.reindex import set_by_writer
 from ash_shared.eventlog import FIRST_LINES, NORMALIZER_VERSION, NOTED, Line, Normalizer, read_line
 from ash_shared.model.message import Role
 
 Row = TypeVar("Row")
 
-_FETCHED = 100
-_AT_ONCE = 500
-"""Events that are written together."""
+_FETCH_SIZE = 100
+_BATCH_SIZE = 500
+"""Events per INSERT."""
 
 _MESSAGES = """
     SELECT sequence, content, source, role, role_given, source_given, created_at
@@ -48,8 +48,8 @@ _OTHERS = """
     ORDER BY sequence
 """
 
-_FORGET = "DELETE FROM events WHERE session_id = %b AND origin = 'line'"
-_FORGET_ENDS = "DELETE FROM events WHERE session_id = %b AND sequence <= %b AND origin = 'end'"
+_DELETE = "DELETE FROM events WHERE session_id = %b AND origin = 'line'"
+_DELETE_ENDS = "DELETE FROM events WHERE session_id = %b AND sequence <= %b AND origin = 'end'"
 
 _MOVE = "UPDATE events SET sequence = %b WHERE session_id = %b AND sequence = %b"
 
@@ -80,7 +80,7 @@ class _Message:
 
 @dataclass(slots=True)
 class _Other:
-    """An event that no message gave."""
+    """An event that is not derived from a message."""
 
     sequence: int
     type: str
@@ -93,31 +93,31 @@ class _Other:
 class Rebuilt(NamedTuple):
     messages: int
     events: int
-    """How many the session has now, the reset among them."""
+    """Number of events in the new log, including the reset."""
 
 
 async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
-    """Writers of the session wait meanwhile. Raises SessionNotFound."""
+    """Rebuild the log of a session, blocking its writers. Raises SessionNotFound."""
     async with conn.transaction():
         counters = await lock(conn, session_id)
-        await conn.execute(_FORGET, [session_id])
+        await conn.execute(_DELETE, [session_id])
         work = _Rebuild(conn, session_id, counters.event_sequence)
         await work.run()
         last = counters.event_sequence + work.written
         derived = [last, counters.event_sequence, work.normalizer.state(), NORMALIZER_VERSION]
         await conn.execute(_COUNT, [*derived, *work.issues, session_id])
-        await conn.execute(_FORGET_ENDS, [session_id, counters.event_sequence])
+        await conn.execute(_DELETE_ENDS, [session_id, counters.event_sequence])
     return Rebuilt(work.messages, work.written)
 
 
 async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
-    """Those whose events another version derived, or nobody."""
-    found = await conn.execute(_OUTDATED, [NORMALIZER_VERSION])
-    return [row[0] for row in await found.fetchall()]
+    """Return the sessions whose events another version derived, or that have none."""
+    rows = await conn.execute(_OUTDATED, [NORMALIZER_VERSION])
+    return [row[0] for row in await rows.fetchall()]
 
 
 def _line(message: _Message) -> Line:
-    return read_line(message.content, *said_by_writer(message))
+    return read_line(message.content, *set_by_writer(message))
 
 
 def _time(message: _Message) -> int:
@@ -125,7 +125,7 @@ def _time(message: _Message) -> int:
 
 
 class _Rebuild:
-    """One way through one session."""
+    """One pass over one session."""
 
     def __init__(self, conn: AsyncConnection, session_id: UUID, last: int) -> None:
         self.normalizer = Normalizer()
@@ -135,14 +135,14 @@ class _Rebuild:
         self._conn = conn
         self._session_id = session_id
         self._last = last
-        self._waiting: list[PreparedEvent] = []
+        self._pending: list[PreparedEvent] = []
         self._posted = (0, "")
-        """The message that the last posted event came behind, and its id."""
+        """The message before the last posted event, and that event's id."""
 
     async def run(self) -> None:
         reset_id = str(uuid5(self._session_id, f"reset/{self._last}"))
         reset = {"id": reset_id, "timestamp": milliseconds(), "sessionId": str(self._session_id)}
-        self._waiting.append(
+        self._pending.append(
             PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
         async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
@@ -151,7 +151,7 @@ class _Rebuild:
             at, now = 0, milliseconds()
             while True:
                 while other is not None and other.message_sequence <= at:
-                    other = await self._retell(other, others, now)
+                    other = await self._place(other, others, now)
                 message = await anext(messages, None)
                 if message is None:
                     break
@@ -160,22 +160,22 @@ class _Rebuild:
         await self._flush()
 
     async def _expect(self) -> None:
-        """As when the first of them were stored."""
+        """Give the normaliser the first messages, as when they were stored."""
         query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
-        found = self._rows("first", _Message, query, [self._session_id])
-        first = [message async for message in found]
+        rows = self._rows("first", _Message, query, [self._session_id])
+        first = [message async for message in rows]
         if first:
             self.normalizer.expect(map(_line, first), _time(first[0]))
 
     async def _derive(self, message: _Message, now: int) -> None:
         line = _line(message)
         self.messages += 1
-        self._waiting += derive(self.normalizer, self._session_id, message.sequence, line, now)
-        if len(self._waiting) >= _AT_ONCE:
+        self._pending += derive(self.normalizer, self._session_id, message.sequence, line, now)
+        if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 
-    async def _retell(self, other: _Other, others: AsyncGenerator[_Other, None], now: int) -> _Other | None:
-        """A posted event in its new place; or what closes all that is open here, however many events that was."""
+    async def _place(self, other: _Other, others: AsyncGenerator[_Other, None], now: int) -> _Other | None:
+        """Move a posted event to its new place, or end what is open once for a group of end events. Return the next."""
         if other.origin == "posted":
             await self._flush()
             self._posted = (other.message_sequence, other.given_id or "")
@@ -189,7 +189,7 @@ class _Rebuild:
             return await anext(others, None)
         message, posted = self._posted
         place = (other.message_sequence, posted if message == other.message_sequence else "")
-        self._waiting += ending(self.normalizer, self._session_id, *place, now)
+        self._pending += ending(self.normalizer, self._session_id, *place, now)
         following = await anext(others, None)
         while (
             following is not None
@@ -200,13 +200,13 @@ class _Rebuild:
         return following
 
     async def _flush(self) -> None:
-        new = await resolve_id_conflicts(self._conn, self._session_id, self._waiting)
+        new = await resolve_id_conflicts(self._conn, self._session_id, self._pending)
         if new:
             named = {"session_id": self._session_id, "last_event": self._last + self.written}
             await self._conn.execute(INSERT, {**named, **columns(new)})
         self.issues = self.issues.add(each.event for each in new)
         self.written += len(new)
-        self._waiting = []
+        self._pending = []
 
     def _messages(self) -> AsyncGenerator[_Message, None]:
         return self._rows("messages", _Message, _MESSAGES, [self._session_id])
@@ -215,12 +215,12 @@ class _Rebuild:
         return self._rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
 
     async def _rows(
-        self, name: str, kind: Callable[..., Row], query: str, wanted: Sequence[Any]
+        self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
     ) -> AsyncGenerator[Row, None]:
-        """As they were before anything was rewritten, in bounded memory."""
+        """Yield rows as they were before the rebuild, in bounded memory."""
         cursor = AsyncServerCursor[Row](self._conn, name, row_factory=args_row(kind))
-        cursor.itersize = _FETCHED
+        cursor.itersize = _FETCH_SIZE
         async with cursor:
-            await cursor.execute(query, wanted, binary=True)
+            await cursor.execute(query, params, binary=True)
             async for row in cursor:
                 yield row

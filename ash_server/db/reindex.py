@@ -1,8 +1,7 @@
-"""Stored messages, read once more by the parser of today: what it reads differently, and writing that down.
+"""Read stored messages again with the current parser, to compare or to update what is derived from them.
 
-Only what was derived from a text is ever written: never the text, its id, its sequence, or what its writer said of it.
-Whether the writer said it is known of each message since schema 0002. Of older ones a role counts as said where the
-source is known, and so does the source: an `unknown` one nobody said.
+Only derived columns are written: never the text, its id, its sequence, or what its writer set. Schema 0002 and later
+record what the writer set. In older rows, a source other than `unknown` counts as set, with the role of that message.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -19,9 +18,9 @@ from ash_server.db.session_facts import REPLACE, SessionFacts, collect_facts
 from ash_shared.model.message import Description, Kind, Role
 from ash_shared.reading.parse import PARSER_VERSION, describe_message
 
-_MOST_AT_ONCE = 500
-_MOST_BYTES = 8 * 1024 * 1024
-_SESSIONS_AT_ONCE = 1000
+_PAGE_SIZE = 500
+_PAGE_BYTES = 8 * 1024 * 1024
+_IDS_PAGE_SIZE = 1000
 
 _IDS = "SELECT id FROM sessions WHERE id > %b ORDER BY id LIMIT %b"
 _BEFORE_ALL = UUID(int=0)
@@ -31,7 +30,7 @@ _PAGE = bounded_query(
     "SELECT * FROM messages WHERE session_id = %(session_id)b AND sequence > %(after)b",
 )
 
-_DERIVE = """
+_UPDATE_MESSAGES = """
     UPDATE messages
     SET source = new.source, role = new.role, kind = new.kind, digest = new.digest,
         block_types = string_to_array(new.block_types, ','), parser_version = %(parser_version)b
@@ -41,13 +40,13 @@ _DERIVE = """
     WHERE messages.session_id = %(session_id)b AND messages.sequence = new.sequence
 """
 
-_FORGET_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
+_DELETE_DRIFT = "DELETE FROM drift WHERE session_id = %b AND sequence = ANY(%b)"
 
-_TELL = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # a constant of Ash
+_UPDATE_SESSION = f"UPDATE sessions SET {REPLACE} WHERE id = %(session_id)b"  # noqa: S608  # constant SQL
 
 
 class WrittenMessage(Protocol):
-    """What is stored of what a writer said, as `messages` has it."""
+    """The columns of a message that a writer may set."""
 
     @property
     def source(self) -> str: ...
@@ -60,7 +59,7 @@ class WrittenMessage(Protocol):
 
 
 class Stored(NamedTuple):
-    """A message with what was derived from it when it was last read."""
+    """A message with what was derived when it was last read."""
 
     sequence: int
     content: str
@@ -75,14 +74,14 @@ class Stored(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """A message as it was derived, and as it would be now."""
+    """What is stored of a message, and what the current parser derives."""
 
     stored: Stored
     now: Description
-    """With what the writer said of it, as `NewMessage` has it."""
+    """Includes the role and the source that the writer set."""
 
     def changed(self) -> tuple[str, ...]:
-        """What reads differently. Without a digest it is not known whether only the `blocks` do."""
+        """Return the names of what differs. Without a stored digest, changes of the `blocks` alone are not detected."""
         stored, now = self.stored, self.now
         pairs = {
             "source": (stored.source, now.source),
@@ -101,15 +100,15 @@ class Reread(NamedTuple):
         )
 
 
-class Renewed(NamedTuple):
-    """How many messages were read, and how many of them written."""
+class Reindexed(NamedTuple):
+    """Numbers of messages read, and of those written."""
 
     read: int
     written: int
 
 
 async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
-    """All of them, in an order that no activity changes."""
+    """Yield all session ids in ascending order."""
     last = _BEFORE_ALL
     while ids := await next_session_ids(conn, last):
         for last in ids:
@@ -117,54 +116,53 @@ async def session_ids(conn: AsyncConnection) -> AsyncGenerator[UUID, None]:
 
 
 async def next_session_ids(conn: AsyncConnection, after: UUID) -> list[UUID]:
-    """Up to 1,000 session ids after this one, in ascending order."""
-    rows = await (await conn.execute(_IDS, [after, _SESSIONS_AT_ONCE])).fetchall()
+    """Return up to 1,000 session ids after this one, in ascending order."""
+    rows = await (await conn.execute(_IDS, [after, _IDS_PAGE_SIZE])).fetchall()
     return [row[0] for row in rows]
 
 
 async def reread(
     conn: AsyncConnection, session_id: UUID, after: int = 0
 ) -> AsyncGenerator[list[Reread], None]:
-    """The messages of a session behind this sequence, read anew, some at a time."""
-    bounds = {"limit": _MOST_AT_ONCE, "bytes": _MOST_BYTES}
-    while stored := await _read(conn, {"session_id": session_id, "after": after, **bounds}):
-        yield [_read_again(each) for each in stored]
+    """Yield pages of the messages after a sequence, read by the current parser."""
+    bounds = {"limit": _PAGE_SIZE, "bytes": _PAGE_BYTES}
+    while stored := await _fetch(conn, {"session_id": session_id, "after": after, **bounds}):
+        yield [_reread_message(each) for each in stored]
         after = stored[-1].sequence
 
 
-async def renew(conn: AsyncConnection, session_id: UUID) -> Renewed:
-    """Derives everything anew that is derived from the messages of a session. Raises SessionNotFound.
+async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed:
+    """Derive again everything derived from the messages of a session, except events. Raises SessionNotFound.
 
-    Writers go on meanwhile: reading keeps nobody waiting, and the lock that appends take is held only while a page is
-    written, and while what came in since the last one is read. Interrupted, it may be begun again.
+    Writers are blocked only while a page is written and while the last page is read. May be repeated if interrupted.
     """
-    work = _Renewal(conn, session_id)
-    await work.renew_pages()
+    work = _Reindexing(conn, session_id)
+    await work.process_pages()
     async with conn.transaction():
         await lock(conn, session_id)
-        await work.renew_pages()
-        await conn.execute(_TELL, {"session_id": session_id, **work.told._asdict()})
-    return Renewed(work.read, work.written)
+        await work.process_pages()
+        await conn.execute(_UPDATE_SESSION, {"session_id": session_id, **work.facts._asdict()})
+    return Reindexed(work.read, work.written)
 
 
-class _Renewal:
-    """One way through one session."""
+class _Reindexing:
+    """One pass over one session."""
 
     def __init__(self, conn: AsyncConnection, session_id: UUID) -> None:
-        self.told = SessionFacts()
+        self.facts = SessionFacts()
         self.read = 0
         self.written = 0
         self._conn = conn
         self._session_id = session_id
         self._last = 0
 
-    async def renew_pages(self) -> None:
-        """Goes on behind the last message it came to."""
+    async def process_pages(self) -> None:
+        """Continue after the last message processed."""
         async for page in reread(self._conn, self._session_id, self._last):
             outdated = [each for each in page if not each.is_current()]
             if outdated:
                 await self._write(outdated)
-            self.told = self.told.merge(collect_facts([each.now for each in page]))
+            self.facts = self.facts.merge(collect_facts([each.now for each in page]))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence
@@ -172,11 +170,11 @@ class _Renewal:
     async def _write(self, page: Sequence[Reread]) -> None:
         async with self._conn.transaction():
             await lock(self._conn, self._session_id)
-            await self._conn.execute(_DERIVE, {"session_id": self._session_id, **_columns(page)})
+            await self._conn.execute(_UPDATE_MESSAGES, {"session_id": self._session_id, **_columns(page)})
             sequences = [each.stored.sequence for each in page]
-            await self._conn.execute(_FORGET_DRIFT, [self._session_id, sequences])
-            placed = [DescribedMessage(each.stored.sequence, each.now) for each in page]
-            await insert_drift(self._conn, self._session_id, placed)
+            await self._conn.execute(_DELETE_DRIFT, [self._session_id, sequences])
+            described = [DescribedMessage(each.stored.sequence, each.now) for each in page]
+            await insert_drift(self._conn, self._session_id, described)
 
 
 def _columns(page: Sequence[Reread]) -> dict[str, Any]:
@@ -191,20 +189,20 @@ def _columns(page: Sequence[Reread]) -> dict[str, Any]:
     }
 
 
-def _read_again(stored: Stored) -> Reread:
-    source, role = said_by_writer(stored)
+def _reread_message(stored: Stored) -> Reread:
+    source, role = set_by_writer(stored)
     now = describe_message(stored.content, source)
     return Reread(stored, now if role is None else now._replace(role=role))
 
 
-def said_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
-    """The source and the role that the writer of a message named, where it did."""
+def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
+    """Return the source and the role that the writer of a message set; None for those derived."""
     source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
     keeps_role = source is not None if stored.role_given is None else stored.role_given
     return source, stored.role if keeps_role else None
 
 
-async def _read(conn: AsyncConnection, wanted: Mapping[str, Any]) -> list[Stored]:
+async def _fetch(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
     async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
-        await cursor.execute(_PAGE, wanted)
+        await cursor.execute(_PAGE, params)
         return await cursor.fetchall()

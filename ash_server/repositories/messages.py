@@ -9,7 +9,7 @@ from uuid import UUID
 from ash_server.db import messages, reindex
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageFilter, PreparedMessage, StoredMessage, to_message
-from ash_server.db.reindex import Renewed, Reread
+from ash_server.db.reindex import Reindexed, Reread
 from ash_server.errors import InvalidUtf8
 from ash_server.ingest import NewMessage, prepare_message
 from ash_server.offload import offload, offload_each
@@ -130,13 +130,13 @@ class MessageRepository:
             async for page in pages:
                 yield page
 
-    async def reindex(self, session_id: UUID) -> Renewed:
+    async def reindex(self, session_id: UUID) -> Reindexed:
         """Derive again what is derived from the session's messages, except events. Raises SessionNotFound.
 
         Writers are blocked only while a page is written. An interrupted call may be repeated.
         """
         async with self._connections.writer(session_id) as conn:
-            return await reindex.renew(conn, session_id)
+            return await reindex.reindex_messages(conn, session_id)
 
 
 def _coerce(new: str | bytes | NewMessage, index: int) -> NewMessage:

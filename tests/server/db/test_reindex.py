@@ -18,7 +18,7 @@ from ash_server.db import reindex
 from ash_server.db.connection import connect, upgrade
 from ash_server.db.drift import report_drift
 from ash_server.db.messages import append
-from ash_server.db.reindex import Renewed, renew, reread, session_ids
+from ash_server.db.reindex import Reindexed, reindex_messages, reread, session_ids
 from ash_server.db.sessions import create_session, get_session, session_id_for
 from ash_server.errors import SessionNotFound
 from ash_server.ingest import prepare_message
@@ -84,7 +84,7 @@ async def test_what_was_derived_today_reads_alike(connection: AsyncConnection, s
     before = await everything(connection, session_id)
 
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
-    assert await renew(connection, session_id) == Renewed(3, 0)
+    assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
     assert await everything(connection, session_id) == before
 
 
@@ -98,13 +98,13 @@ async def test_renewing_derives_what_appending_would(connection: AsyncConnection
         (2, ("source", "kind", "role", "types")),
         (3, ("kind", "role", "types")),
     ]
-    assert await renew(connection, session_id) == Renewed(3, 3)
+    assert await reindex_messages(connection, session_id) == Reindexed(3, 3)
     derived, *others = await everything(connection, session_id)
     assert others == before[1:]
     # Whether a writer said it is still not known.
     assert derived == [(*row[:-2], None, None) for row in before[0]]
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
-    assert await renew(connection, session_id) == Renewed(3, 0)
+    assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
 
 
 OUTDATED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -128,7 +128,7 @@ async def test_what_reads_differently_is_told(
     await connection.execute(f"UPDATE messages {outdated}")
 
     assert await changes(connection, session_id) == [(1, changed)]
-    await renew(connection, session_id)
+    await reindex_messages(connection, session_id)
     assert await changes(connection, session_id) == [(1, ())]
     cursor = await connection.execute("SELECT digest, parser_version FROM messages")
     assert await cursor.fetchall() == [(describe_message(PROMPT).digest, PARSER_VERSION)]
@@ -141,14 +141,14 @@ async def test_what_the_writer_said_stays(connection: AsyncConnection, session_i
     await connection.execute("UPDATE messages SET kind = 'record', block_types = '{}', digest = '\\x00'")
 
     assert await changes(connection, session_id) == [(1, ("kind", "types")), (2, ("kind", "types"))]
-    assert await renew(connection, session_id) == Renewed(2, 2)
+    assert await reindex_messages(connection, session_id) == Reindexed(2, 2)
     assert await everything(connection, session_id) == before
 
 
 async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> None:
     session_id = (await create_session(connection, title="mine")).session.id
     await store(connection, session_id, [PROMPT])
-    await renew(connection, session_id)
+    await reindex_messages(connection, session_id)
 
     assert (await get_session(connection, session_id)).title == "mine"
 
@@ -161,7 +161,7 @@ async def test_drift_that_the_parser_now_covers_is_forgotten(
     await connection.execute(covered)
     await connection.execute("UPDATE messages SET parser_version = 0")
 
-    await renew(connection, session_id)
+    await reindex_messages(connection, session_id)
 
     [group] = (await report_drift(connection)).drift
     assert [(group.count, [sample.sequence for sample in group.samples])] == [(1, [2])]
@@ -169,11 +169,11 @@ async def test_drift_that_the_parser_now_covers_is_forgotten(
 
 async def test_an_unknown_session_is_refused(connection: AsyncConnection) -> None:
     with pytest.raises(SessionNotFound):
-        await renew(connection, UUID(int=7))
+        await reindex_messages(connection, UUID(int=7))
 
 
 async def test_every_session_is_found(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindex, "_SESSIONS_AT_ONCE", 3)
+    monkeypatch.setattr(reindex, "_IDS_PAGE_SIZE", 3)
     ids = [(await create_session(connection)).session.id for _ in range(7)]
 
     assert [each async for each in session_ids(connection)] == sorted(ids)
@@ -196,14 +196,14 @@ async def test_renewing_while_others_write_and_renew(
 
     async def renew_it() -> None:
         async with await connect(database_url) as own:
-            await renew(own, session_id)
+            await reindex_messages(own, session_id)
 
     await gather(write(), renew_it(), renew_it())
 
     assert {each for _, each in await changes(connection, session_id)} == {()}
     renewed = await everything(connection, session_id)
     await connection.execute(OLDER)
-    await renew(connection, session_id)
+    await reindex_messages(connection, session_id)
     assert [row[1:-1] for row in (await everything(connection, session_id))[2]] == [
         row[1:-1] for row in renewed[2]
     ]
@@ -226,9 +226,9 @@ async def test_what_is_stored_at_the_last_moment_is_told_too(
     async with await connect(database_url) as writer, await connect(database_url) as other:
         async with writer.transaction():
             await store(writer, session_id, [STRANGE])
-            renewing = create_task(renew(other, session_id))
+            renewing = create_task(reindex_messages(other, session_id))
             await until(is_waiting_for_a_lock)
-        assert await renewing == Renewed(2, 0)
+        assert await renewing == Reindexed(2, 0)
 
     session = await get_session(connection, session_id)
     assert (session.first_at, session.last_at) == (
@@ -258,7 +258,7 @@ async def test_a_database_with_rows_is_upgraded(bare_database_url: str) -> None:
 
     async with await connect(bare_database_url) as connection:
         assert await changes(connection, unnamed) == [(1, ("source", "kind", "role", "types"))]
-        assert [await renew(connection, id) for id in (named, unnamed)] == [Renewed(1, 1)] * 2
+        assert [await reindex_messages(connection, id) for id in (named, unnamed)] == [Reindexed(1, 1)] * 2
         assert [(await get_session(connection, id)).title for id in (named, unnamed)] == [
             "mine",
             "Fix the test",
