@@ -1,4 +1,4 @@
-"""The sample sessions are what `ash demo` says of them."""
+"""The content of the sample sessions."""
 
 import json
 from importlib.resources import files
@@ -19,7 +19,7 @@ OTHERS = {
     "trail-map.jsonl": "opencode",
     "watering-plan.jsonl": "pi",
 }
-"""Those that Claude Code did not write, and their sources."""
+"""Samples of other tools than Claude Code, and their sources."""
 
 SHOWN = {
     "csv-export.jsonl": {
@@ -40,7 +40,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_line_is_read(name: str) -> None:
+def test_every_sample_line_is_recognised(name: str) -> None:
     readings = [line.reading for line in parse_jsonl(SAMPLES[name])]
     reasons = {
         (block.raw_type, block.reason) for each in readings for block in each.parsed if block.type == "raw"
@@ -53,7 +53,7 @@ def test_every_line_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_line_is_of_one_format(name: str) -> None:
+def test_every_sample_line_matches_one_provider(name: str) -> None:
     records = [json.loads(line) for line in SAMPLES[name].splitlines()]
     sources = {tuple(each.source for each in discover().values() if each.recognizes(it)) for it in records}
 
@@ -61,7 +61,7 @@ def test_every_line_is_of_one_format(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_clis_speak_run_tools_and_count(name: str) -> None:
+def test_samples_of_other_clis_have_texts_tools_and_usage(name: str) -> None:
     messages = [message.model_dump() for message in transform_messages(SAMPLES[name])]
     blocks = [block for message in messages for block in message["content"]]
     called, answered = (
@@ -75,12 +75,12 @@ def test_other_clis_speak_run_tools_and_count(name: str) -> None:
     assert {block["is_error"] for block in blocks if block["type"] == "tool_result"} == {True, False}
 
 
-def test_one_session_has_every_type_of_block() -> None:
+def test_tour_contains_every_block_type() -> None:
     lines = parse_jsonl(SAMPLES[TOUR])
 
     assert {block.type for line in lines for block in line.reading.parsed} == set(CLASSES)
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_the_others_show_what_else_happens(name: str) -> None:
+def test_samples_contain_special_cases(name: str) -> None:
     assert [what for what, text in SHOWN[name].items() if text not in SAMPLES[name]] == []

@@ -1,4 +1,4 @@
-"""What five CLIs leave in a person's home folder: transcripts, and other things beside them."""
+"""A home folder with transcripts of five CLIs, and other files."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,16 @@ CURSOR_CHILD = "b4d2f8e3-01c5-4d69-9a7c-2e3f40516273"
 
 
 class Transcript(NamedTuple):
-    """A session of the home, and what importing it must tell."""
+    """A session in the home, and the expected facts after import."""
 
     name: str
-    """Its path below the CLI's own home."""
+    """Path relative to the CLI's home."""
     source: str
     title: str | None
     first_at: str | None
     last_at: str | None
     parent: str | None = None
-    """The name of the transcript that started it."""
+    """Name of the parent's transcript."""
 
 
 _CLAUDE_BASE = {"sessionId": CLAUDE, "version": "2.1.40", "cwd": "/work/shop", "userType": "external"}
@@ -332,7 +332,7 @@ TRANSCRIPTS = (
 
 
 def write_home(folder: Path) -> Path:
-    """Fills the folder as the CLIs do."""
+    """Write the transcripts as the CLIs do."""
     for name, records in _FILES.items():
         write(folder / name, "".join(f"{json.dumps(record)}\n" for record in records))
     for name, record in _OPENCODE.items():

@@ -1,4 +1,4 @@
-"""The command `ash` on a real PostgreSQL: in this process, but where it matters that it is one of its own."""
+"""The command `ash` on a real PostgreSQL; in this process, except where a process of its own matters."""
 
 import json
 import os
@@ -44,7 +44,7 @@ Ash = Callable[..., Ran]
 
 @pytest.fixture
 def ash(database_url: str, tmp_path: Path) -> Ash:
-    """Runs `ash` in an empty home, beside the test's files and on the test's database."""
+    """Run `ash` in the test's folder and database, with an empty home."""
     (tmp_path / "home").mkdir()
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
@@ -54,7 +54,7 @@ def ash(database_url: str, tmp_path: Path) -> Ash:
 
 
 def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path, stdin: bytes = b"") -> Ran:
-    """What the command does, without a process of its own."""
+    """Run the command in this process."""
     out, err = new_output(), new_output()
     with ExitStack() as here:
         here.enter_context(patch.dict(os.environ, environment, clear=True))
@@ -70,7 +70,7 @@ def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path
 
 @pytest.fixture
 def process(database_url: str, tmp_path: Path) -> Ash:
-    """The same as a process of its own."""
+    """Run the command in a process of its own."""
     (tmp_path / "home").mkdir(exist_ok=True)
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
@@ -112,7 +112,7 @@ def without_seconds(report: str) -> Any:
     return {name: value for name, value in json.loads(report).items() if name != "seconds"}
 
 
-def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
+def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
     path = written(tmp_path / "home/.claude/projects/-w/s.jsonl", f"{USER}\r\n\n{TOOL}")
     name = "projects/-w/s.jsonl"
     session = str(session_id_for("claude", name))
@@ -146,7 +146,7 @@ def test_import_export_and_import_again(ash: Ash, tmp_path: Path) -> None:
     ]
 
 
-def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
+def test_reports_lines_and_files_that_cannot_be_imported(ash: Ash, tmp_path: Path) -> None:
     written(tmp_path / "a/1.jsonl", "one\nt\0wo\nthree\n")
     written(tmp_path / "a/2.jsonl", "one\n\udcff\n")
     (tmp_path / "a/loop.jsonl").symlink_to("loop.jsonl")
@@ -179,7 +179,7 @@ def test_what_does_not_go_in_is_reported(ash: Ash, tmp_path: Path) -> None:
     assert ash("export", str(tmp_path / "a/1.jsonl")) == Ran(0, "one\ntwo\nTHREE\n", "")
 
 
-def test_transcripts_are_discovered_and_imported(ash: Ash, tmp_path: Path) -> None:
+def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     home = write_home(tmp_path / "home")
 
     def discovered(**variables: str) -> dict[str, tuple[Any, ...]]:
@@ -213,7 +213,7 @@ def test_transcripts_are_discovered_and_imported(ash: Ash, tmp_path: Path) -> No
     ]
 
 
-def test_nothing_to_discover(ash: Ash) -> None:
+def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
     found = json.loads(ash("import", "--discover", "--json").out)["found"]
 
     assert [(each["source"], each["transcripts"], each["bytes"]) for each in found] == [
@@ -223,7 +223,7 @@ def test_nothing_to_discover(ash: Ash) -> None:
     assert "exclude each other" in ash("import", "--all", "--discover").err
 
 
-def test_a_line_that_is_being_written_is_told(ash: Ash, tmp_path: Path) -> None:
+def test_reports_an_incomplete_last_line(ash: Ash, tmp_path: Path) -> None:
     path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL[:-4]}")
 
     done = ash("import", "s.jsonl")
@@ -238,7 +238,7 @@ def test_a_line_that_is_being_written_is_told(ash: Ash, tmp_path: Path) -> None:
     assert (session["existing"], session["incomplete"]) == (1, 1)
 
 
-def test_a_source_that_nobody_reads_is_told(ash: Ash, tmp_path: Path) -> None:
+def test_warns_of_an_unknown_source(ash: Ash, tmp_path: Path) -> None:
     written(tmp_path / "s.jsonl", f"{USER}\n")
 
     done = ash("import", "s.jsonl", "--source", "cladue")
@@ -250,7 +250,7 @@ def test_a_source_that_nobody_reads_is_told(ash: Ash, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("module", "arguments"), [("rich_click", []), ("psycopg", ["sessions"])])
-def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[str]) -> None:
+def test_names_a_missing_package(module: str, arguments: list[str]) -> None:
     script = f"import sys; sys.modules[{module!r}] = None; from ash_server.cli.main import main; main()"
     ran = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
 
@@ -261,14 +261,14 @@ def test_a_package_that_is_not_installed_is_told(module: str, arguments: list[st
     )
 
 
-def test_what_is_kept_in_another_form_is_told(ash: Ash, tmp_path: Path) -> None:
+def test_warns_of_unsupported_transcripts(ash: Ash, tmp_path: Path) -> None:
     kept = written(tmp_path / "home/.local/share/opencode/opencode.db", "")
 
     assert f"{kept}: Ash cannot read the transcripts in this file yet" in ash("import", "--discover").err
     assert json.loads(ash("import", "--discover", "--json").out)["found"][-1]["notRead"] == str(kept)
 
 
-def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
+def test_names_the_session_of_a_single_file(ash: Ash, tmp_path: Path) -> None:
     written(tmp_path / "doc.json", '{\n "role": "user",\n "content": "hi"\n}\n')
     written(tmp_path / "empty.jsonl", "")
 
@@ -281,7 +281,7 @@ def test_one_file_can_be_named(ash: Ash, tmp_path: Path) -> None:
     assert ash("export", "b") == Ran(0, "", "")
 
 
-def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
+def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
     path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL}\n")
     ash("import", str(path), "--as", "s")
     session = str(session_id_for("claude", "s"))
@@ -341,7 +341,7 @@ def test_sessions_and_messages_for_programs(ash: Ash, tmp_path: Path) -> None:
     )
 
 
-def test_sessions_and_messages_for_people(ash: Ash, tmp_path: Path) -> None:
+def test_sessions_and_messages_as_text(ash: Ash, tmp_path: Path) -> None:
     assert ash("sessions") == Ran(
         0, "", "ash: no sessions yet; `ash import --discover` lists transcripts to import\n"
     )
@@ -364,7 +364,7 @@ STRANGE = (
 )
 
 
-def test_drift(ash: Ash, tmp_path: Path) -> None:
+def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> None:
     nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
     versionless = STRANGE.replace('"version":"2.1.0",', "")
     path = written(tmp_path / "a/s.jsonl", f"{USER}\n{versionless}\n{STRANGE.replace(':01Z', ':02Z')}\n")
@@ -445,7 +445,7 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
     assert ash("reparse", "--diff") == Ran(0, "3 messages compared, 0 read differently now\n", "")
 
 
-def test_the_list_of_sessions_tells_titles_and_last_messages(ash: Ash, tmp_path: Path) -> None:
+def test_sessions_shows_titles_and_times(ash: Ash, tmp_path: Path) -> None:
     for year in (2024, 2026, 2025):
         line = USER.replace("hi", f"Say {year}").replace(
             '"uuid"', f'"timestamp":"{year}-05-05T09:00Z","uuid"'
@@ -559,14 +559,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
-def test_refusals_are_one_line(ash: Ash, arguments: tuple[str, ...]) -> None:
+def test_usage_errors_are_one_line(ash: Ash, arguments: tuple[str, ...]) -> None:
     code, line = REFUSED[arguments]
     done = ash(*arguments)
 
     assert (done.code, done.err) == (code, line + "\n")
 
 
-def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> None:
+def test_lists_the_sessions_of_an_ambiguous_reference(ash: Ash, tmp_path: Path) -> None:
     for name in "abc":
         ash("import", str(written(tmp_path / f"{name}.jsonl", "x\n")), "--source", name, "--as", "same")
 
@@ -578,7 +578,7 @@ def test_a_reference_that_fits_several_sessions(ash: Ash, tmp_path: Path) -> Non
     assert set(re.split(r"(?<=\)), ", timeless.partition("same': ")[2])) == named
 
 
-def test_a_database_that_does_not_answer(ash: Ash) -> None:
+def test_reports_an_unreachable_database(ash: Ash) -> None:
     done = ash("sessions", ASH_DATABASE_URL="postgresql://ash:secret@127.0.0.1:1/none")
 
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
@@ -586,7 +586,7 @@ def test_a_database_that_does_not_answer(ash: Ash) -> None:
     assert "secret" not in done.err
 
 
-def test_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
+def test_reports_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
     here = {"ASH_DATABASE_URL": bare_database_url}
     behind = (
         f"ash: the database has schema none, this Ash needs {REVISION}: run `ash db upgrade`, "
@@ -600,7 +600,7 @@ def test_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
     assert ash("sessions", "--json", **here) == Ran(0, '{"sessions":[]}\n', "")
 
 
-def test_the_address_of_the_database(ash: Ash, database_url: str) -> None:
+def test_prints_the_url_of_the_database(ash: Ash, database_url: str) -> None:
     spelled = database_url.replace("postgresql://", "postgresql+psycopg://")
     done = ash("db", "url", ASH_DATABASE_URL=spelled)
 
@@ -609,13 +609,13 @@ def test_the_address_of_the_database(ash: Ash, database_url: str) -> None:
         assert conn.execute("SELECT count(*) FROM sessions").fetchall() == [(0,)]
 
 
-def test_faults_show_where_on_request(process: Ash) -> None:
+def test_debug_shows_the_traceback(process: Ash) -> None:
     done = process("sessions", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none", ASH_DEBUG="1")
 
     assert (done.code, "Traceback" in done.err) == (1, True)
 
 
-def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "long.jsonl", f"{USER}\n" * 10_000)
     done = subprocess.run(f"{COMMAND} parse {path} | head -n 1", shell=True, capture_output=True, check=False)
 
@@ -628,13 +628,13 @@ def test_openapi_and_version(ash: Ash, process: Ash) -> None:
     assert process("events", "x", ASH_DATABASE_URL="postgresql://127.0.0.1:1/none").code == 1
 
 
-def test_the_list_of_commands_has_all_of_them(ash: Ash) -> None:
+def test_help_lists_all_commands(ash: Ash) -> None:
     shown = set(re.findall(r"^\W+([a-z]+) ", ash("--help").out, re.MULTILINE))
 
     assert set(main.ash.commands) <= shown
 
 
-def test_every_command_explains_itself(ash: Ash) -> None:
+def test_every_command_has_help(ash: Ash) -> None:
     groups = {"db": ("upgrade", "url"), "events": ("show", "rebuild")}
     commands = [[name] for name in main.ash.commands]
     commands += [[group, name] for group, names in groups.items() for name in names]
@@ -644,7 +644,7 @@ def test_every_command_explains_itself(ash: Ash) -> None:
     }
 
 
-def test_the_list_shows_the_first_line_of_each_help() -> None:
+def test_short_helps_equal_the_commands_help() -> None:
     commands = main.ash.commands.values()
     placeholders = [command for command in commands if isinstance(command, LazyCommand)]
 
@@ -657,7 +657,7 @@ def test_the_list_shows_the_first_line_of_each_help() -> None:
         )
 
 
-def test_the_list_of_commands_imports_none_of_them() -> None:
+def test_help_imports_no_command() -> None:
     script = """
 import sys
 from ash_server.cli.main import main

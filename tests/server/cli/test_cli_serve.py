@@ -1,4 +1,4 @@
-"""`ash serve` and `ash demo` as processes: they print where they are, answer there, and end when they are told."""
+"""`ash serve` and `ash demo` as processes: they print their address, answer there, and end on a signal."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
-    """A server that has said all it says at the start; killed if the test leaves it alive."""
+    """A server that has printed its address; killed if the test does not end it."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ASH_HOME": str(home), **variables}
     with subprocess.Popen(
         [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -59,7 +59,7 @@ def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
 
 @contextmanager
 def serving(server_url: str, template: str, home: Path) -> Iterator[tuple[str, str]]:
-    """The addresses of a server for several tests, and of its database."""
+    """Yield the addresses of a server and of its database, for several tests."""
     with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
         url = at_database(server_url, name)
         with running("serve", "--port", "0", home=home, ASH_DATABASE_URL=url) as ash:
@@ -86,7 +86,7 @@ def answer(url: str) -> Any:
 
 
 def left_behind(home: Path) -> list[str]:
-    """PostgreSQL works in its data directory."""
+    """PostgreSQL's working directory is its data directory."""
     return [each.info["name"] for each in left_processes(home)]
 
 
@@ -118,10 +118,10 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
         assert left_behind(tmp_path) == []
 
 
-async def test_what_an_older_ash_derived(
+async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
     store: Store, connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
-    """The demo renews its samples; of other sessions both only tell."""
+    """The demo rebuilds its samples; both commands only warn of other sessions."""
     at_its_own: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
     path = tmp_path / "mine.jsonl"
     path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
@@ -144,7 +144,7 @@ async def test_what_an_older_ash_derived(
     assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
 
 
-def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
+def test_server_restarts_its_postgres(tmp_path: Path) -> None:
     with running("demo", "--port", "0", home=tmp_path) as ash:
         os.kill(int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         deadline = time.monotonic() + 60
@@ -160,7 +160,7 @@ def test_a_server_outlives_its_postgres(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-def test_demo_brings_a_database_to_its_schema(bare_database_url: str, tmp_path: Path) -> None:
+def test_demo_migrates_the_database(bare_database_url: str, tmp_path: Path) -> None:
     with running("demo", "--port", "0", home=tmp_path, ASH_DATABASE_URL=bare_database_url) as ash:
         assert answer(f"{ash.address}/health/ready")["status"] == "ok"
     with psycopg.connect(bare_database_url) as conn:
@@ -176,7 +176,7 @@ REQUESTS = {
 
 @pytest.fixture
 async def large_session(store: Store, tmp_path: Path) -> UUID:
-    """More than any buffer on the way to a client holds."""
+    """Larger than all buffers between server and client."""
     path = tmp_path / "large.jsonl"
     path.write_text(f"{'x' * 100_000}\n" * 150)
     return (await import_file(store, path, "large")).session_id
@@ -185,7 +185,7 @@ async def large_session(store: Store, tmp_path: Path) -> UUID:
 @pytest.mark.parametrize(
     ("by", "name"), [(signal.SIGINT, "was answered"), *((signal.SIGTERM, each) for each in REQUESTS)]
 )
-def test_serve_ends_when_told_though_a_client_stays(
+def test_serve_stops_with_connected_clients(
     database_url: str, large_session: UUID, tmp_path: Path, by: signal.Signals, name: str
 ) -> None:
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
@@ -197,7 +197,7 @@ def test_serve_ends_when_told_though_a_client_stays(
             assert (code, out, "Traceback" in err) == (0, "", False)
 
 
-def test_serve_for_others_on_request(database_url: str, tmp_path: Path) -> None:
+def test_serve_on_other_addresses_needs_the_setting(database_url: str, tmp_path: Path) -> None:
     variables = {"ASH_DATABASE_URL": database_url, "ASH_ALLOW_UNAUTHENTICATED": "1", "ASH_HOST": "0.0.0.0"}
     with running("serve", home=tmp_path, ASH_PORT="0", **variables) as ash:
         assert ash.address.startswith("http://127.0.0.1:")
@@ -212,8 +212,8 @@ def refused(port: int, home: Path, database_url: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_port_that_is_taken(bare_database_url: str, tmp_path: Path) -> None:
-    """Found out before anything is done to the database."""
+def test_reports_a_port_used_by_another_program(bare_database_url: str, tmp_path: Path) -> None:
+    """Detected before anything is written to the database."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = f"ash: port {port} is used by another program; choose another port, for example ASH_PORT={port + 1}\n"
@@ -223,7 +223,7 @@ def test_a_port_that_is_taken(bare_database_url: str, tmp_path: Path) -> None:
         assert conn.execute("SELECT to_regclass('sessions')").fetchall() == [(None,)]
 
 
-def test_a_port_that_ash_has(database_url: str, tmp_path: Path) -> None:
+def test_reports_a_port_used_by_ash(database_url: str, tmp_path: Path) -> None:
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
         port = int(ash.address.rpartition(":")[2])
         line = (

@@ -1,4 +1,4 @@
-"""`ash events`, and a log that leaves as a file and comes back."""
+"""`ash events`, and export and import of events."""
 
 import json
 from itertools import count
@@ -26,7 +26,7 @@ SESSION = session_id_for("claude", "kite")
 
 @pytest.fixture
 def stream(ash: Ash) -> list[dict[str, Any]]:
-    """The events of the recorded stream, which is imported as `kite`."""
+    """Import the recorded stream as `kite` and return its events."""
     assert ash("import", str(STREAM), "--as", "kite").code == 0
     events: list[dict[str, Any]] = json.loads(ash("events", "kite", "--limit", "1000", "--json").out)[
         "events"
@@ -38,7 +38,7 @@ def without_place(event: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name not in ("sequence", "messageSequence")}
 
 
-def test_a_page_of_a_log(ash: Ash, stream: list[dict[str, Any]]) -> None:
+def test_lists_a_page_of_events(ash: Ash, stream: list[dict[str, Any]]) -> None:
     page = ash("events", str(SESSION)[:8], "--after", "2", "--limit", "3", "--json")
     shown = ash("events", "kite", "--limit", "2")
     whole = json.loads(ash("events", "kite", "--collapse", "--limit", "1000", "--json").out)["events"]
@@ -55,7 +55,7 @@ def test_a_page_of_a_log(ash: Ash, stream: list[dict[str, Any]]) -> None:
     assert whole == [each for each in stream if not each["type"].endswith("chunk")]
 
 
-def test_some_types_of_events(ash: Ash, stream: list[dict[str, Any]]) -> None:
+def test_filters_events_by_type(ash: Ash, stream: list[dict[str, Any]]) -> None:
     calls = ash("events", "kite", "--type", "tool_call,tool_result", "--limit", "1000", "--json")
     refused = ash("events", "kite", "--type", "holo")
 
@@ -66,8 +66,8 @@ def test_some_types_of_events(ash: Ash, stream: list[dict[str, Any]]) -> None:
     assert "It names one or more of turn_start, turn_end" in refused.err
 
 
-def test_a_log_that_leaves_comes_back(ash: Ash, stream: list[dict[str, Any]], tmp_path: Path) -> None:
-    """One event on a line, as it is; under another name only the session is another."""
+def test_exported_events_can_be_imported(ash: Ash, stream: list[dict[str, Any]], tmp_path: Path) -> None:
+    """One event per line, unchanged; after import under another name only the session differs."""
     exported = ash("export", "kite", "--format", "events")
     lines = [json.loads(line) for line in exported.out.splitlines()]
 
@@ -83,7 +83,7 @@ def test_a_log_that_leaves_comes_back(ash: Ash, stream: list[dict[str, Any]], tm
     assert ash("export", "again").out == exported.out
 
 
-def test_the_log_as_a_file_over_http(ash: Ash, stream: list[Any], database_url: str, tmp_path: Path) -> None:
+def test_exports_events_over_http(ash: Ash, stream: list[Any], database_url: str, tmp_path: Path) -> None:
     exported = ash("export", "kite", "--format", "events").out
     with (
         running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as server,
@@ -93,7 +93,7 @@ def test_the_log_as_a_file_over_http(ash: Ash, stream: list[Any], database_url: 
         assert (response.read().decode(), response.headers["Content-Disposition"]) == (exported, name)
 
 
-async def test_an_exported_log_keeps_what_was_posted(ash: Ash, connection: AsyncConnection) -> None:
+async def test_exported_events_include_posted_ones(ash: Ash, connection: AsyncConnection) -> None:
     session = (await create_session(connection, external_id="mixed")).session.id
     numbers = count(1)
     posted = {"id": "p1", "timestamp": 5, "type": "holo", "payload": {"n": 7}, "more": [1]}
@@ -118,7 +118,7 @@ REBUILT: dict[str, tuple[str, ...]] = {
 }
 
 
-def test_rebuilding(ash: Ash, stream: list[dict[str, Any]], database_url: str) -> None:
+def test_rebuilds_events(ash: Ash, stream: list[dict[str, Any]], database_url: str) -> None:
     messages, last = len(STREAM.read_bytes().splitlines()), len(stream)
     with psycopg.connect(database_url) as conn:
         conn.execute("UPDATE session_counters SET normalizer_version = %s", [NORMALIZER_VERSION - 1])
@@ -135,7 +135,7 @@ def test_rebuilding(ash: Ash, stream: list[dict[str, Any]], database_url: str) -
         last = log[-1]["sequence"]
 
 
-def test_nothing_to_rebuild(ash: Ash, stream: list[dict[str, Any]]) -> None:
+def test_rebuild_without_outdated_sessions_does_nothing(ash: Ash, stream: list[dict[str, Any]]) -> None:
     assert ash("events", "rebuild").out == "0 sessions, 0 messages read, 0 events written\n"
     assert json.loads(ash("events", "kite", "--limit", "1000", "--json").out)["events"] == stream
     assert ash("events", "rebuild", "kite", "--all").code == 2

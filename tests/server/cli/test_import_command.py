@@ -1,4 +1,4 @@
-"""The transcripts of five CLIs, from where these keep them to sessions and standard messages."""
+"""Transcripts of five CLIs: discovery, import as sessions, and standard messages."""
 
 import json
 import shutil
@@ -54,7 +54,7 @@ def discovered(environ: dict[str, str], user_home: Path) -> list[tuple[str, str]
     ]
 
 
-def test_transcripts_are_discovered_and_nothing_else(user_home: Path) -> None:
+def test_discovers_only_transcripts(user_home: Path) -> None:
     assert sorted(discovered({}, user_home)) == sorted((each.name, each.source) for each in TRANSCRIPTS)
 
 
@@ -67,7 +67,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize("variable", MOVED)
-def test_a_home_that_the_environment_names(user_home: Path, tmp_path: Path, variable: str) -> None:
+def test_environment_variables_override_homes(user_home: Path, tmp_path: Path, variable: str) -> None:
     before, below = MOVED[variable]
     expected = discovered({}, user_home)
     moved = tmp_path / "moved"
@@ -78,7 +78,7 @@ def test_a_home_that_the_environment_names(user_home: Path, tmp_path: Path, vari
     assert len(discovered({}, user_home)) < len(expected)
 
 
-async def test_everything_that_is_discovered_is_imported(store: Store, user_home: Path) -> None:
+async def test_imports_everything_discovered(store: Store, user_home: Path) -> None:
     report = await import_discovered(store, ImportOptions())
     sessions = (await store.sessions.list_sessions()).sessions
     told = {(each.source, each.external_id): _told(each) for each in sessions}
@@ -117,8 +117,8 @@ async def rows(conn: AsyncConnection) -> list[tuple[object, ...]]:
     return [row for cursor in found for row in await cursor.fetchall()]
 
 
-async def test_a_subagent_finds_its_parent_when_that_is_known_later(store: Store, user_home: Path) -> None:
-    """A rollout is found by the id in its name; a session that has a parent keeps it."""
+async def test_links_a_subagent_when_its_parent_appears_later(store: Store, user_home: Path) -> None:
+    """A rollout is found by the id in its name; a known parent is kept."""
     [parent] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     [child] = (user_home / ".codex/sessions/2026/03/04").glob("rollout-*")
     aside = parent.rename(user_home / "aside")
@@ -144,14 +144,14 @@ async def imported_of(store: Store, *paths: Path, replace: bool = False) -> Impo
 
 
 def compress(path: Path) -> Path:
-    """As Codex does with a rollout that nobody used for some days."""
+    """Compress the file, as Codex does with old rollouts."""
     target = path.with_name(f"{path.name}.zst")
     target.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
     path.unlink()
     return target
 
 
-async def test_a_rollout_that_was_compressed_is_the_same_session(
+async def test_a_compressed_rollout_is_the_same_session(
     store: Store, connection: AsyncConnection, user_home: Path
 ) -> None:
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
@@ -169,7 +169,7 @@ async def test_a_rollout_that_was_compressed_is_the_same_session(
     assert (dict(replaced.total.counts), exported) == ({"new": 3}, data)
 
 
-async def test_a_compressed_rollout_that_grew_goes_on(
+async def test_continues_a_compressed_rollout_that_has_grown(
     store: Store, user_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressed, "_CHUNK_BYTES", 100)
@@ -182,7 +182,7 @@ async def test_a_compressed_rollout_that_grew_goes_on(
     assert dict(report.total.counts) == {"existing": 3, "new": 2}
 
 
-def test_of_a_rollout_and_its_compressed_copy_the_plain_one_is_taken(user_home: Path) -> None:
+def test_prefers_a_plain_rollout_to_its_compressed_copy(user_home: Path) -> None:
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
     compress(path)
@@ -207,7 +207,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_what_cannot_be_decompressed_is_reported(
+async def test_reports_invalid_or_excessive_compression(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(zstd, "_MIN_LIMIT_BYTES", 1000)
@@ -219,7 +219,7 @@ async def test_what_cannot_be_decompressed_is_reported(
     assert [(file, why[: len(reason)]) for file, why in report.unread] == [(str(path), reason)]
 
 
-async def test_a_session_of_opencode_holds_its_files_in_order(store: Store, user_home: Path) -> None:
+async def test_imports_the_files_of_an_opencode_session_in_order(store: Store, user_home: Path) -> None:
     storage = opencode_storage(user_home)
     path = storage / "session/global/ses_1.json"
     session_id = (await imported_of(store, path)).imported[path].session_id
@@ -237,7 +237,7 @@ async def test_a_session_of_opencode_holds_its_files_in_order(store: Store, user
     assert {each.source for each in stored} == {"opencode"}
 
 
-async def test_a_session_of_opencode_goes_on_and_what_was_rewritten_is_reported(
+async def test_continues_an_opencode_session_and_reports_rewritten_files(
     store: Store, user_home: Path
 ) -> None:
     storage = opencode_storage(user_home)
@@ -257,7 +257,7 @@ async def test_a_session_of_opencode_goes_on_and_what_was_rewritten_is_reported(
     assert dict(replaced.total.counts) == {"new": 7, "refused": 1}
 
 
-def test_messages_of_opencode_may_have_another_id_than_their_file(tmp_path: Path) -> None:
+def test_opencode_ids_may_differ_from_file_names(tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     path = write(storage / "session/p/ses_x.json", '{"id":"x"}')
     write(storage / "message/x/002.json", '{"id":"m1","role":"user","time":{"created":1}}')
@@ -295,7 +295,7 @@ SAID = {
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("source", LOADED)
-def test_a_transcript_is_loaded_as_standard_messages(user_home: Path, source: str, packed: bool) -> None:
+def test_load_session_returns_standard_messages(user_home: Path, source: str, packed: bool) -> None:
     [path] = user_home.glob(LOADED[source])
     if packed and path.suffix == ".jsonl":
         path = compress(path)
@@ -309,8 +309,8 @@ def test_a_transcript_is_loaded_as_standard_messages(user_home: Path, source: st
 
 
 @pytest.mark.parametrize("source", LOADED)
-def test_loading_needs_nothing_of_the_server(user_home: Path, source: str) -> None:
-    """And no decoder of what is not compressed."""
+def test_load_session_imports_no_server_packages(user_home: Path, source: str) -> None:
+    """Nor the decoder, unless the file is compressed."""
     [path] = user_home.glob(LOADED[source])
     script = """
 import sys
@@ -323,7 +323,7 @@ print(sorted(sys.modules.keys() & {"psycopg", "litestar", "sqlalchemy", "alembic
     assert ran.stdout == "[]\n"
 
 
-def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+def test_load_session_skips_unreadable_lines_and_raises_for_missing_files(tmp_path: Path) -> None:
     line = '{"type":"user","message":{"role":"user","content":"%s"}}\n'
     path = tmp_path / "a.jsonl"
     path.write_bytes((line % "one").encode() + (line % "\udcff").encode("utf-8", "surrogateescape") + b'{"a')
@@ -333,7 +333,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         load_session(tmp_path / "absent.jsonl")
 
 
-def test_a_compressed_transcript_needs_its_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_session_names_the_missing_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = compress(next(user_home.glob(LOADED["codex"])))
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
@@ -341,7 +341,7 @@ def test_a_compressed_transcript_needs_its_decoder(user_home: Path, monkeypatch:
         load_session(path)
 
 
-def test_a_copy_of_opencodes_storage_has_the_same_sessions(user_home: Path, tmp_path: Path) -> None:
+def test_finds_the_sessions_of_a_copied_opencode_storage(user_home: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(user_home / ".local/share/opencode/storage", tmp_path / "backup/storage")
 
     found = [path.relative_to(copy).as_posix() for path in find_files(tmp_path / "backup", [], fail)]

@@ -1,4 +1,4 @@
-"""`ash ingest`: every byte passes, and every line is stored once, whatever becomes of the server."""
+"""`ash ingest`: every byte is passed on, and every line is stored once, even if the server fails."""
 
 import os
 import re
@@ -69,7 +69,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def server(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """For all of the tests: each calls its sessions by names of its own."""
+    """Shared by all tests; each uses its own session names."""
     with serving(server_url, template, tmp_path_factory.mktemp("home")) as (address, _):
         yield address
 
@@ -123,7 +123,7 @@ STREAMS = {
 }
 
 
-def test_what_passes_is_stored(server: str, home: Path) -> None:
+def test_stores_what_it_passes_on(server: str, home: Path) -> None:
     for name, (stream, lines, said) in STREAMS.items():
         is_unknown = name == "what tells no format"
         session = session_id_for("unknown" if is_unknown else "claude", name)
@@ -143,7 +143,7 @@ def test_what_passes_is_stored(server: str, home: Path) -> None:
         assert (name, stored(server, session)) == (name, lines)
 
 
-def test_a_format_that_is_named(server: str, home: Path) -> None:
+def test_source_option_sets_the_format(server: str, home: Path) -> None:
     for name, told in (
         ("claude", []),
         ("cladue", [f"ash: unknown source 'cladue'; known sources: {', '.join(discover())}"]),
@@ -152,14 +152,14 @@ def test_a_format_that_is_named(server: str, home: Path) -> None:
         assert (ran.code, ran.said[:-2], len(ran.said)) == (0, told, 2 + len(told))
 
 
-def test_nothing_to_read(server: str, home: Path) -> None:
+def test_empty_input_stores_nothing(server: str, home: Path) -> None:
     assert run(server, home, b"", "--session", "empty") == Ran(
         0, b"", ["ash: the input was empty, nothing is stored"]
     )
     assert answer(f"{server}/api/sessions?q=empty")["sessions"] == []
 
 
-def test_every_byte_passes_at_once_and_the_lines_follow(server: str, home: Path) -> None:
+def test_passes_bytes_on_at_once_and_stores_complete_lines(server: str, home: Path) -> None:
     session = session_id_for("claude", "slow")
     with started(server, home, "--session", "slow") as process:
         stdin, stdout = pipes(process)
@@ -180,7 +180,7 @@ def known(url: str, session: UUID) -> list[str]:
     return []
 
 
-def test_what_is_open_is_closed_unless_the_stream_goes_on(server: str, home: Path) -> None:
+def test_closes_the_turn_at_the_end_unless_no_end(server: str, home: Path) -> None:
     for name, arguments, end in (
         ("over", (), [("turn_end", {"partial": True})]),
         ("goes on", ("--no-end",), []),
@@ -191,7 +191,7 @@ def test_what_is_open_is_closed_unless_the_stream_goes_on(server: str, home: Pat
         assert (name, [each for each in told if each[0] == "turn_end"]) == (name, end)
 
 
-def test_the_prompt_that_no_stream_holds(server: str, home: Path) -> None:
+def test_prompt_option_begins_a_turn(server: str, home: Path) -> None:
     codex = (
         b'{"type":"thread.started","thread_id":"h1"}\n{"type":"turn.started"}\n'
         b'{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"Hello."}}\n'
@@ -210,7 +210,7 @@ def test_the_prompt_that_no_stream_holds(server: str, home: Path) -> None:
         assert told[:2] == [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Say hello"})]
 
 
-def test_a_session_that_is_there(server: str, home: Path) -> None:
+def test_continues_an_existing_session(server: str, home: Path) -> None:
     session = session_id_for("claude", "first")
     run(server, home, USER + b"\n", "--session", "first")
 
@@ -229,8 +229,8 @@ def test_a_session_that_is_there(server: str, home: Path) -> None:
     )
 
 
-def test_a_server_that_never_comes(server: str, home: Path) -> None:
-    """What it lacks is kept, and sent later it is stored once, however often."""
+def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
+    """Sending the saved lines again stores no duplicates."""
     stream = SAID + b"\n" + CALL
     options = ("--session", "very late", "--prompt", "It's late", "--wait", "2")
     session = session_id_for("claude", "very late")
@@ -255,7 +255,7 @@ def test_a_server_that_never_comes(server: str, home: Path) -> None:
     assert f"`ash tail {str(session)[:8]} --url {server}`".encode() in later.stderr
 
 
-def test_an_interrupt_sends_what_was_read(server: str, home: Path) -> None:
+def test_an_interrupt_sends_the_lines_read(server: str, home: Path) -> None:
     with started(server, home, "--session", "cut") as process:
         stdin, stdout = pipes(process)
         stdin.write(USER + b"\nhalf")
@@ -267,7 +267,7 @@ def test_an_interrupt_sends_what_was_read(server: str, home: Path) -> None:
     assert stored(server, session_id_for("claude", "cut")) == [USER.decode(), "half"]
 
 
-def test_nobody_reads_what_passes(server: str, home: Path) -> None:
+def test_a_closed_output_does_not_stop_storing(server: str, home: Path) -> None:
     with started(server, home, "--session", "unread") as process:
         stdin, stdout = pipes(process)
         stdout.close()
@@ -279,7 +279,7 @@ def test_nobody_reads_what_passes(server: str, home: Path) -> None:
 
 
 class Losing(BaseHTTPRequestHandler):
-    """Stands before a server, and loses every second answer: what was asked is done all the same."""
+    """A proxy that forwards every request and drops every second response."""
 
     behind: str
     asked = 0
@@ -310,7 +310,7 @@ class Losing(BaseHTTPRequestHandler):
         pass
 
 
-def test_answers_that_are_lost(server: str, home: Path) -> None:
+def test_lost_responses_store_no_duplicates(server: str, home: Path) -> None:
     Losing.behind = server
     stream = b"".join(SAID.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))
     with ThreadingHTTPServer(("127.0.0.1", 0), Losing) as proxy:
@@ -322,7 +322,7 @@ def test_answers_that_are_lost(server: str, home: Path) -> None:
     assert answer(f"{server}/api/sessions/{session_id_for('claude', 'lossy')}")["messageCount"] == 1500
 
 
-def test_something_else_answers(home: Path) -> None:
+def test_stops_sending_to_another_kind_of_server(home: Path) -> None:
     class Other(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -347,7 +347,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_what_cannot_be_meant(arguments: tuple[str, str], home: Path) -> None:
+def test_rejects_invalid_options(arguments: tuple[str, str], home: Path) -> None:
     ran = run(NOWHERE, home, USER, "--session", "x", *arguments)
 
     assert (ran.code, ran.passed, len(ran.said)) == (WRONG[arguments], b"", 1)

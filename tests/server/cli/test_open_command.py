@@ -1,4 +1,4 @@
-"""`ash open`: it prints an address, opens it where there is a desktop, and is the server where there is none."""
+"""`ash open`: prints an address, opens it on a desktop, and serves it if no server runs."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def page(url: str) -> str:
         return text
 
 
-def test_on_a_server_that_runs(database_url: str, tmp_path: Path, file: Path) -> None:
+def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file: Path) -> None:
     store = {"ASH_HOME": str(tmp_path / "ash"), "ASH_DATABASE_URL": database_url}
     id = id_of(file)
     with running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=database_url) as ash:
@@ -64,7 +64,7 @@ def test_on_a_server_that_runs(database_url: str, tmp_path: Path, file: Path) ->
         assert answer(f"{ash.address}/api/sessions/{id}")["messageCount"] == 1
 
 
-def test_where_none_runs_it_is_one(database_url: str, tmp_path: Path, file: Path) -> None:
+def test_serves_if_no_server_runs(database_url: str, tmp_path: Path, file: Path) -> None:
     own = {"ASH_DATABASE_URL": database_url, "ASH_PORT": "0"}
     with running("open", str(file), home=tmp_path, **own) as ash:
         address, _, told = ash.said.partition("\n")
@@ -83,7 +83,7 @@ def test_where_none_runs_it_is_one(database_url: str, tmp_path: Path, file: Path
     )
 
 
-def test_a_server_that_is_named_has_to_answer(tmp_path: Path, file: Path) -> None:
+def test_an_explicit_server_must_answer(tmp_path: Path, file: Path) -> None:
     nowhere = "http://127.0.0.1:1"
 
     for arguments, variables in (((file, "--url", nowhere), {}), ((file,), {"ASH_URL": nowhere})):
@@ -92,7 +92,7 @@ def test_a_server_that_is_named_has_to_answer(tmp_path: Path, file: Path) -> Non
         assert told.startswith(f"ash: {nowhere} does not answer: ")
 
 
-def test_a_server_with_another_store(
+def test_rejects_a_server_with_another_store(
     database_url: str, server_url: str, template: str, tmp_path: Path, file: Path
 ) -> None:
     with (
@@ -105,7 +105,7 @@ def test_a_server_with_another_store(
     assert told.startswith(f"ash: {ash.address} uses another store than this command")
 
 
-def test_without_a_store(tmp_path: Path, file: Path) -> None:
+def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/nowhere", "ASH_HOME": str(tmp_path / "ash")}
     code, said, told = opened(file, "--no-store", home=tmp_path, **nowhere)
 
@@ -119,7 +119,7 @@ def test_without_a_store(tmp_path: Path, file: Path) -> None:
     assert not (tmp_path / "ash").exists()
 
 
-def test_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> None:
+def test_reports_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> None:
     file.write_bytes(LINE.encode() + b"\xff\n")
     usage = "ash: --no-store needs a FILE and no server (see `ash open --help`)\n"
 
@@ -152,12 +152,12 @@ def test_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> Non
         ({"SSH_CLIENT": "a 1 22"}, "darwin", False),
     ],
 )
-def test_where_there_is_a_desktop(environ: dict[str, str], platform: str, has_one: bool) -> None:
+def test_detects_a_desktop(environ: dict[str, str], platform: str, has_one: bool) -> None:
     assert browser.has_desktop(environ, platform) is has_one
 
 
 @pytest.mark.parametrize("has_one", [True, False])
-def test_a_browser_is_opened_on_a_desktop_alone(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
+def test_opens_a_browser_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
     opened = list[str]()
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(browser, "has_desktop", lambda: has_one)

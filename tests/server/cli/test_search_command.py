@@ -1,4 +1,4 @@
-"""`ash search`, and what `ash reindex` does for it."""
+"""`ash search`, and the search index in `ash reindex`."""
 
 import json
 import re
@@ -33,11 +33,11 @@ def birds(ash: Ash, tmp_path: Path) -> Path:
 
 
 def lines(out: str) -> list[str]:
-    """Without ids and times, which follow from where and when it runs."""
+    """Remove ids and times, which depend on where and when the test runs."""
     return [re.sub(r"^[0-9a-f]{8}|2026-\d\d-\d\d \d\d:\d\d", "…", line) for line in out.splitlines()]
 
 
-def test_what_was_imported_is_found(ash: Ash, birds: Path) -> None:
+def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
     found = ash("search", "heron")
 
     assert (found.code, lines(found.out), found.err) == (
@@ -51,7 +51,7 @@ def test_what_was_imported_is_found(ash: Ash, birds: Path) -> None:
     )
 
 
-def test_nothing_in_it_steers_the_terminal(ash: Ash, birds: Path) -> None:
+def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
     found = ash("search", "heron", "grey", "--in", "everything")
 
     assert lines(found.out)[1:] == ["  #3     …  tool       birds.txt:␛[31m grey heron \\u202egnihtemos"]
@@ -72,7 +72,9 @@ def test_nothing_in_it_steers_the_terminal(ash: Ash, birds: Path) -> None:
         (["heron", "--per-session", "1"], [2]),
     ],
 )
-def test_where_it_is_searched(ash: Ash, birds: Path, wishes: list[str], sequences: list[int]) -> None:
+def test_in_option_selects_what_is_searched(
+    ash: Ash, birds: Path, wishes: list[str], sequences: list[int]
+) -> None:
     found = json.loads(ash("search", "--json", *wishes).out)
 
     assert [result["sequence"] for result in found["results"]] == sequences
@@ -101,14 +103,16 @@ def test_pages(ash: Ash, birds: Path) -> None:
         (["heron", "--in", "all"], 2, None),
     ],
 )
-def test_what_is_not_found(ash: Ash, birds: Path, wishes: list[str], code: int, err: str | None) -> None:
+def test_reports_no_results_and_bad_queries(
+    ash: Ash, birds: Path, wishes: list[str], code: int, err: str | None
+) -> None:
     found = ash("search", *wishes)
 
     assert (found.code, found.out) == (code, "")
     assert err is None or found.err.strip() == err
 
 
-def test_reindex_takes_the_words_anew(ash: Ash, birds: Path, database_url: str) -> None:
+def test_reindex_rebuilds_the_search_index(ash: Ash, birds: Path, database_url: str) -> None:
     ash("search", "heron")
     with psycopg.connect(database_url, autocommit=True) as conn:
         conn.execute("UPDATE search SET words = ''")

@@ -1,4 +1,4 @@
-"""`ash tail`: the log for a person and for a program, each event once, whatever becomes of the server."""
+"""`ash tail`: the log for people and for programs, each event once, even if the server fails."""
 
 import asyncio
 import json
@@ -156,13 +156,13 @@ STORIES = {
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_what_a_person_reads(name: str) -> None:
+def test_prints_events_as_text(name: str) -> None:
     events, expected = STORIES[name]
 
     assert told(*events) == expected
 
 
-def test_a_line_that_is_long_is_cut() -> None:
+def test_truncates_long_lines() -> None:
     assert len(headline(event("user_message", text="word " * 1000))) == 160
 
 
@@ -181,7 +181,7 @@ def server(both: tuple[str, str]) -> str:
 
 @pytest.fixture
 async def store(both: tuple[str, str]) -> AsyncIterator[AsyncConnection]:
-    """Of the server, which sees at once what is written here."""
+    """Create a session on the server's database."""
     async with await connect(both[1]) as conn:
         yield conn
 
@@ -213,7 +213,7 @@ RANGES: dict[tuple[str, ...], list[int]] = {
 }
 
 
-async def test_which_part_of_a_log(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+async def test_after_and_last_select_the_start(server: str, store: AsyncConnection, tmp_path: Path) -> None:
     await write_log(store, "the log", *TURN)
     session = session_id_for("claude", "the log")
     stored = answer(f"{server}/api/sessions/{session}/events")["events"]
@@ -236,7 +236,7 @@ UNTIL_END = {
 
 
 @pytest.mark.parametrize("name", UNTIL_END)
-async def test_until_the_end_of_a_turn(
+async def test_until_end_stops_with_the_turn(
     name: str, server: str, store: AsyncConnection, tmp_path: Path
 ) -> None:
     before, then, arguments, sequences = UNTIL_END[name]
@@ -256,7 +256,7 @@ async def test_until_the_end_of_a_turn(
     assert [json.loads(line)["sequence"] for line in shown.read_text().splitlines()] == sequences
 
 
-async def test_nobody_reads_any_more(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnection, tmp_path: Path) -> None:
     await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
     with terminal(tmp_path, server) as reader:
         typed(reader, "(ash tail long --json; echo $? > code) | head -1")
@@ -265,7 +265,9 @@ async def test_nobody_reads_any_more(server: str, store: AsyncConnection, tmp_pa
     assert (json.loads(first)["sequence"], said, (tmp_path / "code").read_text()) == (1, "", "1\n")
 
 
-async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: Path) -> None:
+async def test_finds_a_session_by_name_id_or_prefix(
+    server: str, store: AsyncConnection, tmp_path: Path
+) -> None:
     for source in ("codex", "cursor"):
         await create_session(store, source=source, external_id="twice")
 
@@ -276,21 +278,21 @@ async def test_what_may_be_meant(server: str, store: AsyncConnection, tmp_path: 
     assert re.fullmatch(f"ash: several sessions match 'twice': {each}, {each}\n", ran.err)
 
 
-def test_a_session_that_is_not_there(server: str, tmp_path: Path) -> None:
+def test_waits_for_a_missing_session(server: str, tmp_path: Path) -> None:
     assert run(tmp_path, server, "tail", "x", "--no-follow") == Ran(1, "", "ash: no session matches 'x'\n")
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+def test_waits_for_an_unreachable_server(tmp_path: Path) -> None:
     ran = run(tmp_path, NOWHERE, "tail", "x", "--no-follow")
 
     assert (ran.code, ran.out, ran.err.partition(": [")[0]) == (1, "", f"ash: {NOWHERE} does not answer")
 
 
-def test_both_ends_of_the_log_exclude_each_other(tmp_path: Path) -> None:
+def test_after_and_last_exclude_each_other(tmp_path: Path) -> None:
     assert run(tmp_path, NOWHERE, "tail", "x", "--after", "1", "-n", "1").code == 2
 
 
-def test_a_recording_tells_when_its_lines_came() -> None:
+def test_due_times_follow_timestamps() -> None:
     lines = [
         b"{}\n",
         b'{"timestamp":"2026-10-27T09:00:00Z"}\n',
@@ -304,7 +306,7 @@ def test_a_recording_tells_when_its_lines_came() -> None:
     )
 
 
-def test_the_recording_is_read_whole() -> None:
+def test_the_recording_is_recognised_completely() -> None:
     readings = [line.reading for line in parse_jsonl(RECORDING.read_text())]
     reasons = {block.reason for reading in readings for block in reading.parsed if block.type == "raw"}
 
@@ -316,7 +318,7 @@ def test_the_recording_is_read_whole() -> None:
 
 
 def commands(title: str) -> list[str]:
-    """Those that the section shows for the terminals, in its order."""
+    """Return the commands of a README section for the terminals, in order."""
     section = (
         README.read_text()
         .split(f"\n## {title}\n")[1]
@@ -328,7 +330,7 @@ def commands(title: str) -> list[str]:
 
 @contextmanager
 def terminal(home: Path, url: str, **more: str) -> Iterator[subprocess.Popen[str]]:
-    """A shell that waits for what is typed, and a group of processes, which Ctrl-C reaches."""
+    """A shell with its own process group, so that Ctrl-C reaches its processes."""
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = {**variables(home, url), **more}
     with subprocess.Popen(
@@ -366,7 +368,7 @@ def is_connected_to(server: str) -> bool:
 
 
 class Followed(NamedTuple):
-    """What came of it in each terminal, and what the server has."""
+    """Exit codes and output of each terminal, and the stored events and lines."""
 
     codes: list[int]
     writer: str
@@ -377,7 +379,7 @@ class Followed(NamedTuple):
 
 
 def killed_in_between(database_url: str, folder: Path) -> Followed:
-    """What the README has typed, and a second reader; twice as fast."""
+    """Run the README's commands at double speed, with a second reader."""
     serve, follow, feed, kill, again, stop = commands("Live")
     url = f"http://127.0.0.1:{(port := free_port())}"
     people, programs, complaints = folder / "people", folder / "programs", folder / "complaints"
@@ -416,7 +418,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
     )
 
 
-def test_three_terminals_and_a_server_that_is_killed(database_url: str, tmp_path: Path) -> None:
+def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Path) -> None:
     recording = RECORDING.read_bytes()
 
     followed = killed_in_between(database_url, tmp_path)
@@ -431,7 +433,7 @@ def test_three_terminals_and_a_server_that_is_killed(database_url: str, tmp_path
     assert words(followed.people) == words(told(*whole))
 
 
-def test_the_readme_shows_what_a_person_reads() -> None:
+def test_readme_shows_the_printed_events() -> None:
     shown = README.read_text().split("has shown:\n\n```\n")[1].split("```")[0]
     numbers, normalizer = count(1), Normalizer()
     context = Context("s", lambda: f"e{next(numbers)}", lambda: 1)
@@ -445,5 +447,5 @@ def test_the_readme_shows_what_a_person_reads() -> None:
 
 
 def words(story: str) -> str:
-    """It without its lines, of which there is one more where the reader was cut off in the middle of one."""
+    """Split into words: line breaks differ where a connection was cut within a line."""
     return re.sub(r"[\s●✻]+", "", story)

@@ -1,4 +1,4 @@
-"""What people see of messages, and what their terminals do not get to see."""
+"""The readable view of messages, and the escaping of control characters in it."""
 
 import io
 import json
@@ -81,7 +81,7 @@ def test_blocks_are_shown(name: str) -> None:
     assert (heading, rows) == ("#1 · ␛[31m", [*("  " + line for line in expected), ""])
 
 
-def test_nothing_steers_the_terminal() -> None:
+def test_escapes_control_characters() -> None:
     everything = "".join(map(chr, range(0x3000)))
     steering = [
         *range(0x20),

@@ -1,4 +1,4 @@
-"""What else a session can be: Markdown, a page that stands alone, and what is shown of a file that is not stored."""
+"""Export formats: Markdown, self-contained HTML, and the page of a file that is not stored."""
 
 import json
 from base64 import b64encode
@@ -102,7 +102,7 @@ PASSED = {"type": "tool_result", "tool_use_id": "t1", "content": "2 passed\n"}
         ({"type": "raw", "reason": "invalid_json", "raw": '{"cut'}, ["*invalid_json*", '```\n{"cut\n```']),
     ],
 )
-def test_blocks_as_markdown(block: Any, parts: list[str]) -> None:
+def test_formats_blocks_as_markdown(block: Any, parts: list[str]) -> None:
     expected = "".join(f"\n{part}\n" for part in parts)
 
     assert written(said(block)).removeprefix("\n## Assistant\n") == expected
@@ -134,12 +134,12 @@ def test_blocks_as_markdown(block: Any, parts: list[str]) -> None:
         ("a\r\nb\r<b>", "a\nb\n\\<b>"),
     ],
 )
-def test_no_text_changes_how_the_next_one_looks(text: str, shown: str) -> None:
+def test_texts_do_not_affect_later_texts(text: str, shown: str) -> None:
     assert written(said(text)) == f"\n## Assistant\n\n{shown}\n"
 
 
 @pytest.mark.parametrize("text", ["- ```\n  a", "  ```\na", "   ```\n   a", "\t```\n", "  ~~~\n  a\n   ~~~"])
-def test_what_may_be_in_a_fence_is_shown_as_code(text: str) -> None:
+def test_ambiguous_fences_are_shown_as_code(text: str) -> None:
     assert embed_markdown(text) is None
     assert written(said(text)).startswith("\n## Assistant\n\n```")
 
@@ -183,8 +183,8 @@ lines_of_any_kind = st.lists(st.tuples(st.sampled_from(INDENTS), st.sampled_from
 
 @given(lines_of_any_kind)
 @settings(max_examples=500, deadline=None)
-def test_whatever_is_said_ends_where_it_ends(lines: list[tuple[str, str]]) -> None:
-    """As somebody else reads Markdown: there is no HTML, no picture, no address for others, and a heading is one."""
+def test_any_text_is_contained_in_its_place(lines: list[tuple[str, str]]) -> None:
+    """Parsed by another implementation: no HTML, image or link reference, and the next heading is a heading."""
     text = "\n".join(map("".join, lines))
     document, others = f"## A\n{written(said(text))}\n## End [x]\n", dict[str, Any]()
 
@@ -196,7 +196,7 @@ def test_whatever_is_said_ends_where_it_ends(lines: list[tuple[str, str]]) -> No
     assert (tokens[-3].type, tokens[-3].level, tokens[-2].content) == ("heading_open", 0, "End [x]")
 
 
-def test_who_speaks() -> None:
+def test_headings_name_the_speaker() -> None:
     talk = written(
         said("Go.", role="user", timestamp=1793611915002),
         said("Yes.", BASH),
@@ -227,7 +227,7 @@ def cited(text: str, *names: str) -> dict[str, Any]:
     return {"type": "text", "text": text, "citations": sources}
 
 
-def test_a_text_that_was_cut_for_its_sources_is_whole_again() -> None:
+def test_joins_texts_split_at_citations() -> None:
     one, other = {"source": "claude", "messageId": "r1"}, {"source": "claude", "messageId": "r2"}
     talk = written(
         said("I look.", metadata=one),
@@ -247,7 +247,7 @@ def test_a_text_that_was_cut_for_its_sources_is_whole_again() -> None:
     )
 
 
-def test_half_a_surrogate_pair_is_no_obstacle() -> None:
+def test_lone_surrogates_can_be_encoded() -> None:
     line = '{"type":"user","message":{"role":"user","content":"a\\ud800b"}}'
 
     assert "a" in written(*transform_messages([line])).encode("utf-8", "replace").decode()
@@ -265,7 +265,7 @@ def is_idle(store: Store) -> bool:
     return stats["pool_available"] == stats["pool_size"]
 
 
-async def test_the_markdown_of_a_session(store: Store, connection: AsyncConnection, stored: Session) -> None:
+async def test_markdown_of_a_session(store: Store, connection: AsyncConnection, stored: Session) -> None:
     pieces = [piece async for piece in write_markdown(store, stored) if is_idle(store)]
     text = b"".join(pieces).decode()
 
@@ -278,7 +278,7 @@ async def test_the_markdown_of_a_session(store: Store, connection: AsyncConnecti
 
 
 @pytest.mark.parametrize("page", [3, 500])
-async def test_of_posted_events_it_is_what_they_say(
+async def test_markdown_of_posted_events(
     store: Store, connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(standard_pages, "_PAGE", page)
@@ -295,7 +295,7 @@ async def test_of_posted_events_it_is_what_they_say(
     assert f"test · {len(events)} events · " in text
 
 
-async def test_a_title_is_one_line(store: Store, connection: AsyncConnection, stored: Session) -> None:
+async def test_the_title_is_one_line(store: Store, connection: AsyncConnection, stored: Session) -> None:
     named = await update_session(connection, stored.id, title="# a\n<b>`c`")
 
     first = await anext(write_markdown(store, named))
@@ -304,7 +304,7 @@ async def test_a_title_is_one_line(store: Store, connection: AsyncConnection, st
 
 
 class Parsed(HTMLParser):
-    """The elements of a page that hold something else than markup, by what tells them apart, and its policy."""
+    """Collects the texts of scripts, styles and the title by id or tag, and the Content-Security-Policy."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -331,7 +331,9 @@ async def page_of(store: Store, session: Session) -> list[str]:
     return [piece.decode() async for piece in write_html(store, session) if is_idle(store)]
 
 
-async def test_the_page_that_stands_alone(store: Store, connection: AsyncConnection, stored: Session) -> None:
+async def test_html_page_is_self_contained(
+    store: Store, connection: AsyncConnection, stored: Session
+) -> None:
     page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
@@ -352,7 +354,7 @@ async def test_the_page_that_stands_alone(store: Store, connection: AsyncConnect
     }
 
 
-async def test_licences_go_along_with_what_is_given_away(store: Store, stored: Session) -> None:
+async def test_html_page_contains_the_licences(store: Store, stored: Session) -> None:
     whole = "".join(await page_of(store, stored))
     others = sorted(path.name for path in (FOLDER / "vendor").iterdir() if path.is_dir())
 
@@ -361,7 +363,7 @@ async def test_licences_go_along_with_what_is_given_away(store: Store, stored: S
     assert whole.endswith("\n-->\n</body>\n</html>\n")
 
 
-async def test_the_page_needs_no_pieces_of_what_is_whole(store: Store, connection: AsyncConnection) -> None:
+async def test_html_page_omits_superseded_chunks(store: Store, connection: AsyncConnection) -> None:
     imported = await import_file(store, SERVER / "recordings" / "kite-wind.jsonl", "kite")
     session = await get_session(connection, imported.session_id)
 
@@ -399,7 +401,7 @@ async def test_hostile_texts_cannot_leave_their_element(
     assert not {"<", "\u2028", "\u2029"} & {*found}
 
 
-async def test_what_is_too_large_to_be_summed_up_goes_out(
+async def test_html_page_of_a_session_too_large_for_a_summary(
     store: Store, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projection_inputs, "MAX_BYTES", 10)
@@ -409,7 +411,7 @@ async def test_what_is_too_large_to_be_summed_up_goes_out(
     assert (page.found["summary"], len(json.loads(page.found["events"]))) == ("null", stored.event_count)
 
 
-async def test_a_long_session_goes_out_in_pages(
+async def test_html_page_reads_events_in_pages(
     store: Store, connection: AsyncConnection, stored: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await page_of(store, stored)
@@ -424,7 +426,7 @@ async def test_a_long_session_goes_out_in_pages(
     )
 
 
-def test_what_ends_a_script_element_is_escaped() -> None:
+def test_escapes_the_end_of_script_elements() -> None:
     assert escape_script('{"<a>":"\u2028\u2029&"}') == '{"\\u003ca>":"\\u2028\\u2029&"}'
 
 
@@ -448,17 +450,17 @@ MODULES = {
         "export default 1 + 1;",
     ],
 )
-def test_other_forms_of_modules_are_refused(source: str) -> None:
+def test_bundle_rejects_unsupported_module_syntax(source: str) -> None:
     with pytest.raises(BundleError):
         bundle({**MODULES, "a.js": source}, "a.js")
 
 
-def test_a_module_that_there_is_not_is_refused() -> None:
+def test_bundle_rejects_a_missing_module() -> None:
     with pytest.raises(KeyError):
         bundle({"a.js": MODULES["a.js"]}, "a.js")
 
 
-def test_modules_stand_behind_what_they_import() -> None:
+def test_bundle_orders_modules_after_their_imports() -> None:
     script = bundle(MODULES, "a.js")
 
     assert script.index("// lib/b.js") < script.index("// a.js")
@@ -467,7 +469,7 @@ def test_modules_stand_behind_what_they_import() -> None:
     assert "yield { get a() { return a; } };" in script
 
 
-def test_a_script_ends_no_element() -> None:
+def test_bundle_escapes_the_end_of_script_elements() -> None:
     script = bundle({"a.js": r"export const a = ['</script>', '<!--', /<\/script>|<!--/];"}, "a.js")
 
     assert r"['\x3C/script>', '\x3C!--', /<\/script>|\x3C!--/]" in script
@@ -481,12 +483,12 @@ def test_the_viewer_can_be_bundled() -> None:
 
 
 def without_times(events: list[Any]) -> list[Any]:
-    """Of lines that tell no time it is that of their reading."""
+    """Remove timestamps: lines without one get the time of reading."""
     return [{key: value for key, value in event.items() if key != "timestamp"} for event in events]
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.name)
-async def test_what_is_not_stored_is_shown_as_if_it_were(
+async def test_in_memory_session_equals_the_stored_one(
     store: Store, connection: AsyncConnection, path: Path
 ) -> None:
     imported = await import_file(store, path, "named")
@@ -506,7 +508,7 @@ async def test_what_is_not_stored_is_shown_as_if_it_were(
     assert unstored.summary.model_copy(update=times) == summary
 
 
-def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_in_memory_session_reports_unreadable_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"type":"user","message":{"role":"user","content":"hi"}}\n\xff\n{"a":"\0"}\n')
 
@@ -519,7 +521,7 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert unstored.session.message_count == 1
 
 
-async def test_an_unknown_session_has_no_events(store: Store, connection: AsyncConnection) -> None:
+async def test_html_page_of_a_session_without_events(store: Store, connection: AsyncConnection) -> None:
     session = (await create_session(connection, id=UUID(int=7))).session
 
     assert json.loads(Parsed("".join(await page_of(store, session))).found["events"]) == []

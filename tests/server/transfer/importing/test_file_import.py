@@ -1,4 +1,4 @@
-"""Files into sessions and back, on a real_path PostgreSQL."""
+"""Import of files and export of the same bytes, on a real PostgreSQL."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ ANSWER = (
 
 
 class Importer:
-    """Imports one file again and again, as it changes."""
+    """Imports one file repeatedly, as it changes."""
 
     def __init__(self, store: Store, conn: AsyncConnection, path: Path) -> None:
         self.store = store
@@ -56,7 +56,7 @@ class Importer:
         return b"".join([piece async for piece in export_messages(self.store, self.session_id)])
 
     async def rows(self) -> list[tuple[object, ...]]:
-        """All that is stored, to the last column."""
+        """Return all columns of all stored rows."""
         tables = ("sessions", "session_counters", "messages")
         found = [await self.conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
         return [row for cursor in found for row in await cursor.fetchall()]
@@ -86,7 +86,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-async def test_export_gives_the_imported_bytes(importer: Importer, name: str) -> None:
+async def test_export_returns_the_imported_bytes(importer: Importer, name: str) -> None:
     data = KEPT[name]
     counts, problems = await importer(data)
     rows = await importer.rows()
@@ -107,7 +107,7 @@ GROWN = {
 
 
 @pytest.mark.parametrize("name", GROWN)
-async def test_import_goes_on_where_a_file_has_grown(importer: Importer, name: str) -> None:
+async def test_import_continues_where_a_file_has_grown(importer: Importer, name: str) -> None:
     before, after, counts = GROWN[name]
     await importer(before)
 
@@ -172,7 +172,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-async def test_what_changed_is_reported_and_stays(importer: Importer, name: str) -> None:
+async def test_reports_changed_lines_and_keeps_the_stored_ones(importer: Importer, name: str) -> None:
     before, after, counts, problems = CHANGED[name]
     await importer(before)
     stored = await importer.exported()
@@ -218,7 +218,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: Importer, name: str) -> None:
+async def test_reports_refused_lines_and_imports_the_others(importer: Importer, name: str) -> None:
     data, stored, counts, problems = REFUSED[name]
     again = {"existing" if outcome == "new" else outcome: count for outcome, count in counts.items()}
 
@@ -228,9 +228,7 @@ async def test_what_cannot_be_stored_is_reported_and_the_rest_goes_in(importer: 
     assert await importer.exported() == stored
 
 
-async def test_a_line_that_is_too_long_is_reported(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reports_a_line_that_is_too_long(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, result):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 5)
 
@@ -240,14 +238,16 @@ async def test_a_line_that_is_too_long_is_reported(
     )
 
 
-async def test_problems_beyond_some_are_only_counted(importer: Importer) -> None:
+async def test_counts_problems_beyond_the_limit(importer: Importer) -> None:
     counts, problems = await importer(b"\0\n" * 1000)
 
     assert (counts, [problem.line for problem in problems]) == ({"refused": 1000}, list(range(1, 101)))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 1000])
-async def test_batches_do_not_show(importer: Importer, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+async def test_results_do_not_depend_on_the_batch_size(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", batch)
     await importer(b"a\n\0\nb\n\xff\n\xff\nc\n\0\n")
 
@@ -264,7 +264,7 @@ async def test_batches_do_not_show(importer: Importer, monkeypatch: pytest.Monke
     assert await importer.exported() == b"a\nb\nc\nd\n"
 
 
-async def test_a_long_session_is_not_read_through_for_each_batch(importer: Importer) -> None:
+async def test_looks_stored_lines_up_by_index(importer: Importer) -> None:
     await importer(b"a\n" * 2000)
     look_up = "EXPLAIN " + messages._STORED
     plan = await importer.conn.execute(
@@ -274,7 +274,7 @@ async def test_a_long_session_is_not_read_through_for_each_batch(importer: Impor
     assert "Index Scan using messages_session_id_id_key" in str(await plan.fetchall())
 
 
-async def test_lines_are_stored_as_what_they_are(importer: Importer) -> None:
+async def test_stores_role_kind_and_source_of_lines(importer: Importer) -> None:
     await importer(USER + b"\n\n" + ANSWER)
     stored = await list_messages(importer.conn, importer.session_id)
     session = await get_session(importer.conn, importer.session_id)
@@ -291,7 +291,9 @@ async def test_lines_are_stored_as_what_they_are(importer: Importer) -> None:
     )
 
 
-async def test_a_named_source_wins(store: Store, connection: AsyncConnection, tmp_path: Path) -> None:
+async def test_explicit_source_overrides_detection(
+    store: Store, connection: AsyncConnection, tmp_path: Path
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(USER)
     imported = await import_file(store, path, "name", source="other")
@@ -303,7 +305,7 @@ async def test_a_named_source_wins(store: Store, connection: AsyncConnection, tm
     )
 
 
-async def test_import_goes_on_in_a_session_that_a_writer_made(importer: Importer) -> None:
+async def test_imports_into_an_existing_session(importer: Importer) -> None:
     session = (await create_session(importer.conn, source="claude", external_id="name", title="Mine")).session
     await append(importer.conn, session.id, [prepare_message(session.id, "before")])
 
@@ -311,7 +313,7 @@ async def test_import_goes_on_in_a_session_that_a_writer_made(importer: Importer
     assert (importer.session_id, await importer.exported()) == (session.id, b"before\n" + USER + b"\n")
 
 
-async def test_replacing_keeps_what_people_said_of_the_session(importer: Importer) -> None:
+async def test_replace_keeps_title_and_metadata(importer: Importer) -> None:
     await importer(b"a\n")
     session_id = importer.session_id
     await update_session(importer.conn, session_id, title="Mine", metadata={"starred": True})
@@ -342,14 +344,14 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-async def test_a_line_that_is_being_written_is_left_for_the_next_time(importer: Importer, name: str) -> None:
+async def test_skips_an_incomplete_last_line(importer: Importer, name: str) -> None:
     data, counts, kept = LEFT[name]
 
     assert await importer(data, still_written=True) == (counts, [])
     assert await importer.exported() == kept
 
 
-async def test_a_line_that_was_left_is_stored_when_it_is_whole(importer: Importer) -> None:
+async def test_imports_a_skipped_line_once_it_is_complete(importer: Importer) -> None:
     seen = [
         await importer(data, still_written=True)
         for data in (WHOLE + CUT[:20], WHOLE + CUT, WHOLE + ANSWER, WHOLE + ANSWER + b"\n{")
@@ -365,7 +367,7 @@ async def test_a_line_that_was_left_is_stored_when_it_is_whole(importer: Importe
 
 
 @pytest.mark.parametrize(("age", "left"), [(0, 1), (590, 1), (610, 0), (-590, 1), (-99_999, 0)])
-async def test_a_file_that_nobody_writes_to_is_stored_as_it_is(
+async def test_imports_incomplete_lines_of_old_files(
     store: Store, tmp_path: Path, age: int, left: int
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -375,7 +377,9 @@ async def test_a_file_that_nobody_writes_to_is_stored_as_it_is(
     assert (await import_file(store, path, "a")).result.counts["incomplete"] == left
 
 
-async def test_a_compressed_file_too_and_no_document(store: Store, tmp_path: Path) -> None:
+async def test_skips_incomplete_lines_of_compressed_files_but_not_of_documents(
+    store: Store, tmp_path: Path
+) -> None:
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(WHOLE + CUT))
     (tmp_path / "a.json").write_bytes(CUT)
 
@@ -397,7 +401,7 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize(("stop", "error"), [(_cancel, asyncio.CancelledError), (_fail, RuntimeError)])
-async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
+async def test_continues_after_an_interruption(
     monkeypatch: pytest.MonkeyPatch,
     store: Store,
     connection: AsyncConnection,
@@ -405,7 +409,7 @@ async def test_what_is_interrupted_keeps_what_was_written_and_goes_on_later(
     stop: Callable[[], None],
     error: type[BaseException],
 ) -> None:
-    """While the next batch, which is far longer, is being read."""
+    """Interrupt while the next, much longer batch is being read."""
     monkeypatch.setattr(file_import, "_YIELD_EVERY", 1)
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2000)
     monkeypatch.setattr(lines, "_MAX_BATCH_BYTES", 5000)
@@ -426,7 +430,7 @@ async def _import(store: Store, path: Path, advance: Callable[[int], None]) -> N
     await import_file(store, path, "a", advance=advance)
 
 
-async def test_a_write_that_fails_is_the_last_one(
+async def test_stops_after_a_failed_write(
     monkeypatch: pytest.MonkeyPatch, store: Store, database_url: str, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
@@ -444,7 +448,7 @@ async def test_a_write_that_fails_is_the_last_one(
     assert done == [4]
 
 
-async def test_what_comes_ahead_of_what_cannot_be_read_is_stored(
+async def test_stores_the_lines_before_an_unreadable_part(
     monkeypatch: pytest.MonkeyPatch, store: Store, connection: AsyncConnection, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 2)
@@ -463,7 +467,7 @@ def corpus_files() -> Iterable[Path]:
     return sorted(CORPUS.iterdir()) if CORPUS.is_dir() else ()
 
 
-async def test_the_corpus_comes_back_byte_for_byte(store: Store, connection: AsyncConnection) -> None:
+async def test_exports_the_corpus_byte_for_byte(store: Store, connection: AsyncConnection) -> None:
     if not CORPUS.is_dir():
         pytest.skip("no ../shared/corpus beside the repository")
     sessions: dict[Path, UUID] = {}
@@ -483,7 +487,7 @@ async def test_the_corpus_comes_back_byte_for_byte(store: Store, connection: Asy
     assert await (await connection.execute(tables)).fetchall() == before
 
 
-async def test_a_file_that_became_recognisable_keeps_its_session(importer: Importer) -> None:
+async def test_a_file_recognised_later_keeps_its_session(importer: Importer) -> None:
     await importer(b"hello\n")
     await importer(b"hello\n" + USER + b"\n")
 

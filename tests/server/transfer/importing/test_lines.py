@@ -1,4 +1,4 @@
-"""What a file holds as lines or as one document, to the byte."""
+"""Splitting a file into lines, or reading it as one document, without losing a byte."""
 
 from io import BytesIO
 from pathlib import Path
@@ -51,7 +51,7 @@ def texts_of(data: bytes) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_document_is_one_text(name: str) -> None:
+def test_a_json_document_is_one_line(name: str) -> None:
     data = WHOLE[name]
     terminated = data.endswith(b"\n")
 
@@ -61,7 +61,7 @@ def test_a_document_is_one_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_everything_else_is_lines(name: str) -> None:
+def test_other_files_are_split_into_lines(name: str) -> None:
     data, expected = LINES[name]
 
     assert texts_of(data) == expected
@@ -79,7 +79,7 @@ def test_no_byte_is_lost(data: bytes) -> None:
     assert [line.place.number for line in read] == list(range(1, len(read) + 1))
 
 
-def test_reading_begins_at_any_line(tmp_path: Path) -> None:
+def test_reading_can_start_at_any_line(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"one\n\n\xe2\x82\xac\r\nlast")
     whole = list(read_file(path))
@@ -87,7 +87,7 @@ def test_reading_begins_at_any_line(tmp_path: Path) -> None:
     assert [list(read_file(path, line.place)) for line in whole] == [whole[n:] for n in range(len(whole))]
 
 
-def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skips_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4)
     monkeypatch.setattr(lines, "_CHUNK_BYTES", 3)
 
@@ -100,22 +100,20 @@ def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("size", [9, 10, 11, 12, 13])
-def test_what_is_read_ahead_of_a_large_document_is_read_again(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_a_document_that_is_too_large_is_split_into_lines(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(lines, "_MAX_DOCUMENT_BYTES", size)
     data = b'{\n"a":"bcd",\n"e":1}\n'
 
     assert texts_of(data) == data.removesuffix(b"\n").split(b"\n")
 
 
-def test_the_beginning_of_a_large_file_is_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_that_is_json_is_not_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "_MAX_DOCUMENT_BYTES", 4)
 
     assert texts_of(b"{\n}\nmore\n") == [b"{", b"}", b"more"]
 
 
-def test_batches_are_short_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_limited_in_lines_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "_MAX_BATCH_LINES", 3)
     monkeypatch.setattr(lines, "_MAX_BATCH_BYTES", 10)
     read = read_texts(BytesIO(b"1\n2\n3\n4\n12345678901234\n5\n6\n1234567\n"))

@@ -1,4 +1,4 @@
-"""Which files are taken, and what their sessions are called."""
+"""Selection of transcript files, and the external ids of their sessions."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from ash_server.transfer.importing.transcript_files import external_id, find_fil
 
 @pytest.fixture
 def user_home(tmp_path: Path) -> Path:
-    """A home folder of several CLIs, with a folder of other things beside them."""
+    """A home folder with transcripts of several CLIs, and other files."""
     for name in (
         ".claude/projects/-work-a/1.jsonl",
         ".claude/projects/-work-a/agent-2.jsonl",
@@ -62,18 +62,18 @@ def files_of(user_home: Path, name: str) -> tuple[list[str], list[OSError]]:
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_files_are_found(user_home: Path, name: str) -> None:
+def test_finds_files(user_home: Path, name: str) -> None:
     assert files_of(user_home, name) == (FOUND[name], [])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sessions_are_named_after_their_place(user_home: Path, name: str) -> None:
+def test_external_ids_are_paths(user_home: Path, name: str) -> None:
     expected = NAMES[name].format(home=real_path(user_home))
 
     assert external_id(user_home / name, find_homes({}, user_home)) == expected
 
 
-def test_the_variable_of_a_cli_names_its_home(user_home: Path) -> None:
+def test_environment_variable_sets_the_home_of_a_cli(user_home: Path) -> None:
     homes = find_homes({"CLAUDE_CONFIG_DIR": str(user_home / "moved")}, user_home)
     names = ("moved/projects/-work-a/6.jsonl", ".claude/projects/-work-a/1.jsonl")
 
@@ -83,7 +83,7 @@ def test_the_variable_of_a_cli_names_its_home(user_home: Path) -> None:
     ]
 
 
-def test_links_are_followed_into_each_folder_once(user_home: Path) -> None:
+def test_follows_links_into_each_folder_once(user_home: Path) -> None:
     (user_home / "logs" / "a" / "up").symlink_to(user_home / "logs")
     (user_home / "logs" / "c").symlink_to(user_home / ".codex" / "sessions")
     (user_home / "logs" / "loop.jsonl").symlink_to("loop.jsonl")
@@ -100,7 +100,7 @@ def test_links_are_followed_into_each_folder_once(user_home: Path) -> None:
     )
 
 
-def test_a_link_does_not_change_the_name(user_home: Path) -> None:
+def test_links_do_not_change_the_external_id(user_home: Path) -> None:
     (user_home / "link.jsonl").symlink_to(user_home / ".claude/projects/-work-a/1.jsonl")
     (user_home / "loop.jsonl").symlink_to("loop.jsonl")
     homes = find_homes({}, user_home)
@@ -111,20 +111,20 @@ def test_a_link_does_not_change_the_name(user_home: Path) -> None:
     ]
 
 
-def test_a_name_that_is_not_utf8_can_be_stored(tmp_path: Path) -> None:
+def test_external_id_of_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
 
     assert external_id(path, []) == f"{real_path(tmp_path)}/caf\\xe9.jsonl"
 
 
-def test_what_is_no_file_is_a_problem(user_home: Path) -> None:
+def test_reports_a_pipe(user_home: Path) -> None:
     os.mkfifo(user_home / "pipe")
     found, problems = files_of(user_home, "pipe")
 
     assert (found, [problem.strerror for problem in problems]) == ([], ["not a regular file"])
 
 
-def test_what_is_no_file_inside_a_folder_is_a_problem_and_the_rest_is_found(user_home: Path) -> None:
+def test_reports_pipes_and_devices_in_a_folder(user_home: Path) -> None:
     folder = user_home / "odd"
     folder.mkdir()
     os.mkfifo(folder / "a.jsonl")
