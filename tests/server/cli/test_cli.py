@@ -185,9 +185,9 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     def discovered(**variables: str) -> dict[str, tuple[Any, ...]]:
         done = ash("import", "--discover", "--json", **variables)
         assert (done.code, done.err) == (0, "")
-        found = json.loads(done.out)["found"]
-        assert all((each["bytes"] > 0, "newest" in each) == (True, True) for each in found)
-        return {each["name"]: (each["transcripts"], each.get("imported")) for each in found}
+        clis = json.loads(done.out)["found"]
+        assert all((each["bytes"] > 0, "newest" in each) == (True, True) for each in clis)
+        return {each["name"]: (each["transcripts"], each.get("imported")) for each in clis}
 
     counts = {"Claude Code": 3, "Codex": 2, "Gemini CLI": 2, "Cursor": 2, "OpenCode": 2}
     without_store = {"ASH_DATABASE_URL": "", "ASH_HOME": str(tmp_path / "none")}
@@ -214,9 +214,9 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
 
 
 def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
-    found = json.loads(ash("import", "--discover", "--json").out)["found"]
+    clis = json.loads(ash("import", "--discover", "--json").out)["found"]
 
-    assert [(each["source"], each["transcripts"], each["bytes"]) for each in found] == [
+    assert [(each["source"], each["transcripts"], each["bytes"]) for each in clis] == [
         (source, 0, 0) for source in ("claude", "codex", "gemini_cli", "cursor", "opencode")
     ]
     assert ash("import", "--all").out.startswith("0 sessions, messages: 0 new")
@@ -318,7 +318,7 @@ def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
     assert ash("messages", "s", "--raw", "--limit", "1") == Ran(0, USER + "\n", "more: --after 1\n")
 
     standard = ash("messages", "s", "--standard", "--limit", "1")
-    behind = ash("messages", "s", "--standard", "--after", "1")
+    rest = ash("messages", "s", "--standard", "--after", "1")
     assert [json.loads(line) for line in standard.out.splitlines()] == [
         {
             "id": "u1",
@@ -327,13 +327,13 @@ def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
             "metadata": {"source": "claude"},
             "_original": [json.loads(USER)],
         },
-        json.loads(behind.out),
+        json.loads(rest.out),
     ]
     assert (standard.code, standard.err) == (0, "")
-    assert [json.loads(line)["content"] for line in behind.out.splitlines()] == [[json.loads(CALL)]]
+    assert [json.loads(line)["content"] for line in rest.out.splitlines()] == [[json.loads(CALL)]]
 
-    [found] = json.loads(ash("sessions", "--json").out)["sessions"]
-    assert (found["id"], found["externalId"], found["source"], found["messageCount"]) == (
+    [row] = json.loads(ash("sessions", "--json").out)["sessions"]
+    assert (row["id"], row["externalId"], row["source"], row["messageCount"]) == (
         session,
         "s",
         "claude",
@@ -375,10 +375,10 @@ def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> No
         return {**common, **more, "samples": lines}
 
     times = {"firstSeen": "2026-11-02T09:00:01Z", "lastSeen": "2026-11-02T09:00:02Z"}
-    told = {"clientVersion": "2.1.0", **times}
+    facts = {"clientVersion": "2.1.0", **times}
     in_file = [{"path": "a/s.jsonl", "line": 3}, {"path": "a/s.jsonl", "line": 2}]
-    of_text = group("text", "malformed", 2, in_file, **told)
-    of_type = group("holo_frame", "unknown_type", 2, in_file, **told)
+    of_text = group("text", "malformed", 2, in_file, **facts)
+    of_type = group("holo_frame", "unknown_type", 2, in_file, **facts)
     assert json.loads(ash("drift", "a/s.jsonl", "--json", **nowhere).out) == {"drift": [of_text, of_type]}
     assert len(json.loads(ash("drift", "a", "--json", **nowhere).out)["drift"]) == 4
     assert ash("drift", str(written(tmp_path / "b.jsonl", f"{USER}\n")), **nowhere) == Ran(
@@ -588,13 +588,13 @@ def test_reports_an_unreachable_database(ash: Ash) -> None:
 
 def test_reports_a_database_without_a_schema(ash: Ash, bare_database_url: str) -> None:
     here = {"ASH_DATABASE_URL": bare_database_url}
-    behind = (
+    message = (
         f"ash: the database has schema none, this Ash needs {REVISION}: run `ash db upgrade`, "
         "or a newer Ash if that refuses\n"
     )
 
-    assert ash("sessions", **here) == Ran(1, "", behind)
-    assert ash("serve", "--port", "0", **here) == Ran(1, "", behind)
+    assert ash("sessions", **here) == Ran(1, "", message)
+    assert ash("serve", "--port", "0", **here) == Ran(1, "", message)
     for _ in range(2):
         assert ash("db", "upgrade", **here) == Ran(0, f"the database has schema {REVISION}\n", "")
     assert ash("sessions", "--json", **here) == Ran(0, '{"sessions":[]}\n', "")

@@ -37,7 +37,7 @@ TOUR_ID = session_id_for("claude", f"samples/{TOUR}")
 
 class Running(NamedTuple):
     process: subprocess.Popen[str]
-    said: str
+    output: str
     address: str
 
 
@@ -49,10 +49,10 @@ def running(*arguments: str, home: Path, **variables: str) -> Iterator[Running]:
         [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         try:
-            said = "".join(_until_last_line(process))
-            address = re.search(r"http://[\w.:\[\]]+", said)
+            output = "".join(_until_last_line(process))
+            address = re.search(r"http://[\w.:\[\]]+", output)
             assert address, process.stderr and process.stderr.read()
-            yield Running(process, said, address[0])
+            yield Running(process, output, address[0])
         finally:
             process.kill()
 
@@ -94,7 +94,7 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
     demo = ("demo", "--port", "0")
     for _ in range(2):
         with running(*demo, home=tmp_path) as ash:
-            [tour] = re.findall(r"/sessions/(\S+) +shows all seven types of blocks", ash.said)
+            [tour] = re.findall(r"/sessions/(\S+) +shows all seven types of blocks", ash.output)
             page = answer(f"{ash.address}/api/sessions/{TOUR_ID}/messages?parsed=true")
             sessions = answer(f"{ash.address}/api/sessions")["sessions"]
 
@@ -138,8 +138,10 @@ async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
 
     for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
         with running(command, "--port", "0", **at_its_own) as ash:
-            told = f"ash: {counted} no events, or events of an older Ash: `ash events rebuild` derives them\n"
-            assert stopped(ash.process, signal.SIGINT) == (0, "", told)
+            warning = (
+                f"ash: {counted} no events, or events of an older Ash: `ash events rebuild` derives them\n"
+            )
+            assert stopped(ash.process, signal.SIGINT) == (0, "", warning)
 
     assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
 

@@ -126,8 +126,8 @@ def test_rebuilds_events(ash: Ash, stream: list[dict[str, Any]], database_url: s
         rebuilt = ash("events", "rebuild", *arguments)
         log = json.loads(ash("events", "kite", "--limit", "1000", "--json").out)["events"]
 
-        told = f"1 session, {messages} messages read, {len(stream) + 1} events written\n"
-        assert (name, rebuilt.out) == (name, told)
+        summary = f"1 session, {messages} messages read, {len(stream) + 1} events written\n"
+        assert (name, rebuilt.out) == (name, summary)
         assert (name, log[0]["type"], log[0]["sequence"]) == (name, "reset", last + 1)
         assert [(each["type"], each["payload"]) for each in log[1:]] == [
             (each["type"], each["payload"]) for each in stream

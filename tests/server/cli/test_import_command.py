@@ -81,9 +81,9 @@ def test_environment_variables_override_homes(user_home: Path, tmp_path: Path, v
 async def test_imports_everything_discovered(store: Store, user_home: Path) -> None:
     report = await import_discovered(store, ImportOptions())
     sessions = (await store.sessions.list_sessions()).sessions
-    told = {(each.source, each.external_id): _told(each) for each in sessions}
+    facts = {(each.source, each.external_id): _facts(each) for each in sessions}
 
-    assert told == {
+    assert facts == {
         (each.source, each.name): (
             each.title,
             each.first_at,
@@ -95,10 +95,15 @@ async def test_imports_everything_discovered(store: Store, user_home: Path) -> N
     assert (report.complete, len(report.imported)) == (True, len(TRANSCRIPTS))
 
 
-def _told(session: Session) -> tuple[str | None, str | None, str | None, UUID | None]:
-    found = session.model_dump(mode="json", by_alias=False)
-    parent = found.get("parent_id")
-    return found.get("title"), found.get("first_at"), found.get("last_at"), UUID(parent) if parent else None
+def _facts(session: Session) -> tuple[str | None, str | None, str | None, UUID | None]:
+    fields = session.model_dump(mode="json", by_alias=False)
+    parent = fields.get("parent_id")
+    return (
+        fields.get("title"),
+        fields.get("first_at"),
+        fields.get("last_at"),
+        UUID(parent) if parent else None,
+    )
 
 
 async def test_importing_it_all_again_changes_nothing(
@@ -113,8 +118,10 @@ async def test_importing_it_all_again_changes_nothing(
 
 
 async def rows(conn: AsyncConnection) -> list[tuple[object, ...]]:
-    found = [await conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("sessions", "messages")]
-    return [row for cursor in found for row in await cursor.fetchall()]
+    cursors = [
+        await conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("sessions", "messages")
+    ]
+    return [row for cursor in cursors for row in await cursor.fetchall()]
 
 
 async def test_links_a_subagent_when_its_parent_appears_later(store: Store, user_home: Path) -> None:
@@ -189,7 +196,7 @@ def test_prefers_a_plain_rollout_to_its_compressed_copy(user_home: Path) -> None
     path.write_bytes(data)
     home = next(home for home in find_homes({}, user_home) if home.cli.source == "codex")
 
-    assert [found.name.endswith(f"{CODEX}.jsonl") for found in find_transcripts(home, fail)] == [True, False]
+    assert [path.name.endswith(f"{CODEX}.jsonl") for path in find_transcripts(home, fail)] == [True, False]
 
 
 BROKEN = {
@@ -344,6 +351,6 @@ def test_load_session_names_the_missing_decoder(user_home: Path, monkeypatch: py
 def test_finds_the_sessions_of_a_copied_opencode_storage(user_home: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(user_home / ".local/share/opencode/storage", tmp_path / "backup/storage")
 
-    found = [path.relative_to(copy).as_posix() for path in find_files(tmp_path / "backup", [], fail)]
+    names = [path.relative_to(copy).as_posix() for path in find_files(tmp_path / "backup", [], fail)]
 
-    assert found == ["session/global/ses_1.json", "session/global/ses_2.json"]
+    assert names == ["session/global/ses_1.json", "session/global/ses_2.json"]

@@ -33,7 +33,7 @@ NOWHERE = "http://127.0.0.1:9"
 class Ran(NamedTuple):
     code: int
     passed: bytes
-    said: list[str]
+    stderr: list[str]
 
 
 def variables(home: Path, url: str) -> dict[str, str]:
@@ -124,32 +124,32 @@ STREAMS = {
 
 
 def test_stores_what_it_passes_on(server: str, home: Path) -> None:
-    for name, (stream, lines, said) in STREAMS.items():
+    for name, (stream, lines, stderr) in STREAMS.items():
         is_unknown = name == "what tells no format"
         session = session_id_for("unknown" if is_unknown else "claude", name)
 
         ran = run(server, home, stream, "--session", name)
 
-        first, *between, last = ran.said[:-1] if is_unknown else ran.said
+        first, *between, last = ran.stderr[:-1] if is_unknown else ran.stderr
         view = f"view it with `ash tail {str(session)[:8]}`"
-        assert (name, ran.code, ran.passed == stream) == (name, 1 if said else 0, True)
+        assert (name, ran.code, ran.passed == stream) == (name, 1 if stderr else 0, True)
         assert (name, first) == (name, f"ash: storing input in session {session}; {view}")
-        assert (name, between) == (name, said)
+        assert (name, between) == (name, stderr)
         assert re.fullmatch(
             rf"ash: {len(lines)} lines? stored.* in session {session}, which has \d+ events?; {re.escape(view)}",
             last,
         )
-        assert ran.said[-1].startswith("ash: no format was recognised: ") is is_unknown
+        assert ran.stderr[-1].startswith("ash: no format was recognised: ") is is_unknown
         assert (name, stored(server, session)) == (name, lines)
 
 
 def test_source_option_sets_the_format(server: str, home: Path) -> None:
-    for name, told in (
+    for name, warnings in (
         ("claude", []),
         ("cladue", [f"ash: unknown source 'cladue'; known sources: {', '.join(discover())}"]),
     ):
         ran = run(server, home, b"one\n", "--session", "named", "--source", name)
-        assert (ran.code, ran.said[:-2], len(ran.said)) == (0, told, 2 + len(told))
+        assert (ran.code, ran.stderr[:-2], len(ran.stderr)) == (0, warnings, 2 + len(warnings))
 
 
 def test_empty_input_stores_nothing(server: str, home: Path) -> None:
@@ -166,15 +166,15 @@ def test_passes_bytes_on_at_once_and_stores_complete_lines(server: str, home: Pa
         stdin.write(USER + b"\n" + SAID[:20])
         stdin.flush()
         passed = os.read(stdout.fileno(), 1000)
-        wait_until(lambda: known(server, session))
+        wait_until(lambda: stored_or_empty(server, session))
 
         assert passed == USER + b"\n" + SAID[:20]
-        assert known(server, session) == [USER.decode()]
+        assert stored_or_empty(server, session) == [USER.decode()]
         rest, _ = process.communicate(SAID[20:])
         assert (rest, stored(server, session)) == (SAID[20:], [USER.decode(), SAID.decode()])
 
 
-def known(url: str, session: UUID) -> list[str]:
+def stored_or_empty(url: str, session: UUID) -> list[str]:
     with suppress(OSError):  # an HTTPError is one
         return stored(url, session)
     return []
@@ -187,8 +187,8 @@ def test_closes_the_turn_at_the_end_unless_no_end(server: str, home: Path) -> No
     ):
         run(server, home, USER + b"\n" + CALL + b"\n", "--session", name, *arguments)
 
-        told = events(server, session_id_for("claude", name))
-        assert (name, [each for each in told if each[0] == "turn_end"]) == (name, end)
+        log = events(server, session_id_for("claude", name))
+        assert (name, [each for each in log if each[0] == "turn_end"]) == (name, end)
 
 
 def test_prompt_option_begins_a_turn(server: str, home: Path) -> None:
@@ -200,14 +200,14 @@ def test_prompt_option_begins_a_turn(server: str, home: Path) -> None:
     for turns in (1, 2):
         run(server, home, codex, "--session", "greeting", "--prompt", "Say hello")
 
-        told = events(server, session_id_for("codex", "greeting"))
-        assert [each[0] for each in told] == [
+        log = events(server, session_id_for("codex", "greeting"))
+        assert [each[0] for each in log] == [
             "turn_start",
             "user_message",
             "assistant_done",
             "turn_end",
         ] * turns
-        assert told[:2] == [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Say hello"})]
+        assert log[:2] == [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Say hello"})]
 
 
 def test_continues_an_existing_session(server: str, home: Path) -> None:
@@ -216,13 +216,13 @@ def test_continues_an_existing_session(server: str, home: Path) -> None:
 
     for reference in (str(session), str(session)[:8], str(session)[:13].upper()):
         again = run(server, home, USER + b"\n", "--session", reference)
-        assert (again.code, f"in session {session}" in again.said[0]) == (0, True)
+        assert (again.code, f"in session {session}" in again.stderr[0]) == (0, True)
     other = run(server, home, USER + b"\n", "--session", "20261121")
     absent = run(server, home, USER + b"\n", "--session", str(UUID(int=7)))
 
     assert stored(server, session) == [USER.decode()] * 4
     assert (other.code, stored(server, session_id_for("claude", "20261121"))) == (0, [USER.decode()])
-    assert (absent.code, absent.passed, absent.said[0]) == (
+    assert (absent.code, absent.passed, absent.stderr[0]) == (
         1,
         USER + b"\n",
         "ash: sending has stopped, input is still passed on: No session has this id.",
@@ -237,13 +237,13 @@ def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
 
     ran = run(server, home, stream, *options, "--url", NOWHERE)
     assert (ran.code, ran.passed) == (1, stream)
-    assert ran.said[0].startswith(f"ash: no server answers at {NOWHERE} (")
-    told = re.search(
-        rf"To send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(delete the file ", ran.said[1]
+    assert ran.stderr[0].startswith(f"ash: no server answers at {NOWHERE} (")
+    match = re.search(
+        rf"To send them: (ash ingest .* --url {NOWHERE} .* > /dev/null) \(delete the file ", ran.stderr[1]
     )
-    assert told
+    assert match
     for _ in range(2):
-        command, environment = told[1].replace(NOWHERE, server), variables(home, NOWHERE)
+        command, environment = match[1].replace(NOWHERE, server), variables(home, NOWHERE)
         environment["PATH"] = f"{COMMAND.parent}:{environment['PATH']}"
         later = subprocess.run(command, shell=True, env=environment, check=False, capture_output=True)
         assert (later.returncode, stored(server, session)) == (0, [SAID.decode(), CALL.decode()]), (
@@ -281,7 +281,7 @@ def test_a_closed_output_does_not_stop_storing(server: str, home: Path) -> None:
 class Losing(BaseHTTPRequestHandler):
     """A proxy that forwards every request and drops every second response."""
 
-    behind: str
+    target: str
     asked = 0
 
     def do_POST(self) -> None:
@@ -291,7 +291,7 @@ class Losing(BaseHTTPRequestHandler):
             if "Content-Length" in self.headers
             else None
         )
-        connection = HTTPConnection(urlsplit(self.behind).netloc)
+        connection = HTTPConnection(urlsplit(self.target).netloc)
         connection.request(self.command, self.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         content = response.read()
@@ -311,7 +311,7 @@ class Losing(BaseHTTPRequestHandler):
 
 
 def test_lost_responses_store_no_duplicates(server: str, home: Path) -> None:
-    Losing.behind = server
+    Losing.target = server
     stream = b"".join(SAID.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))
     with ThreadingHTTPServer(("127.0.0.1", 0), Losing) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -332,7 +332,7 @@ def test_stops_sending_to_another_kind_of_server(home: Path) -> None:
         ran = run(f"http://127.0.0.1:{other.server_port}", home, USER, "--session", "x")
         other.shutdown()
 
-    assert (ran.code, ran.passed, ran.said[0]) == (
+    assert (ran.code, ran.passed, ran.stderr[0]) == (
         1,
         USER,
         "ash: sending has stopped, input is still passed on: The server at this address is not Ash.",
@@ -350,7 +350,7 @@ WRONG = {
 def test_rejects_invalid_options(arguments: tuple[str, str], home: Path) -> None:
     ran = run(NOWHERE, home, USER, "--session", "x", *arguments)
 
-    assert (ran.code, ran.passed, len(ran.said)) == (WRONG[arguments], b"", 1)
+    assert (ran.code, ran.passed, len(ran.stderr)) == (WRONG[arguments], b"", 1)
 
 
 @pytest.mark.parametrize("in_memory", [10, 10**6])

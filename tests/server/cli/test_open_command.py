@@ -67,16 +67,16 @@ def test_opens_pages_of_a_running_server(database_url: str, tmp_path: Path, file
 def test_serves_if_no_server_runs(database_url: str, tmp_path: Path, file: Path) -> None:
     own = {"ASH_DATABASE_URL": database_url, "ASH_PORT": "0"}
     with running("open", str(file), home=tmp_path, **own) as ash:
-        address, _, told = ash.said.partition("\n")
+        address, _, stderr = ash.output.partition("\n")
 
-        assert (address, told) == (f"{ash.address}/sessions/{id_of(file)}", OWN)
+        assert (address, stderr) == (f"{ash.address}/sessions/{id_of(file)}", OWN)
         assert "Why is it late?" in page(address)
         assert stopped(ash.process, signal.SIGINT) == (0, "", "")
     with running("open", id_of(file)[:8], home=tmp_path, **own) as ash:
-        assert ash.said == f"{ash.address}/sessions/{id_of(file)}\n{OWN}"
+        assert ash.output == f"{ash.address}/sessions/{id_of(file)}\n{OWN}"
         assert stopped(ash.process, signal.SIGTERM) == (0, "", "")
     with running("open", home=tmp_path, **own) as ash:
-        assert ash.said == f"{ash.address}/\n{OWN}"
+        assert ash.output == f"{ash.address}/\n{OWN}"
     assert opened("nothing", home=tmp_path, **own)[::2] == (
         1,
         "ash: no session matches 'nothing'; `ash sessions` lists them\n",
@@ -87,9 +87,9 @@ def test_an_explicit_server_must_answer(tmp_path: Path, file: Path) -> None:
     nowhere = "http://127.0.0.1:1"
 
     for arguments, variables in (((file, "--url", nowhere), {}), ((file,), {"ASH_URL": nowhere})):
-        code, said, told = opened(*arguments, home=tmp_path, **variables)
-        assert (code, said) == (1, "")
-        assert told.startswith(f"ash: {nowhere} does not answer: ")
+        code, stdout, stderr = opened(*arguments, home=tmp_path, **variables)
+        assert (code, stdout) == (1, "")
+        assert stderr.startswith(f"ash: {nowhere} does not answer: ")
 
 
 def test_rejects_a_server_with_another_store(
@@ -99,18 +99,18 @@ def test_rejects_a_server_with_another_store(
         new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name,
         running("serve", "--port", "0", home=tmp_path, ASH_DATABASE_URL=at_database(server_url, name)) as ash,
     ):
-        code, said, told = opened(file, home=tmp_path, ASH_URL=ash.address, ASH_DATABASE_URL=database_url)
+        code, stdout, stderr = opened(file, home=tmp_path, ASH_URL=ash.address, ASH_DATABASE_URL=database_url)
 
-    assert (code, said) == (1, "")
-    assert told.startswith(f"ash: {ash.address} uses another store than this command")
+    assert (code, stdout) == (1, "")
+    assert stderr.startswith(f"ash: {ash.address} uses another store than this command")
 
 
 def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/nowhere", "ASH_HOME": str(tmp_path / "ash")}
-    code, said, told = opened(file, "--no-store", home=tmp_path, **nowhere)
+    code, stdout, stderr = opened(file, "--no-store", home=tmp_path, **nowhere)
 
-    shown = Path(said.strip().removeprefix("file://"))
-    assert (code, told) == (0, "")
+    shown = Path(stdout.strip().removeprefix("file://"))
+    assert (code, stderr) == (0, "")
     assert (shown.parent, shown.suffix, shown.stat().st_mode & 0o777) == (tmp_path, ".html", 0o600)
     text = shown.read_text()
     told_events = text.split('id="events">')[1].split("</script>")[0]
@@ -123,9 +123,9 @@ def test_reports_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path
     file.write_bytes(LINE.encode() + b"\xff\n")
     usage = "ash: --no-store needs a FILE and no server (see `ash open --help`)\n"
 
-    code, said, told = opened(file, "--no-store", home=tmp_path)
-    assert (code, said.startswith("file://")) == (1, True)
-    assert told == f"ash: {file}:2: not shown: is not valid UTF-8 (at byte {len(LINE)})\n"
+    code, stdout, stderr = opened(file, "--no-store", home=tmp_path)
+    assert (code, stdout.startswith("file://")) == (1, True)
+    assert stderr == f"ash: {file}:2: not shown: is not valid UTF-8 (at byte {len(LINE)})\n"
     assert opened("--no-store", home=tmp_path) == (2, "", usage)
     assert opened(file, "--no-store", "--url", "http://127.0.0.1:1", home=tmp_path) == (2, "", usage)
     assert opened("nothing", "--no-store", home=tmp_path) == (

@@ -38,9 +38,9 @@ def lines(out: str) -> list[str]:
 
 
 def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
-    found = ash("search", "heron")
+    done = ash("search", "heron")
 
-    assert (found.code, lines(found.out), found.err) == (
+    assert (done.code, lines(done.out), done.err) == (
         0,
         [
             "…  claude  Where is the 🙂 heron? · 2 found",
@@ -52,13 +52,13 @@ def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
 
 
 def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
-    found = ash("search", "heron", "grey", "--in", "everything")
+    done = ash("search", "heron", "grey", "--in", "everything")
 
-    assert lines(found.out)[1:] == ["  #3     …  tool       birds.txt:␛[31m grey heron \\u202egnihtemos"]
+    assert lines(done.out)[1:] == ["  #3     …  tool       birds.txt:␛[31m grey heron \\u202egnihtemos"]
 
 
 @pytest.mark.parametrize(
-    ("wishes", "sequences"),
+    ("args", "sequences"),
     [
         (["heron"], [2, 1]),
         (["heron", "where"], [1]),
@@ -73,11 +73,11 @@ def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
     ],
 )
 def test_in_option_selects_what_is_searched(
-    ash: Ash, birds: Path, wishes: list[str], sequences: list[int]
+    ash: Ash, birds: Path, args: list[str], sequences: list[int]
 ) -> None:
-    found = json.loads(ash("search", "--json", *wishes).out)
+    done = json.loads(ash("search", "--json", *args).out)
 
-    assert [result["sequence"] for result in found["results"]] == sequences
+    assert [result["sequence"] for result in done["results"]] == sequences
 
 
 def test_pages(ash: Ash, birds: Path) -> None:
@@ -90,7 +90,7 @@ def test_pages(ash: Ash, birds: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "code", "err"),
+    ("args", "code", "err"),
     [
         (["egret"], 0, "ash: nothing was found"),
         (["-", "…"], 1, "ash: q names a word that is to be found, also on each side of an `or`."),
@@ -104,12 +104,12 @@ def test_pages(ash: Ash, birds: Path) -> None:
     ],
 )
 def test_reports_no_results_and_bad_queries(
-    ash: Ash, birds: Path, wishes: list[str], code: int, err: str | None
+    ash: Ash, birds: Path, args: list[str], code: int, err: str | None
 ) -> None:
-    found = ash("search", *wishes)
+    done = ash("search", *args)
 
-    assert (found.code, found.out) == (code, "")
-    assert err is None or found.err.strip() == err
+    assert (done.code, done.out) == (code, "")
+    assert err is None or done.err.strip() == err
 
 
 def test_reindex_rebuilds_the_search_index(ash: Ash, birds: Path, database_url: str) -> None:

@@ -60,7 +60,7 @@ def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any
     }
 
 
-def told(*events: dict[str, Any]) -> str:
+def printed(*events: dict[str, Any]) -> str:
     shown = StringIO()
     story = EventPrinter(Console(file=shown, width=40, highlight=False))
     for each in events:
@@ -72,7 +72,7 @@ CALL: dict[str, Any] = {"toolCallId": "c1", "toolName": "Bash"}
 LINES = "\n".join(map(str, range(9)))
 
 STORIES = {
-    "what was said in pieces is not said again": (
+    "a streamed text is not repeated": (
         [
             event("assistant_chunk", text="Wind from "),
             event("assistant_chunk", text="the west."),
@@ -81,11 +81,11 @@ STORIES = {
         ],
         "● Wind from the west.\n● And rain.\n",
     ),
-    "of what was missed the rest is said": (
+    "the missing rest of a streamed text": (
         [event("assistant_chunk", text="Wind "), event("assistant_done", text="Wind from the west.")],
         "● Wind from the west.\n",
     ),
-    "a whole that is another text is said whole": (
+    "a complete text that differs from its chunks": (
         [event("thinking_chunk", text="Hm"), event("thinking_done", text="So")],
         "✻ Hm\n✻ So\n",
     ),
@@ -139,7 +139,7 @@ STORIES = {
         [event("assistant_chunk", text="Wi"), event("reset"), event("assistant_done", text="Wind")],
         "● Wi\nthe log was rebuilt\n● Wind\n",
     ),
-    "the first reading that is seen": (
+    "a reset before any output": (
         [event("reset"), event("assistant_done", text="Wind")],
         "● Wind\n",
     ),
@@ -159,7 +159,7 @@ STORIES = {
 def test_prints_events_as_text(name: str) -> None:
     events, expected = STORIES[name]
 
-    assert told(*events) == expected
+    assert printed(*events) == expected
 
 
 def test_truncates_long_lines() -> None:
@@ -230,7 +230,7 @@ async def test_after_and_last_select_the_start(server: str, store: AsyncConnecti
 
 UNTIL_END = {
     "a turn that is open": (TURN[:3], TURN[4:], ("--after", "0"), [1, 2, 3, 4]),
-    "a turn that began behind what is shown": (TURN[:3], TURN[4:], ("-n", "1"), [3, 4]),
+    "a turn that began after the first event shown": (TURN[:3], TURN[4:], ("-n", "1"), [3, 4]),
     "a log that is empty": ((), TURN, (), [1, 2, 3, 4, 5]),
 }
 
@@ -260,9 +260,9 @@ async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnecti
     await write_log(store, "long", *TURN * 50, more="x" * 10_000)  # more than a pipe holds
     with terminal(tmp_path, server) as reader:
         typed(reader, "(ash tail long --json; echo $? > code) | head -1")
-        first, said = reader.communicate(timeout=60)
+        first, rest = reader.communicate(timeout=60)
 
-    assert (json.loads(first)["sequence"], said, (tmp_path / "code").read_text()) == (1, "", "1\n")
+    assert (json.loads(first)["sequence"], rest, (tmp_path / "code").read_text()) == (1, "", "1\n")
 
 
 async def test_finds_a_session_by_name_id_or_prefix(
@@ -430,7 +430,7 @@ def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Pa
     assert followed.programs == followed.events
     assert [each["sequence"] for each in followed.events] == list(range(1, len(followed.events) + 1))
     whole = [each for each in followed.events if not each["type"].endswith("chunk")]
-    assert words(followed.people) == words(told(*whole))
+    assert words(followed.people) == words(printed(*whole))
 
 
 def test_readme_shows_the_printed_events() -> None:
@@ -440,7 +440,7 @@ def test_readme_shows_the_printed_events() -> None:
     lines = RECORDING.read_text().splitlines()
     events = [event.model_dump() for line in lines for event in normalizer.normalize(line, context)]
 
-    story = words(told(*(event for event in events if not event["type"].endswith("chunk"))))
+    story = words(printed(*(event for event in events if not event["type"].endswith("chunk"))))
 
     for line in shown.splitlines():
         assert words(line.removesuffix("…")) in story

@@ -37,7 +37,7 @@ SERVER = Path(str(files("ash_server")))
 TRANSCRIPTS = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
 
 
-def said(*blocks: Any, role: str = "assistant", **others: Any) -> StandardMessage:
+def message(*blocks: Any, role: str = "assistant", **others: Any) -> StandardMessage:
     content = [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks]
     return StandardMessage.model_validate(
         {
@@ -105,7 +105,7 @@ PASSED = {"type": "tool_result", "tool_use_id": "t1", "content": "2 passed\n"}
 def test_formats_blocks_as_markdown(block: Any, parts: list[str]) -> None:
     expected = "".join(f"\n{part}\n" for part in parts)
 
-    assert written(said(block)).removeprefix("\n## Assistant\n") == expected
+    assert written(message(block)).removeprefix("\n## Assistant\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def test_formats_blocks_as_markdown(block: Any, parts: list[str]) -> None:
     ],
 )
 def test_texts_do_not_affect_later_texts(text: str, shown: str) -> None:
-    assert written(said(text)) == f"\n## Assistant\n\n{shown}\n"
+    assert written(message(text)) == f"\n## Assistant\n\n{shown}\n"
 
 
 @pytest.mark.parametrize("text", ["- ```\n  a", "  ```\na", "   ```\n   a", "\t```\n", "  ~~~\n  a\n   ~~~"])
 def test_ambiguous_fences_are_shown_as_code(text: str) -> None:
     assert embed_markdown(text) is None
-    assert written(said(text)).startswith("\n## Assistant\n\n```")
+    assert written(message(text)).startswith("\n## Assistant\n\n```")
 
 
 INDENTS = ["", "  ", "   ", "    ", "- ", "  - ", "1. ", "2. ", "> ", "\t", "> > "]
@@ -186,7 +186,7 @@ lines_of_any_kind = st.lists(st.tuples(st.sampled_from(INDENTS), st.sampled_from
 def test_any_text_is_contained_in_its_place(lines: list[tuple[str, str]]) -> None:
     """Parsed by another implementation: no HTML, image or link reference, and the next heading is a heading."""
     text = "\n".join(map("".join, lines))
-    document, others = f"## A\n{written(said(text))}\n## End [x]\n", dict[str, Any]()
+    document, others = f"## A\n{written(message(text))}\n## End [x]\n", dict[str, Any]()
 
     tokens = MarkdownIt("commonmark").parse(document, others)
 
@@ -198,14 +198,14 @@ def test_any_text_is_contained_in_its_place(lines: list[tuple[str, str]]) -> Non
 
 def test_headings_name_the_speaker() -> None:
     talk = written(
-        said("Go.", role="user", timestamp=1793611915002),
-        said("Yes.", BASH),
-        said(PASSED, role="user"),
-        said("Done."),
-        said("Again.", role="user", metadata={"source": "claude", "synthetic": True}),
-        said("Go.", role="user", metadata={"source": "claude", "shadowOf": "m"}),
-        said("Sub.", metadata={"source": "claude", "parentToolUseId": "t1", "retracted": True}),
-        said(error={"code": "overloaded", "message": "Later."}),
+        message("Go.", role="user", timestamp=1793611915002),
+        message("Yes.", BASH),
+        message(PASSED, role="user"),
+        message("Done."),
+        message("Again.", role="user", metadata={"source": "claude", "synthetic": True}),
+        message("Go.", role="user", metadata={"source": "claude", "shadowOf": "m"}),
+        message("Sub.", metadata={"source": "claude", "parentToolUseId": "t1", "retracted": True}),
+        message(error={"code": "overloaded", "message": "Later."}),
     )
 
     assert [line for line in talk.split("\n") if line.startswith(("##", "**"))] == [
@@ -230,11 +230,11 @@ def cited(text: str, *names: str) -> dict[str, Any]:
 def test_joins_texts_split_at_citations() -> None:
     one, other = {"source": "claude", "messageId": "r1"}, {"source": "claude", "messageId": "r2"}
     talk = written(
-        said("I look.", metadata=one),
-        said(BASH, metadata=one),
-        said(cited("- It is 7", "a"), ", so\n", cited("- **seven.**\n", "b", "a"), metadata=one),
-        said("It is odd.", metadata=one),
-        said(
+        message("I look.", metadata=one),
+        message(BASH, metadata=one),
+        message(cited("- It is 7", "a"), ", so\n", cited("- **seven.**\n", "b", "a"), metadata=one),
+        message("It is odd.", metadata=one),
+        message(
             {"type": "text", "text": "And", "citations": [{"url": "javascript:1", "title": "t"}]},
             metadata=other,
         ),
@@ -289,9 +289,9 @@ async def test_markdown_of_posted_events(
 
     text = b"".join([piece async for piece in write_markdown(store, session)]).decode()
 
-    told = transform_messages([event.wire() for event in events])
-    assert len(told) > 5
-    assert text.endswith(written(*told))
+    messages = transform_messages([event.wire() for event in events])
+    assert len(messages) > 5
+    assert text.endswith(written(*messages))
     assert f"test · {len(events)} events · " in text
 
 
@@ -308,20 +308,20 @@ class Parsed(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self.policy = ""
         self._within = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if told.get("http-equiv") == "Content-Security-Policy":
-            self.policy = str(told["content"])
-        self._within = str(told.get("id", tag)) if tag in ("script", "style", "title") else ""
+        attributes = dict(attrs)
+        if attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = str(attributes["content"])
+        self._within = str(attributes.get("id", tag)) if tag in ("script", "style", "title") else ""
 
     def handle_data(self, data: str) -> None:
         if self._within:
-            self.found[self._within] = self.found.get(self._within, "") + data
+            self.texts[self._within] = self.texts.get(self._within, "") + data
 
     def handle_endtag(self, tag: str) -> None:
         self._within = ""
@@ -337,16 +337,16 @@ async def test_html_page_is_self_contained(
     page = Parsed("".join(await page_of(store, stored)))
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
 
-    assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
-    assert json.loads(page.found["events"]) == [json.loads(event.wire()) for event in events]
-    assert Session.model_validate_json(page.found["session"]) == stored
-    assert page.found["title"] == "Tide clock an hour late after the change to summer time · Ash"
+    assert sorted(page.texts) == ["events", "script", "session", "style", "summary", "title"]
+    assert json.loads(page.texts["events"]) == [json.loads(event.wire()) for event in events]
+    assert Session.model_validate_json(page.texts["session"]) == stored
+    assert page.texts["title"] == "Tide clock an hour late after the change to summer time · Ash"
     assert page.policy == frame().policy
     directives = dict(directive.split(" ", 1) for directive in page.policy.split("; "))
     assert directives == {
         "default-src": "'none'",
-        "script-src": hashed(page.found["script"]),
-        "style-src": hashed(page.found["style"]),
+        "script-src": hashed(page.texts["script"]),
+        "style-src": hashed(page.texts["style"]),
         "img-src": "data:",
         **dict.fromkeys(("base-uri", "form-action", "object-src"), "'none'"),
         "require-trusted-types-for": "'script'",
@@ -369,7 +369,7 @@ async def test_html_page_omits_superseded_chunks(store: Store, connection: Async
 
     page = Parsed("".join(await page_of(store, session)))
 
-    events = json.loads(page.found["events"])
+    events = json.loads(page.texts["events"])
     assert 0 < len(events) < session.event_count
     assert not CHUNKS & {event["type"] for event in events}
 
@@ -391,14 +391,14 @@ async def test_hostile_texts_cannot_leave_their_element(
 
     page = Parsed("".join(await page_of(store, named)))
 
-    assert sorted(page.found) == ["events", "script", "session", "style", "summary", "title"]
-    assert json.loads(page.found["events"])[-1]["payload"] == {"text": HOSTILE}
-    assert json.loads(page.found["session"])["metadata"][HOSTILE] == HOSTILE
-    assert page.found["title"] == f"{HOSTILE} · Ash"
+    assert sorted(page.texts) == ["events", "script", "session", "style", "summary", "title"]
+    assert json.loads(page.texts["events"])[-1]["payload"] == {"text": HOSTILE}
+    assert json.loads(page.texts["session"])["metadata"][HOSTILE] == HOSTILE
+    assert page.texts["title"] == f"{HOSTILE} · Ash"
     assert page.policy == frame().policy
-    assert json.loads(page.found["summary"])["lastText"] == " ".join(HOSTILE.split())
-    found = "".join(page.found[name] for name in ("events", "session", "summary"))
-    assert not {"<", "\u2028", "\u2029"} & {*found}
+    assert json.loads(page.texts["summary"])["lastText"] == " ".join(HOSTILE.split())
+    texts = "".join(page.texts[name] for name in ("events", "session", "summary"))
+    assert not {"<", "\u2028", "\u2029"} & {*texts}
 
 
 async def test_html_page_of_a_session_too_large_for_a_summary(
@@ -408,7 +408,7 @@ async def test_html_page_of_a_session_too_large_for_a_summary(
 
     page = Parsed("".join(await page_of(store, stored)))
 
-    assert (page.found["summary"], len(json.loads(page.found["events"]))) == ("null", stored.event_count)
+    assert (page.texts["summary"], len(json.loads(page.texts["events"]))) == ("null", stored.event_count)
 
 
 async def test_html_page_reads_events_in_pages(
@@ -421,8 +421,8 @@ async def test_html_page_reads_events_in_pages(
 
     events = await get_events_since(connection, stored.id, 0, limit=1000, collapse=True)
     assert len(pages) == 2 + -(-len(events) // 3)
-    assert json.loads(Parsed("".join(pages)).found["events"]) == json.loads(
-        Parsed("".join(whole)).found["events"]
+    assert json.loads(Parsed("".join(pages)).texts["events"]) == json.loads(
+        Parsed("".join(whole)).texts["events"]
     )
 
 
@@ -524,4 +524,4 @@ def test_in_memory_session_reports_unreadable_lines(tmp_path: Path) -> None:
 async def test_html_page_of_a_session_without_events(store: Store, connection: AsyncConnection) -> None:
     session = (await create_session(connection, id=UUID(int=7))).session
 
-    assert json.loads(Parsed("".join(await page_of(store, session))).found["events"]) == []
+    assert json.loads(Parsed("".join(await page_of(store, session))).texts["events"]) == []

@@ -58,8 +58,8 @@ class Importer:
     async def rows(self) -> list[tuple[object, ...]]:
         """Return all columns of all stored rows."""
         tables = ("sessions", "session_counters", "messages")
-        found = [await self.conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
-        return [row for cursor in found for row in await cursor.fetchall()]
+        cursors = [await self.conn.execute(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
+        return [row for cursor in cursors for row in await cursor.fetchall()]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ GROWN = {
     "by a line": (b"a\n", b"a\nb\n", {"existing": 1, "new": 1}),
     "from nothing": (b"", b"a\nb", {"new": 2}),
     "by a newline": (b"a", b"a\n", {"existing": 1}),
-    "behind a line without newline": (b"a", b"a\nb", {"existing": 1, "new": 1}),
+    "after a line without newline": (b"a", b"a\nb", {"existing": 1, "new": 1}),
     "until a format is recognised": (b"Hello\n", b"Hello\n" + USER + b"\n", {"existing": 1, "new": 1}),
 }
 
@@ -352,12 +352,12 @@ async def test_skips_an_incomplete_last_line(importer: Importer, name: str) -> N
 
 
 async def test_imports_a_skipped_line_once_it_is_complete(importer: Importer) -> None:
-    seen = [
+    results = [
         await importer(data, still_written=True)
         for data in (WHOLE + CUT[:20], WHOLE + CUT, WHOLE + ANSWER, WHOLE + ANSWER + b"\n{")
     ]
 
-    assert seen == [
+    assert results == [
         ({"new": 1, "incomplete": 1}, []),
         ({"existing": 1, "incomplete": 1}, []),
         ({"existing": 1, "new": 1}, []),
@@ -469,7 +469,7 @@ def corpus_files() -> Iterable[Path]:
 
 async def test_exports_the_corpus_byte_for_byte(store: Store, connection: AsyncConnection) -> None:
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     sessions: dict[Path, UUID] = {}
     for path in corpus_files():
         sessions[path] = (await import_file(store, path, path.name)).session_id

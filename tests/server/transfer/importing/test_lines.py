@@ -16,7 +16,7 @@ BOM = b"\xef\xbb\xbf"
 WHOLE = {
     "an object": DOCUMENT,
     "a list": b'[\n{"a":1},\n{"a":2}\n]',
-    "behind blank lines": b"\n \n" + DOCUMENT,
+    "after blank lines": b"\n \n" + DOCUMENT,
     "before blank lines": DOCUMENT + b"\n\n \n",
     "a byte order mark": BOM + DOCUMENT,
     "CRLF": DOCUMENT.replace(b"\n", b"\r\n"),

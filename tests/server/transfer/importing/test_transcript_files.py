@@ -57,8 +57,8 @@ NAMES = {
 
 def files_of(user_home: Path, name: str) -> tuple[list[str], list[OSError]]:
     problems: list[OSError] = []
-    found = find_files(user_home / name, find_homes({}, user_home), problems.append)
-    return [str(path.relative_to(user_home)) for path in found], problems
+    paths = find_files(user_home / name, find_homes({}, user_home), problems.append)
+    return [str(path.relative_to(user_home)) for path in paths], problems
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -119,9 +119,9 @@ def test_external_id_of_a_path_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_reports_a_pipe(user_home: Path) -> None:
     os.mkfifo(user_home / "pipe")
-    found, problems = files_of(user_home, "pipe")
+    paths, problems = files_of(user_home, "pipe")
 
-    assert (found, [problem.strerror for problem in problems]) == ([], ["not a regular file"])
+    assert (paths, [problem.strerror for problem in problems]) == ([], ["not a regular file"])
 
 
 def test_reports_pipes_and_devices_in_a_folder(user_home: Path) -> None:
@@ -130,9 +130,9 @@ def test_reports_pipes_and_devices_in_a_folder(user_home: Path) -> None:
     os.mkfifo(folder / "a.jsonl")
     (folder / "b.jsonl").symlink_to("/dev/zero")
     (folder / "c.jsonl").touch()
-    found, problems = files_of(user_home, "odd")
+    paths, problems = files_of(user_home, "odd")
 
-    assert [Path(name).name for name in found] == ["c.jsonl"]
+    assert [Path(name).name for name in paths] == ["c.jsonl"]
     assert [(Path(problem.filename).name, problem.strerror) for problem in problems] == [
         ("a.jsonl", "not a regular file"),
         ("b.jsonl", "not a regular file"),
