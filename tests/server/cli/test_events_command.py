@@ -63,7 +63,7 @@ def test_filters_events_by_type(ash: Ash, stream: list[dict[str, Any]]) -> None:
         each for each in stream if each["type"] in ("tool_call", "tool_result")
     ]
     assert refused.code != 0
-    assert "It names one or more of turn_start, turn_end" in refused.err
+    assert "It must be one or more of turn_start, turn_end" in refused.err
 
 
 def test_exported_events_can_be_imported(ash: Ash, stream: list[dict[str, Any]], tmp_path: Path) -> None:
