@@ -11,7 +11,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.search.query import MOST_RESULTS, Place, SearchPage
+from ash_server.db.search.query import MAX_RESULTS, Place, SearchPage
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
 
@@ -90,7 +90,7 @@ class SearchController(Controller):
             QueryParameter(
                 name="perSession",
                 ge=1,
-                le=MOST_RESULTS,
+                le=MAX_RESULTS,
                 description="Maximum number of results per session, newest first; `matches` is the total.",
             ),
         ] = None,
@@ -98,7 +98,7 @@ class SearchController(Controller):
             str | None, QueryParameter(min_length=1, description="The `nextAfter` of the previous page.")
         ] = None,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=MOST_RESULTS, description="Maximum number of results.")
+            int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")
         ] = 20,
     ) -> SearchPage:
         return await store.search.search(

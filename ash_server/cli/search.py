@@ -19,7 +19,7 @@ from ash_server.cli.output.terminal import (
     warn,
 )
 from ash_server.cli.store import resolve_session, with_store
-from ash_server.db.search.query import Place, Search, SearchPage, SearchResult
+from ash_server.db.search.query import Place, SearchFilter, SearchPage, SearchResult
 from ash_server.store import Store
 from ash_shared.model.message import Role
 
@@ -77,7 +77,7 @@ def command(
     (_show_json if as_json else _show_view)(page)
 
 
-async def _search(store: Store, q: str, session: str | None, **filters: Unpack[Search]) -> SearchPage:
+async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> SearchPage:
     """Index all pending events first, however long it takes, so that everything stored can be found."""
     if session is not None:
         filters["session_id"] = (await resolve_session(store, session)).id

@@ -5,7 +5,7 @@ from typing import Unpack
 from uuid import UUID
 
 from ash_server.db.search import index, query
-from ash_server.db.search.query import Search, SearchPage
+from ash_server.db.search.query import SearchFilter, SearchPage
 from ash_server.repositories.connections import Connections
 
 _CATCH_UP_SECONDS = 0.25
@@ -23,7 +23,7 @@ class SearchRepository:
         """The value of `_requested` up to which a finished run answers."""
         self._pending = 0
 
-    async def search(self, q: str, **filters: Unpack[Search]) -> SearchPage:
+    async def search(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
         """Index what was just stored, then return a page of results, newest first.
 
         Each word of `q` is matched as a prefix; `"…"` is a phrase, `-word` excludes, `or` separates alternatives.
@@ -33,7 +33,7 @@ class SearchRepository:
         page = await self.find(q, **filters)
         return page.model_copy(update={"pending": pending}) if pending else page
 
-    async def find(self, q: str, **filters: Unpack[Search]) -> SearchPage:
+    async def find(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
         """Return a page of results of what is indexed already; see `search`."""
         async with self._connections.connection() as conn:
             return await query.find(conn, q, **filters)
@@ -67,4 +67,4 @@ class SearchRepository:
     async def reindex(self, session_id: UUID) -> None:
         """Index all events of the session again."""
         async with self._connections.connection() as conn:
-            await index.renew_words(conn, session_id)
+            await index.reindex_words(conn, session_id)

@@ -1,10 +1,10 @@
-"""Taking the words from the logs of events, so that they can be searched.
+"""Index the words of events for full-text search.
 
-That goes on behind the appends, page by page: an append neither waits for it nor fails by it. A row for each session
-says how far it is; who takes words from a session holds this row, and whoever finds it held goes on to another session.
-What lies behind that place is not found yet, and searching says how much that is.
+Indexing follows the appends page by page; an append neither waits for it nor fails because of it. A row per session
+stores the progress; its lock marks a session being indexed, which other processes skip. Later events are pending, and a
+search reports their number.
 
-Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+Functions take a connection in autocommit mode (`connection.open_pool`).
 """
 
 import asyncio
@@ -26,39 +26,39 @@ from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, Weight, passages, role_of
 
 _PAGE, _PAGE_BYTES = 500, 256 * 1024
-"""Events whose words are taken in one transaction."""
-LARGE = 64 * 1024
-"""Characters of events that are better read in a thread."""
-_SESSIONS_AT_ONCE = 200
+"""Events indexed in one transaction."""
+MAX_INLINE = 64 * 1024
+"""Characters; larger batches of events are read in a thread."""
+_MAX_SESSIONS = 200
 
 _LOGS = """
     search_progress AS progress JOIN session_counters AS counters USING (session_id)
     WHERE counters.event_sequence > CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END
 """
-"""Those with words that were not taken."""
+"""Sessions with pending events."""
 
-# The smallest backlog first: what was just said is found while a large import is still at its beginning.
-_BEHIND = f"""
+# The smallest backlog first, so that new messages are found during a large import.
+_PENDING = f"""
     SELECT session_id
     FROM {_LOGS}
     ORDER BY version < %(version)b, counters.event_sequence - progress.event_sequence
     LIMIT %(limit)b
-"""  # noqa: S608  # a constant of this module
+"""  # noqa: S608  # constant SQL
 
-_COUNT_BEHIND = f"""
+_COUNT_PENDING = f"""
     SELECT coalesce(sum(
         counters.event_sequence - CASE WHEN version < %(version)b THEN counters.events_dropped
             ELSE greatest(progress.event_sequence, counters.events_dropped) END
     ), 0)::bigint
     FROM {_LOGS}
-"""  # noqa: S608  # likewise
+"""  # noqa: S608  # constant SQL
 
-_HOLD = f"""
+_LOCK = f"""
     SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.events_dropped,
         counters.event_sequence, counters.events_dropped, statement_timestamp()
     FROM {_LOGS} AND session_id = %(session_id)b
     FOR UPDATE OF progress SKIP LOCKED
-"""  # noqa: S608  # likewise
+"""  # noqa: S608  # constant SQL
 
 _EVENTS = bounded_query(
     "sequence, type, content",
@@ -68,7 +68,7 @@ _EVENTS = bounded_query(
     """,
 )
 
-_FORGET = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"
+_DELETE = "DELETE FROM search WHERE session_id = %b AND sequence > %b AND sequence <= %b"
 
 _WRITE = """
     INSERT INTO search (session_id, sequence, part, weight, role, at, words)
@@ -77,16 +77,16 @@ _WRITE = """
         %(ats)b::timestamptz[], %(words)b::text[]) AS new (sequence, part, weight, role, at, words)
 """
 
-_GO_ON = """
+_ADVANCE = """
     UPDATE search_progress SET event_sequence = %(last)b, events_dropped = %(dropped)b, version = %(version)b
     WHERE session_id = %(session_id)b
 """
 
-_BEGIN_AGAIN = "UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b"
+_RESTART = "UPDATE search_progress SET event_sequence = 0 WHERE session_id = %b"
 
 
 class _Progress(NamedTuple):
-    """How far the words of a session were taken, and how far its log goes."""
+    """How far a session is indexed, and the end of its log."""
 
     last: int
     dropped: int
@@ -102,8 +102,8 @@ class _Event:
     content: str
 
 
-class Told(msgspec.Struct):
-    """What of a stored event is searched."""
+class SearchedEvent(msgspec.Struct):
+    """The searched fields of a stored event."""
 
     id: str
     timestamp: int
@@ -111,57 +111,59 @@ class Told(msgspec.Struct):
     payload: Any
 
 
-read_told = msgspec.json.Decoder(Told).decode
+decode_event = msgspec.json.Decoder(SearchedEvent).decode
 
 
 async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf")) -> bool:
-    """Takes the words of what has come, page by page until so much time is over. Sessions that somebody else is at are
-    passed over. Whether nothing is left."""
+    """Index pending events page by page for at most this time and return True if none remain.
+
+    Sessions that another process is indexing are skipped.
+    """
     end = time.monotonic() + seconds
-    wanted = {"version": PASSAGES_VERSION, "limit": _SESSIONS_AT_ONCE}
-    while found := await (await conn.execute(_BEHIND, wanted)).fetchall():
-        goes_on = False
-        for (session_id,) in found:
+    params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS}
+    while rows := await (await conn.execute(_PENDING, params)).fetchall():
+        has_progress = False
+        for (session_id,) in rows:
             while await _index_page(conn, session_id):
-                goes_on = True
+                has_progress = True
                 if time.monotonic() >= end:
                     return False
-        if not goes_on:
+        if not has_progress:
             return False
     return True
 
 
 async def count_pending(conn: AsyncConnection) -> int:
-    """How many events are in logs whose words cannot be found yet."""
-    found = await (await conn.execute(_COUNT_BEHIND, {"version": PASSAGES_VERSION})).fetchone()
-    return found[0] if found else 0
+    """Return the number of events that are not indexed."""
+    row = await (await conn.execute(_COUNT_PENDING, {"version": PASSAGES_VERSION})).fetchone()
+    return row[0] if row else 0
 
 
-async def renew_words(conn: AsyncConnection, session_id: UUID) -> None:
-    """Takes all words of a session anew; those of before are found until then."""
-    await conn.execute(_BEGIN_AGAIN, [session_id])
+async def reindex_words(conn: AsyncConnection, session_id: UUID) -> None:
+    """Index a session again; its old words are found until they are replaced."""
+    await conn.execute(_RESTART, [session_id])
     while await _index_page(conn, session_id):
         pass
 
 
 async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
-    """Whether there was something to do, and nobody else at it."""
+    """Index a page and return True; False if nothing is pending or another process is indexing the session."""
     async with conn.transaction():
-        named = {"session_id": session_id, "version": PASSAGES_VERSION}
-        held = await (await conn.execute(_HOLD, named)).fetchone()
-        if not held:
+        keys = {"session_id": session_id, "version": PASSAGES_VERSION}
+        row = await (await conn.execute(_LOCK, keys)).fetchone()
+        if not row:
             return False
-        progress = _Progress(*held)
+        progress = _Progress(*row)
         after = max(progress.last, progress.events_dropped)
         events = await _read_events(conn, session_id, after)
         is_cut = may_go_on(events, _PAGE, _PAGE_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
         if progress.dropped < progress.events_dropped:
-            await conn.execute(_FORGET, [session_id, 0, progress.events_dropped])
-        await conn.execute(_FORGET, [session_id, after, last])
+            await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])
+        await conn.execute(_DELETE, [session_id, after, last])
         await _write(conn, session_id, events, progress.now)
         reached = {"last": last, "dropped": progress.events_dropped}
-        await conn.execute(_GO_ON, {**named, **reached})
+        await conn.execute(_ADVANCE, {**keys, **reached})
     return True
 
 
@@ -173,7 +175,7 @@ async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> l
 
 
 async def _write(conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime) -> None:
-    is_large = sum(len(event.content) for event in events) > LARGE
+    is_large = sum(len(event.content) for event in events) > MAX_INLINE
     rows = await asyncio.to_thread(_rows, events, now) if is_large else _rows(events, now)
     if rows:
         names = ("sequences", "parts", "weights", "roles", "ats", "words")
@@ -182,16 +184,16 @@ async def _write(conn: AsyncConnection, session_id: UUID, events: Sequence[_Even
 
 
 def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weight, Role, datetime, str]]:
-    """What is written of them, in the order of the columns."""
+    """Return the rows to insert, in the order of the columns."""
     rows = []
     for event in events:
-        told = read_told(event.content)
-        at = datetime.fromtimestamp(min(told.timestamp / 1000, now.timestamp()), UTC)
+        decoded = decode_event(event.content)
+        at = datetime.fromtimestamp(min(decoded.timestamp / 1000, now.timestamp()), UTC)
         role = role_of(event.type)
-        found = passages_of(told)
+        texts = passages_of(decoded)
         parts = [
             (weight, words)
-            for weight, several in groupby(found, _weight_of)
+            for weight, several in groupby(texts, _weight_of)
             for words in vectors(passage.text for passage in several)
         ]
         rows += [
@@ -200,9 +202,9 @@ def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weigh
     return rows
 
 
-def passages_of(told: Told) -> list[Passage]:
-    """By their weights, in the order in which they are numbered."""
-    return sorted(passages({"type": told.type, "payload": told.payload}), key=_weight_of)
+def passages_of(event: SearchedEvent) -> list[Passage]:
+    """Return the searched texts of an event, ordered by weight."""
+    return sorted(passages({"type": event.type, "payload": event.payload}), key=_weight_of)
 
 
 def _weight_of(passage: Passage) -> Weight:

@@ -1,9 +1,7 @@
-"""Searching what was said and done.
+"""Full-text search over indexed events, newest first.
 
-Found are events whose words were taken (`indexing`), newest first: of what somebody did, most looked for is what they
-did last. What is shown of them is read when it is shown.
-
-Every function works on an open connection in autocommit mode (`engine.open_pool` gives such).
+Snippets are made from the stored events when a page is read. Functions take a connection in autocommit mode
+(`connection.open_pool`).
 """
 
 import asyncio
@@ -19,9 +17,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.search.index import LARGE, passages_of, read_told
+from ash_server.db.search.index import MAX_INLINE, decode_event, passages_of
 from ash_server.db.search.snippets import snippet
-from ash_server.db.search.tokens import Wanted, read_query
+from ash_server.db.search.tokens import ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
@@ -30,19 +28,18 @@ from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.projections.search_text import Weight
 
 Place = Literal["said", "conversation", "results", "everything"]
-"""What is searched: what the user and the assistant said; that, what was thought, and which tools were called; what
-tools gave, and all other texts; everything."""
+"""What is searched: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""
 
-MOST_RESULTS = 100
+MAX_RESULTS = 100
 
-_MOST_SHOWN = 4 * 1024 * 1024
-"""Bytes of events of which snippets are made for one page."""
+_MAX_SNIPPET_BYTES = 4 * 1024 * 1024
+"""Bytes of events read for the snippets of one page."""
 
 _FOUND: Mapping[Place, str] = {
     "said": "weight = 'A' AND words @@ %(query)b::tsquery",
     "conversation": "weight <> 'D' AND words @@ %(query)b::tsquery",
     "results": "weight = 'D' AND words @@ %(query)b::tsquery",
-    # Each side has an index of its own.
+    # Each side has its own index.
     "everything": "(weight <> 'D' AND words @@ %(query)b::tsquery OR weight = 'D' AND words @@ %(query)b::tsquery)",
 }
 _FIND = {
@@ -65,62 +62,62 @@ _FIND = {
           AND (at, found.session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
         ORDER BY at DESC, session_id DESC, sequence DESC
         LIMIT %(limit)b
-    """  # noqa: S608  # no word of it comes from outside
+    """  # noqa: S608  # constant SQL
     for place, found in _FOUND.items()
 }
 
 _SHOWN = """
     SELECT place, CASE origin WHEN 'line' THEN message_sequence END, content
     FROM (
-        SELECT place, event.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS ahead
-        FROM unnest(%b::uuid[], %b::bigint[]) WITH ORDINALITY AS wanted (session_id, sequence, place)
+        SELECT place, event.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS bytes_before
+        FROM unnest(%b::uuid[], %b::bigint[]) WITH ORDINALITY AS matches (session_id, sequence, place)
         JOIN events AS event USING (session_id, sequence)
     ) AS sized
-    WHERE ahead < %b
+    WHERE bytes_before < %b
     ORDER BY place
 """
 
 
 class SearchResult(AshModel):
-    """Something that was said or done, and where."""
+    """An event that matches a search."""
 
     session_id: UUID = Field(alias="sessionId")
     title: Omittable[str] = ABSENT
-    """Of the session."""
+    """The title of the session."""
     source: str
     """The format of the session."""
     sequence: Omittable[int] = ABSENT
-    """The stored message it was derived from; absent where the event was posted."""
+    """The stored message it was derived from; absent if the event was posted."""
     event_id: str = Field(alias="eventId")
     event_sequence: int = Field(alias="eventSequence")
-    """Its place in the log of the session."""
+    """Its sequence in the log of the session."""
     type: str
-    """Of the event: `user_message`, `assistant_done`, `tool_call` …"""
+    """The type of the event: `user_message`, `assistant_done`, `tool_call` …"""
     role: Role
-    """Whose words they are: `tool` what a tool gave, `system` what nobody said."""
+    """Whose text it is: `tool` for tool results, `system` for text of neither user nor assistant."""
     created_at: datetime = Field(alias="createdAt")
-    """When it was said or done, by its own account."""
+    """The timestamp of the event."""
     snippet: str
-    """The piece of its text around what was found, on one line."""
+    """The part of its text around the match, on one line."""
     marks: list[tuple[int, int]]
-    """Where in the snippet what was found begins and ends, in UTF-16 code units, as JavaScript counts. There may be
-    none, where it is written otherwise than it was looked for."""
+    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the text is spelled
+    differently from the query."""
     matches: int
-    """How much of its session was found in all."""
+    """Number of matching events in its session."""
 
 
 class SearchPage(AshModel):
-    """What was found, newest first."""
+    """A page of results, newest first."""
 
     results: list[SearchResult]
     next_after: Omittable[str] = Field(default=ABSENT, alias="nextAfter")
-    """Opaque; absent on the last page."""
+    """Opaque cursor; absent on the last page."""
     pending: Omittable[int] = ABSENT
-    """How many events are stored and cannot be found yet; absent where there are none."""
+    """Number of stored events that are not indexed yet; absent if there are none."""
 
 
-class Search(TypedDict, total=False):
-    """Where to search, and how much to answer."""
+class SearchFilter(TypedDict, total=False):
+    """Options of a search."""
 
     place: Place
     source: str | None
@@ -129,38 +126,38 @@ class Search(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     per_session: int | None
-    """The newest of each session alone, so many of them."""
+    """Only this many results per session, the newest."""
     after: str | None
     limit: int
 
 
-async def find(conn: AsyncConnection, q: str, **wishes: Unpack[Search]) -> SearchPage:
-    """Newest first. Raises InvalidParameter, and SessionNotFound for a session that there is not."""
-    wanted = read_query(q)
-    source, limit = wishes.get("source"), wishes.get("limit", 20)
+async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
+    """Return a page, newest first. Raises InvalidParameter, SessionNotFound."""
+    parsed = read_query(q)
+    source, limit = filters.get("source"), filters.get("limit", 20)
     check_text(source or "", "source")
-    if not 1 <= limit <= MOST_RESULTS:
-        raise InvalidParameter(f"limit is 1 to {MOST_RESULTS}")
-    after = wishes.get("after")
-    values = {
+    if not 1 <= limit <= MAX_RESULTS:
+        raise InvalidParameter(f"limit is 1 to {MAX_RESULTS}")
+    after = filters.get("after")
+    params = {
         **dict.fromkeys(("session_id", "role", "since", "until", "source")),
-        **wishes,
-        "query": wanted.query,
-        "per_session": wishes.get("per_session") or 2**31 - 1,
+        **filters,
+        "query": parsed.query,
+        "per_session": filters.get("per_session") or 2**31 - 1,
         "limit": limit + 1,
         **(_read_cursor(after) if after else _NEWEST),
     }
-    async with conn.cursor(binary=True, row_factory=args_row(_Found)) as cursor:
-        await cursor.execute(_FIND[wishes.get("place", "conversation")], values, prepare=False)
-        found = await cursor.fetchall()
-    if not found and values["session_id"]:
-        await get_session(conn, values["session_id"])
-    return await _to_page(conn, found, limit, wanted)
+    async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
+        await cursor.execute(_FIND[filters.get("place", "conversation")], params, prepare=False)
+        rows = await cursor.fetchall()
+    if not rows and params["session_id"]:
+        await get_session(conn, params["session_id"])
+    return await _to_page(conn, rows, limit, parsed)
 
 
 @dataclass(slots=True)
-class _Found:
-    """An event that was found."""
+class _Match:
+    """A matching event."""
 
     session_id: UUID
     sequence: int
@@ -172,44 +169,50 @@ class _Found:
     source: str
 
 
-async def _to_page(conn: AsyncConnection, found: Sequence[_Found], limit: int, wanted: Wanted) -> SearchPage:
-    page = found[:limit]
-    places = [[each.session_id for each in page], [each.sequence for each in page], _MOST_SHOWN]
+async def _to_page(
+    conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery
+) -> SearchPage:
+    page = matches[:limit]
+    places = [[each.session_id for each in page], [each.sequence for each in page], _MAX_SNIPPET_BYTES]
     rows = await (await conn.execute(_SHOWN, places, binary=True)).fetchall()
-    is_large = sum(len(content) for _, _, content in rows) > LARGE
+    is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
     shown = [(page[place - 1], message_sequence, content) for place, message_sequence, content in rows]
-    work = partial(_results, shown, wanted)
+    work = partial(_results, shown, parsed)
     results = await asyncio.to_thread(work) if is_large else work()
     last = rows[-1][0] if rows else 0
-    goes_on = 0 < last < len(found)
-    return SearchPage(results=results, nextAfter=_to_cursor(page[last - 1]) if goes_on else None)
+    has_more = 0 < last < len(matches)
+    return SearchPage(results=results, nextAfter=_to_cursor(page[last - 1]) if has_more else None)
 
 
-def _results(shown: Iterable[tuple[_Found, int | None, str]], wanted: Wanted) -> list[SearchResult]:
-    return [_result(found, message_sequence, content, wanted) for found, message_sequence, content in shown]
+def _results(shown: Iterable[tuple[_Match, int | None, str]], parsed: ParsedQuery) -> list[SearchResult]:
+    return [
+        _to_result(match, message_sequence, content, parsed) for match, message_sequence, content in shown
+    ]
 
 
-def _result(found: _Found, message_sequence: int | None, content: str, wanted: Wanted) -> SearchResult:
-    told = read_told(content)
-    texts = passages_of(told)
-    piece = snippet((each.text for each in texts if each.weight in found.weights), wanted.hits)
+def _to_result(
+    match: _Match, message_sequence: int | None, content: str, parsed: ParsedQuery
+) -> SearchResult:
+    event = decode_event(content)
+    texts = passages_of(event)
+    piece = snippet((each.text for each in texts if each.weight in match.weights), parsed.hits)
     return SearchResult(
-        session_id=found.session_id,
-        title=found.title,
-        source=found.source,
+        session_id=match.session_id,
+        title=match.title,
+        source=match.source,
         sequence=message_sequence,
-        event_id=told.id,
-        event_sequence=found.sequence,
-        type=told.type,
-        role=found.role,
-        created_at=found.at,
+        event_id=event.id,
+        event_sequence=match.sequence,
+        type=event.type,
+        role=match.role,
+        created_at=match.at,
         snippet=piece.text,
         marks=piece.utf16_marks(),
-        matches=found.matches,
+        matches=match.matches,
     )
 
 
-def _to_cursor(last: _Found) -> str:
+def _to_cursor(last: _Match) -> str:
     return urlsafe_b64encode(f"{last.at.isoformat()} {last.session_id} {last.sequence}".encode()).decode()
 
 
@@ -221,7 +224,7 @@ def _read_cursor(cursor: str) -> dict[str, Any]:
             raise ValueError
         return {"at": moment, "id": UUID(id), "sequence": int(sequence)}
     except (ValueError, OverflowError):
-        raise InvalidParameter("after is not a cursor that a search gave") from None
+        raise InvalidParameter("after is not the cursor of a search") from None
 
 
 _NEWEST = {"at": "infinity", "id": UUID(int=2**128 - 1), "sequence": LAST_SEQUENCE}

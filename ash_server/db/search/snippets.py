@@ -1,4 +1,4 @@
-"""The piece of a text that shows why it was found."""
+"""Snippets: the part of a text around a match."""
 
 import re
 from collections.abc import Iterable
@@ -8,33 +8,35 @@ from unicodedata import normalize
 
 from ash_server.db.search.tokens import Hits, lowered
 
-_AHEAD, _LENGTH, _LONGEST = 60, 240, 480
-"""Characters ahead of the first hit, in all, and where one hit takes more."""
-_COMPARED = 40
-"""Hits of which that is shown which has most others behind it."""
+_CONTEXT, _LENGTH, _MAX_LENGTH = 60, 240, 480
+"""Characters before the first hit; of a snippet; of a snippet with a long hit."""
+_MAX_COMPARED = 40
+"""Hits among which the one with the most different hits after it is chosen."""
 _CUT = "\u2026"
 
 
 class Snippet(NamedTuple):
     text: str
-    """On one line."""
+    """One line."""
     marks: list[tuple[int, int]]
-    """Where in it what was looked for begins and ends, in characters."""
+    """Start and end of each match, in characters."""
 
     def utf16_marks(self) -> list[tuple[int, int]]:
-        """The same in UTF-16 code units."""
+        """Return the marks in UTF-16 code units."""
         return [(_units(self.text[:start]), _units(self.text[:end])) for start, end in self.marks]
 
 
 def snippet(texts: Iterable[str], hits: Hits) -> Snippet:
-    """Of the first text that has a hit; the beginning of the first one where none has: a word may be spelt in a way
-    that only the index takes for the same."""
+    """Return the snippet of the first text with a hit, else the beginning of the first text.
+
+    There may be no hit in a matching event: the index equates spellings that this module does not.
+    """
     first = ""
     for text in texts:
-        told = normalize("NFC", text)
-        first = first or told
-        if found := list(islice(hits.spans(lowered(told)), _COMPARED)):
-            return _around(told, _best(lowered(told), found), hits)
+        text = normalize("NFC", text)
+        first = first or text
+        if spans := list(islice(hits.spans(lowered(text)), _MAX_COMPARED)):
+            return _around(text, _best(lowered(text), spans), hits)
     return _around(first, (0, 0), hits)
 
 
@@ -42,27 +44,27 @@ def _units(text: str) -> int:
     return len(text) + sum(each > "\uffff" for each in text)
 
 
-def _best(text: str, found: list[tuple[int, int]]) -> tuple[int, int]:
-    """The first of those behind which most different ones follow."""
+def _best(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
+    """Return the first of the hits that have the most different hits in their snippet."""
 
-    def company(hit: tuple[int, int]) -> int:
-        bound = hit[0] + _LENGTH - _AHEAD
-        return len({text[start:end] for start, end in found if hit[0] <= start and end <= bound})
+    def count_hits(hit: tuple[int, int]) -> int:
+        bound = hit[0] + _LENGTH - _CONTEXT
+        return len({text[start:end] for start, end in spans if hit[0] <= start and end <= bound})
 
-    return max(found, key=company)
+    return max(spans, key=count_hits)
 
 
 def _around(text: str, hit: tuple[int, int], hits: Hits) -> Snippet:
-    start = max(0, hit[0] - _AHEAD)
-    end = min(len(text), max(start + _LENGTH, min(hit[1], start + _LONGEST)))
+    start = max(0, hit[0] - _CONTEXT)
+    end = min(len(text), max(start + _LENGTH, min(hit[1], start + _MAX_LENGTH)))
     if start:
-        start = _behind_blank(text, start, hit[0])
+        start = _word_start(text, start, hit[0])
     piece = " ".join(text[start:end].split())
     shown = f"{_CUT if start else ''}{piece}{_CUT if end < len(text) else ''}"
     return Snippet(shown, list(hits.spans(lowered(shown))))
 
 
-def _behind_blank(text: str, start: int, hit: int) -> int:
-    """Where a word begins, if one does ahead of the hit."""
+def _word_start(text: str, start: int, hit: int) -> int:
+    """Return the start of the next word before the hit, if there is one."""
     blank = re.compile(r"\s").search(text, start, hit)
     return blank.end() if blank else start

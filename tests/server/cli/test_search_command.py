@@ -93,7 +93,7 @@ def test_pages(ash: Ash, birds: Path) -> None:
     ("args", "code", "err"),
     [
         (["egret"], 0, "ash: nothing was found"),
-        (["-", "…"], 1, "ash: q names a word that is to be found, also on each side of an `or`."),
+        (["-", "…"], 1, "ash: q needs a word that is not excluded, also on each side of an `or`."),
         (
             ["heron", "--session", "egret"],
             1,

@@ -14,7 +14,7 @@ from ash_server.db.events import append_events, get_events
 from ash_server.db.messages import append
 from ash_server.db.rebuild_events import rebuild_events
 from ash_server.db.search import index
-from ash_server.db.search.index import count_pending, index_pending, renew_words
+from ash_server.db.search.index import count_pending, index_pending, reindex_words
 from ash_server.db.search.query import find
 from ash_server.db.sessions import create_session, delete_session, get_session
 from ash_server.errors import InvalidParameter, NulByte, SessionNotFound
@@ -199,7 +199,7 @@ async def test_pages_follow_each_other(connection: AsyncConnection) -> None:
 async def test_large_texts_make_a_page_shorter(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ash_server.db.search.query._MOST_SHOWN", 5000)
+    monkeypatch.setattr("ash_server.db.search.query._MAX_SNIPPET_BYTES", 5000)
     await store(
         connection, session_id, *(line("user", second, "heron " + "x y " * 1000) for second in range(1, 5))
     )
@@ -389,7 +389,7 @@ async def test_words_are_taken_anew(connection: AsyncConnection, orchard: UUID) 
     before = await rows(connection, orchard)
     await connection.execute("UPDATE search SET words = '''stale'':1' WHERE session_id = %s", [orchard])
     await connection.execute("DELETE FROM search WHERE sequence = 2")
-    await renew_words(connection, orchard)
+    await reindex_words(connection, orchard)
 
     assert await rows(connection, orchard) == before
 
