@@ -1,4 +1,4 @@
-"""One run of an agent's CLI: what it printed, as an answer to work with."""
+"""Parse the output of one run of an agent's CLI."""
 
 import json
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ExecutionResponse(AshModel, Generic[T]):
-    """What a run of a CLI gave."""
+    """The result of a CLI run."""
 
     data: T | None
-    """The last answer: its text, or the JSON in it as the model that was asked for. Null where there is none."""
+    """The last answer: its text, or its JSON as the requested model. Null if there is none."""
     messages: list[StandardMessage]
     session_id: Omittable[str] = Field(default=ABSENT, alias="sessionId")
-    """The CLI's own id of the session, to resume it with."""
+    """The CLI's session id, to resume the session."""
     status: Literal["success", "error"]
-    """`error` where the process failed, the run ended with an error, or the answer is not what was asked for."""
+    """`error` if the process failed, the run ended with an error, or the answer does not fit the model."""
     exit_code: Omittable[int] = Field(default=ABSENT, alias="exitCode")
     duration: Omittable[float] = ABSENT
     """In seconds, as the caller measured it."""
     error: Omittable[MessageError] = ABSENT
-    """The last error of the run; `invalid_response` where the answer does not fit the model."""
+    """The last error of the run; `invalid_response` if the answer does not fit the model."""
 
 
 @overload
@@ -72,14 +72,14 @@ def parse_cli_output(
     """
     stdout = exact_text(stdout)
     messages = _plain_answer(stdout) or [
-        _said_by_client(message) for message in transform_messages(stdout, source)
+        _with_client_role(message) for message in transform_messages(stdout, source)
     ]
     answer = _last_answer(messages)
-    data = answer if answer is None or response_model is None else _fitting(answer, response_model)
-    misfit = data if isinstance(data, MessageError) else None
-    error = misfit or _last_error(messages, exit_code)
+    data = answer if answer is None or response_model is None else _parse_answer(answer, response_model)
+    invalid = data if isinstance(data, MessageError) else None
+    error = invalid or _last_error(messages, exit_code)
     values = {
-        "data": None if misfit else data,
+        "data": None if invalid else data,
         "messages": messages,
         "sessionId": _last_session(messages) or _first_session(stdout, source),
         "status": "success" if error is None else "error",
@@ -92,7 +92,7 @@ def parse_cli_output(
 
 
 def _last_answer(messages: list[StandardMessage]) -> str | None:
-    """The text of the last message of the assistant that says something; the CLI's own word for it comes first."""
+    """Return the text of the last assistant message with text."""
     for message in reversed(messages):
         texts = [block.text for block in message.content if isinstance(block, TextContent)]
         if message.role == "assistant" and any(texts):
@@ -101,7 +101,7 @@ def _last_answer(messages: list[StandardMessage]) -> str | None:
 
 
 def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
-    """The one message of a run that printed plain text: its answer. None where anything in it could be JSON."""
+    """Return the output of a run as one message if it is plain text; no message if any line may be JSON."""
     reads = [read_raw(text, None) for text in split_transcript(stdout) if not is_blank(text)]
     if not reads or any(read.record is not None or read.reading.kind != "message" for read in reads):
         return []
@@ -109,14 +109,14 @@ def _plain_answer(stdout: str | bytes) -> list[StandardMessage]:
     return [message.model_copy(update={"role": "assistant"}) for message in answer]
 
 
-def _said_by_client(message: StandardMessage) -> StandardMessage:
-    """What a client printed as plain text beside its records, a warning perhaps, is no prompt."""
+def _with_client_role(message: StandardMessage) -> StandardMessage:
+    """Return a plain text between records, such as a warning, as a system message: it is not a prompt."""
     is_plain = all(original.__class__ is str for original in message.original)
     return message.model_copy(update={"role": "system"}) if is_plain else message
 
 
 def _last_error(messages: list[StandardMessage], exit_code: int | None) -> MessageError | None:
-    """What the run ended with: an error that a later answer got over is none."""
+    """Return the error that the run ended with; errors before a later answer do not count."""
     ends = (message for message in reversed(messages) if message.role != "user")
     error = next((message.error for message in ends), None)
     if error is not None:
@@ -134,14 +134,14 @@ def _last_session(messages: list[StandardMessage]) -> str | None:
 
 
 def _first_session(stdout: str | bytes, source: str | None) -> str | None:
-    """Of a run that ended before it said anything."""
+    """Return the session id of a run without messages."""
     sessions = (read_raw(text, source).facts().session_id for text in split_transcript(stdout))
     return next(filter(None, sessions), None)
 
 
-def _fitting(answer: str, model: type[Model]) -> Model | MessageError:
+def _parse_answer(answer: str, model: type[Model]) -> Model | MessageError:
     problem: ValidationError | None = None
-    for value in _json_in(answer):
+    for value in _json_values(answer):
         try:
             return model.model_validate(value)
         except ValidationError as error:
@@ -158,18 +158,18 @@ _DECODER = json.JSONDecoder()
 _MAX_TRIES = 1000
 
 
-def _json_in(answer: str) -> Iterator[Any]:
-    """The JSON values that an answer may mean, the likeliest first."""
+def _json_values(answer: str) -> Iterator[Any]:
+    """Yield the JSON values in an answer, the likeliest first."""
     fenced = [piece.partition("\n")[2] for piece in answer.split("```")[1::2]]
-    for text in (answer, *fenced, *_values_in(answer)):
+    for text in (answer, *fenced, *_embedded_json(answer)):
         try:
             yield decode_json(text)
         except (ValueError, RecursionError):
             continue
 
 
-def _values_in(answer: str) -> Iterator[str]:
-    """The texts of objects and lists in an answer, in order, until searching has cost a few times its length."""
+def _embedded_json(answer: str) -> Iterator[str]:
+    """Yield the texts of objects and lists in an answer, in order, within a budget proportional to its length."""
     start, budget = 0, 4 * len(answer) + 100_000
     for _ in range(_MAX_TRIES):
         places = [place for opening in "{[" if (place := answer.find(opening, start)) >= 0]

@@ -9,17 +9,17 @@ from uuid import UUID, uuid5
 from ash_shared.model.blocks import Block
 
 _NAMESPACE = UUID("5c7bd6a0-6d5c-4a5e-9d0b-0f4d8e1f6b11")
-"""Of the ids that are derived from a text; never to be changed."""
+"""Namespace of the ids derived from a text; must never change."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A message that may still grow."""
+    """A message that may still be extended."""
 
     line: int
     turn: int
     name: "PartName"
-    """What its id is derived from, if it has none of its own."""
+    """The source of its id, if the provider gives none."""
     id: str | None
     source: str
     role: str
@@ -32,11 +32,11 @@ class Draft:
     error: Block | None = None
     originals: list[Any] = field(default_factory=list)
 
-    def said(self) -> str:
+    def text(self) -> str:
         return "".join(str(block.get(block["type"])) for block in self.blocks if block["type"] in _TEXT_TYPES)
 
     def is_prompt(self) -> bool:
-        """Whether a turn begins with it."""
+        """True if the message begins a turn."""
         return (
             self.role == "user"
             and not self.metadata.get("synthetic")
@@ -48,7 +48,7 @@ _TEXT_TYPES = frozenset({"text", "thinking"})
 
 
 class Line:
-    """A text of the session."""
+    """A stored text of the session."""
 
     def __init__(self, raw: str | bytes) -> None:
         self._raw = raw
@@ -60,7 +60,7 @@ class Line:
 
 
 class PartName(NamedTuple):
-    """A part by the line it was read in, and its place among the parts of that line."""
+    """Identifies a part by its line and its position among the parts of that line."""
 
     line: Line
     number: int

@@ -8,11 +8,11 @@ from ash_shared.model.message import StandardMessage
 
 
 class Page(NamedTuple):
-    """The messages of a part of a session."""
+    """One page of messages."""
 
     messages: list[StandardMessage]
     lines: int
-    """How many of the lines they were made of: the next page begins behind these."""
+    """Number of lines used: the next page begins after them."""
 
 
 def transform_page(
@@ -21,11 +21,10 @@ def transform_page(
     head: Iterable[tuple[str, str | None]] = (),
     more: bool = False,
 ) -> Page:
-    """As `transform_messages`, for texts with their sources out of the middle of a session.
+    """Return the messages of consecutive lines of a session, given with their sources.
 
-    `head` are first lines of the session, if they are not in `lines`: they tell which session and which client it is.
-    Where more lines follow, the page ends before its last prompt, so that no turn is cut: a page that begins a turn
-    and does not end it is all one turn.
+    `head` has the first lines of the session, if they are not in `lines`: they name the session and the client. If more
+    lines follow, the page ends before its last prompt, so that it does not split a turn, unless it is a single turn.
     """
     fold = _fold_lines(lines, head)
     used = fold.last_prompt() if more else None
@@ -37,7 +36,7 @@ def transform_page(
 def _fold_lines(lines: Iterable[tuple[str, str | None]], head: Iterable[tuple[str, str | None]]) -> "Fold":
     fold = Fold()
     for raw, source in head:
-        fold.hear(raw, source)
+        fold.add_facts(raw, source)
     for raw, source in lines:
         fold.add(raw, source)
     return fold

@@ -40,7 +40,7 @@ def transform_messages(lines: Messages, source: str | None = None) -> list[Stand
 
 
 class _Origin(NamedTuple):
-    """What a part was read in."""
+    """The record of a part."""
 
     read: Read
     facts: Facts
@@ -49,20 +49,20 @@ class _Origin(NamedTuple):
 
 
 class Fold:
-    """The way through the lines of one session."""
+    """Folds the lines of one session into drafts of messages."""
 
     def __init__(self) -> None:
         self._drafts: list[Draft] = []
         self._line = -1
         self._turn = 0
         self._last: Draft | None = None
-        """Of those that count, as are the next two."""
+        """The last draft that is not a copy (`echo`); so are the next two."""
         self._answer: Draft | None = None
         self._prompt: Draft | None = None
-        self._prompt_said = ""
+        self._prompt_text = ""
         self._repeated_answer: Draft | None = None
         self._by_key: dict[tuple[str, str], Draft] = {}
-        """Of this turn."""
+        """Drafts of this turn by role and key."""
         self._by_stable_key: dict[str, Draft] = {}
         self._lines_seen: set[tuple[str, str]] = set()
         self._session: dict[str, str] = {}
@@ -73,8 +73,8 @@ class Fold:
         self._index_by_id: dict[str, int] = {}
         self._rewound_ranges: list[tuple[int, int]] = []
 
-    def hear(self, raw: str | bytes, source: str | None) -> None:
-        """Takes from a line what it says of the session, and nothing else."""
+    def add_facts(self, raw: str | bytes, source: str | None) -> None:
+        """Read only the facts of a line about its session."""
         for read in _flatten(read_raw(raw, source)):
             self._update_session(read.facts())
 
@@ -92,7 +92,7 @@ class Fold:
                     self._add_part(part, _Origin(read, facts, shown_text(read.source(source)), name))
 
     def last_prompt(self) -> int | None:
-        """The line of the last prompt behind the first line that became a message."""
+        """Return the line of the last prompt, if it is after the first line that became a message."""
         prompt = self._prompt
         return prompt.line if prompt is not None and prompt.line > self._drafts[0].line else None
 
@@ -100,10 +100,9 @@ class Fold:
         shadows = find_shadows(self._drafts)
         ids = _IdAllocator()
         named = {id(draft): ids.take(draft) for draft in self._drafts}
-        for place in {
-            place for first, end in _merge_ranges(self._rewound_ranges) for place in range(first, end)
-        }:
-            self._drafts[place].metadata["retracted"] = True
+        for start, end in _merge_ranges(self._rewound_ranges):
+            for draft in self._drafts[start:end]:
+                draft.metadata["retracted"] = True
         for draft in self._drafts:
             if id(draft) in shadows:
                 draft.metadata["shadowOf"] = named[id(shadows[id(draft)])]
@@ -113,18 +112,18 @@ class Fold:
         return [_build_message(named[id(draft)], draft) for draft in self._drafts]
 
     def _is_duplicate_line(self, facts: Facts, line: "Line") -> bool:
-        """Whether the same line, with an id of its own, was there before."""
+        """True if the same line, with the same record id, was added before."""
         if facts.uuid is None:
             return False
-        known = (facts.uuid, line.digest) in self._lines_seen
+        is_duplicate = (facts.uuid, line.digest) in self._lines_seen
         self._lines_seen.add((facts.uuid, line.digest))
-        return known
+        return is_duplicate
 
     def _update_session(self, facts: Facts) -> None:
-        told = {"sessionId": facts.session_id, "cliVersion": facts.client_version, "model": facts.model}
-        self._session.update({key: value for key, value in told.items() if value})
+        values = {"sessionId": facts.session_id, "cliVersion": facts.client_version, "model": facts.model}
+        self._session.update({key: value for key, value in values.items() if value})
 
-    def _add_part(self, part: Part, where: _Origin) -> None:
+    def _add_part(self, part: Part, origin: _Origin) -> None:
         self._retracted.update(part.retracts)
         if part.rewinds_to is not None:
             self._rewound_ranges.append((self._index_by_id.get(part.rewinds_to, 0), len(self._drafts)))
@@ -136,18 +135,18 @@ class Fold:
             part = replace(part, usage=None)
         if part.usage_key is not None:
             self._usage_keys.add(part.usage_key)
-        draft = self._draft_for(part, where)
+        draft = self._draft_for(part, origin)
         if draft is not None:
-            self._extend(draft, part, where)
+            self._extend(draft, part, origin)
         if part.usage_of_turn:
             self._end_turn(part, draft)
 
-    def _draft_for(self, part: Part, where: _Origin) -> Draft | None:
-        """The message that a part belongs to. None for one that adds to an answer, where there is none."""
+    def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
+        """Return the message of a part; None if the part adds to an answer and there is none."""
         if part.role is None:
             answer = self._answer or self._repeated_answer
             is_its_error = part.error is None or (answer is not None and answer.turn == self._turn)
-            return answer if is_its_error else self._new_draft(part, where)
+            return answer if is_its_error else self._new_draft(part, origin)
         if part.key is not None:
             known = (
                 self._by_stable_key.get(part.key)
@@ -159,20 +158,20 @@ class Fold:
         last = self._last
         if part.adjoins and last is not None and last.adjoins and last.role == part.role:
             return last
-        return self._new_draft(part, where)
+        return self._new_draft(part, origin)
 
-    def _new_draft(self, part: Part, where: _Origin) -> Draft:
-        facts = where.facts
+    def _new_draft(self, part: Part, origin: _Origin) -> Draft:
+        facts = origin.facts
         draft = Draft(
             line=self._line,
             turn=self._turn,
-            name=where.name,
+            name=origin.name,
             id=part.id or facts.uuid,
-            source=where.source,
+            source=origin.source,
             role=part.role or "system",
             adjoins=part.adjoins,
             echo=part.echo,
-            blocks=[] if part.role else list(where.read.reading.blocks),
+            blocks=[] if part.role else list(origin.read.reading.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
         self._index_by_id.setdefault(draft.id or "", len(self._drafts))
@@ -192,8 +191,8 @@ class Fold:
             if part.keeps_key:
                 self._by_stable_key[part.key] = draft
 
-    def _extend(self, draft: Draft, part: Part, where: _Origin) -> None:
-        is_new, original = not draft.originals, _original_of(part, where.read)
+    def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
+        is_new, original = not draft.originals, _original_of(part, origin.read)
         is_same = not is_new and (
             original is draft.originals[-1] or (part.replaces and part.blocks == draft.blocks)
         )
@@ -204,28 +203,28 @@ class Fold:
         draft.metadata.update({key: value for key, value in part.metadata.items() if value is not None})
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
-            draft.timestamp = where.facts.timestamp if part.timestamp is None else part.timestamp
+            draft.timestamp = origin.facts.timestamp if part.timestamp is None else part.timestamp
         if part.usage is not None and not part.usage_of_turn:
             draft.usage = part.usage
-            draft.adjoins &= part.role is not None  # the answer is counted: what follows is another
+            draft.adjoins &= part.role is not None  # usage ends an answer: the next part begins another
         if not is_same:
             draft.originals.append(original)
         if is_new and part.role is not None and draft.is_prompt():
             self._begin_turn(draft, part)
 
     def _begin_turn(self, prompt: Draft, part: Part) -> None:
-        """A prompt that was just said in the form that counts begins none."""
-        said = prompt.said()
-        if prompt.echo and self._prompt is not None and self._prompt_said == said:
+        """Begin a turn, unless the prompt is a copy of the last one."""
+        text = prompt.text()
+        if prompt.echo and self._prompt is not None and self._prompt_text == text:
             return
         self._turn += 1
         prompt.turn = self._turn
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
         if not prompt.echo:
-            self._prompt, self._prompt_said = prompt, said
+            self._prompt, self._prompt_text = prompt, text
 
     def _end_turn(self, part: Part, end: Draft | None) -> None:
-        """Gives the usage of the whole turn to its last answer, if no answer told its own, and its cost in any case."""
+        """Assign the cost of the turn to its last answer, and its usage if no answer has usage."""
         turn = list(takewhile(lambda draft: draft.turn == self._turn, reversed(self._drafts)))
         answers = [draft for draft in turn if draft.role == "assistant"]
         last = next((draft for draft in answers if not draft.echo), next(iter(answers), end))
@@ -244,13 +243,13 @@ class Fold:
 
 
 _SESSION_FIELDS = {True: ("sessionId", "cliVersion", "model"), False: ("sessionId", "cliVersion")}
-"""What a session says of its messages; the model, of answers alone."""
+"""Facts of the session that its messages inherit; the model only for answers."""
 
 
-def _merge_ranges(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The same places, each once."""
+def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Return ranges that cover the same indexes without overlap."""
     end = 0
-    for first, last in sorted(stretches):
+    for first, last in sorted(ranges):
         if last > end:
             yield max(first, end), last
             end = last
@@ -265,26 +264,26 @@ def _flatten(read: Read) -> Iterator[Read]:
 
 
 def _original_of(part: Part, read: Read) -> Any:
-    """The decoded record, or the piece of it that the part is; the text itself where there is none."""
+    """Return the decoded record, or the piece of it that became the part; the text if there is no record."""
     if part.original is not None:
         return part.original
     return read.reading.blocks[0].get("text") if read.record is None else read.record
 
 
 class _IdAllocator:
-    """Gives each message an id of its own: what the provider says, once, else what follows from the text."""
+    """Assigns unique message ids: the provider's id, or else one derived from the text."""
 
     def __init__(self) -> None:
-        self._times = Counter[str]()
+        self._counts = Counter[str]()
 
     def take(self, draft: Draft) -> str:
-        told = draft.id or draft.metadata.get("messageId")
-        name = told if told and told.__class__ is str else draft.name.id()
+        own_id = draft.id or draft.metadata.get("messageId")
+        name = own_id if own_id and own_id.__class__ is str else draft.name.id()
         id = name
-        while id in self._times:
-            self._times[name] += 1
-            id = derive_id(name, self._times[name])
-        self._times[id] = 1
+        while id in self._counts:
+            self._counts[name] += 1
+            id = derive_id(name, self._counts[name])
+        self._counts[id] = 1
         return id
 
 
@@ -306,7 +305,7 @@ Checked = TypeVar("Checked", bound=BaseModel)
 
 
 def _validate_or_none(model: type[Checked], values: Any) -> Checked | None:
-    """None for what is not of the form that its name promises: it stays in the records."""
+    """Return the validated model; None if the values are malformed, which stay in `_original`."""
     try:
         return None if values is None else model.model_validate(values, strict=True)
     except ValidationError:
@@ -314,7 +313,7 @@ def _validate_or_none(model: type[Checked], values: Any) -> Checked | None:
 
 
 def _build_metadata(values: Record) -> MessageMetadata:
-    """Without what is not of the type that its name promises: it stays in the records."""
+    """Return the metadata without values of the wrong type, which stay in `_original`."""
     known = {key: value for key, value in values.items() if value is not None}
     try:
         return MessageMetadata.model_validate(known, strict=True)

@@ -53,11 +53,11 @@ def split_transcript(text: str | bytes) -> Sequence[str | bytes]:
 
 
 def _is_document(text: str | bytes) -> bool:
-    """Whether it is one JSON value, which may be written over several lines."""
+    """True if the text is one JSON value, possibly over several lines."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
         return False
-    except ValueError:  # also what it says of halves of surrogate pairs and of a mark of byte order
+    except ValueError:  # also raised for lone surrogates and a byte order mark
         return is_json(text)
     return True

@@ -1,7 +1,7 @@
-"""What a log of events is turned into for the next step: requests of an API, a prompt for a CLI, a line of a list.
+"""Projections of an event log: API requests, a prompt for a CLI, a summary, texts to search.
 
-Every projection takes events in the order of their log, typed or as plain objects in wire form (what `read_event`
-accepts), and depends on nothing else. They agree on what the conversation is, which `_conversation` says once.
+Every projection takes events in log order, typed or as plain objects in wire form (as `read_event` accepts), and
+depends on nothing else. All use the same definition of the conversation, in `_conversation`.
 """
 
 from ash_shared.projections._retractions import Events

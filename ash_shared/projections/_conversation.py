@@ -1,11 +1,10 @@
-"""What was said in a log of events, as it may be said again: to an API, or to another agent.
+"""The conversation of an event log, for sending it to an API or another agent.
 
-Left out are pieces of streams, thinking, marks of turns, what a tool wrote in the user's name, what the system said,
-what was said on the way (`commentary`), what subagents said and did (their call's result says what came of it), and
-calls that were never written to their end. A summary takes the place of all that came before it.
+It has no chunks, thinking, turn events, text that a tool wrote in the user's name, system messages, `commentary`,
+events of subagents (their call has the result), or incomplete calls. A summary replaces everything before it.
 
-A call stands in the answer that made it, and its result, whenever it came, right behind that answer. A call that has
-no result is left out, and so is a result that has no call before it: nothing is made up to fill the gap.
+A call is in the answer that made it, and its result, whenever it came, directly after that answer. A call without a
+result is dropped, as is a result without a call: nothing is invented to fill the gap.
 """
 
 import re
@@ -19,18 +18,18 @@ from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.events import blocks_of
 from ash_shared.projections._retractions import Event, Events, is_main, standing, wire_events
 
-MOST_CALLS = 128
-"""In one answer: OpenAI's limit."""
-_LONGEST_ID = 40
-"""OpenAI's limit; Anthropic names none."""
-_LONGEST_NAME = 64
+MAX_CALLS = 128
+"""Calls in one answer: OpenAI's limit."""
+_MAX_ID_LENGTH = 40
+"""OpenAI's limit; Anthropic documents none."""
+_MAX_NAME_LENGTH = 64
 """OpenAI's limit; Anthropic allows twice as many."""
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(slots=True)
-class Said:
-    """What the user said, or what stands in the user's name."""
+class UserMessage:
+    """A message of the user, or text sent in the user's name."""
 
     blocks: list[Block]
 
@@ -48,59 +47,59 @@ class Call:
 
 @dataclass(slots=True)
 class Answer:
-    """What the assistant said and called before it saw any result."""
+    """The texts and calls of the assistant before it received a result."""
 
     turn: str | None
     response: str | None
     blocks: list[Block] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     is_seen: bool = False
-    """Whether a result has come: what the assistant says from here on is another answer."""
+    """True if a result has come: later texts are another answer."""
     is_left: bool = False
-    """Whether something else has begun."""
+    """True if another message or turn has begun."""
     is_over: bool = False
-    """Whether its turn has ended: calls without a result will never have one."""
+    """True if its turn has ended: its pending calls will get no result."""
 
 
-Item: TypeAlias = Said | Answer
+Item: TypeAlias = UserMessage | Answer
 
 
 def conversation(events: Events, *, open_calls: bool = False) -> list[Item]:
-    """The conversation of a log, in order, without empty messages.
+    """Return the conversation of a log, in order, without empty messages.
 
-    `open_calls` keeps the calls without a result of the last answer, if nothing follows it and its turn has not ended:
-    the caller is about to give the results.
+    `open_calls` keeps the pending calls of the last answer, if nothing follows it and its turn has not ended: the
+    caller will add the results.
     """
     fold = _Fold()
     for event in standing(wire_events(events)):
-        take = _TAKES.get(event["type"])
-        if take is not None and is_main(event):
-            take(fold, event)
+        handler = _HANDLERS.get(event["type"])
+        if handler is not None and is_main(event):
+            handler(fold, event)
     return list(_finished(fold.items, open_calls=open_calls))
 
 
 class _Fold:
-    """The way through the events that stand."""
+    """Folds the events that are not retracted into messages."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self._waiting: dict[str, tuple[Call, Answer]] = {}
 
-    def say(self, *blocks: Block) -> None:
-        said = [block for block in blocks if not _is_blank(block)]
-        if said:
-            self.items.append(Said(said))
+    def add_user(self, *blocks: Block) -> None:
+        kept = [block for block in blocks if not _is_blank(block)]
+        if kept:
+            self.items.append(UserMessage(kept))
 
     def answer(self, event: Event, *, calls: bool) -> Answer:
-        """The one that the event is a part of."""
+        """Return the answer that the event belongs to."""
         turn, response = event.get("turnId"), event.get("responseId")
         last = self.items[-1] if self.items else None
-        if isinstance(last, Answer) and _goes_on(last, turn, response, calls=calls):
+        if isinstance(last, Answer) and _continues(last, turn, response, calls=calls):
             last.turn, last.response = last.turn or turn, last.response or response
             return last
-        begun = Answer(turn, response)
-        self.items.append(begun)
-        return begun
+        answer = Answer(turn, response)
+        self.items.append(answer)
+        return answer
 
     def call(self, id: str, call: Call, answer: Answer) -> None:
         answer.calls.append(call)
@@ -117,10 +116,10 @@ class _Fold:
             last.is_left, last.is_over = True, last.is_over or is_over
 
 
-def _goes_on(answer: Answer, turn: str | None, response: str | None, *, calls: bool) -> bool:
+def _continues(answer: Answer, turn: str | None, response: str | None, *, calls: bool) -> bool:
     if answer.is_left or _differ(answer.turn, turn) or _differ(answer.response, response):
         return False
-    if len(answer.calls) >= MOST_CALLS:
+    if len(answer.calls) >= MAX_CALLS:
         return False
     return not answer.is_seen or (calls and response is not None and response == answer.response)
 
@@ -133,10 +132,10 @@ def _is_blank(block: Block) -> bool:
     return block["type"] == "text" and not block["text"].strip()
 
 
-def _take_user(fold: _Fold, event: Event) -> None:
+def _add_user(fold: _Fold, event: Event) -> None:
     payload = event["payload"]
     if not payload.get("synthetic"):
-        fold.say(*_blocks(payload))
+        fold.add_user(*_blocks(payload))
 
 
 def _blocks(payload: Mapping[str, Any]) -> list[Block]:
@@ -146,25 +145,25 @@ def _blocks(payload: Mapping[str, Any]) -> list[Block]:
 _SPOKEN = frozenset({"file", "image", "text"})
 
 
-def _take_audio(fold: _Fold, event: Event) -> None:
-    fold.say(text_block(event["payload"]["transcription"]))
+def _add_audio(fold: _Fold, event: Event) -> None:
+    fold.add_user(text_block(event["payload"]["transcription"]))
 
 
-def _take_callback(fold: _Fold, event: Event) -> None:
+def _add_callback(fold: _Fold, event: Event) -> None:
     payload = event["payload"]
     agent = payload.get("fromAgentId") or payload.get("fromSessionId") or "agent"
-    fold.say(text_block(f"[Callback from {agent}]: {payload['result']}"))
+    fold.add_user(text_block(f"[Callback from {agent}]: {payload['result']}"))
 
 
-def _take_summary(fold: _Fold, event: Event) -> None:
-    """A compaction that does not tell its text leaves the history as it is: without it nothing would be left."""
+def _add_summary(fold: _Fold, event: Event) -> None:
+    """Replace the history by a summary; a compaction without text keeps the history."""
     text = event["payload"]["text"]
     if text.strip():
         fold.items.clear()
-        fold.say(text_block(f"[Summary of the conversation so far]\n\n{text}"))
+        fold.add_user(text_block(f"[Summary of the conversation so far]\n\n{text}"))
 
 
-def _take_answer(fold: _Fold, event: Event) -> None:
+def _add_answer(fold: _Fold, event: Event) -> None:
     payload = event["payload"]
     if payload.get("phase") != "commentary":
         blocks = [block for block in _blocks(payload) if not _is_blank(block)]
@@ -172,37 +171,37 @@ def _take_answer(fold: _Fold, event: Event) -> None:
             fold.answer(event, calls=False).blocks += blocks
 
 
-def _take_call(fold: _Fold, event: Event) -> None:
+def _add_call(fold: _Fold, event: Event) -> None:
     payload = event["payload"]
     if not payload.get("partial"):
         call = Call(payload["toolCallId"], payload["toolName"], payload["args"])
         fold.call(call.id, call, fold.answer(event, calls=True))
 
 
-def _take_result(fold: _Fold, event: Event) -> None:
+def _add_result(fold: _Fold, event: Event) -> None:
     fold.resolve(event["payload"])
 
 
-def _take_start(fold: _Fold, event: Event) -> None:
+def _add_start(fold: _Fold, event: Event) -> None:
     fold.leave(is_over=False)
 
 
-def _take_end(fold: _Fold, event: Event) -> None:
+def _add_end(fold: _Fold, event: Event) -> None:
     fold.leave(is_over=True)
 
 
-_TAKES: Mapping[str, Callable[[_Fold, Event], None]] = {
-    "agent_callback": _take_callback,
-    "agent_switch": _take_start,
-    "assistant_done": _take_answer,
-    "interrupt": _take_end,
-    "summary": _take_summary,
-    "tool_call": _take_call,
-    "tool_result": _take_result,
-    "turn_end": _take_end,
-    "turn_start": _take_start,
-    "user_audio": _take_audio,
-    "user_message": _take_user,
+_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
+    "agent_callback": _add_callback,
+    "agent_switch": _add_start,
+    "assistant_done": _add_answer,
+    "interrupt": _add_end,
+    "summary": _add_summary,
+    "tool_call": _add_call,
+    "tool_result": _add_result,
+    "turn_end": _add_end,
+    "turn_start": _add_start,
+    "user_audio": _add_audio,
+    "user_message": _add_user,
 }
 
 
@@ -216,12 +215,12 @@ def _finished(items: list[Item], *, open_calls: bool) -> Iterator[Item]:
                 for call in item.calls
                 if call.result is not None or keeps_open
             ]
-        if isinstance(item, Said) or item.blocks or item.calls:
+        if isinstance(item, UserMessage) or item.blocks or item.calls:
             yield item
 
 
 class _Ids:
-    """Ids of calls, each given once: some formats count them anew in every turn."""
+    """Assigns unique call ids: some formats restart numbering in every turn."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -238,15 +237,17 @@ class _Ids:
 
 
 def _fit_id(id: str) -> str:
-    """The id itself if both APIs accept it, else one that is made of it and of nothing else."""
-    return id if id and len(id) <= _LONGEST_ID and not _UNFIT.search(id) else _shortened(id, _LONGEST_ID)
+    """Return the id if both APIs accept it, or else one derived from it."""
+    return (
+        id if id and len(id) <= _MAX_ID_LENGTH and not _UNFIT.search(id) else _shortened(id, _MAX_ID_LENGTH)
+    )
 
 
 def _fit_name(name: str) -> str:
     fit = _UNFIT.sub("_", name)
-    return fit if 0 < len(fit) <= _LONGEST_NAME else _shortened(name, _LONGEST_NAME)
+    return fit if 0 < len(fit) <= _MAX_NAME_LENGTH else _shortened(name, _MAX_NAME_LENGTH)
 
 
-def _shortened(name: str, longest: int) -> str:
+def _shortened(name: str, max_length: int) -> str:
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-    return f"{_UNFIT.sub('_', name)[: longest - 1 - len(digest)]}_{digest}"
+    return f"{_UNFIT.sub('_', name)[: max_length - 1 - len(digest)]}_{digest}"

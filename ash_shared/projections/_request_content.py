@@ -1,4 +1,4 @@
-"""Pieces of messages as the APIs take them: text, arguments, pictures, PDF files and what tools answered."""
+"""Message content as the APIs accept it: text, arguments, images, PDF files and tool results."""
 
 import json
 import re
@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block, text_block
 
-_PICTURES: Mapping[str, str] = {
+_IMAGE_TYPES: Mapping[str, str] = {
     "/9j/": "image/jpeg",
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
     "iVBORw0KGgo": "image/png",
 }
-"""What both APIs read, by how the bytes begin in base64: what the vendor declared may be wrong."""
+"""Image types that both APIs accept, by the first base64 characters: the declared type may be wrong."""
 _PDF = "JVBERi0"
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_LARGEST = 5 * 1024 * 1024
-"""Characters of base64 that Anthropic takes for one picture."""
+_MAX_IMAGE_LENGTH = 5 * 1024 * 1024
+"""Base64 characters that Anthropic accepts for one image."""
 
 
 class Inline(NamedTuple):
-    """Bytes in base64, and what they are."""
+    """Base64 data and its media type."""
 
     media_type: str
     data: str
 
 
 def whole_text(text: str) -> str:
-    """The text as it can be sent: half a surrogate pair has no UTF-8."""
+    """Return the text with lone surrogates replaced: they cannot be encoded as UTF-8."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -37,15 +37,15 @@ def json_text(value: Any) -> str:
 
 
 def arguments_of(args: Any) -> str:
-    """The JSON text of an object, as both APIs want arguments: what is none is the `input` of one."""
+    """Return the arguments as the JSON text of an object, as both APIs require; other values become its `input`."""
     return json_text(args if isinstance(args, dict) else {} if args is None else {"input": args})
 
 
 def inline_picture(block: Block) -> Inline | None:
-    """The bytes of a picture, if both APIs take them."""
+    """Return the data of an image if both APIs accept it."""
     data = _base64(block)
-    found = [kind for start, kind in _PICTURES.items() if data.startswith(start)]
-    return Inline(found[0], data) if found and len(data) <= _LARGEST else None
+    media_types = [kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)]
+    return Inline(media_types[0], data) if media_types and len(data) <= _MAX_IMAGE_LENGTH else None
 
 
 def inline_pdf(block: Block) -> Inline | None:
@@ -54,7 +54,7 @@ def inline_pdf(block: Block) -> Inline | None:
 
 
 def address(block: Block) -> str:
-    """Where a picture is, if both APIs would fetch it from there; else nothing."""
+    """Return the URL of an image if both APIs would fetch it, or else an empty string."""
     url = _source(block).get("url")
     return url if isinstance(url, str) and re.fullmatch(r"https://[!-~]+", url) else ""
 
@@ -71,7 +71,7 @@ def _source(block: Block) -> Block:
 
 
 def described(block: Block) -> str:
-    """A block as text: a picture or a file by its kind and its name, a file of text with its text."""
+    """Return a block as text: images and files as type and name, text files with their text."""
     source = _source(block)
     if block["type"] == "text":
         return whole_text(block["text"])
@@ -87,13 +87,12 @@ def as_text(block: Block) -> Block:
 
 
 def text_of(blocks: list[Block]) -> str:
-    """Blocks as one text, with a blank line between them."""
+    """Return blocks as one text, separated by blank lines."""
     return "\n\n".join(map(described, blocks))
 
 
 def result_blocks(payload: Mapping[str, Any]) -> list[Block]:
-    """What a tool answered, as text, pictures and files; blank texts are left out. Where there is nothing, what the
-    failure says."""
+    """Return a tool result as text, images and files without blank texts; the error text if there is nothing else."""
     result = payload["result"]
     if result is None and payload.get("structured") is not None:
         result = payload["structured"]

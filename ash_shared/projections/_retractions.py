@@ -1,4 +1,4 @@
-"""Which events of a log still stand: the log keeps everything, and later events take earlier ones back."""
+"""Apply retractions: the log is append-only, and later events retract earlier ones."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ Event: TypeAlias = Mapping[str, Any]
 
 Events: TypeAlias = Iterable[ChatEvent | Event]
 
-_SAID = frozenset(
+_CONTENT_TYPES = frozenset(
     {"agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"}
 )
 _PROMPTS = frozenset({"user_audio", "user_message"})
 
 
 def wire_events(events: Events) -> list[Event]:
-    """The events in wire form, without the pieces of streams: what follows a `reset`, or all."""
+    """Return the events after the last `reset` in wire form, without chunks."""
     if isinstance(events, str | Mapping | BaseModel):
         raise TypeError(f"expected an iterable of events, got one {type(events).__name__}")
     last: list[Event] = []
@@ -34,7 +34,7 @@ def wire_events(events: Events) -> list[Event]:
 
 
 def standing(events: Iterable[Event]) -> list[Event]:
-    """The events that no later one revokes; the retractions themselves are left out."""
+    """Return the events that are not retracted, without the retractions themselves."""
     log = _Log()
     for event in events:
         if event["type"] == "retraction":
@@ -45,13 +45,13 @@ def standing(events: Iterable[Event]) -> list[Event]:
 
 
 def is_main(event: Event) -> bool:
-    """Whether it is of the main conversation, and no subagent said or did it."""
+    """True if the event belongs to the main conversation and not to a subagent."""
     payload = event["payload"]
     return payload.get("parentToolCallId") is None and payload.get("sidechain") is not True
 
 
 def count_turns(events: Iterable[Event]) -> int:
-    """How many turns there are in which something was said."""
+    """Count the turns with content."""
     log = _Log()
     for event in events:
         log.add(event)
@@ -59,20 +59,20 @@ def count_turns(events: Iterable[Event]) -> int:
 
 
 class _Log:
-    """What stands so far. An event that is cut off is forgotten, so that its place can be taken again."""
+    """The events so far. Truncated events are removed, so that their indexes are used again."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._revoked: set[int] = set()
         self._places: dict[str, int] = {}
         self._first: dict[str, int] = {}
-        """Of each record and each answer, where it begins."""
+        """Index of the first event of each record and answer."""
         self._members: dict[str, list[int]] = defaultdict(list)
-        """Of each record and each answer, the events that stand."""
+        """Indexes of the events of each record and answer."""
         self._begins: list[int] = []
-        """Where each turn begins."""
+        """Index of the first event of each turn."""
         self._turns: list[tuple[int, int]] = []
-        """Of each turn in which something was said, where it begins and where that was said."""
+        """Indexes of the first event and the first content of each turn with content."""
         self._known_turns: dict[str, int] = {}
         self._has_marks = False
 
@@ -97,11 +97,11 @@ class _Log:
         if event.get("turnId") is not None:
             self._known_turns.setdefault(event["turnId"], place)
         begin = self._begins[-1] if self._begins else 0
-        if event["type"] in _SAID and (not self._turns or self._turns[-1][0] < begin):
+        if event["type"] in _CONTENT_TYPES and (not self._turns or self._turns[-1][0] < begin):
             self._turns.append((begin, place))
 
     def _begins_turn(self, event: Event) -> bool:
-        """Turns are told apart by their ids, else by their marks, and where a log has neither, by the prompts."""
+        """True if the event begins a turn: by turn id, or else by `turn_start`, or else, without either, by prompts."""
         turn, wire = event.get("turnId"), event["type"]
         self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
         if turn is not None:
@@ -116,21 +116,21 @@ class _Log:
         for name in payload.get("messageIds") or ():
             self._revoked.update(self._members.pop(name, ()))
         if payload.get("fromMessageId") is not None:
-            self._cut(self._first.get(payload["fromMessageId"], 0))
+            self._truncate(self._first.get(payload["fromMessageId"], 0))
         turns = payload.get("turns") or 0
         if turns > 0:
-            self._cut(self._turns[-turns][0] if turns <= len(self._turns) else 0)
+            self._truncate(self._turns[-turns][0] if turns <= len(self._turns) else 0)
 
-    def _cut(self, place: int) -> None:
-        """Forgets all from this place on."""
+    def _truncate(self, place: int) -> None:
+        """Remove all events from this index on."""
         while len(self._events) > place:
-            self._forget(len(self._events) - 1, self._events.pop())
+            self._remove(len(self._events) - 1, self._events.pop())
         while self._begins and self._begins[-1] >= place:
             self._begins.pop()
         while self._turns and self._turns[-1][1] >= place:
             self._turns.pop()
 
-    def _forget(self, place: int, event: Event) -> None:
+    def _remove(self, place: int, event: Event) -> None:
         self._revoked.discard(place)
         _drop(self._places, event["id"], place)
         _drop(self._known_turns, event.get("turnId"), place)
@@ -142,7 +142,7 @@ class _Log:
 
 
 def _names(event: Event) -> set[str]:
-    """By what a retraction may call the record or the answer that the event is of."""
+    """Return the ids by which a retraction may name the record or answer of an event."""
     return {event[key] for key in ("recordId", "responseId") if event.get(key) is not None}
 
 

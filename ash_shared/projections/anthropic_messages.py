@@ -1,11 +1,11 @@
-"""A log of events as the messages of a request to Anthropic's Messages API.
+"""Convert an event log to the messages of a request to Anthropic's Messages API.
 
-The API wants user and assistant in turn, the user first; the results of all `tool_use` blocks at the beginning of the
-next user message; no blank text, and none that ends in blanks where the last message is the assistant's.
+The API requires alternating user and assistant messages, the user first; the results of all `tool_use` blocks at the
+beginning of the next user message; no blank text, and no trailing whitespace in a final assistant message.
 
-Thinking is left out, also where it is signed: a signature holds only while all that came before the block is what the
-model saw, and a projection is not that. Where an answer waits for results, older models in manual thinking mode ask
-for it; continue there with thinking switched off.
+Thinking is dropped even if it is signed: a signature is valid only if everything before the block is what the model
+saw, which a projection does not guarantee. Older models in manual thinking mode require it while an answer waits for
+results; continue there with thinking switched off.
 """
 
 import json
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block
-from ash_shared.projections._conversation import Answer, Call, Said, conversation
+from ash_shared.projections._conversation import Answer, Call, UserMessage, conversation
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -28,28 +28,28 @@ from ash_shared.projections._retractions import Events
 AnthropicMessage = dict[str, Any]
 
 _NO_PROMPT = "[What the user said is not recorded.]"
-"""Stands where a log begins with an answer: some streams do not hold the prompt."""
+"""First message of a log that begins with an answer: some streams do not contain the prompt."""
 
 
 def to_anthropic_messages(events: Events, *, open_calls: bool = False) -> list[AnthropicMessage]:
-    """The `messages` of a request that goes on with the conversation; the system prompt is the caller's.
+    """Return the `messages` of a request that continues the conversation; the caller adds the system prompt.
 
-    `open_calls` keeps the calls that the last answer waits for. Their results belong at the beginning of the next user
-    message, which is there already where other calls of the answer have theirs.
+    `open_calls` keeps the pending calls of the last answer. Add their results at the beginning of the next user
+    message, which exists already if other calls of the answer have results.
     """
     messages: list[AnthropicMessage] = []
     for item in conversation(events, open_calls=open_calls):
-        if isinstance(item, Said):
+        if isinstance(item, UserMessage):
             _add(messages, "user", [_BLOCKS[block["type"]](block) for block in item.blocks])
         else:
             _add_answer(messages, item)
     if messages and messages[-1]["role"] == "assistant":
-        _end(messages[-1]["content"])
+        _strip_last_text(messages[-1]["content"])
     return messages
 
 
 def _add(messages: list[AnthropicMessage], role: str, blocks: list[Block]) -> None:
-    """What one side says one after the other is one message."""
+    """Add blocks to the last message if it has the same role, or else as a new message."""
     if messages and messages[-1]["role"] == role:
         messages[-1]["content"] += blocks
     elif blocks:
@@ -59,12 +59,12 @@ def _add(messages: list[AnthropicMessage], role: str, blocks: list[Block]) -> No
 def _add_answer(messages: list[AnthropicMessage], answer: Answer) -> None:
     if not messages:
         _add(messages, "user", [text_block(_NO_PROMPT)])
-    said = [as_text(block) for block in answer.blocks]
-    _add(messages, "assistant", said + list(map(_tool_use, answer.calls)))
+    texts = [as_text(block) for block in answer.blocks]
+    _add(messages, "assistant", texts + list(map(_tool_use, answer.calls)))
     _add(messages, "user", [_tool_result(call.id, call.result) for call in answer.calls if call.result])
 
 
-def _end(content: list[Block]) -> None:
+def _strip_last_text(content: list[Block]) -> None:
     if content[-1]["type"] == "text":
         content[-1] = text_block(content[-1]["text"].rstrip())
 
@@ -79,7 +79,7 @@ def _tool_use(call: Call) -> Block:
 
 
 def _tool_result(id: str, payload: Mapping[str, Any]) -> Block:
-    """An error takes text alone."""
+    """Return a tool result; the content of an error must be text."""
     result: Block = {"type": "tool_result", "tool_use_id": id}
     blocks = result_blocks(payload)
     is_error = payload.get("error") is not None

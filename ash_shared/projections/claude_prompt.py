@@ -1,11 +1,11 @@
-"""A log of events as one prompt for Claude Code: each message between tags, as Claude is used to read."""
+"""Convert an event log to one prompt for Claude Code, with each message in XML tags."""
 
 import re
 from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from ash_shared.projections._conversation import Item, Said, conversation
+from ash_shared.projections._conversation import Item, UserMessage, conversation
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections._retractions import Events
 
@@ -20,10 +20,10 @@ class _Element(NamedTuple):
 
 
 def to_claude_prompt(events: Events) -> str:
-    """The conversation, to be handed over with `claude -p`; empty where nothing was said.
+    """Return the conversation as a prompt for `claude -p`; empty if there are no messages.
 
-    The texts stand as they are. Where one of them holds a tag of ours, all of ours carry a number that no text holds
-    (`<user-2>`), so that nobody's text can pass for somebody else's.
+    Texts are not escaped. If one contains one of these tags, all tags get a number that no text contains (`<user-2>`),
+    so that no text can imitate another message.
     """
     elements = [element for item in conversation(events) for element in _elements(item)]
     if not elements:
@@ -36,7 +36,7 @@ def to_claude_prompt(events: Events) -> str:
 
 
 def _elements(item: Item) -> Iterator[_Element]:
-    if isinstance(item, Said):
+    if isinstance(item, UserMessage):
         yield _Element("user", "", text_of(item.blocks))
         return
     if item.blocks:
@@ -49,7 +49,7 @@ def _elements(item: Item) -> Iterator[_Element]:
 
 
 def _mark(texts: list[str]) -> str:
-    """What our tags carry: nothing, or the first number that no tag in these texts has."""
+    """Return the suffix of the tags: empty, or the first number that no tag in these texts has."""
     used = {int(number or 1) for text in texts for number in _OURS.findall(text)}
     free = next(number for number in count(1) if number not in used)
     return "" if free == 1 else f"-{free}"

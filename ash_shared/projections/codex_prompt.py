@@ -1,9 +1,9 @@
-"""A log of events as one prompt for Codex: Markdown, each message in a fence below the name of who said it."""
+"""Convert an event log to one prompt for Codex: Markdown with each message in a code fence."""
 
 import re
 from collections.abc import Iterator
 
-from ash_shared.projections._conversation import Item, Said, conversation
+from ash_shared.projections._conversation import Item, UserMessage, conversation
 from ash_shared.projections._request_content import arguments_of, result_blocks, text_of
 from ash_shared.projections._retractions import Events
 
@@ -11,16 +11,16 @@ _INTRODUCTION = "This is our conversation so far, each message in a code fence. 
 
 
 def to_codex_prompt(events: Events) -> str:
-    """The conversation, to be handed over with `codex exec`; empty where nothing was said.
+    """Return the conversation as a prompt for `codex exec`; empty if there are no messages.
 
-    The texts stand as they are, each in a fence that is longer than any in it.
+    Texts are not escaped; each is in a fence longer than any fence in it.
     """
     messages = [message for item in conversation(events) for message in _messages(item)]
     return "\n\n".join((_INTRODUCTION, *messages)) + "\n" if messages else ""
 
 
 def _messages(item: Item) -> Iterator[str]:
-    if isinstance(item, Said):
+    if isinstance(item, UserMessage):
         yield _fenced("User", text_of(item.blocks))
         return
     if item.blocks:

@@ -1,14 +1,14 @@
-"""A log of events as the messages of a Chat Completions request.
+"""Convert an event log to the messages of a Chat Completions request.
 
-The API wants each assistant message with `tool_calls` followed by one tool message for each of them, nothing between;
-arguments as the text of a JSON object; and no empty assistant message.
+The API requires each assistant message with `tool_calls` to be followed directly by one tool message per call,
+arguments as the text of a JSON object, and no empty assistant messages.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.projections._conversation import Answer, Call, Said, conversation
+from ash_shared.projections._conversation import Answer, Call, UserMessage, conversation
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -24,21 +24,21 @@ OpenAiMessage = dict[str, Any]
 
 
 def to_openai_messages(events: Events, *, open_calls: bool = False) -> list[OpenAiMessage]:
-    """The `messages` of a request that goes on with the conversation; instructions of the system are the caller's.
+    """Return the `messages` of a request that continues the conversation; the caller adds system instructions.
 
-    `open_calls` keeps the calls that the last answer waits for: append their results, then send.
+    `open_calls` keeps the pending calls of the last answer: append their results before sending.
     """
     return [
         message
         for item in conversation(events, open_calls=open_calls)
-        for message in (_from_user(item) if isinstance(item, Said) else _from_assistant(item))
+        for message in (_from_user(item) if isinstance(item, UserMessage) else _from_assistant(item))
     ]
 
 
-def _from_user(said: Said) -> Iterator[OpenAiMessage]:
-    parts = [_PARTS[block["type"]](block) for block in said.blocks]
+def _from_user(message: UserMessage) -> Iterator[OpenAiMessage]:
+    parts = [_PARTS[block["type"]](block) for block in message.blocks]
     is_text = all(part["type"] == "text" for part in parts)
-    yield {"role": "user", "content": text_of(said.blocks) if is_text else parts}
+    yield {"role": "user", "content": text_of(message.blocks) if is_text else parts}
 
 
 def _from_assistant(answer: Answer) -> Iterator[OpenAiMessage]:

@@ -1,4 +1,4 @@
-"""What of an event can be searched: its texts, by what they are texts of."""
+"""The searchable texts of an event, with weights."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -9,11 +9,11 @@ from ash_shared.model.message import Role
 from ash_shared.reading.system_text import is_system_message, visible_text, wrapped_text
 
 PASSAGES_VERSION = 2
-"""Raised whenever an event has other passages, or a passage other words, than before."""
+"""Raised whenever an event has other passages, or a passage other tokens, than before."""
 
 Weight = Literal["A", "B", "C", "D"]
-"""A: what the user and the assistant said; B: what was thought; C: which tools were called, with which values; D: what
-they gave, and every other text."""
+"""A: texts of the user and the assistant; B: thinking; C: tool calls with their arguments; D: tool results and all
+other texts."""
 
 
 class Passage(NamedTuple):
@@ -24,41 +24,41 @@ class Passage(NamedTuple):
 SILENT = frozenset(
     {*CHUNKS, "agent_switch", "audio_done", "interrupt", "reset", "retraction", "turn_end", "turn_start"}
 )
-"""The types of events that nobody searches: what a piece says the whole says, too."""
+"""Event types without searchable text; the text of chunks is also in the complete event."""
 
 
 def passages(event: Mapping[str, Any]) -> list[Passage]:
-    """The texts of an event in its wire form. Bytes that stand there as base64 are none."""
-    tell, payload = _TELL.get(event["type"], _other), event["payload"]
+    """Return the texts of an event in wire form, without base64 data."""
+    extract, payload = _EXTRACTORS.get(event["type"], _other), event["payload"]
     try:
-        return [passage for passage in tell(payload) if passage.text]
-    except (KeyError, TypeError, AttributeError):  # not what its type promises: searched as any other
+        return [passage for passage in extract(payload) if passage.text]
+    except (KeyError, TypeError, AttributeError):  # malformed: index all its texts
         return [passage for passage in _other(payload) if passage.text]
 
 
 def role_of(type: str) -> Role:
-    """Whose an event is: `tool` what a tool gave, `system` what nobody said."""
+    """Return the role of an event type: `tool` for tool results, `system` for events of no speaker."""
     return _ROLES.get(type, "system")
 
 
 def _of_user(payload: Block) -> Iterator[Passage]:
-    """What a tool wrote in the user's name, or wrapped around what the user said, is not what the user said."""
+    """Yield the user's text with weight A, and text that a tool wrote or wrapped around it with D."""
     text = payload["text"]
     if payload.get("synthetic") or is_system_message(text):
         yield Passage("D", text)
     else:
         yield Passage("A", visible_text(text))
         yield Passage("D", wrapped_text(text))
-    yield from _beside(payload)
+    yield from _other_content(payload)
 
 
 def _of_assistant(payload: Block) -> Iterator[Passage]:
     yield Passage("A", payload["text"])
-    yield from _beside(payload)
+    yield from _other_content(payload)
 
 
-def _beside(payload: Block) -> Iterator[Passage]:
-    """What is more than text, or more than the `text` of the payload says."""
+def _other_content(payload: Block) -> Iterator[Passage]:
+    """Yield the content blocks that the `text` of the payload does not contain."""
     for block in payload.get("content") or ():
         if block["type"] != "text":
             yield Passage("D", _joined(block))
@@ -67,13 +67,12 @@ def _beside(payload: Block) -> Iterator[Passage]:
 
 
 def _call(payload: Block) -> Iterator[Passage]:
-    """As a person would write it down: the name, and the values apart from each other."""
+    """Yield the tool name and the argument values as one line."""
     yield Passage("C", ": ".join(filter(None, [payload["toolName"], " · ".join(_texts(payload["args"]))])))
 
 
 def _result(payload: Block) -> Iterator[Passage]:
-    """The machine-readable form says the same once more, and often whole files beside it; it counts where nothing else
-    was given."""
+    """Yield the result text. The structured form repeats it, often with whole files; it is used if there is no text."""
     text = _joined(payload["result"])
     yield Passage("D", text or _joined(payload.get("structured")))
     message = (payload.get("error") or {}).get("message", "")
@@ -85,11 +84,11 @@ def _record(payload: Block) -> Iterator[Passage]:
     yield Passage("D", _joined(payload["raw"]))
 
 
-def _said(name: str, weight: Weight = "A") -> Callable[[Block], Iterator[Passage]]:
-    def tell(payload: Block) -> Iterator[Passage]:
+def _text_field(name: str, weight: Weight = "A") -> Callable[[Block], Iterator[Passage]]:
+    def extract(payload: Block) -> Iterator[Passage]:
         yield Passage(weight, payload[name])
 
-    return tell
+    return extract
 
 
 def _other(payload: Block) -> Iterator[Passage]:
@@ -100,15 +99,15 @@ def _silent(payload: Block) -> Iterator[Passage]:
     return iter(())
 
 
-_TELL: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
-    "agent_callback": _said("result"),
-    "agent_message": _said("message"),
+_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
+    "agent_callback": _text_field("result"),
+    "agent_message": _text_field("message"),
     "assistant_done": _of_assistant,
     "raw": _record,
-    "thinking_done": _said("text", "B"),
+    "thinking_done": _text_field("text", "B"),
     "tool_call": _call,
     "tool_result": _result,
-    "user_audio": _said("transcription"),
+    "user_audio": _text_field("transcription"),
     "user_message": _of_user,
     **dict.fromkeys(SILENT, _silent),
 }
@@ -126,7 +125,7 @@ _ROLES: Mapping[str, Role] = {
 
 
 def _joined(value: Any) -> str:
-    """The texts and numbers in it, each on lines of its own."""
+    """Return the texts and numbers in a value, one per line."""
     return value if value.__class__ is str else "\n".join(_texts(value))
 
 
@@ -148,5 +147,5 @@ _OPAQUE = frozenset({"data", "signature"})
 
 
 def _is_opaque(block: Block) -> bool:
-    """Whether its data are bytes, and its signature one: names that others use for texts."""
+    """True if `data` and `signature` of this block are opaque: other blocks use these names for texts."""
     return block.get("type") in ("base64", "thinking", "redacted_thinking")

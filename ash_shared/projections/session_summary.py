@@ -1,4 +1,4 @@
-"""A log of events in a few lines: what a list of sessions shows of it."""
+"""Summarise an event log for a list of sessions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,92 +13,91 @@ from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._retractions import Event, Events, count_turns, is_main, standing, wire_events
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
-_LONGEST = 200
+_MAX_TEXT = 200
 
 RECENT_LINES = 200
-"""So many of the last stored lines tell which models answer: to read all of a long session takes a second."""
+"""Number of last stored lines that are read for the models: reading a whole long session takes a second."""
 
 
 class SessionSummary(AshModel):
     """A session at a glance.
 
-    What was retracted is not counted, but what it cost is. Subagents' calls and results count; what they said does
+    Retracted events are not counted, but their cost is. Calls and results of subagents are counted, their texts are
     not.
     """
 
     model_config = ConfigDict(alias_generator=to_camel)
 
     session_id: Omittable[str] = ABSENT
-    """Absent, as the times are, where the log is empty."""
+    """Absent if the log is empty, as are the times."""
     title: Omittable[str] = ABSENT
-    """How the first prompt begins, in one line."""
+    """The beginning of the first prompt, in one line."""
     last_text: Omittable[str] = ABSENT
-    """How the last thing that was said begins, by the user or the assistant, in one line."""
+    """The beginning of the last text of the user or the assistant, in one line."""
     last_role: Omittable[str] = ABSENT
-    """Who said it: user or assistant."""
+    """Role of the last text: user or assistant."""
     first_at: Omittable[int] = ABSENT
-    """When the earliest event was, in milliseconds since 1970."""
+    """Time of the earliest event, in milliseconds since 1970."""
     last_at: Omittable[int] = ABSENT
-    """When the latest event was, in milliseconds since 1970."""
+    """Time of the latest event, in milliseconds since 1970."""
     turns: int = 0
-    """Those in which something was said, thought or called: told apart by their ids, else by their marks, and where
-    the log has neither, by the prompts."""
+    """Turns with text, thinking or calls, distinguished by their ids, or else by `turn_start`, or else by prompts."""
     user_messages: int = 0
-    """What the person said, aloud or in writing."""
+    """Written and spoken messages of the user."""
     assistant_messages: int = 0
-    """Answers with a text. Texts of one response are one."""
+    """Answers with text. Texts of one response count as one."""
     tool_calls: dict[str, int] = Field(default={})
-    """How often each tool was called, the most used first."""
+    """Number of calls by tool, most used first."""
     tool_errors: dict[str, int] = Field(default={})
-    """How often each tool failed."""
+    """Number of failures by tool."""
     errors: dict[str, int] = Field(default={})
-    """Errors that are not a tool's, by code."""
+    """Number of errors other than tool failures, by code."""
     unrecognised: int = 0
-    """Records that no table knows."""
+    """Unrecognised records."""
     compactions: int = 0
-    """How often the history was summarised."""
+    """Number of times the history was summarised."""
     subagents: int = 0
-    """How many calls started one."""
+    """Number of calls that started a subagent."""
     models: dict[str, int] = Field(default={})
-    """How many of the last answers each model gave, the most first; empty where nobody tells."""
+    """Number of recent answers by model, most first; empty if the models are unknown."""
     agents: list[str] = Field(default=[])
     """Other agents and sessions that took part, in the order in which they first appear."""
     awaited_agents: int = 0
-    """How many messages to other agents have no callback yet."""
+    """Messages to other agents without a callback."""
     usage: Omittable[StandardTokenUsage] = ABSENT
-    """Of all turns that told theirs, at their end or so far."""
+    """Total of the turns with known usage, including the open one."""
     cost_usd: Omittable[float] = ABSENT
-    """Of all turns that told theirs, at their end or so far, in US dollars."""
+    """Total of the turns with known cost, including the open one, in US dollars."""
     is_open: bool = False
-    """Whether a turn has begun and not ended."""
+    """True if a turn has begun and not ended."""
     open_calls: list[str] = Field(default=[])
-    """Tools that the open turn waits for."""
+    """Tools with pending calls in the open turn."""
     is_interrupted: bool = False
-    """Whether the last turn was stopped before its end."""
+    """True if the last turn was interrupted."""
 
 
 def to_session_summary(
     events: Events, *, open_turn: OpenTurn | None = None, models: Mapping[str, int] | None = None
 ) -> SessionSummary:
-    """The summary of a log, also of one that is still being written.
+    """Return the summary of a log, complete or still growing.
 
-    What no event tells may be added: the turn that is open, as the normaliser knows it (`Normalizer.open_turn`), and
-    how many answers each model gave (`count_models`).
+    Facts that are not in the log can be added: the open turn of the normaliser (`Normalizer.open_turn`), and the number
+    of answers by model (`count_models`).
     """
     log = wire_events(events)
     stands = standing(log)
     main = list(filter(is_main, stands))
     spent = _spent(log, open_turn)
-    parts = (_envelope(log), _said(main), _counts(main), _tools(stands), _agents(stands), spent)
+    parts = (_envelope(log), _texts(main), _counts(main), _tools(stands), _agents(stands), spent)
     known = {key: value for part in parts for key, value in part.items()}
     return SessionSummary.model_validate({**known, **_state(log, stands), "models": _ranked(models or {})})
 
 
 def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:
-    """How many of these answers each model gave. What a tool says in a model's place is of none (`<synthetic>`)."""
+    """Count these answers by model, without those that a tool wrote (`<synthetic>`)."""
     metadata = (message.metadata for message in messages if message.role == "assistant")
-    told = (each.model for each in metadata if each.shadow_of is None)
-    return Counter(name for name in told if name is not None and not name.startswith("<"))
+    models = (each.model for each in metadata if each.shadow_of is None)
+    return Counter(name for name in models if name is not None and not name.startswith("<"))
 
 
 def _of(events: Iterable[Event], *types: str) -> list[Event]:
@@ -119,20 +118,20 @@ def _is_prompt(event: Event) -> bool:
 def _text(event: Event) -> str:
     payload = event["payload"]
     words = " ".join((payload["transcription"] if event["type"] == "user_audio" else payload["text"]).split())
-    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+    return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 
-def _said(main: list[Event]) -> dict[str, Any]:
-    said = [
+def _texts(main: list[Event]) -> dict[str, Any]:
+    texts = [
         (text, event)
         for event in main
         if (_is_prompt(event) or event["type"] == "assistant_done") and (text := _text(event))
     ]
-    if not said:
+    if not texts:
         return {}
-    text, last = said[-1]
+    text, last = texts[-1]
     known = {"lastText": text, "lastRole": "user" if _is_prompt(last) else "assistant"}
-    titles = [text for text, event in said if _is_prompt(event)]
+    titles = [text for text, event in texts if _is_prompt(event)]
     return {**known, "title": titles[0]} if titles else known
 
 
@@ -195,7 +194,7 @@ _PARTNERS = {
 
 
 def _state(log: list[Event], stands: list[Event]) -> dict[str, Any]:
-    """A turn that was retracted is over all the same."""
+    """Return the open turn and its pending calls; a retracted `turn_end` still ends its turn."""
     opened: dict[str | None, None] = {}
     for event in _of(log, "turn_start", "turn_end"):
         if event["type"] == "turn_start":
@@ -229,12 +228,12 @@ def _spent(log: list[Event], open_turn: OpenTurn | None) -> dict[str, Any]:
     costs = [end["costUsd"] for end in ends if end.get("costUsd") is not None]
     spent: dict[str, Any] = {"costUsd": sum(costs)} if costs else {}
     if usages:
-        told = [key for key in TOKEN_COUNTS if any(usage.get(key) is not None for usage in usages)]
-        spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in told}
+        keys = [key for key in TOKEN_COUNTS if any(usage.get(key) is not None for usage in usages)]
+        spent["usage"] = {key: sum(usage.get(key) or 0 for usage in usages) for key in keys}
     return spent
 
 
 def _has_ended(log: list[Event], turn: str) -> bool:
-    """Meanwhile, as the log tells."""
+    """True if the log has the end of this turn."""
     marks = [event for event in _of(log, "turn_start", "turn_end") if event.get("turnId") == turn]
     return bool(marks) and marks[-1]["type"] == "turn_end"

@@ -1,7 +1,7 @@
-"""Texts and what reading them gives: what a parser of Ash's formats, in any language, can be held to.
+"""Test vectors: texts and the blocks they must read as, for parsers of Ash's formats in any language.
 
-The vectors are plain JSON in the folder `vectors` of this package; its README states their form. This is the one
-part of the library that reads files, its own, and `import ash_shared` does not import it.
+The vectors are JSON files in the folder `vectors` of this package; its README describes their format. Only this part
+of the library reads files, and `import ash_shared` does not import it.
 """
 
 import json
@@ -15,60 +15,59 @@ _FOLDER = files(__name__) / "vectors"
 
 
 class Vector(NamedTuple):
-    """One text and what reading it gives."""
+    """One text and its expected reading."""
 
     group: str
-    """The file it stands in: a format, or `edges` for texts that are of no format."""
+    """The name of its file: a format, or `edges` for texts without a format."""
     name: str
     """Unique in its group."""
     why: str
     raw: str
-    """The text, exactly."""
+    """The exact text."""
     source: str | None
-    """The writer's hint; None where the text has to tell for itself."""
+    """The declared source; None if the format must be recognised."""
     expected: list[dict[str, Any]]
-    """All the blocks, as their JSON."""
+    """The blocks as JSON."""
     kind: Literal["message", "record", "chunk"]
     role: Literal["user", "assistant", "system", "tool"]
 
 
 class Failure(NamedTuple):
-    """A vector and what a parser made of its text instead: blocks, or the exception it raised."""
+    """A vector and the wrong result of a parser: blocks, or the exception it raised."""
 
     vector: Vector
     got: Any
 
 
 def groups() -> list[str]:
-    """The names of all groups, sorted."""
+    """Return the names of all groups, sorted."""
     names = (entry.name for entry in _FOLDER.iterdir())
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
 def vectors(*names: str) -> Iterator[Vector]:
-    """The vectors of these groups, of all groups where none is named, in the order they are written."""
+    """Yield the vectors of these groups, or of all groups, in file order."""
     for group in names or groups():
-        for written in json.loads((_FOLDER / f"{group}.json").read_text(encoding="utf-8")):
-            yield Vector(group=group, **written)
+        for fields in json.loads((_FOLDER / f"{group}.json").read_text(encoding="utf-8")):
+            yield Vector(group=group, **fields)
 
 
 def check(parse: Callable[[str, str | None], Any], *names: str) -> list[Failure]:
-    """The vectors of these groups that a parser reads otherwise; none where it keeps to all.
+    """Return the vectors of these groups that a parser reads differently.
 
-    `parse` takes a text and the writer's hint, and gives the blocks as decoded JSON.
+    `parse` takes a text and its declared source, and returns the blocks as decoded JSON.
     """
     results = ((vector, _outcome(parse, vector)) for vector in vectors(*names))
     return [Failure(vector, got) for vector, got in results if exact(got) != exact(vector.expected)]
 
 
 def exact(value: Any) -> str:
-    """A JSON value as text that is the same for equal values only: true is not 1, nor is 1.0, and the order of keys is
-    nothing."""
+    """Return a JSON value as text for comparison: true, 1 and 1.0 differ, the order of keys does not matter."""
     return json.dumps(value, sort_keys=True, indent=1, default=repr)
 
 
 def _outcome(parse: Callable[[str, str | None], Any], vector: Vector) -> Any:
     try:
         return parse(vector.raw, vector.source)
-    except Exception as raised:  # noqa: BLE001  # whatever a parser raises is its failure
+    except Exception as raised:  # noqa: BLE001  # any exception of the parser is its failure
         return raised
