@@ -70,18 +70,20 @@ class AshModel(BaseModel):
 
     _python_names: ClassVar[Mapping[str, str]] = {}
     """Field names by alias, for the fields that have one."""
+    _field_names: ClassVar[frozenset[str]] = frozenset()
     _omittable: ClassVar[frozenset[str]] = frozenset()
+    _is_open: ClassVar[bool] = False
+    """True if unknown keys are kept."""
 
     def __init__(self, /, **fields: Any) -> None:
-        names = self._python_names
-        values = {names.get(key, key): value for key, value in fields.items()}
-        is_open = self.model_config.get("extra") == "allow"
-        if len(values) < len(fields) or not (is_open or values.keys() <= type(self).model_fields.keys()):
+        names, values = self._python_names, fields
+        if not names.keys().isdisjoint(fields):
+            values = {names.get(key, key): value for key, value in fields.items()}
+        if len(values) < len(fields) or not (self._is_open or values.keys() <= self._field_names):
             raise _keyword_errors(type(self), fields)
-        if None in values.values():
-            values = {
-                key: value for key, value in values.items() if value is not None or key not in self._omittable
-            }
+        for key in self._omittable & values.keys():
+            if values[key] is None:
+                del values[key]
         super().__init__(**values)
 
     # Validators fill instances themselves, as for any model without an __init__ of its own.
@@ -92,6 +94,8 @@ class AshModel(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         fields = cls.model_fields.items()
         cls._python_names = {field.alias: name for name, field in fields if field.alias not in (None, name)}
+        cls._field_names = frozenset(cls.model_fields)
+        cls._is_open = cls.model_config.get("extra") == "allow"
         cls._omittable = frozenset(name for name, field in fields if _is_omittable(field.metadata))
         for name, field in fields:
             if field.default is MISSING:
@@ -174,12 +178,11 @@ def _is_omittable(metadata: list[Any]) -> bool:
 def _keyword_errors(model: type[AshModel], supplied: Mapping[str, Any]) -> ValidationError:
     """Return the error that names each unknown keyword and each field that is given under both of its names."""
     errors: list[InitErrorDetails] = []
-    is_open = model.model_config.get("extra") == "allow"
     for key, value in supplied.items():
         name = model._python_names.get(key, key)
         if name != key and name in supplied:
             both = PydanticCustomError("given_twice", "Given twice, also as {name}", {"name": name})
             errors.append(InitErrorDetails(type=both, loc=(key,), input=value))
-        elif name not in model.model_fields and not is_open:
+        elif name not in model._field_names and not model._is_open:
             errors.append(InitErrorDetails(type="extra_forbidden", loc=(key,), input=value))
     return ValidationError.from_exception_data(model.__name__, errors)

@@ -35,6 +35,8 @@ def message_text(message: RawMessage) -> str | bytes:
     Decoded messages are read as this text, so that both forms read alike. NaN and Infinity, which are not JSON, are
     written as such, so that a message with one of them reads as its text would.
     """
+    if message.__class__ is str or message.__class__ is bytes:
+        return message
     if isinstance(message, dict | list):
         try:
             return _encode_json(message)

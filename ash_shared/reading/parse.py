@@ -56,7 +56,8 @@ def read_message(raw: RawMessage, source: str | None = None) -> Reading:
     """Return the typed blocks of one message with its source, kind and role. Never raises on texts."""
     read = read_raw(raw, source)
     kind, role, blocks = read.reading
-    return Reading(source=read.source(source), kind=kind, role=role, parsed=typed_blocks(blocks))
+    fields = {"source": read.source(source), "kind": kind, "role": role, "parsed": typed_blocks(blocks)}
+    return Reading.model_validate(fields)  # faster than keyword arguments
 
 
 def describe_message(raw: RawMessage, source: str | None = None) -> Description:
