@@ -26,7 +26,7 @@ from ash_shared import describe_message
 _MAX_GROUPS = 1000
 
 Group = dict[str, Any]
-"""As the API returns it. For files, samples have a `path` and a `line`, and times come from the lines only."""
+"""A group as the API returns it. For files, samples have a `path` and a `line`, and times come from the lines only."""
 
 
 @click.command("drift")
@@ -47,7 +47,7 @@ def command(paths: tuple[Path, ...], as_json: bool) -> int:
 
 
 class _Kind(NamedTuple):
-    """What the blocks of a group have in common."""
+    """Common properties of the blocks of a group."""
 
     source: str
     version: str | None
@@ -72,7 +72,7 @@ class _Counts:
 class _Report(NamedTuple):
     groups: list[Group]
     scope: str
-    """What was read, in words."""
+    """Description of what was read."""
     complete: bool = True
     """False if something could not be read."""
 

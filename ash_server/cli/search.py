@@ -78,7 +78,7 @@ def command(
 
 
 async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> SearchPage:
-    """Index all pending events first, however long it takes, so that everything stored can be found."""
+    """Index all pending events first, without a time limit, so that everything stored can be found."""
     if session is not None:
         filters["session_id"] = (await resolve_session(store, session)).id
     pending = await _index_pending(store)

@@ -56,9 +56,9 @@ def command(
 
 
 def _discover(as_json: bool) -> int:
-    found = discover()
-    (print_discovered_json if as_json else print_discovered)(found)
-    return warn_of_unread(found)
+    discovered = discover()
+    (print_discovered_json if as_json else print_discovered)(discovered)
+    return warn_of_unread(discovered)
 
 
 def _import(paths: tuple[Path, ...], options: ImportOptions, as_json: bool) -> int:

@@ -22,7 +22,7 @@ _FORCE_COUNT = 2
 
 
 class Interrupts:
-    """Counts interrupts, and tells until when to continue reading."""
+    """Counts interrupts, and limits how long reading continues after one."""
 
     def __init__(self) -> None:
         self.count = 0

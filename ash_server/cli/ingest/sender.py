@@ -38,7 +38,7 @@ class IngestOptions(NamedTuple):
     source: str | None
     prompt: str | None
     ends: bool
-    """Whether to close open texts, calls and turns when the input ends."""
+    """End open texts, calls and turns when the input ends."""
     wait: float
     """Seconds to wait for an unavailable server after the input has ended."""
     run: str
@@ -121,7 +121,7 @@ class Sender:
         return str(self._request("POST", "/api/sessions", new)["id"])
 
     def _send_prompt(self, text: str) -> None:
-        """Begin a turn with the prompt, after closing what an earlier stream left open."""
+        """Begin a turn with the prompt, after ending the open turn of an earlier stream."""
         turn = f"{self._options.run}/turn"
         common = {"timestamp": self._prompted_at, "turnId": turn}
         start = {"id": turn, **common, "type": "turn_start", "payload": {"trigger": "user"}}

@@ -1,1 +1,1 @@
-"""What commands print: terminal output, messages, events, and pages in a browser."""
+"""Output of commands: terminal, messages, events, and pages in a browser."""
