@@ -1,6 +1,6 @@
-"""Ash's library: reads any agent message, as it was stored, as typed content.
+"""Ash's library: read stored agent messages as typed content.
 
-Pure functions and values: no input or output, no clock, no ids of its own making, no environment.
+Pure functions and values: no I/O, no clock, no generated ids, no environment.
 """
 
 from ash_shared.conversation.cli_result import ExecutionResponse, parse_cli_output

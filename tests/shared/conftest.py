@@ -1,4 +1,4 @@
-"""The sample files that nobody here wrote; they lie beside the repository, not in it."""
+"""Third-party sample files, which are outside the repository."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What "nothing is lost" means: the strings and numbers of a record's content, counted apart from the parser.
+"""Count the strings and numbers of a record's content independently of the parser, to check that nothing is lost.
 
 Which part of a record is its content is said once more here, format by format, and shares nothing with the
 providers. A discriminator (`type`, `role`) of what is translated names the block's form: it is not content.

@@ -156,7 +156,7 @@ NOT_TOLD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "vercel__ai__21.json:1": ("openai_chat",),
     },
 }
-"""The sample lines that by their nature do not tell whose they are, and who takes them without a hint."""
+"""Sample lines whose format is ambiguous, and the provider that reads them without a declared source."""
 
 
 def records_of(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Answers that were streamed and stored once more, as their reader put them together; and usage that is told twice."""
+"""Streamed answers that are stored again as the client assembled them, and usage that is repeated."""
 
 from typing import Any
 

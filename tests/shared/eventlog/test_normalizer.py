@@ -18,7 +18,7 @@ COSTS = ("usage", "costUsd")
 LARGEST_STATE = 256 * 1024
 
 PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
-"""Files in which somebody put shorter texts in the place of what the pieces add up to."""
+"""Files whose complete texts were replaced by shorter ones, so that they differ from their chunks."""
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
@@ -95,7 +95,7 @@ def test_every_event_of_a_turn_belongs_to_it(corpus_folder: Path) -> None:
 
 
 def is_said(event: Event) -> bool:
-    """Whether it is of the conversation, and so of a turn."""
+    """True if the event is part of the conversation, and so of a turn."""
     return event["type"] in CONTENT_EVENTS | CHUNKS and not event["payload"].get("synthetic")
 
 
@@ -115,7 +115,7 @@ def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> N
 
 
 def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
-    """What came in pieces of an answer is in what it said in the end, and in no place twice."""
+    """The chunks of an answer are contained in its complete text, each once."""
     for name, lines in files_of(corpus_folder):
         pieces, wholes = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
         for event in follow(lines):
@@ -133,7 +133,7 @@ def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
 
 
 def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
-    """A broken line in the midst is told as it is, and all else as if it were not there."""
+    """A malformed line becomes a raw event and does not affect the others."""
     broken = read_line('{"type":"assi', "claude")
     for name, lines in files_of(corpus_folder):
         if not any(line.source != "unknown" for line in lines):

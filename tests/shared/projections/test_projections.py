@@ -1,4 +1,4 @@
-"""What projections make of logs: tables compared whole, and random logs held against what the APIs say they refuse."""
+"""Projections of logs: tables compared whole, and random logs checked against the rules of the APIs."""
 
 import json
 import re
@@ -885,7 +885,7 @@ LOGS = st.lists(_EVENTS, max_size=40).map(lambda events: log(*map(_marked, enume
 
 
 def _marked(numbered: tuple[int, tuple[str, Json, Json]]) -> tuple[str, Json, Json]:
-    """Each `§` with the number of its event, so that texts can be told apart."""
+    """Replace each `§` by the number of its event, so that texts are distinct."""
     number, (wire, payload, more) = numbered
     written = json.dumps(payload, ensure_ascii=False).replace("§", f"§{number};")
     return wire, json.loads(written), more
@@ -901,7 +901,7 @@ Kept = list[tuple[Json, list[bool]]]
 
 
 def naive_standing(events: Iterable[Json]) -> list[Json]:
-    """What stands, by reading the rules one by one; slow, and shares nothing with the projections."""
+    """Return the events that are not retracted, by a slow independent implementation of the rules."""
     kept: Kept = []
     has_marks = False
     for event in events:
@@ -1034,7 +1034,7 @@ def test_what_was_taken_back(events: list[tuple[str, Json, Json]]) -> None:
 
 
 def _claude_elements(prompt: str) -> list[tuple[str, str]]:
-    """What stands between the tags, read as an XML reader would that knows their number."""
+    """Return the text between the tags, as an XML parser that knows their number would read it."""
     tag = re.search(r"<conversation(-\d+)?>\n", prompt)
     mark = (tag[1] or "") if tag else ""
     pattern = rf"<(user|assistant|tool_call|tool_result){mark}(?: [a-z]+=\"[^\"]*\")?>\n(.*?)\n</\1{mark}>\n"

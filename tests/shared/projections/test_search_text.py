@@ -1,4 +1,4 @@
-"""What of an event can be searched."""
+"""The searchable texts of events."""
 
 from typing import Any
 

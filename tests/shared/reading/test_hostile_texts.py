@@ -1,4 +1,4 @@
-"""What an attack on the library found: the smallest texts that broke a promise, and what is promised of them."""
+"""Hostile texts: minimal inputs that once broke a guarantee of the library, and the guarantee."""
 
 import json
 from collections.abc import Callable
@@ -217,7 +217,7 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
 def test_long_sessions_are_no_bomb(name: str) -> None:
-    """What tried every pair would take minutes."""
+    """A quadratic algorithm would take minutes."""
     assert transform_messages(lines(*GROWING[name](20_000)))
 
 

@@ -1,4 +1,4 @@
-"""What the properties do not say: the exact reading of a few texts, and how a provider joins."""
+"""Exact readings of a few texts, and the discovery of providers; properties are tested in test_properties."""
 
 import json
 import re

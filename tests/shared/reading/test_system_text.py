@@ -84,5 +84,5 @@ def test_a_message_is_hidden_only_when_nothing_of_it_is_left() -> None:
     "piece", ["<system-reminder>", "<command-name", "<warmup a", "</warmup>", "# AGENTS.md "]
 )
 def test_long_texts_cost_no_more_than_others(piece: str) -> None:
-    """A pattern that tries each place anew would take hours for this."""
+    """Quadratic matching would take hours for this."""
     assert visible_text(piece * 200_000) == piece * 200_000
