@@ -153,7 +153,7 @@ def assert_promises(text: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(RECORDS | JSON | st.lists(RECORDS, max_size=3), st.booleans())
-def test_any_json_keeps_the_promises(record: Any, ascii_only: bool) -> None:
+def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:
     assert_promises(json.dumps(record, ensure_ascii=ascii_only))
 
 
@@ -175,7 +175,7 @@ def _as_shown(record: Any) -> Any:
 
 @settings(max_examples=300, deadline=None)
 @given(RECORDS, st.data())
-def test_any_damaged_text_keeps_the_promises(record: Any, data: st.DataObject) -> None:
+def test_guarantees_hold_for_damaged_texts(record: Any, data: st.DataObject) -> None:
     text = json.dumps(record)
     cut = data.draw(st.integers(0, len(text)))
     assert_promises(text[:cut])
@@ -186,13 +186,13 @@ def test_any_damaged_text_keeps_the_promises(record: Any, data: st.DataObject) -
 @given(SURROGATE_AND_ALL | st.text(alphabet='[]{}",:0123456789eE+-.tfnNaI\\u d8'))
 @example("")
 @example("\ufeff")
-def test_any_text_keeps_the_promises(text: str) -> None:
+def test_guarantees_hold_for_any_text(text: str) -> None:
     assert_promises(text)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40) | st.text().map(str.encode))
-def test_any_bytes_keep_the_promises(raw: bytes) -> None:
+def test_guarantees_hold_for_any_bytes(raw: bytes) -> None:
     assert json.loads(parse_message_content_json(raw)) == json.loads(
         BLOCKS.dump_json(parse_message_content(raw))
     )
@@ -237,5 +237,5 @@ def _nested(levels: int) -> str:
     ],
     ids=lambda text: text[:24] + "…" + text[-40:] if len(text) > 64 else text,
 )  # fmt: skip
-def test_hostile_text_keeps_the_promises(text: str) -> None:
+def test_guarantees_hold_for_hostile_texts(text: str) -> None:
     assert_promises(text)

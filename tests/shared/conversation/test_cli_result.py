@@ -89,7 +89,7 @@ def test_structured(name: str) -> None:
         assert (response.data, response.status, error["message"]) == (None, "error", expected)
 
 
-def test_whose_plain_words_are() -> None:
+def test_role_of_plain_text() -> None:
     answers = {
         "Done.\nBye.": ["assistant"],
         "Warning: old\n" + output(said("Done.")): ["system", "assistant"],

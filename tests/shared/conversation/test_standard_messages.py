@@ -175,7 +175,7 @@ def test_transcript(name: str) -> None:
     assert short_messages(*records) == expected
 
 
-def test_a_message_as_a_whole() -> None:
+def test_whole_message() -> None:
     record = {
         **assistant(
             "msg_1", text("Hi."), usage={"input_tokens": 3, "output_tokens": 4, "service_tier": None}
@@ -209,7 +209,7 @@ def test_a_message_as_a_whole() -> None:
     }
 
 
-def test_the_promises_hold_on_every_sample(corpus_folder: Path) -> None:
+def test_guarantees_hold_on_every_sample(corpus_folder: Path) -> None:
     """Twice the same, always JSON, ids of their own, and no answer counted twice."""
     for path in sorted(corpus_folder.iterdir()):
         raw = [text for where, text in texts_of(corpus_folder) if where.startswith(path.name)]
@@ -223,7 +223,7 @@ def test_the_promises_hold_on_every_sample(corpus_folder: Path) -> None:
         assert counted == [], path
 
 
-def test_pages_are_cut_between_turns() -> None:
+def test_pages_end_between_turns() -> None:
     session = lines(
         {"type": "system", "subtype": "init", "session_id": "s1", "claude_code_version": "2.1.0"},
         user("one"),

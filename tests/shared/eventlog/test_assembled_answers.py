@@ -108,7 +108,7 @@ LEFT = ("turn_end", {"usage": COUNTED, "partial": True})
         ),
     ],
 )
-def test_what_was_streamed_is_not_told_again(lines: list[Record], events: list[Any]) -> None:
+def test_drops_the_stored_copy_of_a_streamed_answer(lines: list[Record], events: list[Any]) -> None:
     assert short_events(follow(lines, "openai_chat", ends=True)) == events
 
 
@@ -172,7 +172,7 @@ BODIES: list[tuple[str, list[Record]]] = [
 
 
 @pytest.mark.parametrize(("source", "lines"), BODIES, ids=[source for source, _ in BODIES])
-def test_an_answer_that_is_fetched_after_its_stream_adds_nothing(source: str, lines: list[Record]) -> None:
+def test_drops_an_answer_fetched_after_its_stream(source: str, lines: list[Record]) -> None:
     events = follow(lines, source, ends=True)
 
     assert events == follow(lines[:-1], source, ends=True)
@@ -198,7 +198,7 @@ def answer(number: int, text: str) -> Record:
 
 
 @pytest.mark.parametrize("between", [1, 8, 40, 100])
-def test_an_answer_counts_once_however_many_come_between_its_lines(between: int) -> None:
+def test_counts_an_answer_once_with_others_between_its_lines(between: int) -> None:
     lines = [answer(number, "a") for number in range(between + 1)] + [answer(0, "b")]
     (end,) = (event for event in follow(lines, "claude", ends=True) if event["type"] == "turn_end")
 

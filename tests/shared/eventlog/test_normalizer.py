@@ -41,7 +41,7 @@ def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list
     return events + normalizer.close(context("end"))
 
 
-def test_wherever_a_stream_is_cut_its_events_are_the_same(corpus_folder: Path) -> None:
+def test_events_do_not_depend_on_where_a_stream_is_split(corpus_folder: Path) -> None:
     choose = random.Random(4)
     for name, lines in files_of(corpus_folder):
         whole = follow(lines)
@@ -52,7 +52,7 @@ def test_wherever_a_stream_is_cut_its_events_are_the_same(corpus_folder: Path) -
             assert follow(lines, cuts) == whole, (name, cuts)
 
 
-def test_what_an_open_turn_has_cost_is_what_its_end_tells(corpus_folder: Path) -> None:
+def test_open_turn_has_the_costs_of_its_end(corpus_folder: Path) -> None:
     for name, lines in files_of(corpus_folder):
         normalizer = Normalizer()
         for number, line in enumerate(lines):
@@ -70,7 +70,7 @@ def test_what_an_open_turn_has_cost_is_what_its_end_tells(corpus_folder: Path) -
         assert normalizer.open_turn() is None, name
 
 
-def test_events_are_what_their_types_promise(corpus_folder: Path) -> None:
+def test_events_match_their_schemas(corpus_folder: Path) -> None:
     for name, lines in files_of(corpus_folder):
         events = follow(lines)
 
@@ -79,7 +79,7 @@ def test_events_are_what_their_types_promise(corpus_folder: Path) -> None:
         assert len({event["id"] for event in events}) == len(events), name
 
 
-def test_every_event_of_a_turn_belongs_to_it(corpus_folder: Path) -> None:
+def test_events_of_a_turn_have_its_id(corpus_folder: Path) -> None:
     for name, lines in files_of(corpus_folder):
         turn = None
         for event in follow(lines):
@@ -99,7 +99,7 @@ def is_said(event: Event) -> bool:
     return event["type"] in CONTENT_EVENTS | CHUNKS and not event["payload"].get("synthetic")
 
 
-def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> None:
+def test_results_without_a_call_are_orphans(corpus_folder: Path) -> None:
     """A call that was answered is known to the end of its turn: another one may have its id then."""
     for name, lines in files_of(corpus_folder):
         calls, answered = set[str](), set[str]()
@@ -114,7 +114,7 @@ def test_each_result_has_a_call_before_it_or_is_marked(corpus_folder: Path) -> N
                 calls, answered = calls - answered, set()
 
 
-def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
+def test_chunks_are_contained_in_the_complete_text(corpus_folder: Path) -> None:
     """The chunks of an answer are contained in its complete text, each once."""
     for name, lines in files_of(corpus_folder):
         pieces, wholes = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
@@ -132,7 +132,7 @@ def test_pieces_say_no_more_than_the_whole(corpus_folder: Path) -> None:
                 assert length <= wholes[place], (name, place)
 
 
-def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
+def test_lines_that_are_not_records_do_not_end_a_stream(corpus_folder: Path) -> None:
     """A malformed line becomes a raw event and does not affect the others."""
     broken = read_line('{"type":"assi', "claude")
     for name, lines in files_of(corpus_folder):
@@ -150,7 +150,7 @@ def test_lines_that_are_no_records_end_no_stream(corpus_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["", "null", "[]", "{", '{"turn": 5}', '{"slots": [1]}', "x" * 100])
-def test_a_state_that_cannot_be_read_is_forgotten(state: str) -> None:
+def test_ignores_a_state_that_cannot_be_decoded(state: str) -> None:
     line = read_line('{"type":"user","message":{"role":"user","content":"hi"}}')
 
     assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
@@ -164,7 +164,7 @@ def said_at(now: int, *records: dict[str, Any]) -> list[int]:
     return [event["timestamp"] for line in lines for event in normalizer.follow(line, stopped)]
 
 
-def test_a_recording_is_told_in_its_own_time() -> None:
+def test_events_of_a_recording_have_its_time() -> None:
     asked = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
     answer = {"type": "assistant", "message": {"role": "assistant", "content": "Hello"}}
 
@@ -176,7 +176,7 @@ def test_a_recording_is_told_in_its_own_time() -> None:
     assert said_at(1_790_000_000_000, asked, answer) == [1_700_000_000_000] * 3
 
 
-def test_what_comes_ahead_of_the_first_time_is_told_in_it() -> None:
+def test_events_before_the_first_timestamp_get_it() -> None:
     clock, told = 1_790_000_000_000, 1_700_000_000_000
     timed, later = line_at(told), line_at(told + 90_000)
     logs = {
@@ -206,7 +206,7 @@ def first_time(lines: list[Line], now: int) -> int:
     return first
 
 
-def test_a_prompt_that_was_posted_is_not_told_once_more_by_the_stream() -> None:
+def test_drops_the_copy_of_a_posted_prompt() -> None:
     normalizer = Normalizer()
     payload = {"text": "Hi"}
     normalizer.observe({"id": "u", "type": "user_message", "turnId": "t", "payload": payload})

@@ -106,14 +106,14 @@ def test_passages(type: str, payload: dict[str, Any], expected: list[tuple[str, 
     assert [tuple(each) for each in passages({"type": type, "payload": payload})] == expected
 
 
-def test_pieces_and_marks_say_nothing() -> None:
+def test_chunks_and_turn_events_have_no_passages() -> None:
     said = {"text": "a", "chunk": "a", "data": "a", "reason": "a"}
 
     assert [type for type in SILENT if passages({"type": type, "payload": said})] == []
     assert SILENT < EVENT_TYPES
 
 
-def test_whose_they_are() -> None:
+def test_roles_of_events() -> None:
     assert {type: role_of(type) for type in EVENT_TYPES - SILENT} == {
         "agent_callback": "assistant",
         "agent_message": "assistant",

@@ -65,7 +65,7 @@ SESSIONS: list[tuple[str | None, list[Any]]] = [
 @pytest.mark.parametrize(
     ("source", "records"), SESSIONS, ids=lambda value: str(value)[:70].encode("ascii", "replace")
 )
-def test_any_session_becomes_messages_that_encode(source: str | None, records: list[Any]) -> None:
+def test_messages_of_any_session_can_be_encoded(source: str | None, records: list[Any]) -> None:
     messages = transform_messages(lines(*records), source)
 
     dumped = [message.model_dump_json() for message in messages]
@@ -86,7 +86,7 @@ def test_any_session_becomes_messages_that_encode(source: str | None, records: l
     ],
     ids=["cursor", "envelope", "event", "standard"],
 )  # fmt: skip
-def test_the_short_way_and_the_long_way_agree(record: dict[str, Any]) -> None:
+def test_fast_path_agrees_with_full_reading(record: dict[str, Any]) -> None:
     text = json.dumps(record)
 
     parsed = parse_message_content(text)
@@ -132,7 +132,7 @@ KEPT: list[tuple[str | None, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("source", "record"), KEPT, ids=lambda value: str(value)[-60:])
-def test_what_stands_where_a_list_is_promised_is_kept(source: str | None, record: dict[str, Any]) -> None:
+def test_keeps_values_of_the_wrong_type_instead_of_a_list(source: str | None, record: dict[str, Any]) -> None:
     blocks = json.loads(parse_message_content_json(json.dumps(record), source))
 
     assert (str, "KEPT") in leaves(blocks)
@@ -166,7 +166,7 @@ CLAIMED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("record", "owners"), CLAIMED, ids=lambda value: str(value)[:60])
-def test_a_record_has_one_owner_at_most(record: dict[str, Any], owners: tuple[str, ...]) -> None:
+def test_at_most_one_provider_recognizes_a_record(record: dict[str, Any], owners: tuple[str, ...]) -> None:
     assert tuple(provider.source for provider in discover().values() if provider.recognizes(record)) == owners
 
 
@@ -187,14 +187,14 @@ def test_a_document_in_several_lines_is_one_text(text: str) -> None:
     assert [len(transform_messages(form)) for form in (text, text.encode(), [text])] == [1, 1, 1]
 
 
-def test_bytes_that_are_not_utf8_cost_only_where_they_stand() -> None:
+def test_invalid_utf8_affects_only_its_own_line() -> None:
     line = b'{"type":"user","pad":"\xff","message":{"role":"user","content":"kept"}}'
 
     assert transform_messages(line) == transform_messages([line]) != []
 
 
 @pytest.mark.parametrize("stdout", ["\ud800", r'{"type":"result","result":"\ud800"}'])
-def test_what_a_run_printed_encodes(stdout: str) -> None:
+def test_cli_output_can_be_encoded(stdout: str) -> None:
     assert json.loads(parse_cli_output(stdout, duration=1, exit_code=0).model_dump_json())
 
 
@@ -216,12 +216,12 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
-def test_long_sessions_are_no_bomb(name: str) -> None:
+def test_long_sessions_take_linear_time(name: str) -> None:
     """A quadratic algorithm would take minutes."""
     assert transform_messages(lines(*GROWING[name](20_000)))
 
 
-def test_messages_are_not_many_times_their_text() -> None:
+def test_messages_are_not_much_larger_than_their_text() -> None:
     (text,) = lines({"messages": [{"role": "user", "content": "a"}] * 500})
 
     dumped = sum(len(message.model_dump_json()) for message in transform_messages(text))

@@ -19,7 +19,7 @@ from ash_shared import (
 PADDING = f'"pad":"{"x" * 400}",'
 
 
-def test_the_halves_of_a_surrogate_pair_deep_inside_are_shown_and_the_rest_is_typed() -> None:
+def test_nested_lone_surrogates_are_replaced() -> None:
     value = "[" * 12 + r'"\ud800"' + "]" * 12
     text = f'{{"type":"assistant",{PADDING}"message":{{"content":[{{"type":"tool_use","name":"n","input":{value}}}]}}}}'
 
@@ -35,7 +35,7 @@ def test_native_content_is_copied_byte_for_byte() -> None:
     assert parse_message_content_json(text).decode() == content
 
 
-def test_keys_that_look_alike_when_shown_stay_apart() -> None:
+def test_keys_with_equal_replacements_stay_distinct() -> None:
     (block,) = parse_message_content(r'{"\ud800":1,"\udc00":2,"�":3}')
 
     assert block.model_dump()["raw"] == {"�~1": 1, "�~2": 2, "�": 3}
@@ -53,7 +53,7 @@ def test_lines_are_numbered_as_in_the_file() -> None:
     ]
 
 
-def test_a_provider_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_module_is_discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hum.py").write_text(
         "from ash_shared.model.blocks import text_block\n"
         "from ash_shared.providers._kit.contract import Provider, RecordReading\n"
@@ -73,7 +73,7 @@ def test_a_provider_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
-def test_the_library_needs_pydantic_and_msgspec_only() -> None:
+def test_library_depends_on_pydantic_and_msgspec_only() -> None:
     code = (
         "import sys, ash_shared\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
@@ -88,7 +88,7 @@ def test_the_library_needs_pydantic_and_msgspec_only() -> None:
     assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} - allowed == set()
 
 
-def test_the_library_does_no_input_or_output() -> None:
+def test_library_does_no_io() -> None:
     sources = Path(providers.__file__).parents[1].rglob("*.py")
     forbidden = (
         "asyncio",
@@ -111,7 +111,7 @@ def test_the_library_does_no_input_or_output() -> None:
     assert found == []
 
 
-def test_keys_that_look_alike_cost_no_more_than_others() -> None:
+def test_many_keys_with_equal_replacements_are_fast() -> None:
     halves = [rf"\ud8{n // 256:02x}\udb{n % 256:02x}" for n in range(20_000)]
     text = "{" + ",".join(f'"{half}":{n}' for n, half in enumerate(halves)) + "}"
 
@@ -121,7 +121,7 @@ def test_keys_that_look_alike_cost_no_more_than_others() -> None:
     assert len(encoded) < 2 * len(text)
 
 
-def test_classes_that_look_like_text_are_read_like_text() -> None:
+def test_reads_subclasses_of_str_and_bytes() -> None:
     class Marked(str):
         __slots__ = ()
 
@@ -145,18 +145,18 @@ def test_classes_that_look_like_text_are_read_like_text() -> None:
         ('{"type":"user","toolUseResult":"a","tool_use_result":"kept"}', "kept"),
     ],
 )
-def test_a_second_place_of_content_is_not_lost(text: str, value: str) -> None:
+def test_keeps_content_in_a_second_key(text: str, value: str) -> None:
     assert value in parse_message_content_json(text).decode()
 
 
-def test_an_escape_that_bad_bytes_would_complete_stays_broken() -> None:
+def test_invalid_bytes_do_not_complete_an_escape() -> None:
     (block,) = parse_message_content(b'{"type":"text","text":"\\\xff"}')
 
     assert (block.type, block.model_dump().get("reason")) == ("raw", "invalid_json")
 
 
 @pytest.mark.parametrize("trouble", ["1e400", "9" * 5000, "[" * 300 + "]" * 300])
-def test_a_line_is_read_and_known_although_something_beside_its_content_is_not(trouble: str) -> None:
+def test_reads_a_line_with_an_undecodable_key(trouble: str) -> None:
     line = (
         '{"type":"user","uuid":"u1",%s"message":{"role":"assistant","content":"hi"},"beside":' + trouble + "}"
     )
@@ -171,7 +171,7 @@ def test_a_line_is_read_and_known_although_something_beside_its_content_is_not(t
     ]
 
 
-def test_an_object_of_no_known_form_is_unknown_with_a_hint_too() -> None:
+def test_an_unknown_object_stays_unknown_with_a_source() -> None:
     for source in (None, "claude"):
         (block,) = parse_message_content("{}", source)
 
@@ -189,5 +189,5 @@ def test_an_object_of_no_known_form_is_unknown_with_a_hint_too() -> None:
         ({"model": "m", "instructions": "Be brief.", "input": "Why?"}, "Why?"),
     ],
 )
-def test_a_prompt_is_what_a_person_said(record: object, prompt: str | None) -> None:
+def test_prompt_is_the_first_text_of_a_person(record: object, prompt: str | None) -> None:
     assert describe_message(json.dumps(record)).prompt == prompt

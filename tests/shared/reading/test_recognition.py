@@ -36,11 +36,11 @@ def changed(text: str) -> Iterator[Record]:
             yield from ({name: record[name] for name in record if name != dropped} for dropped in record)
 
 
-def test_of_vectors() -> None:
+def test_marks_agree_with_recognition_on_vectors() -> None:
     assert differing(record for vector in vectors() for record in changed(vector.raw)) == []
 
 
-def test_of_samples(corpus_folder: Path) -> None:
+def test_marks_agree_with_recognition_on_samples(corpus_folder: Path) -> None:
     assert differing(record for _, text in texts_of(corpus_folder) for record in changed(text)) == []
 
 
@@ -54,7 +54,7 @@ values = st.recursive(
 
 @settings(deadline=None)
 @given(st.dictionaries(names | st.just("type"), values, max_size=5))
-def test_of_anything_made_of_marks(record: Record) -> None:
+def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
     assert differing(iter([record])) == []
 
 

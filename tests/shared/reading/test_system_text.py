@@ -59,7 +59,7 @@ def test_is_system_message(text: str) -> None:
     assert (is_system_message(text), visible_text(text)) == (hidden, text if hidden else visible)
 
 
-def test_a_message_is_hidden_only_when_nothing_of_it_is_left() -> None:
+def test_hides_a_message_only_if_no_other_text_is_left() -> None:
     wrapped = {"type": "text", "text": "<system-reminder>Soon.</system-reminder>"}
     blank = {"type": "text", "text": "\n"}
     said = {"type": "text", "text": "Go on."}
@@ -83,6 +83,6 @@ def test_a_message_is_hidden_only_when_nothing_of_it_is_left() -> None:
 @pytest.mark.parametrize(
     "piece", ["<system-reminder>", "<command-name", "<warmup a", "</warmup>", "# AGENTS.md "]
 )
-def test_long_texts_cost_no_more_than_others(piece: str) -> None:
+def test_long_texts_take_linear_time(piece: str) -> None:
     """Quadratic matching would take hours for this."""
     assert visible_text(piece * 200_000) == piece * 200_000

@@ -82,7 +82,7 @@ def test_names_are_unique() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_parser_is_told_what_it_fails() -> None:
+def test_check_reports_failures() -> None:
     def reads_all_as_text(raw: str, source: str | None) -> Any:
         return [{"type": "text", "text": raw}]
 
