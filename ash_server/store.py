@@ -57,7 +57,7 @@ class Store:
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
         """Wakes subscribers; the live feeds of the server build on it."""
-        self.connections = connections
+        self._connections = connections
         self.sessions = SessionRepository(connections, hub.wake)
         self.messages = MessageRepository(connections, hub.wake)
         self.events = EventStore(connections, hub)
@@ -96,7 +96,7 @@ class Store:
 
     async def check_schema(self) -> None:
         """Raises DatabaseUnavailable, SchemaMismatch."""
-        async with self.connections.connection() as conn:
+        async with self._connections.connection() as conn:
             await check_schema(conn)
 
 

@@ -1,4 +1,4 @@
-"""The tables, as Alembic compares them; queries are plain SQL beside the functions that run them.
+"""The tables, for Alembic's comparison; queries are plain SQL next to the functions that run them.
 
 Every primary key, unique key and foreign key begins with the session's id and nothing draws from a sequence,
 so the schema can be sharded or partitioned by session as it is.
@@ -72,8 +72,7 @@ sessions = Table(
     Index("sessions_activity_idx", text("LEAST(last_at, updated_at) DESC"), text("id DESC")),
 )
 
-# Apart from `sessions` and without a further index: its row changes with every append, and so it can stay in
-# its page (HOT).
+# A table of its own without further indexes: its row changes with every append, as a HOT update.
 session_counters = Table(
     "session_counters",
     metadata,
@@ -127,8 +126,8 @@ messages = Table(
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
 )
 
-# Derived from the messages, or posted; a rebuild writes them anew behind the last one. There is no foreign key, which
-# would be looked up for each of them: who writes some, or deletes their session, holds the row of its counters.
+# Derived from messages, or posted; a rebuild appends them again. No foreign key, which would be checked for each row:
+# writers and deletion of the session hold the row of its counters.
 events = Table(
     "events",
     metadata,
@@ -172,7 +171,7 @@ events = Table(
     ),
 )
 
-# What the parser of the time had no table for: few rows, and none for most sessions.
+# Unknown and malformed blocks: few rows, and none for most sessions.
 drift = Table(
     "drift",
     metadata,
@@ -192,8 +191,7 @@ drift = Table(
     PrimaryKeyConstraint("session_id", "sequence", "reason", "raw_type"),
 )
 
-# The words of the events, by what they are words of. Two indexes, since most of what is stored is the output of tools,
-# and most searches are not for that.
+# The words of events by kind of text. Two indexes: most text is tool output, and most searches exclude it.
 search = Table(
     "search",
     metadata,
@@ -216,7 +214,7 @@ search = Table(
     Index("search_rest_idx", "words", postgresql_using="gin", postgresql_where=text("weight = 'D'")),
 )
 
-# Not in the row of the counters, which appends wait for.
+# Separate from the row of the counters, for whose lock appends wait.
 search_progress = Table(
     "search_progress",
     metadata,

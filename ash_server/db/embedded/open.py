@@ -1,4 +1,4 @@
-"""Which database Ash works on: the one that ASH_DATABASE_URL names, else an embedded PostgreSQL below ASH_HOME."""
+"""Open the database of the settings: ASH_DATABASE_URL, else an embedded PostgreSQL below ASH_HOME."""
 
 import asyncio
 import threading
@@ -16,10 +16,10 @@ _WATCH_SECONDS = 1
 
 @contextmanager
 def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]:
-    """The address of a database with this version's schema, which can be used until the context is left.
+    """Yield the URL of a database with this version's schema.
 
-    The embedded one is Ash's own, so it is migrated whenever it has to be; another only on request, since other
-    processes may be at work on it. Raises SchemaMismatch.
+    The embedded database is migrated if needed; any other only on request, since other processes may use it. Raises
+    SchemaMismatch.
     """
     if settings.database_url is None:
         with open_embedded(settings.home) as url:
@@ -45,11 +45,11 @@ def open_embedded(home: Path) -> Iterator[str]:
 
 @contextmanager
 def _watched(server: EmbeddedPostgres) -> Iterator[None]:
-    """Starts PostgreSQL anew where something ended it: a server of Ash outlives that."""
-    left = threading.Event()
+    """Restart PostgreSQL if it was stopped from outside."""
+    stopped = threading.Event()
 
     def watch() -> None:
-        while not left.wait(_WATCH_SECONDS):
+        while not stopped.wait(_WATCH_SECONDS):
             with suppress(EmbeddedPostgresError):
                 server.start()
 
@@ -58,7 +58,7 @@ def _watched(server: EmbeddedPostgres) -> Iterator[None]:
     try:
         yield
     finally:
-        left.set()
+        stopped.set()
         watcher.join()
 
 

@@ -1,11 +1,11 @@
-"""The PostgreSQL that Ash runs by itself when it is given none: one server per data directory.
+"""The embedded PostgreSQL: one server per data directory.
 
-Whether a server lives is never read from a process id, which a zombie or a later process may bear. Three
-files beside the data directory carry kernel locks, which end with the last process that holds them:
+A process id does not show that a server is running: a zombie or a later process may have it. Three files next to the
+data directory carry kernel locks instead, which are released with the last process that holds them:
 
-- `.lock` is held while somebody starts or stops the server,
-- `.users` is held, shared, by every started `EmbeddedPostgres`: who can take it alone is the last user,
-- `.server` is inherited by PostgreSQL and all its children: who can take it knows that none of them is left.
+- `.lock` is held while a process starts or stops the server,
+- `.users` is shared by every started `EmbeddedPostgres`: a process that can lock it exclusively is the last user,
+- `.server` is inherited by PostgreSQL and all its children: if it can be locked, none of them is running.
 
 Needs a POSIX system. The server is reached through a unix socket only, and by its own user only.
 """
@@ -49,7 +49,7 @@ _SETTINGS = {
     "log_min_error_statement": "panic",
 }
 _UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-_LARGEST_LOG = 4_000_000
+_MAX_LOG_BYTES = 4_000_000
 
 _INITDB = (
     "--username=postgres",
@@ -61,7 +61,7 @@ _INITDB = (
 
 # A socket's address holds 103 bytes on macOS (107 on Linux), of which `/.s.PGSQL.5432` takes 14.
 _SOCKET = ".s.PGSQL.5432"
-_LONGEST_SOCKET_DIR = 88
+_MAX_SOCKET_DIR = 88
 # What neither the list of hosts in a URL nor PostgreSQL's list of folders would split or quote.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
@@ -81,7 +81,7 @@ _NO_PROCESS = 2**31 - 1  # beyond every system's process ids
 
 
 class _Postmaster(NamedTuple):
-    """What a running server, or one that was killed, says of itself in `postmaster.pid`."""
+    """The `postmaster.pid` of a running or killed server."""
 
     pid: int
     socket_dir: Path
@@ -93,9 +93,9 @@ class _Postmaster(NamedTuple):
 
 
 class EmbeddedPostgres:
-    """A user of the server of one data directory: the first to start runs it, the last to stop ends it.
+    """A user of the server of one data directory: the first starts it, the last stops it.
 
-    Not durable (for tests) means that a crash of the machine may break the cluster; the first user decides.
+    Without `durable` (for tests) a crash of the machine may break the cluster; the first user decides.
     """
 
     def __init__(
@@ -111,19 +111,19 @@ class EmbeddedPostgres:
         self._durable = durable
         self._timeout = start_timeout
         self._socket_dir = _socket_dir(self._data)
-        self._use: int | None = None  # bare, so that an object nobody keeps still counts as a user
+        self._use: int | None = None  # a bare descriptor, so that a discarded object still counts as a user
 
     def start(self) -> Self:
-        """Returns when the server answers; starting again revives a server that was killed meanwhile."""
+        """Return when the server answers. Starting again restarts a server that was killed."""
         with self._mutex():
             self._bring_up()
             if self._use is None:
-                self._use = _open(self._beside("users"))
+                self._use = _open(self._sibling("users"))
                 fcntl.flock(self._use, fcntl.LOCK_SH)
         return self
 
     def stop(self) -> bool:
-        """Whether this was the last user, and the server is therefore gone."""
+        """Return True if this was the last user, so that the server was stopped."""
         if self._use is None:
             return False
         with self._mutex():
@@ -135,11 +135,11 @@ class EmbeddedPostgres:
         return last
 
     def url(self, database: str = "postgres") -> str:
-        """In libpq's form; names the port, so that a PGPORT in the user's environment leads nobody astray."""
+        """Return the URL in libpq's form, with the port, so that PGPORT has no effect."""
         return f"postgresql://postgres@/{quote(database, safe='')}?host={self._socket_dir}&port=5432"
 
     def ensure_database(self, name: str) -> None:
-        """Creates it if missing, also while other processes do the same."""
+        """Create the database if it is missing; several processes may do so at once."""
         with self._mutex(), psycopg.connect(self.url(), autocommit=True) as connection:
             known = connection.execute("select from pg_database where datname = %s", [name])
             if not known.rowcount:
@@ -153,7 +153,7 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    def _beside(self, suffix: str) -> Path:
+    def _sibling(self, suffix: str) -> Path:
         return self._data.with_name(f"{self._data.name}.{suffix}")
 
     def _failure(self, what: str) -> EmbeddedPostgresError:
@@ -161,10 +161,10 @@ class EmbeddedPostgres:
 
     @contextlib.contextmanager
     def _mutex(self) -> Iterator[None]:
-        """Lets one process at a time start, stop or create, and says in one line what the system refused."""
+        """Let one process at a time start, stop or create, and raise system errors as one line."""
         try:
             self._data.parent.mkdir(parents=True, exist_ok=True)
-            with _opened(self._beside("lock")) as lock:
+            with _opened(self._sibling("lock")) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
         except OSError as error:
@@ -176,37 +176,37 @@ class EmbeddedPostgres:
         log_start: int | None = None
         deadline = time.monotonic() + self._timeout
         while not self._ready():
-            with _opened(self._beside("server")) as lock:
+            with _opened(self._sibling("server")) as lock:
                 if _lock_alone(lock):
                     if log_start is not None:
                         raise self._failure(f"did not start: {self._log_since(log_start)}")
                     log_start = self._launch(lock)
             if time.monotonic() > deadline:
-                raise self._failure(f"is not ready after {self._timeout:g} s: see {self._beside('log')}")
+                raise self._failure(f"is not ready after {self._timeout:g} s: see {self._sibling('log')}")
             time.sleep(0.01)
 
     def _ready(self) -> bool:
         server = self._postmaster()
         if server is None or server.status != "ready" or not server.accepts():
             return False
-        self._socket_dir = server.socket_dir  # whoever started it may have another temporary folder
+        self._socket_dir = server.socket_dir  # the process that started it may have another temporary folder
         return True
 
     def _postmaster(self) -> _Postmaster | None:
         try:
             lines = os.fsdecode((self._data / "postmaster.pid").read_bytes()).splitlines()
             return _Postmaster(int(lines[0]), Path(lines[4]), lines[7].strip())
-        except (FileNotFoundError, IndexError, ValueError):  # none, or one that is being written
+        except (FileNotFoundError, IndexError, ValueError):  # missing or incomplete
             return None
 
     def _launch(self, lock: int) -> int:
-        """Returns where the new server's part of the log begins."""
+        """Start a server and return the offset of its part of the log."""
         self._prepare_cluster()
         self._prepare_socket_dir()
         self._disarm_leftovers()
         with _opened(self._rotated_log()) as log:
             log_start = os.lseek(log, 0, os.SEEK_END)
-            # The shell leaves at once, so the server is no child of this process, nor of its terminal.
+            # The shell exits at once, so that the server is not a child of this process or of its terminal.
             subprocess.run(
                 ["/bin/sh", "-c", '"$@" &', "sh", *self._server_command()],
                 env=_environment(),
@@ -237,20 +237,20 @@ class EmbeddedPostgres:
             )
 
     def _create_cluster(self) -> None:
-        """Made under another name, so that a killed initdb leaves no half cluster."""
+        """Create the cluster under a temporary name, so that a killed initdb leaves no partial cluster."""
         if self._data.exists() and any(self._data.iterdir()):
             raise self._failure("does not exist, yet the folder holds other files: move them away")
         folder, prefix = self._data.parent, f".{self._data.name}-init-"
         for abandoned in folder.glob(f"{glob.escape(prefix)}*"):
             shutil.rmtree(abandoned, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=folder) as made:
-            cluster = Path(made, "cluster")
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=folder) as temporary:
+            cluster = Path(temporary, "cluster")
             self._initdb(cluster)
             cluster.rename(self._data)
             _sync_names(folder)
 
     def _initdb(self, cluster: Path) -> None:
-        made = subprocess.run(
+        process = subprocess.run(
             [
                 *self._identity(),
                 self._bin / "initdb",
@@ -267,11 +267,11 @@ class EmbeddedPostgres:
             start_new_session=True,
             check=False,
         )
-        if made.returncode:
-            raise self._failure(f"cannot be created: {telling_line(made.stdout)}")
+        if process.returncode:
+            raise self._failure(f"cannot be created: {telling_line(process.stdout)}")
 
     def _identity(self) -> tuple[str, ...]:
-        """The command before the command, which only root needs."""
+        """Return the prefix that runs a command without root's identity; empty for other users."""
         if os.geteuid() != 0:
             return ()
         owner = self._data.stat().st_uid if self._data.exists() else 0
@@ -288,16 +288,16 @@ class EmbeddedPostgres:
         if self._socket_dir == self._data:
             return
         self._socket_dir.mkdir(mode=0o700, exist_ok=True)
-        found = self._socket_dir.lstat()
-        if found.st_uid != os.geteuid() or found.st_mode != stat.S_IFDIR | 0o700:
+        status = self._socket_dir.lstat()
+        if status.st_uid != os.geteuid() or status.st_mode != stat.S_IFDIR | 0o700:
             raise self._failure(
                 f"needs {self._socket_dir} as this user's private folder: remove what is there"
             )
 
     def _disarm_leftovers(self) -> None:
-        """No server process is left, but PostgreSQL would believe the process ids that it left behind.
+        """Invalidate process ids left by a killed server, which PostgreSQL would trust.
 
-        The rest of its file stays: the shared memory named there tells it of a server started by hand.
+        The rest of the file stays: the shared memory it names shows a server started by hand.
         """
         for name in (_SOCKET, f"{_SOCKET}.lock"):
             (self._socket_dir / name).unlink(missing_ok=True)
@@ -307,13 +307,13 @@ class EmbeddedPostgres:
             pid_file.write_bytes(b"%d\n%b" % (_NO_PROCESS, rest))
 
     def _rotated_log(self) -> Path:
-        log = self._beside("log")
-        if log.exists() and log.stat().st_size > _LARGEST_LOG:
-            log.replace(self._beside("log.1"))
+        log = self._sibling("log")
+        if log.exists() and log.stat().st_size > _MAX_LOG_BYTES:
+            log.replace(self._sibling("log.1"))
         return log
 
     def _log_since(self, start: int) -> str:
-        with self._beside("log").open("rb") as log:
+        with self._sibling("log").open("rb") as log:
             log.seek(start)
             return telling_line(log.read().decode(errors="replace"))
 
@@ -322,11 +322,11 @@ class EmbeddedPostgres:
         if server and server.accepts():
             os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
         deadline = time.monotonic() + self._timeout
-        with _opened(self._beside("server")) as lock:
+        with _opened(self._sibling("server")) as lock:
             while not _lock_alone(lock):
                 if time.monotonic() > deadline:
                     raise self._failure(
-                        f"has not stopped after {self._timeout:g} s: see {self._beside('log')}"
+                        f"has not stopped after {self._timeout:g} s: see {self._sibling('log')}"
                     )
                 time.sleep(0.01)
         if self._socket_dir == _socket_dir(self._data) != self._data:
@@ -337,7 +337,7 @@ def _socket_dir(data: Path) -> Path:
     digest = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
     short = Path(tempfile.gettempdir(), f"ash-{os.geteuid()}-{digest}")
     for folder in (data, short):
-        if len(str(folder)) <= _LONGEST_SOCKET_DIR and _PLAIN_PATH.fullmatch(str(folder)):
+        if len(str(folder)) <= _MAX_SOCKET_DIR and _PLAIN_PATH.fullmatch(str(folder)):
             return folder
     raise EmbeddedPostgresError(
         f"{short} is no possible place for a socket: set TMPDIR to a short, plain path"
@@ -345,7 +345,7 @@ def _socket_dir(data: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Without PGCLIENTENCODING and its like, which would become the server's defaults."""
+    """Return the environment without PG… variables, which would become the server's defaults."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 

@@ -25,7 +25,7 @@ async def offline_client() -> AsyncIterator[AsyncClient]:
     """A server without a database."""
     app = create_app(Settings(), database_url="postgresql://127.0.0.1:1/nowhere")
     async with AsyncTestClient(app, base_url=BASE, raise_server_exceptions=False) as client:
-        connections = app.state.store.connections
+        connections = app.state.store._connections
         connections.pool.timeout = connections.stream_pool.timeout = 0.1
         yield client
 

@@ -261,7 +261,7 @@ async def stored(store: Store, connection: AsyncConnection) -> Session:
 
 def is_idle(store: Store) -> bool:
     """True if no connection is lent."""
-    stats = store.connections.pool.get_stats()
+    stats = store._connections.pool.get_stats()
     return stats["pool_available"] == stats["pool_size"]
 
 
