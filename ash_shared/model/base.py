@@ -42,7 +42,7 @@ Omittable = Annotated[T | None, _NotNull()]
 
 
 class _AbsentAsNone:
-    """Attribute of an optional field."""
+    """Descriptor of an optional field: reads an absent value as None."""
 
     __slots__ = ("_name",)
 
@@ -72,14 +72,14 @@ class AshModel(BaseModel):
     """Field names by alias, for the fields that have one."""
     _field_names: ClassVar[frozenset[str]] = frozenset()
     _omittable: ClassVar[frozenset[str]] = frozenset()
-    _is_open: ClassVar[bool] = False
+    _allows_extra_keys: ClassVar[bool] = False
     """True if unknown keys are kept."""
 
     def __init__(self, /, **fields: Any) -> None:
         names, values = self._python_names, fields
         if not names.keys().isdisjoint(fields):
             values = {names.get(key, key): value for key, value in fields.items()}
-        if len(values) < len(fields) or not (self._is_open or values.keys() <= self._field_names):
+        if len(values) < len(fields) or not (self._allows_extra_keys or values.keys() <= self._field_names):
             raise _keyword_errors(type(self), fields)
         for key in self._omittable & values.keys():
             if values[key] is None:
@@ -95,7 +95,7 @@ class AshModel(BaseModel):
         fields = cls.model_fields.items()
         cls._python_names = {field.alias: name for name, field in fields if field.alias not in (None, name)}
         cls._field_names = frozenset(cls.model_fields)
-        cls._is_open = cls.model_config.get("extra") == "allow"
+        cls._allows_extra_keys = cls.model_config.get("extra") == "allow"
         cls._omittable = frozenset(name for name, field in fields if _is_omittable(field.metadata))
         for name, field in fields:
             if field.default is MISSING:
@@ -105,7 +105,7 @@ class AshModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Describe fields by their docstrings, and require constants such as `type`: they are always written, although
+        """Describe fields by their docstrings, and require constants such as `type`, which are always written although
         they have a default in Python."""
         json_schema = handler(schema)
         model_schema = handler.resolve_ref_schema(json_schema)
@@ -172,17 +172,17 @@ def _field_docstring(field: ast.stmt, docstring: ast.stmt) -> tuple[str, str] | 
 
 
 def _is_omittable(metadata: list[Any]) -> bool:
-    return any(isinstance(each, _NotNull) for each in metadata)
+    return any(isinstance(annotation, _NotNull) for annotation in metadata)
 
 
 def _keyword_errors(model: type[AshModel], supplied: Mapping[str, Any]) -> ValidationError:
-    """Return the error that names each unknown keyword and each field that is given under both of its names."""
+    """Return the error for all unknown keywords and all fields supplied under both of their names."""
     errors: list[InitErrorDetails] = []
     for key, value in supplied.items():
         name = model._python_names.get(key, key)
         if name != key and name in supplied:
-            both = PydanticCustomError("given_twice", "Given twice, also as {name}", {"name": name})
-            errors.append(InitErrorDetails(type=both, loc=(key,), input=value))
-        elif name not in model._field_names and not model._is_open:
+            duplicate = PydanticCustomError("given_twice", "Supplied twice, also as {name}", {"name": name})
+            errors.append(InitErrorDetails(type=duplicate, loc=(key,), input=value))
+        elif name not in model._field_names and not model._allows_extra_keys:
             errors.append(InitErrorDetails(type="extra_forbidden", loc=(key,), input=value))
     return ValidationError.from_exception_data(model.__name__, errors)

@@ -1,7 +1,7 @@
 """Content blocks as plain dicts, the output of the providers before typing or encoding.
 
-`is_valid` accepts a dict exactly if the class of its type in `content` does, so the readers for objects and for bytes
-share one translation.
+`is_valid` accepts exactly the dicts that the pydantic class of their `type` accepts, so that reading to objects and
+reading to JSON share one translation.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -65,7 +65,7 @@ def is_valid(block: Block) -> bool:
 
 
 def is_native(block: Any) -> TypeGuard[Block]:
-    """True if a decoded value is a valid block that needs no translation, also of a nested list."""
+    """True if a decoded value is a valid block without a nested list, so that it needs no translation."""
     if block.__class__ is not dict:
         return False
     wire = block.get("type")
@@ -104,8 +104,8 @@ def without(record: Mapping[str, Any], *names: str) -> Block:
 
 
 def renamed(record: Mapping[str, Any], **names: str) -> Block:
-    """Return the items with these keys under new names, e.g. `id="callId"`; absent keys stay absent."""
-    return {ours: record[wire] for ours, wire in names.items() if wire in record}
+    """Return items under new keys, e.g. `id="callId"` for the value of `callId`; absent keys stay absent."""
+    return {new: record[old] for new, old in names.items() if old in record}
 
 
 def wire_name(record: Mapping[str, Any]) -> str | None:
@@ -136,9 +136,10 @@ def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
 
 
 def with_extra(block: Block, rest: Block) -> Block:
-    """Return the block with remaining keys of its message added to `extra`.
+    """Return the block with the leftover keys of its message added to `extra`.
 
-    Keys that `extra` has already are kept; those of the same name go under `message`, or `message_` if that exists.
+    Existing keys of `extra` are not overwritten: leftover keys with the same name go to an object under `message`, or
+    `message_` if that key exists.
     """
     if not rest:
         return block
@@ -164,12 +165,12 @@ def read_content(content: Any, read_block: Reader) -> list[Block]:
 
 
 def read_nested(block: Block, read_block: Reader) -> Block:
-    """Read a native block, including the nested content list of a tool result."""
+    """Return a native block with the nested content list of a tool result translated."""
     if block["type"] != "tool_result" or block.get("content").__class__ is not list:
         return block
     blocks = read_list(block["content"], read_block)
-    same = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
-    return block if same else {**block, "content": blocks}
+    is_unchanged = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    return block if is_unchanged else {**block, "content": blocks}
 
 
 def nests_deeper(value: Any, levels: int) -> bool:
@@ -189,34 +190,39 @@ def _union_members(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
-def _json_class(part: Any) -> type:
-    """Return the class of a decoded value of this annotation."""
-    if get_origin(part) is Literal:
+def _json_class(annotation: Any) -> type:
+    """Return the Python class of decoded JSON values with this annotation."""
+    if get_origin(annotation) is Literal:
         return str
-    if isinstance(part, type) and issubclass(part, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return dict
-    return cast(type, get_origin(part) or part)
+    return cast(type, get_origin(annotation) or annotation)
 
 
-def _inner_check(part: Any) -> Check | None:
-    """Return the check of a value's contents beyond its class, if there is one."""
-    if get_origin(part) is Literal:
-        return frozenset(get_args(part)).__contains__
-    if isinstance(part, type) and issubclass(part, BaseModel):
-        return _object_check(part)
+def _inner_check(annotation: Any) -> Check | None:
+    """Return the check that a value needs beyond the check of its class, if any."""
+    if get_origin(annotation) is Literal:
+        return frozenset(get_args(annotation)).__contains__
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _object_check(annotation)
     return None
 
 
 def _object_check(model: type[BaseModel]) -> Check:
     """Return a check equal to the model's strict validation of JSON values, without building the model."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    parts = {name: _union_members(field.annotation) for name, field in fields.items()}
+    annotations = {name: _union_members(field.annotation) for name, field in fields.items()}
     required = tuple(name for name, field in fields.items() if field.is_required())
     classes = {
-        name: frozenset(map(_json_class, members)) for name, members in parts.items() if Any not in members
+        name: frozenset(map(_json_class, members))
+        for name, members in annotations.items()
+        if Any not in members
     }
-    inner = [
-        (name, check) for name, members in parts.items() for part in members if (check := _inner_check(part))
+    inner_checks = [
+        (name, check)
+        for name, members in annotations.items()
+        for member in members
+        if (check := _inner_check(member))
     ]
 
     def accepts(block: Block) -> bool:
@@ -226,7 +232,7 @@ def _object_check(model: type[BaseModel]) -> Check:
         for key in required:
             if key not in block:
                 return False
-        for key, check in inner:  # noqa: SIM110  # a hot path: all() with a generator costs twice as much
+        for key, check in inner_checks:  # noqa: SIM110  # a hot path: all() with a generator costs twice as much
             if block.get(key) is not None and not check(block[key]):
                 return False
         return True

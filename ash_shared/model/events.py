@@ -437,21 +437,21 @@ class ResetEvent(_Event):
     payload: Empty
 
 
-def _without_known(schema: dict[str, Any]) -> None:
+def _exclude_known_types(schema: dict[str, Any]) -> None:
     schema["not"] = {"enum": sorted(EVENT_TYPES)}
 
 
 class OtherEvent(_Event):
     """An event of an unknown type, kept unchanged."""
 
-    type: str = Field(min_length=1, max_length=100, json_schema_extra=_without_known)
+    type: str = Field(min_length=1, max_length=100, json_schema_extra=_exclude_known_types)
     payload: dict[str, Any]
 
     @field_validator("type")
     @classmethod
-    def _is_unknown(cls, name: str) -> str:
+    def _reject_known_type(cls, name: str) -> str:
         if name in EVENT_TYPES:
-            raise ValueError(f"is not what the type {name} promises")
+            raise ValueError(f"is not a valid event of type {name}")
         return name
 
 
@@ -500,21 +500,21 @@ EVENT_TYPES = frozenset(EVENTS)
 CHUNKS = frozenset(
     {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
 )
-"""The types of stream chunks. The complete event follows, so a replay does not need them."""
+"""The types of stream chunks. A replay does not need them, because the complete event follows."""
 
 _known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent, config=ConfigDict(defer_build=True))
 _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)
 
 
 def read_event(event: Any) -> ChatEvent:
-    """Return the typed event of a decoded JSON object. Keys have their JSON names.
+    """Return the typed event of a decoded JSON object, whose keys are the JSON names.
 
-    Raises pydantic.ValidationError for anything else, also for a known type with an invalid payload.
+    Raises pydantic.ValidationError for any other value, and for a known type with an invalid payload.
     """
     wire = event.get("type") if isinstance(event, dict) else None
     is_known = isinstance(wire, str) and wire in EVENT_TYPES
-    read = _known if is_known else _other
-    return read.validate_python(event, strict=True, by_alias=True, by_name=False)
+    adapter = _known if is_known else _other
+    return adapter.validate_python(event, strict=True, by_alias=True, by_name=False)
 
 
 def is_payload(wire: str, payload: Any) -> bool:

@@ -125,7 +125,7 @@ class StandardMessage(AshModel):
 
 
 class Facts(NamedTuple):
-    """What a record states besides its content. None for what it does not state."""
+    """Metadata of a record; None for values that the record does not contain."""
 
     uuid: str | None = None
     """The provider's id of the record, intended to be unique in its session."""
@@ -134,7 +134,7 @@ class Facts(NamedTuple):
     session_id: str | None = None
     client_version: str | None = None
     model: str | None = None
-    """The model of this record; if the record is not a message, of the following records."""
+    """The model of this record, or, if it is not a message, of the records after it."""
     title: str | None = None
     """A title of the session, set by the person or the tool."""
     parent: str | None = None
@@ -152,7 +152,7 @@ class Drift(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What the store records about a message."""
+    """Properties of a message that the store records."""
 
     source: str
     kind: Kind
@@ -161,7 +161,7 @@ class Description(NamedTuple):
     """The distinct block types, sorted."""
     facts: Facts
     prompt: str | None
-    """The beginning of the user's text: the title of a session without another."""
+    """The beginning of the user's text, used as the title of a session without a title."""
     drift: tuple[Drift, ...]
     digest: bytes
     """A 16-byte digest of kind, role and blocks, which changes if the message reads differently."""
