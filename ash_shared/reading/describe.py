@@ -11,18 +11,18 @@ from ash_shared.reading.read import Read
 from ash_shared.reading.system_text import is_system_message, visible_text
 
 MAX_PROMPT = 200
-"""Characters of a prompt."""
+"""Maximum length of a prompt in characters."""
 _MAX_PROMPT_SOURCE = 50 * MAX_PROMPT
-"""Characters of a text block that are searched for the prompt."""
+"""Characters at the start of a text block that are searched for the prompt."""
 _MULTI_MESSAGE_KEYS = frozenset({"contents", "history", "input", "messages"})
-"""Keys of request bodies that hold several messages, the system prompt before the user's."""
+"""Keys that contain the messages of a request body; the first one may be a system prompt."""
 _DRIFT_REASONS = frozenset({"unknown_type", "malformed"})
 
 _encode = msgspec.json.Encoder().encode
 
 
 def describe_read(read: Read, source: str | None) -> Description:
-    """Describe a text that was read already; `source` is its declared format. Never raises."""
+    """Return the description of a text from its reading; `source` is the declared format. Never raises."""
     kind, role, blocks = read.reading
     return Description(
         source=read.source(source),
@@ -53,12 +53,12 @@ def _user_blocks(read: Read) -> list[Block]:
 
 
 def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
-    """Count the blocks that no table of types covers."""
-    uncovered = [
+    """Count the unknown and malformed blocks by reason and type."""
+    drifted = [
         (block["reason"], block.get("rawType") or "")
         for block in blocks
         if block["type"] == "raw" and block.get("reason") in _DRIFT_REASONS
     ]
-    if not uncovered:
+    if not drifted:
         return ()
-    return tuple(Drift(reason, name, count) for (reason, name), count in sorted(Counter(uncovered).items()))
+    return tuple(Drift(reason, name, count) for (reason, name), count in sorted(Counter(drifted).items()))

@@ -1,7 +1,7 @@
 """Decode stored texts as JSON, within limits, and classify texts that are not JSON.
 
-msgspec decodes almost every text. The standard library decodes the rest: halves of surrogate pairs, and numbers that
-msgspec refuses.
+msgspec decodes almost every text. The standard library decodes the rest: lone surrogates, and numbers that msgspec
+rejects.
 """
 
 import json
@@ -15,11 +15,14 @@ import msgspec
 from ash_shared.model.blocks import MAX_DEPTH, LimitExceeded, nests_deeper
 
 RawMessage = str | bytes | dict[str, Any] | list[Any]
-"""One message: its text, or the object or list that a JSON decoder made of the text."""
+"""One message: its JSON text, or the object or list decoded from it."""
 
 
 def exact_text(raw: str | bytes) -> str | bytes:
-    """Return plain `str` or `bytes`: decoders refuse subclasses and other buffers. Raises TypeError for other types."""
+    """Return a plain `str` or `bytes`, because decoders reject subclasses and other buffers.
+
+    Raises TypeError for other types.
+    """
     if raw.__class__ is str or raw.__class__ is bytes:
         return raw
     if isinstance(raw, str):
@@ -30,10 +33,10 @@ def exact_text(raw: str | bytes) -> str | bytes:
 
 
 def message_text(message: RawMessage) -> str | bytes:
-    """Return the text of a message; of a decoded one, as compact JSON. Raises TypeError for what is not JSON.
+    """Return the text of a message; a decoded message is encoded as compact JSON.
 
-    Decoded messages are read as this text, so that both forms read alike. NaN and Infinity, which are not JSON, are
-    written as such, so that a message with one of them reads as its text would.
+    Raises TypeError for values without a JSON form. NaN and Infinity, which are not JSON either, are written by
+    these names, so that a decoded message with one of them is read like its text.
     """
     if message.__class__ is str or message.__class__ is bytes:
         return message
@@ -100,7 +103,7 @@ def shallow_json(levels: int) -> Any:
 
 
 _named_type: Callable[[str, Any], Any] = NewType
-"""A NewType is hashed by identity: msgspec then builds the decoder of a deeply nested type several times faster."""
+"""A NewType is hashed by identity, so that msgspec builds the decoder of a nested type several times faster."""
 
 
 decode_shallow = msgspec.json.Decoder(shallow_json(10)).decode
@@ -109,7 +112,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_json(raw: str | bytes) -> Any:
-    """Return the JSON value of a text. Raises LimitExceeded, RecursionError or another ValueError."""
+    """Return the JSON value of a text. Raises LimitExceeded or RecursionError for JSON beyond a limit, and ValueError
+    for other texts."""
     try:
         return decode_shallow(raw)
     except ValueError:
@@ -136,6 +140,7 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def _parse_finite_float(digits: str) -> float:
+    """Parse a float. Raises LimitExceeded if it is too large for one."""
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         raise LimitExceeded
@@ -143,7 +148,7 @@ def _parse_finite_float(digits: str) -> float:
 
 
 def _parse_bounded_int(digits: str) -> int:
-    """Parse an integer, within Python's limit on digits."""
+    """Parse an integer. Raises LimitExceeded beyond Python's limit on digits."""
     try:
         return int(digits)
     except ValueError:

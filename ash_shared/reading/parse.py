@@ -1,7 +1,7 @@
 """The public functions that turn stored text into typed blocks.
 
-None of them raises on any text. They also take decoded JSON objects and lists, which read as their JSON text does, and
-raise TypeError for everything else.
+They never raise on a text. They also accept decoded JSON objects and lists, with the same result as for their JSON
+text, and raise TypeError for all other values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from ash_shared.reading.read import FAST_PATHS, read_raw
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 5
-"""Raised whenever describing a stored text gives another result than before."""
+"""Increment when `describe_message` returns a different result for any stored text."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -39,10 +39,10 @@ def parse_message_content(raw: RawMessage, source: str | None = None) -> list[Me
 
 
 def parse_message_content_json(raw: RawMessage, source: str | None = None) -> bytes:
-    """Return the same blocks as a JSON array in UTF-8, without building objects. Never raises on texts.
+    """Return the blocks of `parse_message_content` as a JSON array in UTF-8. Never raises on texts.
 
-    Content that needs no translation is copied byte for byte: the spelling of numbers, escapes and the order of keys
-    stay as they were written.
+    No objects are built. Content that needs no translation is copied byte for byte, with the original number formats,
+    escapes and key order.
     """
     text = message_text(raw)
     for path in FAST_PATHS[source]:
@@ -61,12 +61,12 @@ def read_message(raw: RawMessage, source: str | None = None) -> Reading:
 
 
 def describe_message(raw: RawMessage, source: str | None = None) -> Description:
-    """Return what the store records about one message. Never raises on texts."""
+    """Return the properties of one message that the store records. Never raises on texts."""
     return describe_read(read_raw(raw, source), source)
 
 
 def parse_jsonl(text: str | bytes, source: str | None = None) -> Iterator[ParsedLine]:
-    """Read every line of a JSONL text that is not blank, in order. Never raises."""
+    """Yield the readings of the non-blank lines of a JSONL text, in order. Never raises."""
     text = exact_text(text)
     lines: Sequence[str | bytes] = split_lines(text) if isinstance(text, str) else text.split(b"\n")
     for number, raw in enumerate(lines, start=1):

@@ -1,7 +1,7 @@
 """Read a stored text with the provider that recognises it.
 
-Reading never raises, drops nothing and invents nothing: a record that no provider knows, or that is not what its type
-promises, becomes one `raw` block with the record as it is.
+Reading never raises and never drops or adds data: a record that no provider recognises, or that does not match its
+type, becomes one `raw` block with the unchanged record.
 """
 
 import re
@@ -31,11 +31,11 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     speaker_of_role,
 )
-from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_sound
+from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_valid_step
 from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
-"""The provider whose blocks are the vocabulary of `content`: it reads blocks outside any known record."""
+"""The provider that reads values outside any recognised record; its blocks are the vocabulary of `model.content`."""
 
 
 @cache
@@ -59,7 +59,7 @@ FAST_PATHS = _FastPaths()
 
 
 class Read(Struct, frozen=True):
-    """The reading of one text, with the record and the provider that recognised it, if any."""
+    """The reading of one text, with its decoded record and provider, if any."""
 
     reading: RecordReading
     provider: Provider | None = None
@@ -72,7 +72,7 @@ class Read(Struct, frozen=True):
         return declared or (self.provider.source if self.provider else "unknown")
 
     def facts(self) -> Facts:
-        """Return what the record states besides its content. Never raises."""
+        """Return the metadata of the record. Never raises."""
         if self.elements:
             return self.elements[0].facts()._replace(uuid=None)
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
@@ -87,8 +87,10 @@ class Read(Struct, frozen=True):
             return single_message_part(self.record, self.reading)
 
     def steps(self, declared: str | None = None, role: Role | None = None) -> list[Step]:
-        """Return the steps that the text adds to the event log; `declared` is the source and `role` the role that its
-        sender stated. Never raises."""
+        """Return the steps that the text adds to the event log. Never raises.
+
+        `declared` and `role` are the source and the role that the sender declared, if any.
+        """
         if self.elements:
             return [step for element in self.elements for step in element.steps(declared)]
         if self.record is None and self.reading.kind == "message" and role is None:
@@ -104,12 +106,12 @@ class Read(Struct, frozen=True):
         return [Whole(Part(role="system", blocks=self.reading.blocks))]
 
     def _provider_steps(self) -> list[Step] | None:
-        """Return the provider's steps, if it has any; a malformed chunk of a stream becomes a `raw` block."""
+        """Return the provider's steps, if any. Invalid steps, and a malformed stream chunk, become a `raw` block."""
         if self.provider is None or self.record is None:
             return None
         try:
             steps = self.provider.steps(self.record, self.reading)
-            if steps is None or all(map(is_sound, steps)):
+            if steps is None or all(map(is_valid_step, steps)):
                 return steps
         except (AttributeError, LookupError, TypeError, ValueError):
             if self.reading.kind != "chunk":
@@ -119,8 +121,11 @@ class Read(Struct, frozen=True):
 
 
 def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
-    """Return the steps of a text that is not a record. Lines of a server-sent event stream are recognised: `data:`
-    lines carry a record or, at the end of a stream, `[DONE]`."""
+    """Return the steps of a text that is not a record.
+
+    Lines of a server-sent event stream are recognised: a `data:` line contains a record or the final `[DONE]`, and
+    the other lines have no steps.
+    """
     line = text.strip()
     data = line.removeprefix("data:").lstrip()
     if data == "[DONE]":
@@ -147,7 +152,8 @@ _SSE_LINE = re.compile(r":|(?:event|id|retry):")
 _API_EVENT_LINE = re.compile(
     r"event: ?(?:error|ping|(?:content_block|message)_(?:delta|start|stop)|(?:interaction|response|step)\.[a-z_.]+)"
 )
-"""An `event:` line of a known API, for texts without a declared source: a person may begin a text with a colon."""
+"""An `event:` line of a known API. Without a declared source no other line counts as SSE, because a prompt may also
+begin with a colon or with `id:`."""
 
 
 def read_raw(message: RawMessage, source: str | None) -> Read:
@@ -160,7 +166,7 @@ def read_raw(message: RawMessage, source: str | None) -> Read:
 
 
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
-    """Read a record whose content can be decoded although the whole cannot."""
+    """Read a record whose content can be decoded, although the text as a whole cannot."""
     for provider in _providers().values():
         if provider.fast_path is None or source not in (None, provider.source):
             continue
@@ -175,17 +181,17 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
 
 def _read_undecodable(text: str, error: Exception) -> Read:
     if isinstance(error, LimitExceeded | RecursionError):
-        return _outside_conversation(raw_block("limit", text))
+        return _non_message_read(raw_block("limit", text))
     if looks_like_json(text):
-        return _outside_conversation(raw_block("invalid_json", text))
-    return _user_text(text)
+        return _non_message_read(raw_block("invalid_json", text))
+    return _user_message_read(text)
 
 
-def _outside_conversation(block: Block) -> Read:
+def _non_message_read(block: Block) -> Read:
     return Read(RecordReading("record", "system", [block]))
 
 
-def _user_text(text: str) -> Read:
+def _user_message_read(text: str) -> Read:
     return Read(RecordReading("message", "user", [text_block(text)]))
 
 
@@ -195,14 +201,14 @@ def _read_value(value: Any, source: str | None) -> Read:
     if isinstance(value, list):
         return _read_list(value, source)
     return (
-        _user_text(value)
+        _user_message_read(value)
         if isinstance(value, str)
-        else _outside_conversation(raw_block("unknown_type", value))
+        else _non_message_read(raw_block("unknown_type", value))
     )
 
 
 def _read_list(values: list[Any], source: str | None) -> Read:
-    """Read a top-level list: as one record if a provider recognises it, else each element as a record or a block."""
+    """Read a top-level list as one record if a provider recognises it, else each element as a record or block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     providers = _providers()
@@ -233,7 +239,7 @@ def _read_element(value: Any, source: str | None) -> Read:
 
 
 def _read_bare_block(value: Any) -> Read:
-    return _outside_conversation(_providers()[_NATIVE_SOURCE].read_block(value))
+    return _non_message_read(_providers()[_NATIVE_SOURCE].read_block(value))
 
 
 def _read_record(record: Record, source: str | None) -> Read:
@@ -247,7 +253,7 @@ def _read_record(record: Record, source: str | None) -> Read:
 
 
 def _read_with(provider: Provider, record: Record) -> RecordReading:
-    """Read a record, as one `malformed` block if it is not what its type promises."""
+    """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
     try:
         reading = provider.read(record)
         if False not in map(is_valid, reading.blocks):

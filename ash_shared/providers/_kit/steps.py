@@ -1,8 +1,8 @@
 """Values that describe what one record adds to its session: parts of standard messages and steps of the event
 log.
 
-Providers return these for each record alone. `conversation.standard_messages` assembles parts and
-`eventlog.normalizer` applies steps; all state is kept there.
+Providers compute parts and steps from one record, without state. `conversation.standard_messages` assembles the
+parts of all records, and `eventlog.normalizer` applies the steps.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,7 @@ class Part(Struct, frozen=True, kw_only=True):
     """A contribution of a record to the standard messages of its session. Most records add one part; a request adds one
     per message.
 
-    `transform_messages` assembles the parts of all records. A part without a role is not a message: its usage,
-    metadata and error go to the last assistant message.
+    A part without a role is not a message: its usage, metadata and error go to the last assistant message.
     """
 
     role: Speaker | None
@@ -33,10 +32,11 @@ class Part(Struct, frozen=True, kw_only=True):
     """True if the key names one message in the whole session and its first part sets the role. For formats that
     write a message and its parts separately."""
     replaces: bool = False
-    """True if the blocks replace those of an earlier part with this key: a completed item."""
+    """True if the blocks replace those of an earlier part with this key, as when an item is reported again on
+    completion."""
     adjoins: bool = False
-    """True if the part is appended to the previous message when that also adjoins and has the same role. For
-    formats that write the items of a response one by one without naming the response."""
+    """True if the part is appended to the previous message, provided that message also adjoins and has the same
+    role. For formats that write the items of a response one by one without naming the response."""
     echo: bool = False
     """True if a later part of the turn may contain the same text, or the same call or result; the later part is
     then the authoritative one."""
@@ -58,9 +58,9 @@ class Part(Struct, frozen=True, kw_only=True):
     error: Block | None = None
     """The keys of `MessageError`."""
     original: Any = None
-    """The piece of the record that holds this message, if the record holds several."""
+    """The section of the record that contains this message, if the record contains several messages."""
     results: Mapping[str, Block] = {}
-    """By call id: keys to add to a tool result that is in another record."""
+    """Keys to add to tool results that are in other records, by call id."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
     rewinds_to: str | None = None
@@ -69,23 +69,22 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class Fragment(NamedTuple):
-    """A delta of something being streamed: text, thinking, tool input or tool output."""
+    """A delta of streamed text, thinking, tool input or tool output."""
 
     kind: Literal["text", "thinking", "input", "output"]
     text: str
     """The text to append; empty if the fragment only opens the slot."""
     slot: str = ""
-    """The open item of the response that the fragment belongs to, named by its position on the wire, e.g.
-    `0/1`. For output: the key that identifies the call if not every fragment, or not the result, carries its
-    id."""
+    """The open item of the response that the fragment is appended to, named by its position on the wire, e.g.
+    `0/1`. For output: a key that identifies the call, if some fragments or the result lack the call id."""
     call: str | None = None
-    """For input: the call id, at least on the first fragment. For output: the id of the call that writes it."""
+    """For input: the call id, at least on the first fragment. For output: the id of the call that produces it."""
     name: str | None = None
     """For input: the tool name, at least on the first fragment."""
     is_whole: bool = False
-    """True if the text is the complete text so far, of which only the end is new."""
+    """True if `text` repeats the complete text so far; only its end is new."""
     given: Any = ""
-    """For input: the arguments, if none of them are streamed."""
+    """For input: the complete arguments, used if none are streamed."""
     more: Mapping[str, Any] = {}
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
     Keys of later fragments are merged; lists are concatenated."""
@@ -103,17 +102,17 @@ class Fragment(NamedTuple):
     """For input streamed value by value: the JSON path at which `value` is set. Strings are concatenated."""
     value: Any = None
     response: str | None = None
-    """The id of the response, if every response has one fragment of its own."""
+    """The response id for the events of this fragment; None for the id of the open response."""
 
 
 class Closed(NamedTuple):
-    """The content of a slot is complete."""
+    """The item in a slot is complete."""
 
     slot: str
     text: str | None = None
     """The complete text, if the wire repeats it; it overrides the fragments."""
     waits: bool = False
-    """True if the complete item is not emitted yet, because the record that holds it normally follows."""
+    """True if the complete item is not emitted yet, because a record that contains it normally follows."""
     more: Mapping[str, Any] = {}
     lane: str = ""
 
@@ -128,7 +127,7 @@ class Settled(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A complete (non-streamed) part of a message; it replaces the fragments that were streamed for it."""
+    """A complete (non-streamed) part of a message. If fragments of it were streamed, the part supersedes them."""
 
     part: Part
     slot: str | None = None
@@ -136,20 +135,19 @@ class Whole(NamedTuple):
     part is dropped if that item was already emitted. If None, each block completes the first open item of its
     kind."""
     holds: bool = False
-    """For an `echo` of the user or for a tool result: True if it waits for the record that it announces, and is
-    emitted only if none follows."""
+    """For a user message or tool result with `echo`: True if it is held back until its authoritative record
+    arrives, and emitted only if none does."""
     scoped: bool = False
     """True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
     within: bool = False
-    """For the user: True if the text is sent during a turn, or to a subagent, so that it does not start a
-    turn."""
+    """For user messages: True if the message is sent during a turn, or to a subagent, and so starts no turn."""
     more: Mapping[str, Any] = {}
     """Further payload keys for the assistant's text, thinking and calls: `partial`."""
     repeats: bool = False
-    """True if a repeated part may contain what the response named by its `messageId` already streamed
-    completely."""
+    """True if the part may repeat content that the response with its `messageId` already streamed completely."""
     sums_up: bool = False
-    """True if the text may repeat all text of the turn so far; if that was streamed, it is not emitted again."""
+    """True if the text may repeat all text of the turn so far; text that was already streamed is not emitted
+    again."""
 
 
 class ResponseStarts(NamedTuple):
@@ -160,10 +158,10 @@ class ResponseStarts(NamedTuple):
     """False if every fragment repeats the id; the step then begins a response only if none is open."""
     lane: str = ""
     resumes: bool = False
-    """True if the step continues the open response when that has the same id."""
+    """True if the step continues the open response, provided the ids are equal."""
     is_stable: bool = False
-    """For ids repeated by fragments: True if a different id always means a different response, and
-    the id begins no other one after its end."""
+    """For ids repeated by fragments: True if a different id always means a different response, and an id is not
+    reused after its response has ended."""
 
 
 class ResponseEnds(NamedTuple):
@@ -179,8 +177,8 @@ class ResponseEnds(NamedTuple):
     is_partial: bool = False
     """True if the open items were not finished."""
     unless_called: bool = False
-    """True if the response is final only if no call waits for the client. For formats that do not report
-    which."""
+    """True if the response is final only when no call waits for the client. For formats that do not report which
+    calls wait."""
 
 
 class Counted(NamedTuple):
@@ -191,7 +189,7 @@ class Counted(NamedTuple):
     key: str = ""
     """Steps with the same key replace each other; the last one counts."""
     revises: bool = False
-    """True if it updates, count by count, the usage reported for the open response."""
+    """True if each count replaces the same count of the usage reported earlier for the open response."""
 
 
 class TurnStarts(NamedTuple):
@@ -215,7 +213,7 @@ class Interrupts(NamedTuple):
     error: Block | None = None
     """The error to emit before the interruption."""
     if_open: bool = False
-    """True if it is emitted only while a turn is open, for records that may be repeated."""
+    """True if the interruption is emitted only while a turn is open. For records that may be repeated."""
     ends: bool = True
     """True if the turn ends here; otherwise a separate record ends it."""
     end: TurnEnds | None = None
@@ -228,7 +226,7 @@ class Says(NamedTuple):
     type: str
     payload: Block
     once: str = ""
-    """A name under which the event is emitted once per turn, for formats whose records repeat it."""
+    """A deduplication key: events with the same key are emitted once per turn. For formats that repeat them."""
     scoped: bool = False
     """True if its `messageId` is unique only within the turn, as in `Whole`."""
 
@@ -242,11 +240,11 @@ class Stray(NamedTuple):
 
     text: str
     in_stream: bool
-    """True if its writer declared it as a line of some format."""
+    """True if the sender declared a source, so that the text is a line of a stream."""
 
 
 class Passes(NamedTuple):
-    """The record already is an event; a missing id or time is added."""
+    """Emit an event of Ash's own format; a missing id or time is added."""
 
     event: Block
 
@@ -291,7 +289,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     TurnStarts: (("id", _OPTIONAL_STR),),
     Says: (("type", _STR), ("payload", _DICT), ("once", _STR)),
 }
-"""Allowed types of step fields whose values come from a record unchecked."""
+"""Allowed types of the step fields that providers copy from records without a check."""
 
 _MORE_TYPES: Mapping[str, tuple[type, ...]] = {
     "executor": _OPTIONAL_STR,
@@ -304,14 +302,14 @@ _MORE_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def is_sound(step: Step) -> bool:
-    """Return True if the values of a step have their declared types and can become events."""
+def is_valid_step(step: Step) -> bool:
+    """Return True if the fields of a step have their declared types and its payload is valid."""
     for name, allowed in _FIELD_TYPES.get(step.__class__, ()):
         if getattr(step, name).__class__ not in allowed:
             return False
     if isinstance(step, Says):
         return is_payload(step.type, step.payload)
-    if isinstance(step, Whole) and not _is_sound_part(step.part):
+    if isinstance(step, Whole) and not _is_valid_part(step.part):
         return False
     if not isinstance(step, _STEPS_WITH_MORE) or not step.more:
         return True
@@ -320,7 +318,7 @@ def is_sound(step: Step) -> bool:
     )
 
 
-def _is_sound_part(part: Part) -> bool:
-    if part.results and not all(call.__class__ is str for call in part.results):
+def _is_valid_part(part: Part) -> bool:
+    if part.results and not all(call_id.__class__ is str for call_id in part.results):
         return False
     return all(map(is_valid, part.blocks))

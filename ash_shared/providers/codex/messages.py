@@ -19,7 +19,7 @@ from ash_shared.providers._kit.json_fields import (
 )
 from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_speaker
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, WITH_TEXT, item_type
-from ash_shared.reading.system_text import begins_injected
+from ash_shared.reading.system_text import starts_with_codex_context
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -45,7 +45,7 @@ def _item_parts(item: Record, reading: RecordReading) -> list[Part]:
         return []
     wire = item.get("type")
     role = item_speaker(item) if is_one_of(wire, ITEMS) else reading.role
-    part = item_part(role, reading.blocks, synthetic=_is_injected(speaker_of_role(role), reading.blocks))
+    part = item_part(role, reading.blocks, synthetic=_is_codex_context(speaker_of_role(role), reading.blocks))
     if wire == "message":
         return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
     if wire == "agent_message":
@@ -54,13 +54,13 @@ def _item_parts(item: Record, reading: RecordReading) -> list[Part]:
     return [part]
 
 
-def _is_injected(role: Speaker, blocks: list[Block]) -> bool:
+def _is_codex_context(role: Speaker, blocks: list[Block]) -> bool:
     first = blocks[0] if blocks else {}
-    return role == "user" and begins_injected(text_at(first, "text") or "")
+    return role == "user" and starts_with_codex_context(text_at(first, "text") or "")
 
 
 def _synthetic_metadata(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
-    return {"synthetic": True} if _is_injected(role, blocks) else {}
+    return {"synthetic": True} if _is_codex_context(role, blocks) else {}
 
 
 def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: bool) -> list[Part]:
