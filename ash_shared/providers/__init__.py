@@ -12,7 +12,7 @@ from ash_shared.providers._kit.contract import Provider, Record
 
 
 class Providers(dict[str, Provider]):
-    """Providers by source, in the order in which they are asked."""
+    """Providers by source, in the order in which recognition tries them."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         super().__init__((provider.source, provider) for provider in providers)
@@ -24,7 +24,7 @@ class Providers(dict[str, Provider]):
                 self._by_mark[mark] = self._by_mark.get(mark, 0) | bit
 
     def recognize(self, record: Record) -> Provider | None:
-        """Return the first provider that recognises a record. Only providers with a mark in it are asked."""
+        """Return the first provider that recognises a record. Providers none of whose marks occur in it are skipped."""
         candidates, by_mark = self._without_marks, self._by_mark
         for name in record:
             if name in by_mark:

@@ -24,13 +24,15 @@ class RecordReading(NamedTuple):
 
 
 def control_reading(record: Any, name: str | None = "") -> RecordReading:
-    """Return the reading of a known record that is not part of the conversation; `name` overrides its
-    `wire_name`."""
+    """Return the reading of a known record that is not part of the conversation.
+
+    `name` replaces the record's `wire_name` in the raw block; None leaves the type out.
+    """
     return _record_reading("control", record, name)
 
 
 def unknown_reading(record: Any, name: str | None = "") -> RecordReading:
-    """Return the reading of a record whose type is in no table."""
+    """Return the reading of a record whose type the provider does not know."""
     return _record_reading("unknown_type", record, name)
 
 
@@ -50,12 +52,12 @@ def _raw_type(record: Any, name: str | None) -> str | None:
 
 
 def speaker_of_role(role: Role) -> Speaker:
-    """Return the speaker of a message with this role; tool results are spoken by the user."""
+    """Return the speaker of a message with this role; for tool results, the user."""
     return "user" if role == "tool" else role
 
 
 def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a record that is one message and carries nothing else."""
+    """Return one part with the blocks of a message; no part for other kinds of records."""
     if reading.kind != "message":
         return []
     return [Part(role=speaker_of_role(reading.role), blocks=reading.blocks)]
@@ -63,17 +65,17 @@ def single_message_part(record: Record, reading: RecordReading) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class FastPath:
-    """Shortcuts for the most frequent texts of a format, tried before the text is decoded and recognised.
+    """Partial decoders for the most frequent texts of a format.
 
-    Each returns None for any other text, never raises, and otherwise gives the same result as full reading.
+    Each returns None for any other text and never raises.
     """
 
     parse: Callable[[str | bytes], list[Any] | None]
-    """Return the content objects of a text."""
+    """Return the content objects of a text, equal to those of full reading, which is tried afterwards."""
     parse_json: Callable[[str | bytes], bytes | None]
-    """Return the blocks of a text as a JSON array."""
+    """Return the blocks of a text as a JSON array, under the same conditions."""
     decode_partly: Callable[[str | bytes], Record | None]
-    """Return what `read` needs of a record that cannot be decoded as a whole."""
+    """Return the keys that `read` needs. Used if the text as a whole cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,12 @@ class Provider:
     read: Callable[[Record], RecordReading]
     """Read a record that was recognised or declared to be of this format. May raise AttributeError, KeyError or
     TypeError if the record does not match its type: the whole record then becomes one `raw` block. Raises
-    LimitExceeded if it is too large."""
+    LimitExceeded if a list or the result is too long."""
     read_block: Callable[[Any], Block]
     """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Collection[str] | None = None
-    """Names that prefilter recognition: every recognised record has one of them as a key or as its `type` up to
-    the first dot. The provider is not asked about other records; without marks it is asked about all."""
+    """A prefilter for `recognizes`, which is called only for records that have one of these names as a key or as
+    their `type` up to the first dot. None disables the prefilter."""
     recognizes_list: Callable[[list[Any]], bool] = lambda values: False
     """Return True if a top-level list is one record of this format; it is then read as `{"list": [...]}`. In
     any other list each element is a record."""
@@ -100,8 +102,9 @@ class Provider:
     """Return the metadata of a record (id, time, model). Never raises."""
     parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
     """Return what the record adds to the standard messages of its session. May raise AttributeError, KeyError
-    or TypeError if the record does not match its type; its parts then follow from its reading alone."""
+    or TypeError if the record does not match its type; the parts are then derived from the reading alone."""
     steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
-    """Return what the record adds to the event log: stream fragments, and the start and end of turns. Returns
-    None, or raises one of the same exceptions, if the events follow from its parts."""
+    """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
+    means that the events are derived from the parts. May raise the same exceptions as `parts`: a malformed chunk
+    then becomes one `raw` block, and for other records the events are derived from the parts."""
     fast_path: FastPath | None = None

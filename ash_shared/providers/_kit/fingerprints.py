@@ -1,7 +1,7 @@
 """Keys that distinguish formats, so that no record is claimed by two providers.
 
-Most keys occur in several formats. A valid record has only the keys of its own format; one that mixes keys of
-two formats belongs to neither, or to the format with the stronger mark.
+Most keys occur in several formats. A valid record has only the keys of its own format; a record with keys of two
+formats is claimed by at most one of them.
 """
 
 import re
@@ -22,7 +22,7 @@ BEDROCK_REQUEST_KEYS = frozenset(
         "toolConfig",
     }
 )
-"""Parameters of Bedrock requests; Gemini requests share one of them."""
+"""Parameters of Bedrock requests; Gemini requests also have `toolConfig`."""
 
 GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 """Keys that Gemini CLI writes for a whole session."""
@@ -30,8 +30,7 @@ GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
-"""Every pi message has one of these. Messages of other vendors have them outside the message, or have the type
-`message`."""
+"""Every pi message has one of these. Other vendors write them next to the message, or write the type `message`."""
 
 _BODY_KEYS = (
     ENVELOPE_KEYS
@@ -68,7 +67,7 @@ def body_keys(record: dict[str, Any]) -> frozenset[str]:
 
 
 CLAUDE_LINE_KEYS = frozenset({"num_turns", "parent_tool_use_id", "tools", "uuid"})
-"""Every line of Claude's stream has one of these; Cursor reuses Claude's line types."""
+"""Every line of Claude's stream has one of these; Cursor's lines have the same types but none of these keys."""
 _CURSOR_MESSAGE_KEYS = frozenset({"role", "content"})
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -108,7 +108,7 @@ def read_part(part: Any) -> Block:
 
 
 def _read_part_without_kind(part: Block) -> Block:
-    """Return a raw block for a part that has only metadata: from the vendor, or for an absent part."""
+    """Return a raw block for a part without a kind key: a bare signature, metadata, or unknown keys."""
     if any(key in part for key in _SIGNATURES):
         return raw_block("opaque", part, "thoughtSignature")
     is_metadata = part.keys() <= _METADATA_KEYS
@@ -162,7 +162,7 @@ def _translate_text(kind: str, part: Block) -> Block:
 
 
 def media_block(mime: str | None, source: Block, filename: Any = None) -> Block:
-    """Return an image block, or a file block for other types; `source` comes without the media type."""
+    """Return an image block, or a file block for other MIME types; `source` has no media type yet."""
     if mime is not None:
         source = {"type": source["type"], "media_type": mime, **source}
         if mime.startswith("image/"):
@@ -298,8 +298,8 @@ def is_client_result(block: Block) -> bool:
 
 
 class UsageKeys(NamedTuple):
-    """The names of the counts in a usage object. Google's prompt count includes cached tokens; its answer count
-    excludes reasoning, and its prompt count excludes tool prompts."""
+    """The keys of the counts in a usage object. Google's prompt count includes cached tokens and excludes tool
+    prompts; its answer count excludes reasoning."""
 
     prompt: str
     tool: str
@@ -309,7 +309,7 @@ class UsageKeys(NamedTuple):
 
 
 def gemini_usage(vendor: Any, names: UsageKeys, tier: str | None = None) -> Block | None:
-    """Return the usage under these names."""
+    """Return the usage from a usage object with these keys."""
     prompt, tool, cached, answer, thoughts = (count_at(vendor, name) for name in names)
     return token_usage(
         vendor,

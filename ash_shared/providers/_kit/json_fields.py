@@ -30,8 +30,8 @@ _MAX_SECONDS = 10**11
 def decode_arguments(arguments: Any) -> Any:
     """Decode the arguments of a tool call if they are JSON text; return text that does not decode unchanged.
 
-    A translation keeps decoded text in `extra` as well, because decoding loses whitespace and repeated keys;
-    see `input_at`.
+    Translations also keep the original text of decoded arguments in `extra`, because decoding loses whitespace and
+    repeated keys; see `input_at`.
     """
     if arguments.__class__ is not str:
         return arguments
@@ -43,7 +43,8 @@ def decode_arguments(arguments: Any) -> Any:
 
 
 def input_at(record: Mapping[str, Any], key: str) -> tuple[Any, tuple[str, ...]]:
-    """Return the input of a tool call and the keys it consumes: none if its text must also stay in `extra`."""
+    """Return the decoded input of a tool call, and the keys that need not be kept in `extra`: none if text was
+    decoded."""
     arguments = record[key]
     input_value = decode_arguments(arguments)
     return input_value, ((key,) if input_value is arguments else ())
@@ -65,8 +66,8 @@ def _parse_json_path(path: str) -> list[str | int]:
 
 
 def set_json_path(arguments: Any, path: str, value: Any) -> Any:
-    """Return the arguments with a value set at this JSON path: strings are appended to, and list items arrive
-    in order."""
+    """Return the arguments with a value set at this JSON path. A string is appended to an existing string; list items
+    are expected in order."""
     return _set_at(arguments if arguments.__class__ is dict else {}, _parse_json_path(path), value)
 
 
@@ -91,7 +92,7 @@ def unfinished_json(arguments: Any, path: str, value: Any) -> str:
 
 
 def url_source(url: str) -> Block:
-    """Return the source of an image or file at a URL; a `data:` URL gives the bytes."""
+    """Return the source of an image or file at a URL; for a `data:` URL, its bytes in base64."""
     inline = _DATA_URL.fullmatch(url)
     if inline is None:
         return {"type": "url", "url": url}
@@ -125,7 +126,7 @@ def to_milliseconds(time: Any) -> int | None:
 def text_at(record: Any, *path: str) -> str | None:
     """Return the string at this path of nested objects; None if it is absent, empty or not a string."""
     value = record
-    for key in path:  # inlined `value_at`: a further call makes this hot path half as slow again
+    for key in path:  # inlined `value_at`: the call would make this hot path 50 % slower
         if value.__class__ is not dict:
             return None
         value = value.get(key)
@@ -138,8 +139,8 @@ def is_one_of(value: Any, names: Container[str]) -> bool:
 
 
 def list_or_empty(value: Any) -> list[Any]:
-    """Return a list that the wire may omit. Raises TypeError for anything else, because iterating an object or
-    a text would lose values or split it into characters."""
+    """Return the list, or an empty one for None. Raises TypeError for other values: iterating an object or a string
+    would yield its keys or characters."""
     if value is None:
         return []
     if value.__class__ is not list:
@@ -203,10 +204,9 @@ def token_usage(  # noqa: PLR0913  # one argument per count
     reasoning: int | None = None,
     service_tier: str | None = None,
 ) -> Block | None:
-    """Return a `StandardTokenUsage`: `input` excludes tokens read from or written to a cache, `output` includes
-    reasoning.
+    """Return a `StandardTokenUsage`, or None if neither `input` nor `output` is known.
 
-    Return None if the vendor reported neither.
+    `input` excludes tokens read from or written to a cache; `output` includes reasoning.
     """
     if input is None and output is None:
         return None
@@ -230,5 +230,5 @@ def message_error(code: str, message: str | None, details: Any = None) -> Block:
 
 
 def subtract_counts(total: int | None, *parts: int | None) -> int | None:
-    """Return a count without separately counted parts, at least 0."""
+    """Return the total minus its separately reported parts, at least 0; None if the total is unknown."""
     return None if total is None else max(0, total - sum(part or 0 for part in parts))

@@ -1,9 +1,9 @@
 """The items of OpenAI's Responses API and the parts of their content, as in API bodies and the lines of Codex.
 
 Sources: the output item, input item and content unions of the `openai` package, and `ResponseItem` of Codex's
-protocol. A call and its result are linked by `call_id`; the item's own `id` differs and stays in `extra`. Tools
-that run at OpenAI write call and result in one item, which gives two blocks linked by the item's `id`. Fields
-of an item with several blocks that have no field of their own go to the first block.
+protocol. A call and its result are linked by `call_id`; the item's own `id` differs and stays in `extra`. The item
+of a hosted tool (one that runs at OpenAI) contains both call and result, which become two blocks linked by the
+item's `id`. If an item becomes several blocks, its untyped keys go to `extra` of the first one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -87,7 +87,7 @@ def _read_encrypted(part: Record) -> Block:
 
 
 SourceMakers = Mapping[str, Callable[[Any], Block]]
-"""Functions that make a source, by the key of its value. The first key with a non-null value is used."""
+"""Functions that return the source of a file, by the key of their argument. The first non-null key is used."""
 
 
 def _source_key(part: Record, makers: SourceMakers) -> str | None:
@@ -95,7 +95,7 @@ def _source_key(part: Record, makers: SourceMakers) -> str | None:
 
 
 def media_translation(kind: Block, makers: SourceMakers) -> Translation:
-    """Return the translation of an image or an audio part; `kind` holds the keys that all of them share."""
+    """Return the translation of an image or audio part; `kind` contains the constant keys of its block."""
     image_keys = ("detail",) if kind["type"] == "image" else ()
 
     def translation(part: Record) -> Block:
@@ -171,7 +171,7 @@ def keep_unread_keys(blocks: list[Block], item: Record, consumed: Iterable[str],
 
 
 def _translate_message(item: Record) -> list[Block]:
-    """Translate a message. Its role is in the reading."""
+    """Return the blocks of a message; its role is read by `item_role`."""
     phase = pick(item, "phase")
     blocks = [
         {**block, **phase} if block["type"] == "text" else block
@@ -183,8 +183,8 @@ def _translate_message(item: Record) -> list[Block]:
 
 
 def _translate_reasoning(item: Record) -> list[Block]:
-    """Return one block per summary and per text, or one redacted block if there are none. Encrypted data goes
-    to the first."""
+    """Return one block per summary and per text, or one redacted block if there are none. The first block gets
+    the encrypted data."""
     thoughts = [_thinking_block(part, {"is_summary": True}) for part in list_or_empty(item["summary"])]
     thoughts += [_thinking_block(part, {}) for part in list_or_empty(item.get("content"))]
     first, *rest = thoughts or [
@@ -220,7 +220,7 @@ def _inline_result_block(item: Record, wire: str, typed: Block) -> Block:
 
 
 def _non_null(item: Record, *names: str) -> set[str]:
-    """Return the keys that are not null. A null that produces no block stays in `extra`."""
+    """Return those of these keys that are not null; null values produce no block and stay in `extra`."""
     return {name for name in names if item.get(name) is not None}
 
 
@@ -252,7 +252,7 @@ def _unnamed_call(wire: str, name: str, *keys: str, **marks: str) -> Translation
 
 
 def _translate_local_shell(item: Record) -> Block:
-    """Link by the item's `id` if there is no `call_id`."""
+    """Translate a shell call; it is linked by the item's `id` if it has no `call_id`."""
     link = "id" if item.get("call_id") is None and "id" in item else "call_id"
     return _tool_use_block(
         item, "local_shell_call", {"name": "shell", "input": item["action"]}, {"action"}, link
@@ -317,7 +317,8 @@ _IMAGE_INPUT_KEYS = ("action", "background", "quality", "revised_prompt", "size"
 
 
 def _translate_image_generation(item: Record) -> list[Block]:
-    """Requested and used parameters are not distinguished on the wire; the input holds all that are present."""
+    """Translate a call and its image. The wire does not distinguish requested from used parameters; the input contains
+    all that are present."""
     wire, error = "image_generation_call", item.get("error")
     typed = {"name": "image_generation", "input": pick(item, *_IMAGE_INPUT_KEYS), "executor": "server"}
     image = {"content": [generated_image(item)]} if item.get("result") else {}
@@ -334,14 +335,14 @@ def generated_image(item: Record) -> Block:
 
 
 def _image_source(picture: str, item: Record) -> Block:
-    source, form = _inline_source(picture), text_at(item, "output_format")
-    declared = (
-        {"media_type": f"image/{_SUBTYPES.get(form, form)}"} if form and source["type"] == "base64" else {}
-    )
-    return {**declared, **source}
+    source, format = _inline_source(picture), text_at(item, "output_format")
+    if not format or source["type"] != "base64":
+        return source
+    return {"media_type": f"image/{_SUBTYPES.get(format, format)}", **source}
 
 
 _SUBTYPES: Mapping[str, str] = {"svg": "svg+xml"}
+"""MIME subtypes that differ from the name of the format."""
 
 
 def _translate_mcp_call(item: Record) -> list[Block]:
@@ -364,7 +365,7 @@ def _translate_mcp_call(item: Record) -> list[Block]:
 
 
 def _mcp_result(output: Any, error: Any) -> Block:
-    """An error that is a text is the tool's output; errors of the vendor are objects."""
+    """Return the result fields of an MCP call. A string error is the tool's output; an object is the vendor's error."""
     if output is None and error.__class__ is str:
         return {"content": error}
     fields = {} if output is None else {"content": read_tool_output(output)}
@@ -400,7 +401,7 @@ def _translate_computer_output(item: Record) -> Block:
 
 
 def _translate_local_shell_output(item: Record) -> Block:
-    """Link by `call_id`, or else by the item's `id`, which is that of the call."""
+    """Translate a shell output; without a `call_id` it is linked by the item's `id`, which equals that of the call."""
     link = "call_id" if "call_id" in item else "id"
     typed = {"content": read_tool_output(item["output"]), **_failure_flag(item)}
     return _result_block(item, "local_shell_call_output", typed, {"output"}, link)
@@ -472,7 +473,7 @@ UNTYPED: Mapping[str, RawReason] = {
     ),
     "compaction": "opaque",
 }
-"""Known items without a typed form."""
+"""Reasons of the raw blocks of known items that have no typed form."""
 
 _RESULT_ITEMS = frozenset(
     {
@@ -517,7 +518,7 @@ def item_role(item: Any) -> Role:
 
 
 def item_speaker(item: Any) -> Role:
-    """Return the role of the message that contains an item: results of hosted tools belong to the assistant."""
+    """Return the role of the message that an item belongs to; for results of hosted tools, the assistant."""
     hosted = item_type(item) == "program_output" or value_at(item, "execution") == "server"
     return "assistant" if hosted else item_role(item)
 
