@@ -1,4 +1,4 @@
-# Everything Ash needs is set up by the first target that needs it; Python 3.11+ and make are enough.
+# Each target sets up what it needs; only Python 3.11+ and make are required.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-# Users get what the server needs; a development environment holds all of that too, so either satisfies `demo`.
+# Users get the server's dependencies; the development environment includes them, so either satisfies `demo`.
 .venv/.server: requirements/server.txt pyproject.toml
 	@test -e .venv/.dev || sh requirements/install.sh "$(PYTHON)" .venv server
 	@touch $@
@@ -16,7 +16,7 @@ help:  ## list the targets
 	@sh requirements/install.sh "$(PYTHON)" .venv dev
 	@touch .venv/.server $@
 
-# The peers want older versions of what the server uses, so they have an environment of their own.
+# The compared systems need older versions of the server's dependencies and have a separate environment.
 .venv-bench/.bench: requirements/bench.txt pyproject.toml
 	@sh requirements/install.sh "$(PYTHON)" .venv-bench bench
 	@touch $@
@@ -26,34 +26,34 @@ env: .venv/.dev  ## set up the development environment
 demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
-# Each process has its own PostgreSQL server and its own browser; one that is out of work takes over tests of the other.
+# Each process has its own PostgreSQL server and browser; an idle process takes over tests of another.
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
 test: .venv/.dev  ## run the tests, on a real PostgreSQL and in a real browser
 	@$(PYTEST) -m "not slow"
 
-test-all: .venv/.dev  ## run every test, the slow ones too
+test-all: .venv/.dev  ## run all tests, including the slow ones
 	@$(PYTEST)
 
-check: .venv/.dev  ## lint, format and types
+check: .venv/.dev  ## check lint rules, formatting and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@sh tools/check-javascript.sh
 
-openapi: .venv/.dev  ## write openapi/openapi.json and the TypeScript types made from it
+openapi: .venv/.dev  ## write openapi/openapi.json and its TypeScript types
 	@sh openapi/generate.sh
 
-screenshots: .venv/.dev  ## take the pictures of the viewer in docs/screenshots anew (needs Chromium)
+screenshots: .venv/.dev  ## take the screenshots in docs/screenshots (needs Chromium)
 	@$(BIN)/python -m tests.viewer.screenshots
 
-bench: .venv-bench/.bench  ## measure Ash beside its peers and write benchmarks/RESULTS.md
+bench: .venv-bench/.bench  ## compare Ash with similar systems and write benchmarks/RESULTS.md
 	@.venv-bench/bin/python -m benchmarks
 
-bench-smoke: .venv/.dev  ## the same, small and without peers: proves that the benches run
+bench-smoke: .venv/.dev  ## run the benchmarks once, small and without other systems
 	@$(BIN)/python -m benchmarks --smoke
 
-requirements:  ## compile the pinned requirements anew (needs uv)
+requirements:  ## compile the pinned requirements (needs uv)
 	@sh requirements/compile.sh
 
 clean:  ## remove the environments and caches

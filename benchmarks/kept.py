@@ -1,4 +1,4 @@
-"""How much of what a message says can be found in what a parser made of it."""
+"""Measure which share of the content of messages a parser kept."""
 
 import json
 from collections import Counter

@@ -63,9 +63,9 @@ def _slowest(
         }
         if speeds:
             slowest = min(speeds, key=speeds.__getitem__)
-            behind = sum(speed < floor for speed in speeds.values())
+            too_slow = sum(speed < floor for speed in speeds.values())
             what = f"{case}, slowest {'Claude' if family else 'other'} folder"
-            note = f"{slowest}; {len(speeds) - behind} of {len(speeds)} folders reach the floor"
+            note = f"{slowest}; {len(speeds) - too_slow} of {len(speeds)} folders reach the floor"
             yield Row(goal, what, speeds[slowest], floor, note=note)
 
 
