@@ -57,10 +57,10 @@ _STILL = """
 
 
 async def still(page: Page) -> None:
-    """Return when the screen is drawn and nothing has moved for some frames."""
+    """Wait until the screen is drawn and nothing has moved for some frames."""
     await page.evaluate(_STILL)
 
 
 async def elapse(page: Page, milliseconds: int) -> None:
-    """Return after the page's own timers of at most so many milliseconds, however busy the machine is."""
+    """Wait until all timers of the page up to this delay have fired, even on a busy machine."""
     await page.evaluate("(after) => new Promise((done) => setTimeout(done, after))", milliseconds)

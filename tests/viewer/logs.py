@@ -41,7 +41,7 @@ def numbered(events: Iterable[Event]) -> Log:
     return [{**event, "sequence": ROOM * number} for number, event in enumerate(events, start=1)]
 
 
-def whole_and_left(name: str, lines: Sequence[str | bytes], source: str | None = None) -> dict[str, Log]:
+def whole_and_cut_off(name: str, lines: Sequence[str | bytes], source: str | None = None) -> dict[str, Log]:
     """The log of a session, once complete and once cut off."""
     left = lines[: len(lines) * 2 // 3]
     logs = {name: log_of(lines, source), f"{name}, not over": log_of(left, source, ends=False)}
@@ -54,20 +54,20 @@ def from_files(*paths: Path) -> dict[str, Log]:
         texts = [
             text for text in split_transcript(path.read_bytes().decode(errors="replace")) if text.strip()
         ]
-        logs |= whole_and_left(path.name, texts)
+        logs |= whole_and_cut_off(path.name, texts)
     return logs
 
 
 def from_sessions(source: str) -> dict[str, Log]:
-    """Logs of the normalizer tests' short sessions."""
+    """Return logs of the short sessions of the normaliser's tests."""
     logs = dict[str, Log]()
     for name, session in json.loads((SESSIONS / f"{source}.json").read_text()).items():
-        logs |= whole_and_left(name, list(map(json.dumps, session["lines"])), source)
+        logs |= whole_and_cut_off(name, list(map(json.dumps, session["lines"])), source)
     return logs
 
 
 def from_corpus(folder: str) -> dict[str, Log]:
-    """Some corpus files: the largest within a limit, and some of each size."""
+    """Return logs of corpus files: the three largest within the limit, and some smaller ones."""
     files = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
     by_size = sorted((path.stat().st_size, path) for path in files)
     fitting = [path for size, path in by_size if size <= MAX_FILE_SIZE]
@@ -228,17 +228,17 @@ def ways(log: Log, seed: int = 0) -> tuple[Log, dict[str, Steps]]:
     return events, {
         "replayed": [all],
         "one by one": [[], *([place] for place in all)],
-        "cut into more pieces": [[], *_batches(in_pieces, choose)],
+        "in smaller chunks": [[], *_batches(in_pieces, choose)],
         "everything twice": [
             [],
             *([place, max(0, place - choose.randrange(9)), place] for place in all),
             all,
         ],
         "pages from the end": [older[-1], *reversed(older[:-1])],
-        "from within, both ways": [newest[1], newest[2], newest[0], newest[3]],
+        "from the middle in both directions": [newest[1], newest[2], newest[0], newest[3]],
         "in any order": [[], *_batches(shuffled, choose)],
         "in any order at once": [shuffled],
-        "without what became whole": [[place for place in all if not became_whole(log, place)]],
+        "without completed chunks": [[place for place in all if not is_completed_chunk(log, place)]],
     }
 
 
@@ -270,7 +270,7 @@ def _piece(event: Event, key: str, number: int, begin: int, end: int) -> Event:
     return {**event, "payload": payload}
 
 
-def became_whole(log: Log, place: int) -> bool:
+def is_completed_chunk(log: Log, place: int) -> bool:
     """True for a chunk of a later complete event."""
     event = log[place]
     return event["type"] in CHUNKS and any(

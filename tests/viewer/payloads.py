@@ -35,7 +35,7 @@ GROUPS = [
         "type raw rawType reason code message hint constructor __proto__ toString",
     )
 ]
-"""Keys that tool cards read, combined."""
+"""Keys that tool cards read, in lists of keys that occur together."""
 
 SHAPES = (
     "{0}",

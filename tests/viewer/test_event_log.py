@@ -375,7 +375,7 @@ async def test_retractions(blank: Page) -> None:
 
 
 def without_resets(log: Log) -> Log:
-    """The server has no events before a reset."""
+    """Return the log without resets; the server deletes all events before a reset."""
     return [event for event in log if event["type"] != "reset"]
 
 

@@ -68,7 +68,7 @@ async def test_exported_page_equals_the_session_page(
 
 
 async def test_exported_page_is_never_live(page: Page, ash: str) -> None:
-    """Even if it was written just before the export."""
+    """A session that was written just before the export is not shown as live either."""
     async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
         id = (await client.post("/api/sessions", json={})).json()["id"]
         call = {"toolCallId": "c", "toolName": "Bash", "args": {"command": "make"}}

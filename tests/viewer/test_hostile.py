@@ -16,10 +16,10 @@ from tests.viewer.hostile import BARE, PAYLOADS, STALLS
 from tests.viewer.logs import SERVER, Log, from_files, numbered
 
 ENOUGH_SECONDS = 300
-"""Far more than any page takes on a busy machine; a page that takes longer hangs."""
+"""A timeout far above the time of any page on a busy machine: a page that takes longer hangs."""
 
 SLOWEST = frozenset({"colours", "lines", "long line", "marks", "words", "many keys", "many items"})
-"""The texts and values that take seconds each."""
+"""Texts and values that take seconds each."""
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": "a", "citations": [{"url": "u", "title": "t"}], "variant": "refusal"},
@@ -242,7 +242,7 @@ async def test_hostile_text_in_all_fields(blank: Page, payloads: tuple[str, ...]
 
 
 async def test_hostile_text_as_unknown_types_and_keys(blank: Page) -> None:
-    """As types of events and blocks, and as keys."""
+    """Hostile texts are harmless as types of events and blocks, and as keys."""
     events = Log()
     for number, payload in enumerate(PAYLOADS):
         text = marked(payload, number)
@@ -265,7 +265,7 @@ async def test_hostile_text_as_unknown_types_and_keys(blank: Page) -> None:
 
 
 async def test_hostile_names_in_lookups(blank: Page) -> None:
-    """Names of object members, where text is used as a key."""
+    """Names of members of JavaScript objects are harmless where a text is used as a key."""
     events = [{"type": name, "payload": {name: {name: 1}}} for name in BARE]
     events += [
         {"type": type, "payload": with_texts(template, name, name)}
@@ -277,7 +277,7 @@ async def test_hostile_names_in_lookups(blank: Page) -> None:
     assert await audited(blank, log, list(BARE)) == []
 
 
-BESIDE_EACH_OTHER = 8
+ROUNDS = 8
 """The number of rounds; in each, every n-th text of a log is replaced."""
 
 NOT_SHOWN = frozenset(
@@ -285,13 +285,13 @@ NOT_SHOWN = frozenset(
         ("assistant_done", "phase"),
         ("system_message", "trigger"),
         ("system_message", "variant"),
-        ("thinking_chunk", "text"),  # the whole follows
+        ("thinking_chunk", "text"),  # the complete text follows
         ("thinking_done", "signature"),
         ("tool_call", "toolCallId"),
         ("tool_result", "toolCallId"),
         ("turn_end", "usage"),
         ("turn_start", "trigger"),
-        ("user_message", "content"),  # its texts are those of `text`; of broken pictures the data is a link
+        ("user_message", "content"),  # same texts as `text`; the data of broken images is a link
         ("user_message", "visibleText"),  # a part of `text`
     }
 )
@@ -300,13 +300,13 @@ NOT_SHOWN = frozenset(
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SERVER.glob("samples/*.jsonl")))
 async def test_hostile_text_in_single_fields(blank: Page, sample: str) -> None:
-    """In an otherwise unchanged session."""
+    """Each round replaces some texts of an otherwise unchanged session."""
     [log] = (log for name, log in from_files(SERVER / "samples" / sample).items() if name == sample)
     places = [(number, path) for number, event in enumerate(log) for path in texts_within(event["payload"])]
     lost = set[tuple[str, str]]()
-    for share in range(BESIDE_EACH_OTHER):
+    for share in range(ROUNDS):
         changed, tokens = copy.deepcopy(log), dict[str, tuple[str, str]]()
-        for number, (place, path) in list(enumerate(places))[share::BESIDE_EACH_OTHER]:
+        for number, (place, path) in list(enumerate(places))[share::ROUNDS]:
             put(changed[place]["payload"], path, marked(PAYLOADS[number * 7 % len(PAYLOADS)], number))
             tokens[f"zz{number}zz"] = (log[place]["type"], str(path[0]))
         lost |= {tokens[token] for token in await audited(blank, changed, list(tokens))}

@@ -1,4 +1,4 @@
-"""The page is the same, byte for byte, in whatever order events arrive."""
+"""The page is the same, byte for byte, for any order in which events arrive."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ SEEDS = 80
 
 
 async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[str, Any]:
-    """Differences to the replayed page, by log and way."""
+    """Return the differences to the replayed page, by log and way of delivery."""
     result = dict[str, Any]()
     for name, log in logs.items():
         events, by_name = ways(log)
@@ -37,7 +37,7 @@ async def test_live_is_replay(blank: Page, material: str) -> None:
 
 @pytest.mark.parametrize("decade", range(0, SEEDS, 10))
 async def test_live_is_replay_for_random_events(blank: Page, decade: int) -> None:
-    """Without splitting chunks: random complete events do not contain the text of their chunks."""
+    """One way is skipped, since a random complete event does not contain the text of its chunks."""
     logs = {f"seed {seed}": at_random(seed) for seed in range(decade, decade + 10)}
 
-    assert await differences(blank, logs, "without what became whole") == {}
+    assert await differences(blank, logs, "without completed chunks") == {}

@@ -170,12 +170,12 @@ async def wheel(page: Page, by: int) -> None:
 
 
 async def kept(page: Page) -> None:
-    """Wait until the page has saved the scroll position, which takes 250 ms of its clock."""
+    """Wait until the page has saved the scroll position, 250 ms of its clock after scrolling."""
     await page.evaluate("new Promise((done) => setTimeout(done, 400))")
 
 
 async def position(page: Page, id: str) -> int:
-    """The distance of an item to the bar."""
+    """Return the distance of an item from the bar."""
     script = """(id) => Math.round(document.getElementById('e-' + id).getBoundingClientRect().top
       - document.querySelector('.page-bar').getBoundingClientRect().bottom)"""
     return int(await page.evaluate(script, id))
@@ -370,7 +370,7 @@ async def test_live_mark_while_events_arrive(page: Page, session: Session) -> No
 
 @pytest.mark.parametrize("is_timed", [True, False])
 async def test_imported_session_is_not_live(page: Page, session: Session, is_timed: bool) -> None:
-    """Also if its records have no time, so that the events have the time of the import."""
+    """An imported session is not live, even if its events have the time of the import because its records have none."""
     called = assistant("m", "u2", {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}})
     lines = [user("Look.", "u1"), called, user("Go on.", "u3"), {**called, "uuid": "u4"}]
     for line in lines if not is_timed else ():
@@ -388,7 +388,7 @@ async def test_imported_session_is_not_live(page: Page, session: Session, is_tim
 
 
 async def test_follows_a_replay_with_old_timestamps(page: Page, session: Session) -> None:
-    """Even with old timestamps."""
+    """Events that arrive are followed even if their timestamps are old."""
     await session.add_events(*turns(*range(20)))
     await open_page(page, session.address)
     assert await page.evaluate("scrollY") == 0
@@ -1107,7 +1107,7 @@ async def test_error_counts_agree(page: Page, session: Session) -> None:
 
 
 async def test_header_is_filled_before_the_log(page: Page, session: Session) -> None:
-    """Otherwise the log would move while it is read."""
+    """A header that is filled later would move the log while it is read."""
     events_came = asyncio.Event()
 
     async def late(route: Route) -> None:

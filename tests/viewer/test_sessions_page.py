@@ -268,7 +268,7 @@ async def test_failed_request_can_be_retried(page: Page, store: Store, complaint
 
 
 async def never(route: Route) -> None:
-    """Never answer the stream request: once connected, the page would retry on its own."""
+    """Leave the stream request unanswered; once connected, the page would retry without the user."""
 
 
 async def answer(page: Page, address: str, document: object, status: int = 200) -> None:
@@ -427,7 +427,7 @@ async def test_live_updates_respect_filters(page: Page, store: Store) -> None:
 
 
 async def test_refreshes_after_reconnect(page: Page, store: Store, complaints: list[str]) -> None:
-    """The stream of this test only reports that it is connected again."""
+    """The test's stream reports only that it is connected again."""
     gone = await store.make("Gone")
     await store.make("Kept", user("Go on.", TODAY))
     await page.route("**/api/sessions/stream", lambda route: route.abort())
@@ -519,7 +519,7 @@ MOVES: list[tuple[dict[str, int], dict[str, int], str, list[str]]] = [
     ({"a": 3, "b": 2, "c": 1}, {"a": 4, "b": 2, "c": 5}, "a c", ["c"]),
     ({"a": 2}, {"a": 2, "b": 1}, "", ["b"]),
 ]
-"""Places, activity, live groups, and the groups to move."""
+"""Positions by group, activity by group, live groups, and the groups to move."""
 
 
 @pytest.mark.parametrize(("places", "active", "live", "moved"), MOVES)
