@@ -1,8 +1,8 @@
-"""Read the content of session lines and API answers without decoding the rest of the record.
+"""Read the content of session lines and API responses without decoding the rest of the record.
 
-Most stored texts are lines whose `message.content` is already in the vocabulary of `content`. One decode builds the
-content and only scans the other keys. Blocks are read by the same functions as in full reading, so both give the same
-result; anything unusual is left to full reading.
+Most stored texts are lines whose `message.content` is already in the vocabulary of `model.content`. One decode builds
+the content and only scans the other keys. Blocks are read by the same functions as in full reading, so both give the
+same result; all other records are left to full reading.
 """
 
 from typing import Any, Generic, TypeVar
@@ -28,13 +28,13 @@ class _Message(Struct, Generic[T], gc=False):
 
 
 class _Envelope(Struct, Generic[T], gc=False):
-    """A session line or an API answer; keys that are not named here are scanned and never built."""
+    """A session line or an API response; keys that are not fields of this class are scanned but not built."""
 
     type: str | UnsetType = UNSET
     message: _Message[T] | UnsetType = UNSET
     content: T | UnsetType = UNSET
     model: Raw | UnsetType = UNSET
-    isCompactSummary: None = None  # noqa: N815  # the wire's name; decoding fails if it has a value, as those below
+    isCompactSummary: None = None  # noqa: N815  # the wire name; a value makes decoding fail, as for all `None` fields below
     ev: None = None
     messageID: None = None  # noqa: N815  # keys of other formats: `fingerprints.ENVELOPE_KEYS`
     parentId: None = None  # noqa: N815
@@ -54,14 +54,14 @@ _LINE_TYPES = frozenset({"user", "assistant"})
 
 
 def _envelope_content(envelope: Any) -> Any:
-    """Return the content of a session line or an API answer; UNSET for any other record."""
+    """Return the content of a session line or an API response; UNSET for any other record."""
     if envelope.type in _LINE_TYPES:
         return UNSET if envelope.message is UNSET else envelope.message.content
     is_response = envelope.type == "message" and envelope.model is not UNSET and envelope.message is UNSET
     return envelope.content if is_response else UNSET
 
 
-def _parse(raw: str | bytes) -> list[Any] | None:
+def _parse_content(raw: str | bytes) -> list[Any] | None:
     """Return the content objects of a text."""
     try:
         content = _envelope_content(_decode_envelope(raw))
@@ -75,7 +75,7 @@ def _parse(raw: str | bytes) -> list[Any] | None:
 
 
 def _typed_element(block: Any) -> Any:
-    """Return the object of one element of a content list: validated as it is, or else read first."""
+    """Return the content object of one element of a content list, which is read first unless it is a valid block."""
     try:
         block_type = block["type"]
         if block_type in _VALIDATORS and (block_type != "tool_result" or block["content"].__class__ is str):
@@ -86,16 +86,16 @@ def _typed_element(block: Any) -> Any:
     return _VALIDATORS[read["type"]](read)
 
 
-def _parse_json(raw: str | bytes) -> bytes | None:
+def _parse_content_json(raw: str | bytes) -> bytes | None:
     """Return the blocks of a text as a JSON array, copied byte for byte where they need no translation."""
     try:
         content = _envelope_content(_decode_slices(raw))
-        return None if content is UNSET else _splice(content)
+        return None if content is UNSET else _splice_blocks(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _splice(content: Raw) -> bytes | None:
+def _splice_blocks(content: Raw) -> bytes | None:
     """Return the JSON array of the blocks in this slice of a text."""
     blocks = _decode_content(content)
     if blocks.__class__ is str:
@@ -115,7 +115,7 @@ class _PartialMessage(Struct, gc=False):
 
 
 class _PartialRecord(Struct, gc=False):
-    """The keys that reading a line needs."""
+    """The keys of a line or a response that `read` needs."""
 
     type: str
     message: _PartialMessage | UnsetType = UNSET
@@ -130,7 +130,7 @@ _decode_partial = msgspec.json.Decoder(_PartialRecord).decode
 
 
 def _decode_partly(raw: str | bytes) -> Record | None:
-    """Return the decodable keys of a line or an answer in which another key cannot be decoded."""
+    """Return the decodable keys of a line or a response in which another key cannot be decoded."""
     try:
         line: Any = _decode_partial(raw)
     except (ValueError, RecursionError):
@@ -156,4 +156,4 @@ def _decode_optional(raw: Raw | UnsetType) -> Any:
         return None
 
 
-FAST_PATH = FastPath(parse=_parse, parse_json=_parse_json, decode_partly=_decode_partly)
+FAST_PATH = FastPath(parse=_parse_content, parse_json=_parse_content_json, decode_partly=_decode_partly)

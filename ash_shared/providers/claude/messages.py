@@ -27,7 +27,7 @@ from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a line: camel case on disk, snake case in the stream."""
+    """Return the metadata of a line, whose keys are in camel case on disk and in snake case in the stream."""
     return Facts(
         uuid=text_at(record, "uuid"),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -73,7 +73,7 @@ def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
-    """Return the part of a line and its API message; a response outside a session is both."""
+    """Return the part of a line and its API message; for a bare response, both are the same object."""
     id = text_at(message, "id")
     return Part(
         role=speaker_of_role(reading.role),
@@ -162,7 +162,7 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the end of a run: its text repeats the last response, and its usage is the total of all
+    """Return the part of the end of a run: its text repeats the last response, and its usage is the total of all
     responses."""
     failed = record.get("is_error") is True or bool(record.get("errors"))
     texts = [block for block in reading.blocks if block["type"] == "text"]
@@ -213,12 +213,12 @@ def _error_type(error: Any) -> str | None:
 
 
 def _describe_retry(record: Record, details: Any) -> str | None:
-    """Describe a failed request that the client retries, if it has no message."""
+    """Return a description of a failed request that the client retries, for records without a message."""
     status = count_at(details, "status") or count_at(record, "error_status")
     cause = text_at(record, "cause", "code")
     attempt = _first_count(record, "retryAttempt", "attempt")
     max_attempts = _first_count(record, "maxRetries", "max_retries")
-    sentence = [
+    phrases = [
         None if status is None else f"HTTP {status}",
         cause,
         None
@@ -227,7 +227,7 @@ def _describe_retry(record: Record, details: Any) -> str | None:
         if max_attempts is None
         else f"attempt {attempt} of {max_attempts}",
     ]
-    return ", ".join(filter(None, sentence)) or None
+    return ", ".join(filter(None, phrases)) or None
 
 
 def _first_count(record: Record, *names: str) -> int | None:
@@ -235,7 +235,7 @@ def _first_count(record: Record, *names: str) -> int | None:
 
 
 def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return a prompt typed during a turn; the line that sends it may follow."""
+    """Return the part of a prompt that was typed during a turn and may be repeated by the line that sends it."""
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
     metadata = {"synthetic": True} if is_task_notification(reading.blocks) else {}

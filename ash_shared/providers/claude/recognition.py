@@ -55,8 +55,8 @@ def _is_content(content: Any) -> bool:
 
 
 def _is_own_block(block: Block) -> bool:
-    """Return True if no other format writes such a block. OpenAI keeps the content of a part under the name of
-    its type."""
+    """Return True if no other format writes such a block. OpenAI's parts have their content under a key equal to
+    their type."""
     wire = block.get("type")
     if wire.__class__ is not str or wire in _FOREIGN_BLOCKS:
         return False
@@ -97,8 +97,8 @@ def _is_message(record: Any) -> bool:
 
 
 def _is_request(record: Record) -> bool:
-    """Return True for a request body with parameters only this API has, or else with its block types, model or
-    parameters."""
+    """Return True for a request body with a parameter that only this API has, or else with its block types, or else
+    with a Claude model and no parameter of another API."""
     messages = record["messages"]
     if messages.__class__ is not list:
         return False
@@ -112,8 +112,8 @@ def _is_request(record: Record) -> bool:
 
 
 def _is_own_model(record: Record) -> bool:
-    """Return True for a Claude model name. Gateways of other formats prefix it with the vendor:
-    `anthropic/claude-…`."""
+    """Return True for a Claude model, or for no model and only known parameters. Gateways of other formats prefix the
+    model with the vendor: `anthropic/claude-…`."""
     model = record.get("model")
     if model.__class__ is str:
         return "claude" in model and "/" not in model
@@ -123,8 +123,8 @@ def _is_own_model(record: Record) -> bool:
 def _has_foreign_parameters(record: Record) -> bool:
     """Return True for parameters, or a form of tools, that only Chat Completions has."""
     tools = record.get("tools")
-    wrapped = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
-    return wrapped or not record.keys().isdisjoint(_FOREIGN_PARAMETERS)
+    has_functions = tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
+    return has_functions or not record.keys().isdisjoint(_FOREIGN_PARAMETERS)
 
 
 _FOREIGN_PARAMETERS = frozenset(
@@ -231,8 +231,8 @@ _SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uui
 
 
 def _is_result(record: Record) -> bool:
-    """Return True unless this is a result of Cursor (both keys below, none of Claude's) or of Gemini CLI (its
-    own counts or status)."""
+    """Return False for results of Gemini CLI, which have `stats` or a `status`, and of Cursor, which have no key of
+    Claude's lines."""
     if "stats" in record:
         return False
     if {"status", "timestamp"} <= record.keys() and record.keys().isdisjoint(("session_id", "uuid")):
@@ -249,8 +249,8 @@ def _is_system(record: Record) -> bool:
 
 
 def _is_block(record: Record) -> bool:
-    """Return True for a bare block that no other format writes: Vercel files have a media type, Gemini CLI
-    events a tool id, and many formats write tool results."""
+    """Return True for a bare block that no other format writes. Files of Vercel have a `mediaType`, events of Gemini
+    CLI a `tool_id`, and tool results of other formats lack Claude's keys."""
     if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
         return False
     return (
@@ -272,7 +272,7 @@ _FOREIGN_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
 
 
 def _is_message_start(record: Record) -> bool:
-    """Return True for the start of a streamed response; pi uses the same type."""
+    """Return True for the start of a streamed response of Claude; pi uses the same `type`."""
     message = record.get("message")
     if message.__class__ is not dict or "usage" not in message:
         return False

@@ -106,14 +106,14 @@ _ENVELOPE = frozenset(
 """Keys that any record may have; they are not content and stay in the stored text."""
 
 
-def _text_reader(*names: str, variant: str) -> Callable[[Record], list[Block]]:
-    """Return a reader of records with one text, under the first of these names that holds a string."""
+def _text_reader(*keys: str, variant: str) -> Callable[[Record], list[Block]]:
+    """Return a reader of records with one text, under the first of these keys whose value is a string."""
 
     def read(record: Record) -> list[Block]:
-        for name in names:
-            if record.get(name).__class__ is str:
-                typed = text_block(record[name], variant)
-                return [translated(record, typed, _ENVELOPE | {name}, wire_name(record) or "")]
+        for key in keys:
+            if record.get(key).__class__ is str:
+                typed = text_block(record[key], variant)
+                return [translated(record, typed, _ENVELOPE | {key}, wire_name(record) or "")]
         return _control_block(record)
 
     return read
@@ -125,7 +125,7 @@ def _read_summary(record: Record) -> list[Block]:
 
 
 def _read_queued(record: Record) -> list[Block]:
-    """Read input typed while a turn was running; operations without a text are control records."""
+    """Read an operation of the queue of prompts typed during a turn; without a text it is a control record."""
     content = record.get("content")
     return read_content(content, read_block) if content.__class__ in (str, list) else _control_block(record)
 
@@ -329,8 +329,8 @@ _READERS: Mapping[str, Callable[[Record], RecordReading]] = {
 
 
 def unwrap(record: Record) -> Record:
-    """Return the line inside the envelope `{type, timestamp, data}` of some clients: its `data`, or the
-    `metadata` in it."""
+    """Return the line inside the envelope `{type, timestamp, data}` of some clients: its `data`, or the `metadata`
+    in `data`."""
     data = record.get("data")
     if data.__class__ is not dict or not is_one_of(record.get("type"), _WRAPPED_TYPES) or "message" in record:
         return record

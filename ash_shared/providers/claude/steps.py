@@ -1,4 +1,4 @@
-"""Steps that Claude records add to the event log, where their parts are not enough.
+"""Steps of the Claude records whose events cannot be derived from their parts.
 
 Two streams carry the same fragments. The API's own stream has nothing else, and its `message_delta` gives the
 stop reason. Claude Code wraps the fragments as `stream_event` and adds an `assistant` line per block, usually
@@ -88,7 +88,7 @@ def _usage_update(usage: Any) -> list[Step]:
 
 
 def _begin_block(event: _Event, lane: str) -> list[Step]:
-    """Begin a block, which may already have content. A block that arrives complete emits nothing here."""
+    """Begin a block, which may already have content. Blocks without deltas have no steps here."""
     slot, block = _slot(event), event["content_block"]
     if block["type"] == "compaction":
         return [Fragment("text", block.get("content") or "", slot, more=_SUMMARY, lane=lane)]
@@ -156,7 +156,7 @@ _DELTAS: Mapping[str, Callable[[Record], tuple[Any, Any, Mapping[str, Any]]]] = 
 
 
 def _end_response(event: _Event, lane: str) -> list[Step]:
-    """End the response with its stop reason and usage. The turn stays open if a call waits for the client."""
+    """End the response with its stop reason and usage. After some stop reasons the turn continues."""
     stop = text_at(event, "delta", "stop_reason")
     error = line_error({}, event["delta"])
     errors: list[Step] = [] if error is None else [Says("error", error)]
@@ -203,22 +203,22 @@ def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if _is_unattributed_sidechain(record, part):
         return _unattributed_prompt_steps(part)
-    stopped = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
-    blocks = [block for block in part.blocks if block not in stopped]
-    part = replace(part, blocks=_with_structure(_with_summary(blocks, part), part))
+    interrupts = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
+    blocks = [block for block in part.blocks if block not in interrupts]
+    part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
     if _is_local_output(blocks):
         part = replace(part, metadata={**part.metadata, "synthetic": True})
-    ends: list[Step] = [Interrupts("user_cancel", ends="session_id" not in record)] if stopped else []
+    ends: list[Step] = [Interrupts("user_cancel", ends="session_id" not in record)] if interrupts else []
     if any(_ends_command(block) for block in blocks):
         ends = [ResponseEnds(is_final=True)]
-    if stopped and not blocks:
+    if interrupts and not blocks:
         return list(ends)
     return [Whole(part, within=record.get("isSidechain") is True), *ends]
 
 
 def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
-    """Return True for a line of a subagent that does not name its call: before 2.0.28 such lines were mixed
-    into those of the main conversation. Later ones name the agent and have a file of their own."""
+    """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
+    written between those of the main conversation; later ones name the agent and are in a separate file."""
     is_named = part.metadata.get("agentId") or part.metadata.get("parentToolUseId")
     return record.get("isSidechain") is True and not is_named
 
@@ -227,14 +227,16 @@ _SIDECHAIN = {"sidechain": True}
 
 
 def _unattributed_prompt_steps(part: Part) -> list[Step]:
-    """Emit a prompt that the assistant wrote for a subagent as a synthetic user message; results go to their
-    calls."""
+    """Return a synthetic user message for a prompt that the assistant wrote for a subagent, and the steps of tool
+    results."""
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     content_blocks = [block for block in part.blocks if block["type"] not in ("raw", "tool_result")]
     raw_blocks = [block for block in part.blocks if block["type"] == "raw"]
     sidechain_steps: list[Step] = []
     if results or raw_blocks:
-        sidechain_steps.append(Whole(replace(part, blocks=_with_structure(results, part) + raw_blocks)))
+        sidechain_steps.append(
+            Whole(replace(part, blocks=_add_structured_result(results, part) + raw_blocks))
+        )
     if content_blocks:
         texts = [block["text"] for block in content_blocks if block["type"] == "text"]
         content = {"content": content_blocks} if len(content_blocks) > 1 or not texts else {}
@@ -262,9 +264,9 @@ def _is_local_output(blocks: list[Block]) -> bool:
     return len(blocks) == 1 and (text_at(blocks[0], "text") or "").startswith(_LOCAL_OUTPUT_TAGS)
 
 
-def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
-    """Add the structured copy of a result to it. The line does not name the result, so there must be only
-    one."""
+def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
+    """Add the line's structured copy of a tool result to the result, if the line has only one: the copy does not name
+    its result."""
     structured = part.metadata.get("toolUseResult")
     results = [block for block in blocks if block["type"] == "tool_result"]
     if len(results) != 1 or structured.__class__ not in (dict, list):
@@ -274,8 +276,8 @@ def _with_structure(blocks: list[Block], part: Part) -> list[Block]:
     ]
 
 
-def _with_summary(blocks: list[Block], part: Part) -> list[Block]:
-    """Mark the summary of a compaction. In the stream it is marked only as synthetic."""
+def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:
+    """Set the variant of a compaction summary. The stream marks the summary only as synthetic."""
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     if not part.metadata.get("synthetic") or not any(text.startswith(_SUMMARY_PREFIX) for text in texts):
         return blocks
@@ -286,7 +288,7 @@ _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
 def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of an assistant line. An API error worded as a response is emitted only as an error."""
+    """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
     [part] = parts(record, reading)
     if part.error is not None and part.metadata.get("synthetic"):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
@@ -302,7 +304,7 @@ def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """End a turn. The text of an error is already in the error, and an interrupted run adds no text."""
+    """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
@@ -312,7 +314,7 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of an API error, in place of a response or during one."""
+    """Return the steps of an API error, which occurs instead of a response or during one."""
     return [*map(Whole, parts(record, reading)), Interrupts("error", if_open=True)]
 
 

@@ -38,7 +38,7 @@ _MEDIA_SOURCES: SourceMakers = {
 
 
 def _media_translation(kind: Block) -> Translation:
-    """Return the translation of media given by reference or, as in MCP, inline."""
+    """Return the translation of a media part, which has a reference or, as in MCP, inline data."""
     by_reference = media_translation(kind, _MEDIA_SOURCES)
 
     def read(part: Block) -> Block | list[Block]:

@@ -23,9 +23,9 @@ class _EventReader(NamedTuple):
 
 
 def read_event(event: Record, record: Record, envelope: str) -> RecordReading:
-    """Read an event; `record` contains it, and `envelope` is the key or type that holds it."""
+    """Read the event in a record; `envelope` is the record's type, or the key of the event."""
     wire = event["type"]
-    if wire in _WITH_ITEM:
+    if wire in _ITEM_EVENTS:
         return _read_item_event(event, record)
     if wire in _DELTAS:
         return RecordReading(
@@ -36,13 +36,13 @@ def read_event(event: Record, record: Record, envelope: str) -> RecordReading:
         return RecordReading(kind, role, translate(f"{envelope}/{wire}", event, translation))
     if wire in TOOL_EVENTS:
         return _read_tool_event(event, envelope)
-    known = wire in _CONTROL_EVENTS or wire.startswith("codex/event/")
-    reason: Any = "control" if known else "unknown_type"
+    is_known = wire in _CONTROL_EVENTS or wire.startswith("codex/event/")
+    reason: Any = "control" if is_known else "unknown_type"
     return RecordReading("record", "system", [raw_block(reason, record, f"{envelope}/{wire}")])
 
 
 def _read_item_event(event: Record, record: Record) -> RecordReading:
-    """Read an item together with the times and ids of its event."""
+    """Read the item of an event; the times and ids of the event go to `extra`."""
     reader = read_item if event["type"] == "raw_response_item" else read_turn_item
     kind, role, blocks = reader(event["item"], record)
     return RecordReading(
@@ -65,7 +65,7 @@ def _read_tool_event(event: Record, envelope: str) -> RecordReading:
     )
 
 
-_WITH_ITEM = frozenset({"item_completed", "item_started", "raw_response_item"})
+_ITEM_EVENTS = frozenset({"item_completed", "item_started", "raw_response_item"})
 _DELTAS = frozenset(
     {
         "agent_message_content_delta",
@@ -149,12 +149,12 @@ _CONTROL_EVENTS = frozenset(
 
 def _translate_user_message(event: Record) -> list[Block]:
     """Translate the user's text and images; images are URLs or local paths."""
-    name = "message" if "message" in event else "text"
+    text_key = "message" if "message" in event else "text"
     images = [read_block({"type": "image", "image_url": url}) for url in list_or_empty(event.get("images"))]
     paths = list_or_empty(event.get("local_images"))
     local = [read_block({"type": "local_image", "path": path}) for path in paths]
-    used = {name, "images", "local_images"}
-    return [translated(event, text_block(event[name]), used, event["type"]), *images, *local]
+    used = {text_key, "images", "local_images"}
+    return [translated(event, text_block(event[text_key]), used, event["type"]), *images, *local]
 
 
 def _translate_agent_message(event: Record) -> Block:
@@ -212,18 +212,17 @@ def _tool_result_block(event: Record, typed: Block, *used: str) -> Block:
 
 
 def _translate_exec_end(event: Record) -> Block:
-    name = next(
+    output_key = next(
         (key for key in ("aggregated_output", "formatted_output", "stdout") if event.get(key)), "stdout"
     )
     code = event["exit_code"]
-    return _tool_result_block(
-        event, {"content": event[name], "is_error": code != 0, "exit_code": code}, name, "exit_code"
-    )
+    typed = {"content": event[output_key], "is_error": code != 0, "exit_code": code}
+    return _tool_result_block(event, typed, output_key, "exit_code")
 
 
 def _translate_patch_end(event: Record) -> Block:
-    changed = {"structured": {"changes": event["changes"]}} if "changes" in event else {}
-    typed = {"content": event["stdout"], "is_error": not event["success"], **changed}
+    changes = {"structured": {"changes": event["changes"]}} if "changes" in event else {}
+    typed = {"content": event["stdout"], "is_error": not event["success"], **changes}
     return _tool_result_block(event, typed, "stdout", "changes")
 
 

@@ -71,14 +71,14 @@ def _read_item_line(record: Record) -> RecordReading:
 
 
 _ITEM_LINES = frozenset({"item.completed", "item.started", "item.updated"})
-_TURN_MARKS = frozenset({"thread.started", "turn.completed", "turn.started"})
-_ROLLOUT_MARKS = frozenset(
+_TURN_CONTROL_TYPES = frozenset({"thread.started", "turn.completed", "turn.started"})
+_ROLLOUT_CONTROL_TYPES = frozenset(
     {"inter_agent_communication_metadata", "session_meta", "session_state", "turn_context", "world_state"}
 )
 
 _LINE_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
     **dict.fromkeys(_ITEM_LINES, _read_item_line),
-    **dict.fromkeys(_ROLLOUT_MARKS | _TURN_MARKS, _read_control),
+    **dict.fromkeys(_ROLLOUT_CONTROL_TYPES | _TURN_CONTROL_TYPES, _read_control),
     "compacted": _read_compacted,
     "error": _read_error,
     "event_msg": lambda record: read_event(record["payload"], record, "event_msg"),
@@ -116,7 +116,7 @@ def _read_untyped(record: Record) -> RecordReading:
 
 
 def _read_plain(record: Record) -> RecordReading:
-    """Read a message without a type, as other tools write it into such files."""
+    """Read a message without a type, as other tools write into rollout files."""
     name = "content" if "content" in record else "message"
     item = {"type": "message", "role": record["role"], "content": record[name]}
     return read_item(item, item)
@@ -140,7 +140,7 @@ _TIME_KEYS = frozenset({"created_at", "timestamp"})
 
 
 def _is_header(record: Record) -> bool:
-    """Return True for the first line of a file, a control line, or the configuration that `codex exec` printed
+    """Return True for the first line of a file, a control line, or the configuration that legacy `codex exec` printed
     first."""
     if "record_type" in record:
         return text_at(record, "record_type") is not None
@@ -154,10 +154,10 @@ def _is_prompt(record: Record) -> bool:
 
 
 def _is_foreign(record: Record) -> bool:
-    """Return True for a call or result of other tools: it has a time, and the function name outside its
-    arguments."""
-    named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
-    return named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
+    """Return True for a call or result written by another tool: with a time, and a call's name in a separate
+    object."""
+    is_named = record.get("function").__class__ is dict or {"name", "result"} <= record.keys()
+    return is_named and not _TIME_KEYS.isdisjoint(record) and record.keys().isdisjoint(_OTHER_CLI_KEYS)
 
 
 _OTHER_CLI_KEYS = frozenset({"content", "data", "tool_call", "tool_id", "tool_use_id"})
@@ -235,7 +235,7 @@ def _recognizes_untyped(record: Record) -> bool:
 
 def facts(record: Record) -> Facts:
     """Return the metadata of a line."""
-    body = _session_body(record)
+    body = _metadata_object(record)
     return Facts(
         timestamp=to_milliseconds(record["timestamp"] if "timestamp" in record else record.get("created_at")),
         session_id=_session_id(record, body),
@@ -247,8 +247,8 @@ def facts(record: Record) -> Facts:
     )
 
 
-def _session_body(record: Record) -> Any:
-    """Return the object of a line that describes the session."""
+def _metadata_object(record: Record) -> Any:
+    """Return the object with a line's metadata: its payload, its event, or the line itself."""
     for name in ("payload", "msg"):
         if record.get(name).__class__ is dict:
             return record[name]

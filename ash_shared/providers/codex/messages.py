@@ -18,7 +18,7 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_speaker
-from ash_shared.providers.codex.turn_items import SERVER_TOOLS, WITH_TEXT, item_type
+from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
 from ash_shared.reading.system_text import starts_with_codex_context
 
 
@@ -64,8 +64,8 @@ def _synthetic_metadata(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
 
 
 def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: bool) -> list[Part]:
-    """Return the parts of an event. In a rollout file an item usually repeats it; in the legacy stream there
-    are no items."""
+    """Return the parts of an event. In a rollout file an item usually repeats the event; the legacy stream has no
+    items."""
     wire = event["type"]
     if wire in _EVENT_PARTS:
         return _EVENT_PARTS[wire](event)
@@ -97,7 +97,7 @@ def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
 
 def _completed_item_parts(item: Record, reading: RecordReading) -> list[Part]:
     """Return the parts of a turn item in a rollout file. Most of them repeat response items; plans do not."""
-    if item_type(item) in WITH_TEXT:
+    if item_type(item) in TEXT_ITEMS:
         return [_text_part(reading, echo=True)]
     if reading.kind == "message" and any(block["type"] == "text" for block in reading.blocks[:1]):
         return [_text_part(reading, echo=False)]
@@ -111,7 +111,7 @@ def _item_line_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
     """Return the parts of an item that is reported when it starts, changes and ends; the last report counts."""
     if item_type(item) == "error":
-        return [Part(role=None, error=_error("error", item))]
+        return [Part(role=None, error=_standard_error("error", item))]
     if reading.kind != "message":
         return []
     role, key = speaker_of_role(reading.role), text_at(item, "id")
@@ -132,7 +132,7 @@ def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
     )
 
 
-def _usage(counts: Any) -> Block | None:
+def _standard_usage(counts: Any) -> Block | None:
     """Return the usage. Codex's input count includes tokens read from and written to a cache."""
     read, written = count_at(counts, "cached_input_tokens"), count_at(counts, "cache_write_input_tokens")
     return token_usage(
@@ -146,31 +146,31 @@ def _usage(counts: Any) -> Block | None:
 
 
 def _token_count_parts(event: Record) -> list[Part]:
-    """Return the usage of the last response. The same count is repeated when rate limits are reported."""
+    """Return the usage of the last response. Codex repeats it when it reports rate limits."""
     info = event.get("info")
     if info.__class__ is not dict:
-        usage = _usage(event)
+        usage = _standard_usage(event)
         return [Part(role=None, usage=usage)] if usage else []
     return usage_parts(info.get("last_token_usage"), info.get("total_token_usage"))
 
 
 def usage_parts(last: Any, total: Any) -> list[Part]:
-    """Return the usage of the last response. An unchanged total means that it was already reported."""
-    usage = _usage(last)
+    """Return the usage of the last response; it was already reported if the total is unchanged."""
+    usage = _standard_usage(last)
     return [Part(role=None, usage=usage, usage_key=json.dumps(total, sort_keys=True))] if usage else []
 
 
 def _turn_end_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
-    return [Part(role=None, usage=_usage(record.get("usage")), usage_of_turn=True)]
+    return [Part(role=None, usage=_standard_usage(record.get("usage")), usage_of_turn=True)]
 
 
 def _turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
-    error_block = _error("turn.failed", record["error"])
+    error_block = _standard_error("turn.failed", record["error"])
     return [Part(role=None, error=error_block, usage_of_turn=True)]
 
 
 def _error_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
-    return [Part(role=None, error=_error("error", record))]
+    return [Part(role=None, error=_standard_error("error", record))]
 
 
 def _task_end_parts(event: Record) -> list[Part]:
@@ -179,15 +179,15 @@ def _task_end_parts(event: Record) -> list[Part]:
 
 def turn_error(record: Record) -> Block:
     """Return the error that ended a turn."""
-    return _error("error", record["error"])
+    return _standard_error("error", record["error"])
 
 
 def _abort_parts(event: Record) -> list[Part]:
-    return [Part(role=None, error=_error("turn_aborted", event))]
+    return [Part(role=None, error=_standard_error("turn_aborted", event))]
 
 
-def _error(code: str, record: Any) -> Block:
-    """Return an error with the code that Codex gives, or else with this one."""
+def _standard_error(code: str, record: Any) -> Block:
+    """Return the keys of a `MessageError`; `code` is the default if the record has none."""
     fields = record["error"] if value_at(record, "error").__class__ is dict else record
     texts = (text_at(fields, name) for name in ("message", "text", "reason"))
     return message_error(_error_code(fields) or code, next(filter(None, texts), code), record)

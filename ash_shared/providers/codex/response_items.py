@@ -1,6 +1,6 @@
 """Items of the Responses API in Codex files: bare lines in early files, `response_item` payloads since then.
 
-Source: `ResponseItem` of Codex's protocol. They are read like those of the Responses API. Codex adds
+Source: `ResponseItem` of Codex's protocol. Items are read as in the Responses API. Codex adds
 `agent_message`, `context_compaction`, `ghost_snapshot` and `other`, and a header in the text of an output.
 Files of other tools in the same envelope add `tool_call`, `tool_result` and `function_result`.
 """
@@ -34,7 +34,7 @@ class _ItemReader(NamedTuple):
 
 
 def read_item(item: Record, record: Record) -> RecordReading:
-    """Read an item; `record` contains it, or is the item itself."""
+    """Read the item in a record, which may be the item itself."""
     wire = item["type"]
     if wire in _READERS:
         kind, role, translation = _READERS[wire]
@@ -54,7 +54,7 @@ def _raw_type(record: Record, wire: str) -> str:
 
 
 def _without_envelope(translation: Translation) -> Translation:
-    """Return the translation for a line that is the item itself, without its time."""
+    """Return the translation of an item for a line that is the item itself and also has a time."""
     return lambda line: translation({key: value for key, value in line.items() if key not in _ENVELOPE})
 
 
@@ -72,7 +72,7 @@ def _translate_function_call(item: Record) -> Block | list[Block]:
 
 
 def _translate_foreign_call(item: Record) -> Block:
-    """Translate a call written by other tools in the same envelope, with its name in a separate object."""
+    """Translate a call written by another tool, with its name in a separate object."""
     function = item["function"]
     rest = {key: value for key, value in function.items() if key != "name"}
     arguments, consumed = input_at(item, "arguments")
@@ -82,7 +82,7 @@ def _translate_foreign_call(item: Record) -> Block:
 
 
 def generated_image_result(item: Record, link: Any) -> list[Block]:
-    """Return the result of an image generation, once there is an image."""
+    """Return the result of an image generation, if it has an image yet."""
     if not item.get("result"):
         return []
     content = [generated_image(item)]
@@ -90,7 +90,7 @@ def generated_image_result(item: Record, link: Any) -> list[Block]:
 
 
 def _output_translation(wire: str) -> Translation:
-    """Return the translation of a result with the exit code in its text; a failed status overrides it."""
+    """Return the translation of a result whose text contains the exit code; a failed status overrides the code."""
     translate_output = call_output(wire)
 
     def translation(item: Record) -> Block:

@@ -1,4 +1,4 @@
-"""Steps that Codex lines add to the event log, where their parts are not enough.
+"""Steps of the Codex lines whose events cannot be derived from their parts.
 
 A rollout file records most calls and texts twice, as a response item and as an event: items are authoritative
 and events are an `echo` of them. `codex exec --json` restarts its item numbers in each process, so its call ids
@@ -21,10 +21,16 @@ from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_
 from ash_shared.providers._kit.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
-from ash_shared.providers.codex.turn_items import RUNNING, SERVER_TOOLS, WITH_TEXT, item_type, spelling_used
+from ash_shared.providers.codex.turn_items import (
+    RUNNING_STATUSES,
+    SERVER_TOOLS,
+    TEXT_ITEMS,
+    item_type,
+    spelling_used,
+)
 
 Steps = list[Step] | None
-"""None if the steps follow from the parts."""
+"""None if the events are derived from the parts."""
 
 
 def steps(record: Record, reading: RecordReading) -> Steps:
@@ -59,8 +65,8 @@ def _item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
 
 
 def _message_steps(item: Record, part: Part) -> Steps:
-    """Return the steps of a message. An event repeats the user's text without the labels that Codex puts around
-    media."""
+    """Return the steps of a message. Labels that Codex puts around media are removed from the user's text, because the
+    event that repeats the text does not have them."""
     if part.role == "system":
         return [Whole(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
     if part.role != "user":
@@ -85,7 +91,7 @@ _UNESCAPED_MARKUP = re.compile(r"[<>]|&(?!amp;|lt;|gt;)")
 
 
 def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
-    """Return the steps of a command run by the user, parsed from the text given to the model."""
+    """Return the steps of a command run by the user, parsed from the text that Codex sends to the model."""
     match = _USER_SHELL_COMMAND.fullmatch(blocks[0].get("text") or "") if len(blocks) == 1 else None
     if match is None:
         return None
@@ -120,7 +126,7 @@ def _hosted_call_steps(item: Record, part: Part) -> Steps:
 def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
     """Return the result of a call that has ended, if the item does not contain it."""
     status = item.get("status")
-    if status in RUNNING or any(block["type"] == "tool_result" for block in blocks):
+    if status in RUNNING_STATUSES or any(block["type"] == "tool_result" for block in blocks):
         return []
     failed = {"is_error": True} if status == "failed" else {}
     structured = {"structured": pick(item, "items")} if item.get("type") == "todo_list" else {}
@@ -159,8 +165,7 @@ _ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
 
 
 def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_legacy_stream: bool) -> Steps:
-    """Return the steps of an event. In a rollout file items repeat most of them; in the legacy stream there are
-    no items."""
+    """Return the steps of an event. In a rollout file items repeat most events; the legacy stream has no items."""
     wire = event["type"]
     if wire in _EVENT_STEPS:
         return _EVENT_STEPS[wire](event)
@@ -176,8 +181,8 @@ def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_le
 
 
 def _call_end_steps(event: Record, blocks: list[Block], *, echo: bool) -> list[Step]:
-    """Return the steps of a finished call with all details of the event. Items report the user's own
-    commands."""
+    """Return the steps of an ended call, with all details of the event. Commands of the user have no steps, because
+    items report them."""
     if event.get("source") in _USER_SHELL_SOURCES:
         return []
     results = [block for block in blocks if block["type"] == "tool_result"]
@@ -235,17 +240,19 @@ _HOSTED_ENDS: Mapping[str, Callable[[Record], Block]] = {
     "image_generation_end": _hosted_call_reader("image_generation", "revised_prompt"),
     "web_search_end": _hosted_call_reader("web_search", "query", "action"),
 }
-"""A rollout file always has an item for these, often without an id; the event then only extends its result."""
+"""Readers of the calls of hosted tools, by the event that ends them. A rollout file always has an item for such a call,
+often without an id; the event then only extends its result."""
 
 
 def _completed_item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
-    """Return the steps of a turn item. Response items repeat them, except plans and Codex's own items."""
+    """Return the steps of a completed turn item. Response items repeat most of them, but not plans or Codex's own
+    items."""
     wire = item_type(item)
     if wire in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire](item)
     if wire == "reasoning":
         return [step for part in parts(record, reading) for step in _thinking_steps(part)]
-    if wire in WITH_TEXT or wire in _HOSTED_ITEMS or reading.kind != "message":
+    if wire in TEXT_ITEMS or wire in _HOSTED_ITEMS or reading.kind != "message":
         return None
     if _value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
@@ -264,7 +271,7 @@ def _has_text(reading: RecordReading) -> bool:
 
 
 def _delta_reader(slot: str) -> Callable[[Record], Steps]:
-    """Return a reader of deltas to the only open text of its kind."""
+    """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
     return lambda event: [Fragment(kind, event["delta"], slot, reopens=True)]
 
@@ -275,7 +282,7 @@ def _plan_delta_steps(event: Record) -> Steps:
 
 
 def _output_delta_steps(event: Record) -> Steps:
-    """Decode the bytes: base64, or a list of numbers in legacy versions."""
+    """Return an output delta. Its bytes are in base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
     text = data.decode("utf-8", "replace")
@@ -294,7 +301,7 @@ def _task_end_steps(event: Record) -> Steps:
 
 
 def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
-    """Return each error once; many are reported both directly and at the end of the turn."""
+    """Return an error event for each error, once per turn: many errors are reported again at its end."""
     errors = [part.error for part in error_parts if part.error is not None]
     return [Says("error", dict(error), once=f"error/{error['message']}") for error in errors]
 
@@ -326,7 +333,7 @@ def _agent_message(
 
 
 def _agent_activity_steps(event: Record) -> Steps:
-    """Report that an agent was started, messaged or stopped; the text of a message is in a call."""
+    """Return the step of an agent that was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
     thread, path = _value_in_either_case(event, "agent_thread_id"), _value_in_either_case(event, "agent_path")
     return [_agent_message(id, thread, "", agent=path)]
@@ -419,14 +426,15 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "turn_aborted": lambda event: [Interrupts("user_cancel")],
     "undo_completed": _undo_steps,
 }
-"""Deltas repeated by another event have no steps; neither have calls whose arguments are not known yet."""
+"""Readers of events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments
+are not known yet."""
 
 _EVENT_STEPS_FROM_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
     "error": lambda event, record, reading: _error_steps(parts(record, reading)),
     "item_completed": lambda event, record, reading: _completed_item_steps(event["item"], record, reading),
     "user_message": lambda event, record, reading: None if _has_text(reading) else [],
 }
-"""A prompt without text cannot be deduplicated, so only its item is used."""
+"""Readers of events with parts, by type. A prompt without text cannot be deduplicated, so only its item is used."""
 
 
 def _legacy_patch_end_steps(event: Record, record: Record, reading: RecordReading) -> Steps:
@@ -476,7 +484,7 @@ def _turn_item_steps(
 
 
 def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
-    """Return the texts in the slots that their deltas name; each reasoning text has a slot of its own."""
+    """Return the steps of the texts of an item, in the slots of their deltas; each reasoning text has its own slot."""
     id = text_at(item, "id")
     metadata = {"messageId": id, **({"synthetic": True} if item_type(item) == "hook_prompt" else {})}
     unkeyed = [
@@ -505,17 +513,17 @@ def _tool_item_steps(item: Record, phase: str, blocks: list[Block], *, scoped: b
     if phase != "completed" and item_type(item) in SERVER_TOOLS:
         return []
     uses = [_with_todo_items(block) for block in blocks if block["type"] == "tool_use"]
-    call_steps: list[Step] = [_replacing_part("assistant", uses, scoped)]
+    call_steps: list[Step] = [_replacing_step("assistant", uses, scoped)]
     if phase != "completed":
         return [*call_steps, *_output_so_far_steps(item, phase, scoped=scoped)]
     results = [_with_failure_flag(block) for block in blocks if block["type"] == "tool_result"]
     return [
         *call_steps,
-        _replacing_part("user", results or _empty_results(item, uses, item.get("id")), scoped),
+        _replacing_step("user", results or _empty_results(item, uses, item.get("id")), scoped),
     ]
 
 
-def _replacing_part(role: Any, blocks: list[Block], scoped: bool) -> Whole:
+def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Whole:
     return Whole(Part(role=role, blocks=blocks, replaces=True), scoped=scoped)
 
 
@@ -529,8 +537,7 @@ def _with_failure_flag(block: Block) -> Block:
 
 
 def _output_so_far_steps(item: Record, phase: str, *, scoped: bool) -> list[Step]:
-    """Return the output so far, which is repeated completely each time; a changed to-do list is one line of
-    JSON."""
+    """Return the complete output so far, or one line of JSON for a changed to-do list."""
     call, output = item.get("id"), _value_in_either_case(item, "aggregated_output")
     if item_type(item) == "todo_list" and phase == "updated":
         line = json.dumps({"items": item["items"]}, ensure_ascii=False)

@@ -16,7 +16,7 @@ from ash_shared.providers._kit.json_fields import list_or_empty
 from ash_shared.providers.codex.content import read_list
 from ash_shared.providers.codex.response_items import generated_image_result, keep_item_keys
 
-RUNNING = frozenset({"in_progress", "inProgress"})
+RUNNING_STATUSES = frozenset({"in_progress", "inProgress"})
 _FAILED = frozenset({"declined", "failed"})
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -33,7 +33,7 @@ def item_type(item: Record) -> str:
 
 
 def read_turn_item(item: Record, record: Record) -> RecordReading:
-    """Read an item; `record` contains it."""
+    """Read the item in a record."""
     wire = item_type(item)
     if wire in _CONTROL_ITEMS:
         return RecordReading("record", "system", [raw_block("control", record, item["type"])])
@@ -84,8 +84,8 @@ def _translate_reasoning(item: Record) -> list[Block]:
     summary, content = ("summary_text", "raw_content") if "summary_text" in item else ("summary", "content")
     thoughts = [_thinking_block(text, is_summary=True) for text in list_or_empty(item.get(summary))]
     thoughts += [_thinking_block(text) for text in list_or_empty(item.get(content))]
-    named = [{**thought, "source_type": item["type"]} for thought in thoughts or [_thinking_block("")]]
-    return keep_item_keys(named, item, (summary, content))
+    blocks = [{**thought, "source_type": item["type"]} for thought in thoughts or [_thinking_block("")]]
+    return keep_item_keys(blocks, item, (summary, content))
 
 
 def _thinking_block(text: str, *, is_summary: bool = False) -> Block:
@@ -98,7 +98,7 @@ def _translate_error(item: Record) -> Block:
 
 
 def _tool_use_block(item: Record, name: str, input: Any, *used: str, **more: str) -> Block:
-    """Return the call with all keys of the item that neither it nor its result consumes."""
+    """Return the call; the item's keys that neither the call nor its result consumes go to `extra`."""
     keys = {spelling_used(item, key) for key in used}
     typed = {"type": "tool_use", **pick(item, "id", "status"), "name": name, "input": input, **more}
     return translated(item, typed, {"id", "status", *keys}, item["type"])
@@ -107,7 +107,7 @@ def _tool_use_block(item: Record, name: str, input: Any, *used: str, **more: str
 def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
     """Return the result if the item has ended; its status shows whether it failed."""
     status = item.get("status")
-    if status in RUNNING:
+    if status in RUNNING_STATUSES:
         return []
     failed = {} if status is None else {"is_error": status in _FAILED}
     block = {
@@ -144,7 +144,7 @@ def _translate_mcp_tool_call(item: Record) -> list[Block]:
 
 
 def _read_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
-    """Return the result of the call, if it has ended, and the keys of the item it consumes."""
+    """Return the result of the call, if it has ended, and the item's keys that the result consumes."""
     error, response = item.get("error"), item.get("result")
     if error is not None:
         rest = {key: value for key, value in error.items() if key != "message"}
@@ -170,8 +170,8 @@ def _translate_dynamic_tool_call(item: Record) -> list[Block]:
 
 
 def dynamic_result_fields(item: Record) -> Block:
-    """Return the tool result fields of a client tool's response; an error next to content is kept
-    separately."""
+    """Return the tool result fields of a client tool's response; an error in addition to content goes to
+    `structured`."""
     items, error, success = (
         _value_in_either_case(item, name) for name in ("content_items", "error", "success")
     )
@@ -192,7 +192,7 @@ def _translate_collab_tool_call(item: Record) -> list[Block]:
 
 
 def _translate_web_search(item: Record) -> list[Block]:
-    """Translate a search by the vendor; an extension is a search with its own name."""
+    """Translate a web search, or a call of an extension, which has the same form and is named by its `kind`."""
     result = [] if item.get("results") is None else _tool_result_block(item, structured=item["results"])
     used = ("query", "action", "kind", *(("results",) if result else ()))
     name = item.get("kind") or "web_search"
@@ -257,5 +257,5 @@ _ITEMS: Mapping[str, _ItemReader] = {
 
 SERVER_TOOLS = frozenset({"extension", "image_generation", "web_search"})
 """Items whose result comes from the vendor and stays in the response."""
-WITH_TEXT = frozenset({"agent_message", "reasoning", "user_message"})
-"""Items whose text a rollout file also has in a response item."""
+TEXT_ITEMS = frozenset({"agent_message", "reasoning", "user_message"})
+"""Items whose text is repeated by a response item in a rollout file."""
