@@ -83,8 +83,7 @@ def _is_function_response(part: Any) -> bool:
 
 
 def _read_content(content: Any) -> list[Block]:
-    """Return the blocks of a content. Where only parts are expected, a part or a list of parts is accepted
-    too."""
+    """Return the blocks of a content; a part or a list of parts is accepted in place of a content."""
     if content.__class__ is not dict or is_part(content):
         return read_parts(content)
     if content.get("parts") is not None:
@@ -196,7 +195,7 @@ _RECORD_KINDS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], R
     "error": (_is_error_body, _read_error),
     **dict.fromkeys(_NO_CANDIDATE_KEYS, (_is_response_body, _read_response)),
 }
-"""By the key that identifies a kind of record: its check and its reader."""
+"""The check and the reader of each kind of record, by its identifying key."""
 
 
 def _record_kind(record: Record) -> str | None:
@@ -294,8 +293,7 @@ def _response_usage(record: Record) -> Block | None:
 
 
 def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a response. Chunks of older models name no response and continue the previous
-    chunk."""
+    """Return the part of a response. Chunks of older models have no response id and continue the previous chunk."""
     id = first_text(record, ("responseId", "response_id"))
     candidate = next(iter(record.get("candidates") or []), None)
     return [
@@ -325,7 +323,7 @@ def _block_error(record: Record) -> Block | None:
 
 
 _SUCCESS_REASONS = frozenset({"FINISH_REASON_UNSPECIFIED", "MAX_TOKENS", "STOP"})
-"""Finish reasons that are not errors; every other reason means that the model was kept from answering."""
+"""Finish reasons that are not errors."""
 
 
 def _finish_error(candidate: Any) -> Block | None:
@@ -363,7 +361,8 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _request_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of user contents. Function responses complete the open items of the response before."""
+    """Return the steps of a request or a bare content. Function responses complete the open items of the previous
+    response."""
     content_parts = parts(record, reading)
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
     return [*([Settled()] if has_results else []), *map(Whole, content_parts)]

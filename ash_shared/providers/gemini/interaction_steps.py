@@ -1,8 +1,8 @@
 """Steps that complete interactions and their stream events add to the event log.
 
-A step of a response is one text, thought, call or result; its index in the response identifies it in all
-events. A delta contains only its fragment: the call that a result belongs to is named only in the event that
-begins the result. The final event usually has no steps.
+A step of a response is one text, thought, call or result; events refer to it by its index in the response. A delta
+contains only a fragment: the call id of a result is only in the event that begins the result. The interaction in the
+final event usually contains no steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,7 +113,8 @@ def _slot(event: Record) -> str:
 
 
 def _begin_step(event: Record) -> list[Step]:
-    """Begin a step: this event names a call, or the call of a result, and may contain the first content."""
+    """Begin a step. Only this event contains the id and name of a call or the call id of a result; it may contain the
+    first content."""
     step = event["step"] if "step" in event else event["content"]
     wire, slot = step["type"], _slot(event)
     if wire.endswith("_call"):
@@ -127,7 +128,7 @@ def _begin_step(event: Record) -> list[Step]:
 
 
 def _initial_content(step: Record, slot: str) -> list[Step]:
-    """Return the content that a step has when it begins, usually none."""
+    """Return the steps of the content in the event that begins a step; usually there is none."""
     items = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
     deltas = [delta for item in items for delta in _DELTA_READERS[item["type"]](item, slot)]
     thoughts = [
@@ -152,7 +153,8 @@ def _is_visible(block: Block) -> bool:
 
 
 def _output_steps(interaction: Record) -> list[Step]:
-    """Return the steps of a response. User input has no index in it and may already have been emitted."""
+    """Return the steps of the response items. User input is not counted by the indexes of the stream, and may already
+    have been emitted."""
     emitted: list[Step] = []
     slot = 0
     for step in response_steps(interaction):
@@ -169,15 +171,15 @@ def _usage_step(interaction: Record) -> Counted:
     return Counted(interaction_usage(interaction), text_at(interaction, "id") or "")
 
 
-def _complete(interaction: Record) -> list[Step]:
+def _complete_response(interaction: Record) -> list[Step]:
     return [ResponseEnds(is_final=True), _usage_step(interaction)]
 
 
-def _end_waiting(interaction: Record) -> list[Step]:
+def _end_waiting_response(interaction: Record) -> list[Step]:
     return [ResponseEnds(), _usage_step(interaction)]
 
 
-def _end_incomplete(interaction: Record) -> list[Step]:
+def _end_incomplete_response(interaction: Record) -> list[Step]:
     error = interaction_error(interaction) or {}
     return [
         ResponseEnds(text_at(interaction, "status"), is_final=True, is_partial=True),
@@ -186,23 +188,23 @@ def _end_incomplete(interaction: Record) -> list[Step]:
     ]
 
 
-def _fail(interaction: Record) -> list[Step]:
+def _fail_response(interaction: Record) -> list[Step]:
     return [_usage_step(interaction), Interrupts("error", interaction_error(interaction))]
 
 
-def _cancel(interaction: Record) -> list[Step]:
+def _cancel_response(interaction: Record) -> list[Step]:
     return [_usage_step(interaction), Interrupts("user_cancel")]
 
 
 _END_STEPS: Mapping[str | None, _Reader] = {
-    "budget_exceeded": _end_incomplete,
-    "cancelled": _cancel,
-    "completed": _complete,
-    "failed": _fail,
-    "incomplete": _end_incomplete,
-    "requires_action": _end_waiting,
+    "budget_exceeded": _end_incomplete_response,
+    "cancelled": _cancel_response,
+    "completed": _complete_response,
+    "failed": _fail_response,
+    "incomplete": _end_incomplete_response,
+    "requires_action": _end_waiting_response,
 }
-"""By final status; responses with another status do not end here."""
+"""Readers of ended responses, by status."""
 
 
 def _interaction_record_steps(record: Record) -> list[Step]:
@@ -224,11 +226,11 @@ def _begin_response(event: Record) -> list[Step]:
 
 
 def _end_response(event: Record) -> list[Step]:
-    """End a response. A failed response does not repeat its steps, because it may already have ended."""
+    """End a response. The steps of a failed response are ignored, because it may already have ended."""
     interaction = event["interaction"]
     ends = _END_STEPS.get(text_at(interaction, "status"))
-    if ends is _fail:
-        return _fail(interaction)
+    if ends is _fail_response:
+        return _fail_response(interaction)
     start = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
     return [start, *_output_steps(interaction), *(ends(interaction) if ends is not None else [])]
 
@@ -252,7 +254,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
     "error": _error_steps,
     "interaction.status_update": lambda event: [],
 }
-"""Events of the current and of the first version of this API."""
+"""Readers of events of the current and of the first version of this API."""
 
 
 def _event_steps(event: Record) -> list[Step]:

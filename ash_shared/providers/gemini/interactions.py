@@ -85,7 +85,7 @@ def _translate_thought(item: Block) -> list[Block]:
 
 
 def _step_content(item: Block) -> list[Block]:
-    """Read a step of the user or the model; the content of a step that has only begun is empty."""
+    """Return the blocks of a step of the user or the model; a step that has only begun may have no content."""
     return _read_items(as_list(item.get("content")))
 
 
@@ -210,7 +210,7 @@ def _read_input_item(item: Any) -> tuple[Speaker, list[Block]]:
 
 
 def read_interaction(record: Record) -> RecordReading:
-    """Read an interaction, with its input if that is included, or a request, which has only input."""
+    """Read an interaction, with its input if included, or a request, which has only input."""
     blocks = [block for _, speaker_blocks in _speaker_blocks(record) for block in speaker_blocks]
     role: Role = "assistant" if is_interaction(record) or response_steps(record) else "user"
     return RecordReading("message", role, bounded(blocks))
@@ -229,13 +229,13 @@ _SUCCESS_STATUSES = frozenset(
 
 
 def request_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per run of inputs of one speaker."""
+    """Return one part for each sequence of inputs with the same speaker."""
     return [Part(role=role, blocks=blocks) for role, blocks in _group_by_speaker(_speaker_blocks(record))]
 
 
 def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per run of steps of one speaker; usage, model and error go to the last part of the
-    model."""
+    """Return one part for each sequence of steps with the same speaker. The last part of the model gets usage, model
+    and error."""
     id, status = text_at(record, "id"), text_at(record, "status")
     runs = _group_by_speaker(_speaker_blocks(record))
     earlier = [Part(role=role, blocks=blocks) for role, blocks in runs]
@@ -254,7 +254,7 @@ def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
 def _group_by_speaker(speaker_blocks: list[tuple[Speaker, list[Block]]]) -> list[tuple[Speaker, list[Block]]]:
     return [
         (role, [block for _, blocks in run for block in blocks])
-        for role, run in groupby(speaker_blocks, key=lambda each: each[0])
+        for role, run in groupby(speaker_blocks, key=lambda pair: pair[0])
     ]
 
 
@@ -264,14 +264,14 @@ def interaction_usage(record: Record) -> Block | None:
 
 
 def interaction_error(record: Record) -> Block | None:
-    """Return the error of an interaction, or one made from its status if it reports none."""
+    """Return the error of an interaction, or an error derived from its status if that is not successful."""
     error, status = record.get("error"), text_at(record, "status")
     code = text_at(error, "code") or (status if status not in _SUCCESS_STATUSES else None)
     return None if code is None else message_error(code, text_at(error, "message"), error or None)
 
 
 def event_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the error of an event; responses are in fragments."""
+    """Return a part for the error of an event, if any. Other events have only steps."""
     error = record.get("error")
     if error.__class__ is not dict:
         return []

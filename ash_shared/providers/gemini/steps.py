@@ -1,9 +1,8 @@
 """Steps that Gemini responses and stream chunks add to the event log.
 
-A chunk has the form of a response. A record with a finish reason is the last of its response, or all of it if
-no chunk preceded. The first models report STOP in every chunk, but neither an id nor usage; such a text stays
-open, because the next chunk may continue it. Parts have no positions, so a text ends where a part of another
-kind begins.
+A chunk has the form of a response. A record with a finish reason is the last chunk of its response, or a complete
+response. The first models report STOP in every chunk, but neither an id nor usage; their texts stay open, because
+the next chunk may continue them. Parts have no positions, so a text ends where a part of another kind begins.
 """
 
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ _UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED", 0)
 
 
 def response_steps(record: Record, part: Part) -> list[Step]:
-    """Return the steps of a record; `part` is what it adds to the standard messages."""
+    """Return the steps of a record; `part` is its part of the standard messages."""
     ends = list(_end_steps(record, part))
     is_last = any(step.__class__ is ResponseEnds for step in ends)
     block_steps = [step for block in part.blocks for step in _block_steps(block, part, is_last)]
@@ -50,8 +49,8 @@ def response_steps(record: Record, part: Part) -> list[Step]:
 
 
 def _complete_without_turn_end(ends: list[Step]) -> list[Step]:
-    """Complete the response but not the turn, because the error is emitted next and may be all the turn
-    contains."""
+    """Return the end of the response without the end of the turn. The error that is emitted next belongs to the turn,
+    and may be its only content."""
     return [step._replace(is_final=False) for step in ends if isinstance(step, ResponseEnds)]
 
 
@@ -78,7 +77,7 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
 
 
 def _may_continue(part: Part) -> bool:
-    """Return True for a chunk in the form of the first models, which report a finish reason in every chunk."""
+    """Return True for a chunk like those of the first models, which report a finish reason in every chunk."""
     is_text = all(block["type"] == "text" for block in part.blocks)
     return part.key is None and part.usage is None and part.error is None and is_text
 
@@ -105,14 +104,14 @@ def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
     kind: _Kind = block["type"]
     text = block[kind]
     if text:
-        yield Settled(tuple(each_kind for each_kind in _KINDS if each_kind != kind), prefix=prefix)
+        yield Settled(tuple(other for other in _KINDS if other != kind), prefix=prefix)
         yield Fragment(kind, text, f"{prefix}{kind}", is_last=is_last, reopens=True)
     if "signature" in block:
         yield Closed(f"{prefix}{kind}", more=pick(block, "signature"))
 
 
 def _with_tool_name(block: Block) -> Block:
-    """Name the tool of a code execution result, which does not refer to a call."""
+    """Add the tool name to a code execution result, which does not refer to a call."""
     is_code_result = block.get("source_type") in ("codeExecutionResult", "code_execution_result")
     return with_extra(block, {"name": "code_execution"}) if is_code_result else block
 

@@ -1,8 +1,8 @@
 """The blocks of Chat Completions messages.
 
 A message keeps its content under several keys; blocks are returned in the order reasoning, content, images,
-refusal, audio, calls. An object that a part or call holds under its own type name (`image_url`, `function`) is
-flattened into it.
+refusal, audio, calls. A part or call may contain an object under its type name (`image_url`, `function`); the keys
+of that object are moved up into the part or call.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ def _flatten(record: Record, name: str) -> Record:
 
 
 def _flatten_link(part: Record, wire: str) -> tuple[Record, Any]:
-    """Return a flattened part that has a URL, and the URL. Some vendors write the bare URL."""
+    """Return a part with a URL, flattened, and the URL. Some vendors write the bare URL instead of an object."""
     if part[wire].__class__ is str:
         return part, part[wire]
     return (flat := _flatten(part, wire)), flat["url"]
@@ -93,7 +93,7 @@ def _translate_image(part: Record) -> Block:
 
 
 def _file_link_translation(wire: str, kind: str) -> Callable[[Record], Block]:
-    """Return the translation of a file given by URL."""
+    """Return the translation of a part that refers to a file by URL."""
 
     def translation(part: Record) -> Block:
         flat, url = _flatten_link(part, wire)
@@ -157,7 +157,7 @@ def _translate_refusal(part: Record) -> Block:
 def translate_thinking(part: Record) -> Block:
     """Translate Mistral's reasoning, a list of parts; the list is kept if joining its texts loses data."""
     parts = part["thinking"]
-    text = "".join(each["text"] for each in parts if each["type"] == "text")
+    text = "".join(inner["text"] for inner in parts if inner["type"] == "text")
     is_text_only = parts == [{"type": "text", "text": text}] or not parts
     return translated(
         part, {"type": "thinking", "thinking": text}, {"thinking"} if is_text_only else (), "thinking"
@@ -209,15 +209,15 @@ def _translate_tool_result(message: Record, role: str) -> Block:
 
 
 def _with_citations(blocks: list[Block], annotations: Any) -> tuple[list[Block], bool]:
-    """Add the citations of a response to its first text, and return whether there is one."""
-    index = next((n for n, block in enumerate(blocks) if block["type"] == "text"), None)
+    """Add the citations of a response to its first text block. The second value is False if there is none."""
+    index = next((position for position, block in enumerate(blocks) if block["type"] == "text"), None)
     if index is None or annotations.__class__ is not list:
         return blocks, False
     return [*blocks[:index], {**blocks[index], "citations": annotations}, *blocks[index + 1 :]], True
 
 
 def _with_annotations(blocks: list[Block], annotations: Any) -> list[Block]:
-    """Add annotations without a text to the first block."""
+    """Add the annotations of a message without text to its first block."""
     extra = {"annotations": annotations}
     if not blocks:
         return [raw_block("control", extra, "annotations")]
@@ -247,11 +247,11 @@ def _read_reasoning(message: Record) -> list[Block]:
 
 
 def reasoning_details_block(details: Any) -> Block:
-    """Return reasoning that consists only of details, which may be encrypted."""
+    """Return a thinking block for reasoning details, which may be encrypted."""
     texts = [text for detail in list_or_empty(details) if (text := first_text(detail, ("text", "summary")))]
     data = next((data for detail in details if (data := text_at(detail, "data"))), None)
-    withheld = {"redacted": True, "data": data} if data and not texts else {}
-    return {"type": "thinking", "thinking": "\n\n".join(texts), **withheld}
+    encrypted = {"redacted": True, "data": data} if data and not texts else {}
+    return {"type": "thinking", "thinking": "\n\n".join(texts), **encrypted}
 
 
 def _read_audio(message: Record) -> list[Block]:
@@ -314,6 +314,6 @@ _ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
 
 
 def message_blocks(message: Any) -> list[Block]:
-    """Return the blocks of a message in a list; an unreadable message becomes one raw block."""
+    """Return the blocks of a message of a request; a malformed message becomes one raw block."""
     role = message.get("role") if message.__class__ is dict else None
     return translate(role if role.__class__ is str else "message", message, read_message)

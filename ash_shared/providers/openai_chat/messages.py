@@ -33,10 +33,10 @@ def response_usage(record: Record) -> Block | None:
     """Return the usage. Prompt tokens include cached ones. Some vendors count reasoning only in the total."""
     usage = record.get("usage") or value_at(record, "x_groq", "usage")
     prompt, completion = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
-    hit = count_at(usage, "prompt_cache_hit_tokens")
+    cache_hits = count_at(usage, "prompt_cache_hit_tokens")
     read = count_at(usage, "prompt_tokens_details", "cached_tokens")
     written = count_at(usage, "prompt_tokens_details", "cache_write_tokens")
-    read = hit if read is None else read
+    read = cache_hits if read is None else read
     non_prompt = subtract_counts(count_at(usage, "total_tokens"), prompt)
     return token_usage(
         usage,
@@ -110,7 +110,9 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
         return [completion_part(record)]
     if "messages" in record:
         messages = list_or_empty(record["messages"])
-        return [replace(_message_part(each, message_blocks(each)), original=each) for each in messages]
+        return [
+            replace(_message_part(message, message_blocks(message)), original=message) for message in messages
+        ]
     if reading.kind == "message":
         message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
         return [_message_part(message, reading.blocks)]

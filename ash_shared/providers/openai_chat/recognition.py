@@ -119,8 +119,8 @@ def _is_anthropic(record: Record) -> bool:
 
 
 def _is_request(record: Record) -> bool:
-    """Return True for a body with messages, keys or tools of this API, or else with a model that is not
-    Anthropic's."""
+    """Return True for a body with a message that only this API has, or else, unless it has keys or parts of Anthropic's
+    API, with a parameter or a model of this API."""
     messages = record["messages"]
     if messages.__class__ is not list or not messages or record.get("type").__class__ is str:
         return False
@@ -130,10 +130,10 @@ def _is_request(record: Record) -> bool:
         return True
     if _is_anthropic(record) or not all(map(_has_known_parts, messages)):
         return False
-    return _has_request_marks(record) or _is_own_model(record.get("model"))
+    return _has_own_parameters(record) or _is_own_model(record.get("model"))
 
 
-def _has_request_marks(record: Record) -> bool:
+def _has_own_parameters(record: Record) -> bool:
     tools = record.get("tools")
     return not _REQUEST_KEYS.isdisjoint(record) or (
         tools.__class__ is list and any(value_at(tool, "function") is not None for tool in tools)
@@ -141,8 +141,7 @@ def _has_request_marks(record: Record) -> bool:
 
 
 def _is_own_model(model: Any) -> bool:
-    """Return True unless this is a bare Claude model. Gateways of this form prefix the vendor:
-    `anthropic/claude-…`."""
+    """Return True for any model name but Claude's own. Gateways of this API prefix the vendor: `anthropic/claude-…`."""
     return model.__class__ is str and ("claude" not in model or "/" in model)
 
 
@@ -203,4 +202,4 @@ _RECOGNIZERS: Mapping[frozenset[str], Callable[[Record], bool]] = {
     frozenset({"messages"}): _is_request,
     frozenset({"type"}): _is_bare_part,
 }
-"""By the non-null keys that identify a record."""
+"""Checks of records by their `body_keys`."""

@@ -1,8 +1,8 @@
 """Steps that Chat Completions chunks and responses add to the event log.
 
-Each item being streamed has a slot: `0/thinking`, `0/text`, `0/refusal`, `0/transcript`, `0/call/2`, by the
-index of the choice and of the call. Thinking ends when another item begins; everything else ends with the
-choice. Choices other than the first carry their index.
+Slots are named by the indexes of choice and call: `0/thinking`, `0/text`, `0/refusal`, `0/transcript`, `0/call/2`.
+Thinking ends when another item begins; all other items end with the choice. Events of choices other than the first
+contain the index of the choice.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of chunks and complete responses; other records need none."""
+    """Return the steps of chunks and complete responses; for other records they are derived from the parts."""
     if "choices" not in record:
         return None
     is_chunk = reading.kind == "chunk" or any(
@@ -45,13 +45,13 @@ def _is_legacy_text(choice: Any) -> bool:
 
 
 def _chunk_steps(record: Record) -> list[Step]:
-    name, choices = text_at(record, "id"), list_or_empty(record["choices"])
-    choice_steps = [step for choice in choices for step in _choice_delta_steps(choice, name)]
+    id, choices = text_at(record, "id"), list_or_empty(record["choices"])
+    choice_steps = [step for choice in choices for step in _choice_delta_steps(choice, id)]
     is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
-    return [*choice_steps, *_error_steps(record), *(_usage_steps(record, name) if name or is_last else ())]
+    return [*choice_steps, *_error_steps(record), *(_usage_steps(record, id) if id or is_last else ())]
 
 
-def _choice_delta_steps(choice: Record, name: str | None) -> list[Step]:
+def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
     if _is_legacy_text(choice):
         text = Fragment(
@@ -62,28 +62,28 @@ def _choice_delta_steps(choice: Record, name: str | None) -> list[Step]:
             is_last=bool(reason),
         )
         return [
-            ResponseStarts(name, is_explicit=False),
+            ResponseStarts(response_id, is_explicit=False),
             text,
             *(_finish_steps(choice, reason) if reason else ()),
         ]
     delta_steps = _delta_steps(delta, _slot_prefix(choice), _choice_fields(choice))
     if not (delta_steps or reason or "role" in delta):
         return []
-    begins = ResponseStarts(name, is_explicit=False, is_stable="role" in delta)
-    return [begins, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
+    start = ResponseStarts(response_id, is_explicit=False, is_stable="role" in delta)
+    return [start, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
 
 
-def _index(choice: Any) -> int:
+def _choice_index(choice: Any) -> int:
     index = value_at(choice, "index")
     return index if index.__class__ is int else 0
 
 
 def _slot_prefix(choice: Any) -> str:
-    return f"{_index(choice)}/"
+    return f"{_choice_index(choice)}/"
 
 
 def _choice_fields(choice: Any) -> Block:
-    return {"choiceIndex": index} if (index := _index(choice)) else {}
+    return {"choiceIndex": index} if (index := _choice_index(choice)) else {}
 
 
 def _finish_steps(choice: Record, reason: str) -> list[Step]:
@@ -104,13 +104,13 @@ def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
     return [Says("error", error)] if error else []
 
 
-def _usage_steps(record: Record, name: str | None) -> list[Step]:
-    """Return the usage so far. Some vendors repeat it in each chunk; the last one counts, or without an id the
-    final one."""
+def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
+    """Return the usage so far. Some vendors repeat it in each chunk; the last one counts. Without a response id only
+    the final chunk is used."""
     usage = response_usage(record)
     if usage is None:
         return []
-    usage_part = Part(role=None, usage=usage, key=name, metadata={"costUsd": response_cost(record)})
+    usage_part = Part(role=None, usage=usage, key=response_id, metadata={"costUsd": response_cost(record)})
     return [Whole(usage_part), Counted(None)]
 
 
@@ -128,7 +128,7 @@ def _delta_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
 
 
 def _thinking_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
-    """Return the reasoning, which has up to three names; details are used only if no other has a text."""
+    """Return the reasoning, which has up to three keys; the details are used only if the other keys have no text."""
     text = first_text(delta, ("reasoning_content", "reasoning"))
     if text is not None:
         return [_thinking_delta(text, prefix, more)]
@@ -164,7 +164,7 @@ def _variant_writer(variant: str) -> "_DeltaWriter":
 
 
 def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
-    """Return the steps of a text, or of a list of parts, in which one vendor writes its reasoning."""
+    """Return the steps of a text or a list of parts; one vendor writes its reasoning as a part."""
     if content.__class__ is str:
         return _text_steps(content, prefix, more)
     return [step for part in list_or_empty(content) for step in _part_steps(part, prefix, more)]
@@ -208,13 +208,13 @@ def _call_steps(calls: Any, prefix: str, more: Block) -> list[Step]:
 
 
 def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> list[Step]:
-    """Return the steps of a call whose deltas carry its index. A call without an index is complete, and its
-    slot is named by its id, if any."""
+    """Return the steps of a call delta. Its slot is named by the index of the call, or else by its id; a call with
+    neither is complete."""
     inner = call.get("function") or call.get("custom") or {}
     id, index = text_at(call, "id"), call.get("index")
-    name = index if index.__class__ is int else id
-    if name is not None:
-        return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{name}", id, more)]
+    slot_name = index if index.__class__ is int else id
+    if slot_name is not None:
+        return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{slot_name}", id, more)]
     slot = f"{prefix}call/-{number}"
     return [_end_thinking(prefix), _input_delta(inner, slot, None, more), Settled(("input",), prefix=slot)]
 
@@ -242,31 +242,31 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
     "tool_calls": _call_steps,
     "function_call": lambda call, prefix, more: [_input_delta(call, f"{prefix}function_call", None, more)],
 }
-"""By the keys of a delta, in the order in which a complete message is read."""
+"""Functions by the keys of a delta, in the order in which a complete message is read."""
 
 
 # Complete responses
 
 
 def _completion_steps(record: Record) -> list[Step]:
-    """Return the same steps as the chunks of the response would give."""
-    name, choices = text_at(record, "id"), list_or_empty(record["choices"])
-    choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, name)]
+    """Return the steps of a complete response, which result in the same events as its chunks."""
+    id, choices = text_at(record, "id"), list_or_empty(record["choices"])
+    choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]
     is_calling = any(text_at(choice, "finish_reason") in _CALLING_FINISH_REASONS for choice in choices[:1])
     ends = ResponseEnds(is_final=not is_calling, unless_called=True)
     return [
-        ResponseStarts(name),
+        ResponseStarts(id),
         *choice_steps,
         ends,
         *_error_steps(record),
-        *_usage_steps(record, name),
+        *_usage_steps(record, id),
         Counted(None),
     ]
 
 
-def _complete_choice_steps(choice: Any, name: str | None) -> list[Step]:
+def _complete_choice_steps(choice: Any, response_id: str | None) -> list[Step]:
     reason = text_at(choice, "finish_reason")
-    part = Part(role="assistant", blocks=_with_stop_reason(choice_blocks(choice), reason), key=name)
+    part = Part(role="assistant", blocks=_with_stop_reason(choice_blocks(choice), reason), key=response_id)
     return [Whole(part, more=_choice_fields(choice)), *_error_steps(choice, reason)]
 
 

@@ -25,11 +25,11 @@ from ash_shared.providers._kit.responses_items import (
     refusal_reason,
 )
 from ash_shared.providers.openai_responses.recognition import is_response
-from ash_shared.providers.openai_responses.records import request_turns
+from ash_shared.providers.openai_responses.records import request_messages
 from ash_shared.reading.system_text import is_system_message
 
 
-def _envelope(record: Record) -> Record:
+def _contained_response(record: Record) -> Record:
     """Return the response that a record contains, or the record itself."""
     response = record.get("response")
     return response if response.__class__ is dict else record
@@ -37,7 +37,7 @@ def _envelope(record: Record) -> Record:
 
 def facts(record: Record) -> Facts:
     """Return the time and model of a response; items have neither."""
-    response = _envelope(record)
+    response = _contained_response(record)
     return Facts(
         timestamp=to_milliseconds(response.get("created_at")),
         session_id=text_at(response, "conversation", "id") or text_at(response, "conversation"),
@@ -46,7 +46,7 @@ def facts(record: Record) -> Facts:
 
 
 def response_usage(response: Record) -> Block | None:
-    """Return the usage. Input tokens include cached ones, output tokens include reasoning."""
+    """Return the usage. OpenAI's input tokens include cached ones, its output tokens include reasoning."""
     usage = response.get("usage")
     read = count_at(usage, "input_tokens_details", "cached_tokens")
     written = count_at(usage, "input_tokens_details", "cache_write_tokens")
@@ -87,20 +87,20 @@ def _response_part(response: Record, blocks: list[Block]) -> Part:
 
 
 def _item_part(role: Role, blocks: list[Block]) -> Part:
-    prompt = role == "user" and bool(blocks) and all(block["type"] == "text" for block in blocks)
-    injected = prompt and is_system_message("\n".join(block["text"] for block in blocks))
-    return item_part(role, blocks, synthetic=injected)
+    is_prompt = role == "user" and bool(blocks) and all(block["type"] == "text" for block in blocks)
+    synthetic = is_prompt and is_system_message("\n".join(block["text"] for block in blocks))
+    return item_part(role, blocks, synthetic=synthetic)
 
 
 def _request_parts(record: Record) -> list[Part]:
     return [
         replace(_item_part(role, blocks), adjoins=False, original=source)
-        for role, source, blocks in request_turns(record)
+        for role, source, blocks in request_messages(record)
     ]
 
 
 def _event_parts(record: Record) -> list[Part]:
-    """Return the parts of an event: the start of a response opens a message for the following items, its end
+    """Return the parts of an event: the start of a response opens a message for the items that follow, and its end
     reports usage."""
     wire, response = record["type"], record.get("response")
     if wire == "error":
@@ -132,10 +132,14 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     error = standard_error(record.get("error")) if reading.kind == "record" else None
     if error is not None:
         return [Part(role="assistant", error=error)]
-    return [_item_part(_item_author(record, reading), reading.blocks)] if reading.kind == "message" else []
+    return (
+        [_item_part(_containing_message_role(record, reading), reading.blocks)]
+        if reading.kind == "message"
+        else []
+    )
 
 
-def _item_author(record: Record, reading: RecordReading) -> Role:
+def _containing_message_role(record: Record, reading: RecordReading) -> Role:
     """Return the role of the message that contains a bare item or part. Items of a stream belong to the
     response."""
     if record.get("type") == "response.output_item.done":

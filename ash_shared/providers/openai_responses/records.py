@@ -22,7 +22,7 @@ from ash_shared.providers._kit.responses_items import (
 from ash_shared.providers.openai_responses.recognition import is_response
 
 
-def _read_bare(item: Record) -> RecordReading:
+def _read_bare_item(item: Record) -> RecordReading:
     if item_type(item) not in ITEMS:
         return RecordReading("record", "system", read_item(item))
     return RecordReading("message", item_role(item), bounded(read_item(item)))
@@ -32,9 +32,9 @@ def _read_response(record: Record) -> RecordReading:
     return RecordReading("message", "assistant", read_items(list_or_empty(record.get("output"))))
 
 
-def request_turns(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
-    """Yield the messages of a request as role, source and blocks: the instructions, then each message, and each
-    run of response items or results as one message."""
+def request_messages(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
+    """Yield the messages of a request as role, original and blocks: the instructions, then the input, in which
+    adjacent response items, and adjacent results, form one message."""
     input, instructions = record["input"], record.get("instructions")
     if instructions is not None:
         yield "system", instructions, _read_input(instructions)
@@ -47,7 +47,7 @@ def request_turns(record: Record) -> Iterator[tuple[Role, Any, list[Block]]]:
 
 
 def _read_input(input: Any) -> list[Block]:
-    """Read instructions or input: a text or a list of items."""
+    """Read instructions or input, which are a text or a list of items."""
     return read_items(input) if input.__class__ is list else read_content(input, read_block)
 
 
@@ -59,15 +59,15 @@ def _grouping_key(position: int, item: Any) -> tuple[Role, int]:
 
 def _read_request(record: Record) -> RecordReading:
     return RecordReading(
-        "message", "user", bounded([block for _, _, turn in request_turns(record) for block in turn])
+        "message", "user", bounded([block for _, _, blocks in request_messages(record) for block in blocks])
     )
 
 
 def _read_event(record: Record) -> RecordReading:
-    """Read a stream event: a completed item is read as the item, all other events are fragments."""
+    """Read a stream event: the item of a completed item, and all other events as fragments."""
     wire = record["type"]
     if wire == "response.output_item.done" and record.get("item").__class__ is dict:
-        return _read_bare(record["item"])
+        return _read_bare_item(record["item"])
     reason: RawReason = "stream_fragment" if wire in _EVENT_TYPES else "unknown_type"
     return RecordReading("chunk", "assistant", [raw_block(reason, record, wire)])
 
@@ -88,13 +88,13 @@ def read(record: Record) -> RecordReading:
         return _read_request(record)
     if record.get("error") is not None:
         return control_reading(record, "error")
-    return _read_bare(record)
+    return _read_bare_item(record)
 
 
 def _read_typed(wire: str, record: Record) -> RecordReading:
     if wire == "error" or wire.startswith("response."):
         return _read_event(record)
-    return _read_part(record) if wire in PARTS else _read_bare(record)
+    return _read_part(record) if wire in PARTS else _read_bare_item(record)
 
 
 def _event_names(group: str, *names: str) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Steps that Responses API records add to the event log: stream fragments, and the start and end of responses.
 
-Slots are named by position: the index of the item in the output, then that of its part. Ids are not used,
-because one vendor changes the ids of items and responses with each event. A completed item overrides its
-fragments and is emitted as in a complete response; items in the final event are emitted only if the stream left
-them out.
+Slots are named by position: the index of the item in the output, then the index of the part in the item. Ids are not
+used, because one vendor changes the ids of items and responses with each event. A completed item overrides its
+fragments and is emitted as in a complete response; items in the final event are emitted only if the stream omitted
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -81,8 +81,8 @@ def _slot(delta_type: _DeltaType, event: Record) -> str:
 
 
 def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Fragment:
-    """Return a fragment. The id here is that of the item; the id of a call was in the event that began the
-    item."""
+    """Return a fragment. Deltas contain only the id of the item; the event that began the item contained the id of
+    its call."""
     call = text_at(event, "item_id") if delta_type.kind == "input" else None
     return Fragment(delta_type.kind, text, _slot(delta_type, event), call, more=delta_type.more)
 
@@ -92,7 +92,7 @@ def _delta_reader(delta_type: _DeltaType) -> _Reader:
 
 
 def _done_reader(delta_type: _DeltaType) -> _Reader:
-    """Return a reader of the authoritative text, which is emitted with its item."""
+    """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
 
     def read(event: Record) -> list[Step]:
         closed = Closed(_slot(delta_type, event), text_at(event, delta_type.text_key), waits=True)
@@ -102,7 +102,7 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
 
 
 def _begin_command(event: Record) -> list[Step]:
-    """Commands of one call are separated by newlines."""
+    """Begin a command of a shell call. Commands of one call are separated by newlines."""
     return [Fragment("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
@@ -111,7 +111,7 @@ def _command_delta(event: Record) -> list[Step]:
 
 
 def _command_output(event: Record) -> list[Step]:
-    """Return what a command wrote; its call was named when the output item began."""
+    """Return the output of a command. The event that began the output item contained the call id."""
     return [
         Fragment("output", text, _item_slot(event), more={"stream": stream})
         for stream in ("stdout", "stderr")
@@ -134,7 +134,7 @@ def _audio_chunk(event: Record) -> list[Step]:
 
 
 def _visible_blocks(blocks: list[Block]) -> list[Block]:
-    """Drop empty reasoning, and turn permission requests and replies into calls and results."""
+    """Drop empty reasoning, and represent permission requests and replies as calls and results."""
     return [_approval_as_call(block) for block in blocks if block["type"] != "thinking" or block["thinking"]]
 
 
@@ -162,7 +162,7 @@ _APPROVAL_BLOCKS: Mapping[Any, Callable[[Record], Block]] = {
 
 
 def _item_steps(item: Any, item_slot: str) -> list[Step]:
-    """Return the steps of a complete item. Earlier messages of the user are not part of a response."""
+    """Return the steps of a complete item; none for items of the user or system, which are not part of a response."""
     if item_role(item) in ("user", "system"):
         return []
     partial = {"partial": True} if value_at(item, "status") == "incomplete" else {}
@@ -172,11 +172,11 @@ def _item_steps(item: Any, item_slot: str) -> list[Step]:
 
 
 _CALL_DEFAULTS = {"arguments": "", "code": "", "input": "", "queries": []}
-"""Keys that a call may lack when it begins."""
+"""Keys that a call may lack when it begins, with their default values."""
 
 
 def _begin_item(event: Record) -> list[Step]:
-    """Begin a call or its output, whose fragments do not name it."""
+    """Begin a call or an output. Only this event contains the call id."""
     item, item_slot = event["item"], _item_slot(event)
     for block in read_item({**_CALL_DEFAULTS, **item}):
         if block["type"] == "tool_use":
@@ -206,7 +206,7 @@ _CLIENT_CALLS = frozenset(
         "tool_search_call",
     }
 )
-"""Calls that wait for the client, unless the response contains their output."""
+"""Items of calls that wait for the client, unless the response contains their output."""
 
 
 def _is_waiting(items: list[Any]) -> bool:
@@ -224,13 +224,13 @@ def _usage_step(response: Record) -> Counted:
     return Counted(response_usage(response), text_at(response, "id") or "")
 
 
-def _complete(response: Record) -> list[Step]:
-    """Complete a response. If it does not repeat its items, pending calls are determined from the log."""
+def _complete_response(response: Record) -> list[Step]:
+    """Complete a response. If the final event has no items, the log determines whether calls are pending."""
     items = list_or_empty(response.get("output"))
     return [ResponseEnds(is_final=not _is_waiting(items), unless_called=not items), _usage_step(response)]
 
 
-def _end_incomplete(response: Record) -> list[Step]:
+def _end_incomplete_response(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
         ResponseEnds(reason, is_final=True, is_partial=True),
@@ -239,22 +239,22 @@ def _end_incomplete(response: Record) -> list[Step]:
     ]
 
 
-def _fail(response: Record) -> list[Step]:
+def _fail_response(response: Record) -> list[Step]:
     error = standard_error(response.get("error")) or message_error("failed", None)
     return [_usage_step(response), Interrupts("error", error)]
 
 
-def _cancel(response: Record) -> list[Step]:
+def _cancel_response(response: Record) -> list[Step]:
     return [_usage_step(response), Interrupts("user_cancel")]
 
 
 _END_STEPS: Mapping[str, _Reader] = {
-    "cancelled": _cancel,
-    "completed": _complete,
-    "failed": _fail,
-    "incomplete": _end_incomplete,
+    "cancelled": _cancel_response,
+    "completed": _complete_response,
+    "failed": _fail_response,
+    "incomplete": _end_incomplete_response,
 }
-"""By the final status of a response; queued responses and those in progress have other statuses."""
+"""Readers of ended responses, by status."""
 
 
 def _response_start(response: Record, *, is_explicit: bool) -> ResponseStarts:
@@ -276,7 +276,7 @@ def _response_steps(response: Record) -> list[Step]:
 
 
 def _compaction_steps(record: Record) -> list[Step]:
-    """Return a summary event. The compacted history is encrypted, and the request is not part of a turn."""
+    """Return an empty summary event, because the compacted history is encrypted, and the usage."""
     return [Says("summary", {"text": ""}), _usage_step(record)]
 
 
@@ -289,13 +289,13 @@ def _continue_response(event: Record) -> list[Step]:
 
 
 def _end_reader(status: str) -> _Reader:
-    """Return a reader of a response's last event. A failed response does not repeat items, because it may
+    """Return a reader of the final event of a response. The items of a failed response are ignored, because it may
     already have ended."""
 
     def read(event: Record) -> list[Step]:
         response = event["response"]
         if status == "failed":
-            return _fail(response)
+            return _fail_response(response)
         items = enumerate(list_or_empty(response.get("output")))
         item_steps = [step for index, item in items for step in _item_steps(item, str(index))]
         return [_response_start(response, is_explicit=False), *item_steps, *_END_STEPS[status](response)]
@@ -326,7 +326,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
     "response.shell_call_command.delta": _command_delta,
     "response.shell_call_output_content.delta": _command_output,
 }
-"""Events with steps; all other known events repeat their content."""
+"""Readers of events with steps. All other known events only repeat content."""
 
 
 def _event_steps(wire: str, record: Record, reading: RecordReading) -> list[Step]:
@@ -336,7 +336,7 @@ def _event_steps(wire: str, record: Record, reading: RecordReading) -> list[Step
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of any record; those of items and requests follow from their parts."""
+    """Return the steps of a record; for items and requests they are derived from the parts."""
     wire = record.get("type")
     if wire.__class__ is str and (wire == "error" or wire.startswith("response.")):
         return _event_steps(wire, record, reading)
