@@ -3,8 +3,8 @@
 A chat event is `{"id", "timestamp", "sessionId", "type", "payload", "turnId"?, "responseId"?}`; only its
 payload is content. A standard message is recognised by its `_original`.
 
-A valid event is added to the log unchanged, without its sequence numbers, because the log assigns its own. An
-invalid one is emitted as raw.
+A valid event is added to the log unchanged except for its sequence numbers, which the log assigns. An invalid event
+is emitted as a `raw` event.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,12 +72,12 @@ def _text_translation(
 
 
 def _translated_payload(payload: Block, typed: Block, consumed: set[str], event: str) -> Block:
-    """Like `translated`, for a payload: it has no discriminator, so a `type` in it is an ordinary key."""
+    """Return the result of `translated` for a payload, in which `type` is an ordinary key that goes to `extra`."""
     return with_extra(translated(payload, typed, consumed, event), pick(payload, "type"))
 
 
 def _translate_user_message(payload: Block) -> list[Block]:
-    """Return the content blocks, if any, preceded by the text unless one of them contains it."""
+    """Return the content blocks, with the text before them unless a block has the same text; or else the text."""
     if payload.get("content").__class__ is not list:
         return [_text_translation("user_message")(payload)]
     blocks = read_list(payload["content"], read_block)
@@ -106,7 +106,7 @@ def _translate_result(payload: Block) -> Block:
 
 
 def _result_content(payload: Block) -> Block:
-    """Return the content of a result; a list without blocks is data and goes to `structured`."""
+    """Return the content of a result; a list that contains no typed block is data and goes to `structured`."""
     if payload.get("result") is None and payload.get("error") is not None:
         return {"content": payload["error"]["message"]}
     result = payload["result"]
@@ -145,8 +145,8 @@ def _read_event(record: Record) -> RecordReading:
         return chunk_reading(record, wire)
     if wire not in _PAYLOAD_READERS:
         return (control_reading if wire in _CONTROL_TYPES else unknown_reading)(record, wire)
-    kind, role, payload = _PAYLOAD_READERS[wire]
-    return RecordReading(kind, role, translate(wire, record["payload"], payload))
+    kind, role, translation = _PAYLOAD_READERS[wire]
+    return RecordReading(kind, role, translate(wire, record["payload"], translation))
 
 
 def read_block(block: Any) -> Block:
@@ -203,7 +203,7 @@ def recognizes(record: Record) -> bool:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of an event or a standard message; both have an id of their own."""
+    """Return the metadata of an event or a standard message."""
     return Facts(
         uuid=text_at(record, "id"),
         timestamp=to_milliseconds(record.get("timestamp")),
@@ -228,13 +228,13 @@ def _standard_message_part(record: Record, reading: RecordReading) -> Part:
     return Part(
         role=_ROLES[record["role"]],
         blocks=reading.blocks,
-        usage=_usage(record.get("usage")),
+        usage=_standard_usage(record.get("usage")),
         metadata=metadata | {"messageId": text_at(metadata, "messageId")},
         error=None if text_at(error, "code") is None else _event_error(error),
     )
 
 
-def _usage(usage: Any) -> Block | None:
+def _standard_usage(usage: Any) -> Block | None:
     """Return the usage of a stored message; None if it is incomplete."""
     input, output = count_at(usage, "input_tokens"), count_at(usage, "output_tokens")
     if input is None or output is None:
@@ -287,7 +287,7 @@ def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [
         Part(
             role=None,
-            usage=_usage(payload.get("usage")),
+            usage=_standard_usage(payload.get("usage")),
             usage_of_turn=True,
             metadata={"costUsd": cost_at(payload, "costUsd")},
         )
@@ -326,13 +326,13 @@ _PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return an event unchanged; the steps of standard messages and blocks follow from their parts."""
+    """Return the step of an event; for standard messages and blocks, steps are derived from the parts."""
     if record.get("payload").__class__ is not dict or record.get("type").__class__ is not str:
         return None
     event = {
         name: value
         for name, value in record.items()
-        if name not in _SEQUENCE_KEYS and not (value is None and name in _OPTIONAL)
+        if name not in _SEQUENCE_KEYS and not (value is None and name in _NULLABLE_KEYS)
     }
     try:
         read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
@@ -342,7 +342,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 _SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})
-_OPTIONAL = frozenset({"recordId", "responseId", "turnId"})
+_NULLABLE_KEYS = frozenset({"recordId", "responseId", "turnId"})
 
 
 PROVIDER = Provider(

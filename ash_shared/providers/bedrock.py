@@ -123,7 +123,7 @@ def _translate_reasoning(block: Block) -> Block:
 
 
 def _media_source(source: Record, media_type: str | None) -> Block:
-    """Return the source of a media object: bytes, text or URL. S3 objects are named by their `s3://` URL."""
+    """Return the source of a media object: bytes, text or a URL, which is `s3://…` for an S3 object."""
     declared = {} if media_type is None else {"media_type": media_type}
     if "bytes" in source:
         return {"type": "base64", **declared, "data": source["bytes"], **_other_keys(source, "bytes")}
@@ -136,6 +136,7 @@ def _media_source(source: Record, media_type: str | None) -> Block:
 
 
 def _other_keys(source: Record, consumed: str) -> Block:
+    """Return the unconsumed keys. Raises KeyError if one of them is also a key of a block source."""
     rest = without(source, consumed)
     if rest.keys() & {"type", "media_type", "data", "url"}:
         raise KeyError(consumed)
@@ -167,14 +168,14 @@ def _media_translation(kind: str) -> Callable[[Block], Block]:
     return read
 
 
-def _media_type(kind: str, form: Any) -> str | None:
-    if form.__class__ is not str:
+def _media_type(kind: str, format: Any) -> str | None:
+    if format.__class__ is not str:
         return None
-    return _DOCUMENT_TYPES.get(form) if kind == "document" else f"{kind}/{form}"
+    return _DOCUMENT_TYPES.get(format) if kind == "document" else f"{kind}/{format}"
 
 
 def _translate_guard_content(block: Block) -> Block:
-    """Translate text or an image to be checked by a guardrail; it is part of the prompt."""
+    """Translate a part of the prompt, a text or an image, that a guardrail checks."""
     content = block["guardContent"]
     if "image" in content:
         return _with_extra_keys(block, "guardContent", _translate_image(pick(content, "image")), "image")
@@ -184,7 +185,7 @@ def _translate_guard_content(block: Block) -> Block:
 
 
 def _translate_citations(block: Block) -> list[Block]:
-    """Translate cited texts; the first one carries the citations of all."""
+    """Translate cited texts; the first block gets all citations."""
     content = block["citationsContent"]
     texts = read_list(content["content"])
     if not texts or texts[0]["type"] != "text":
@@ -214,10 +215,10 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "toolUse": _translate_tool_use,
     "video": _media_translation("video"),
 }
-"""By the key that names the kind of a content block."""
+"""Translations of content blocks, by kind key."""
 
 
-def _kind(block: Any) -> str | None:
+def _block_kind(block: Any) -> str | None:
     """Return the kind of a content block; None if it has no kind, or several."""
     kinds = block.keys() & _TRANSLATIONS.keys() if block.__class__ is dict else ()
     return next(iter(kinds)) if len(kinds) == 1 else None
@@ -235,16 +236,16 @@ def _read_blocks(block: Any) -> list[Block]:
         return [block]
     if block.__class__ is str:
         return [text_block(block)]
-    kind = _kind(block)
+    kind = _block_kind(block)
     if kind is None:
         return [raw_block("unknown_type", block, _raw_type(block))]
     return translate(kind, block, _TRANSLATIONS[kind])
 
 
 def read_block(block: Any) -> Block:
-    """Read one bare content block. One that translates to several blocks becomes a single `raw` block."""
+    """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _read_blocks(block)
-    return blocks[0] if len(blocks) == 1 else raw_block("control", block, _kind(block))
+    return blocks[0] if len(blocks) == 1 else raw_block("control", block, _block_kind(block))
 
 
 def read_list(content: list[Any]) -> list[Block]:
@@ -321,8 +322,8 @@ def _is_usage(metadata: Record) -> bool:
 
 
 def _is_content(content: Any) -> bool:
-    """Return True if an element has a kind but no `type`, which no other format writes."""
-    return content.__class__ is list and any(_kind(block) and "type" not in block for block in content)
+    """Return True for a content list with a block that has a kind key but no `type`, as in no other format."""
+    return content.__class__ is list and any(_block_kind(block) and "type" not in block for block in content)
 
 
 def _is_message(message: Any) -> bool:
@@ -381,7 +382,7 @@ def read(record: Record) -> RecordReading:
 
 
 def facts(record: Record) -> Facts:
-    """Return the model if the writer added it; on the wire it is only in the URL."""
+    """Return the model, if the writer added it to the record; the API has it only in the URL."""
     return Facts(model=text_at(record, "modelId"))
 
 
@@ -408,7 +409,7 @@ def _response_part(record: Record, blocks: list[Block]) -> Part:
     return Part(
         role="assistant",
         blocks=blocks,
-        usage=_usage(record),
+        usage=_standard_usage(record),
         metadata={
             "stop_reason": stop_reason,
             "stop_sequence": _stop_sequence(record),
@@ -427,7 +428,7 @@ def _refusal_message(record: Record) -> str | None:
     return text_at(record, "trace", "guardrail", "actionReason")
 
 
-def _usage(record: Record) -> Block | None:
+def _standard_usage(record: Record) -> Block | None:
     """Return the usage. Bedrock's input count excludes cached tokens."""
     usage = value_at(record, "usage")
     return token_usage(
@@ -452,8 +453,7 @@ _CALLING_STOP_REASONS = frozenset({"tool_use"})
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of stream events and complete responses; those of other records follow from their
-    parts."""
+    """Return the steps of stream events and complete responses; for other records they are derived from the parts."""
     if reading.kind == "chunk":
         event_type, event = next(iter(record.items()))
         return (
@@ -491,13 +491,13 @@ def _begin_block(event: Record) -> list[Step]:
 
 
 def _begin_call(call: Record, slot: str) -> Step:
-    """Begin a call. A call without arguments streams an empty text."""
+    """Begin a call. A call without arguments is streamed as empty text."""
     executor = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
     return Fragment("input", "", slot, call=call["toolUseId"], name=call["name"], given={}, more=executor)
 
 
 def _begin_result(result: Record, slot: str) -> list[Step]:
-    """Begin the result of a tool run by Bedrock. Only this event names the call and whether it failed."""
+    """Begin the result of a tool run by Bedrock. Only this event contains the call id and the failure status."""
     begin: list[Step] = [Fragment("output", "", slot, call=result["toolUseId"])]
     if result.get("status") != "error":
         return begin
@@ -506,9 +506,11 @@ def _begin_result(result: Record, slot: str) -> list[Step]:
 
 def _continue_block(event: Record) -> list[Step]:
     slot, delta = _slot(event), event["delta"]
-    known = [step for kind in delta if kind in _DELTA_STEPS for step in _DELTA_STEPS[kind](delta[kind], slot)]
-    unknown = without(delta, *_DELTA_STEPS)
-    return known + ([_unknown_delta_step(unknown)] if unknown else [])
+    delta_steps = [
+        step for kind in delta if kind in _DELTA_STEPS for step in _DELTA_STEPS[kind](delta[kind], slot)
+    ]
+    unknown_keys = without(delta, *_DELTA_STEPS)
+    return delta_steps + ([_unknown_delta_step(unknown_keys)] if unknown_keys else [])
 
 
 def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
@@ -518,7 +520,7 @@ def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
 
 
 def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
-    """Return the content of a tool result, whose call is identified by its slot."""
+    """Return the step of a tool result, whose slot identifies the call."""
     result = _translate_tool_result({"toolResult": {"content": content}})
     return [Whole(Part(role="user", blocks=[result]), slot=slot)]
 
@@ -535,7 +537,7 @@ _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
     "toolResult": _result_content_steps,
     "toolUse": lambda delta, slot: [Fragment("input", delta["input"], slot)],
 }
-"""By the key of a delta."""
+"""Functions that return the steps of a delta, by its key."""
 
 _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "contentBlockDelta": _continue_block,
@@ -543,7 +545,7 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "contentBlockStop": lambda event: [Closed(_slot(event))],
     "messageStart": lambda event: [ResponseStarts(None)],
     "messageStop": _end_response,
-    "metadata": lambda event: [Counted(_usage(event))],
+    "metadata": lambda event: [Counted(_standard_usage(event))],
 }
 
 

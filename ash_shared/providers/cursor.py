@@ -5,8 +5,8 @@ published. A stream line resembles one of Claude's, but has no `uuid`, and its m
 content. A transcript line has no `type`, and its role is outside the message.
 
 With partial output a text arrives as deltas, then complete before each tool call, then complete again at the
-end. Deltas have a `timestamp_ms` and no `model_call_id`, complete texts have both, and the last one has
-neither: it may also be all text of the turn. Without partial output, the last line is an ordinary response.
+end. Deltas have a `timestamp_ms` and no `model_call_id`, complete texts have both, and the last text has neither;
+the last text may also be all text of the turn. Without partial output, the last line is an ordinary response.
 """
 
 from collections.abc import Callable, Mapping
@@ -97,7 +97,7 @@ def _split_call(record: Record) -> tuple[str, Record, Record]:
 
 
 def _read_tool_call(record: Record) -> list[Block]:
-    """Return a call and, if completed, its result. A completed call without arguments gives only the result."""
+    """Return a call and, if completed, its result; for a completed call without arguments, only the result."""
     wire, call, siblings = _split_call(record)
     result = [_tool_result_block(record, wire, call["result"])] if call.get("result") is not None else []
     if result and not call.keys() & {"args", "arguments"}:
@@ -110,8 +110,8 @@ def _tool_use_block(call: Record, record: Record, wire: str, result: list[Block]
     outcome = _parse_result(call["result"])[0] if result else None
     typed, consumed = translation(call, wire)
     status = {"status": outcome} if outcome else {}
-    named: Block = {"type": "tool_use", **renamed(record, id="call_id"), **typed, **status}
-    return translated(call, named, {*consumed, "result"}, wire)
+    block: Block = {"type": "tool_use", **renamed(record, id="call_id"), **typed, **status}
+    return translated(call, block, {*consumed, "result"}, wire)
 
 
 def _read_named_tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
@@ -119,13 +119,13 @@ def _read_named_tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
 
 
 def _read_function(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
-    """Read a call of a tool without a format of its own; its arguments are JSON text."""
+    """Read a call of a tool that has no specific format; its arguments are JSON text."""
     arguments, consumed = input_at(call, "arguments")
     return {"name": call["name"], "input": arguments}, ("name", *consumed)
 
 
 def _read_mcp_call(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
-    """Read an MCP call. Its arguments are nested in an object with the server, which is kept."""
+    """Read an MCP call. The object that contains the server and the arguments is kept in `extra`."""
     args = call["args"]
     name = first_text(args, ("toolName", "name"))
     if name is None or "args" not in args:
@@ -142,7 +142,8 @@ _CALL_READERS: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]
 
 
 def _parse_result(result: Any) -> tuple[str | None, Any]:
-    """Return the outcome of a call and its details: the first key in its result whose value is an object."""
+    """Return the outcome of a call and its details, which are the first key of its result whose value is an object,
+    and that value."""
     entries = result.items() if result.__class__ is dict else ()
     return next(((name, details) for name, details in entries if details.__class__ is dict), (None, result))
 
@@ -183,7 +184,7 @@ def _tool_result_block(record: Record, wire: str, result: Any) -> Block:
 
 
 def _result_content(details: Any) -> Any:
-    """Return the result as the model read it, if it contains a text."""
+    """Return the result as text blocks or text, if it contains any: the form that the model reads."""
     if details.__class__ is not dict:
         return details
     if details.get("content").__class__ is list:
@@ -222,7 +223,7 @@ def _read_thinking(record: Record) -> RecordReading:
 
 
 def _read_result(record: Record) -> RecordReading:
-    """Read the end of a run; its text joins the texts of all responses."""
+    """Read the end of a run; its text is the concatenation of all responses."""
     text = record.get("result")
     if text.__class__ is not str:
         return control_reading(record)
@@ -308,8 +309,8 @@ def facts(record: Record) -> Facts:
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the parts that a line adds to the standard messages of its session."""
     wire = text_at(record, "type")
-    if wire in _PARTS:
-        return _PARTS[wire](record, reading)
+    if wire in _PART_READERS:
+        return _PART_READERS[wire](record, reading)
     return _line_parts(record, reading) if reading.kind == "message" else []
 
 
@@ -333,7 +334,7 @@ def _is_delta(record: Record) -> bool:
 
 
 def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the call, which its completion replaces, and its result, which belongs to the user."""
+    """Return the parts of a call, which is replaced by the completed call, and of its result, which the user sends."""
     id = text_at(record, "call_id")
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]
@@ -352,14 +353,14 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             role="system" if failed else "assistant" if texts else None,
             blocks=texts,
             echo=True,
-            usage=_usage(record.get("usage")),
+            usage=_standard_usage(record.get("usage")),
             usage_of_turn=True,
             error=error,
         )
     ]
 
 
-def _usage(usage: Any) -> Block | None:
+def _standard_usage(usage: Any) -> Block | None:
     """Return the usage. Cursor's input count excludes cached tokens."""
     return token_usage(
         usage,
@@ -371,14 +372,14 @@ def _usage(usage: Any) -> Block | None:
 
 
 def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the error of a failed turn; a transcript reports only how a turn ended."""
+    """Return a part for the error of a failed turn. Other ends of turns have none."""
     status = text_at(record, "status")
     if status in (None, "success", "completed"):
         return []
     return [Part(role=None, error=message_error(status, text_at(record, "error")))]
 
 
-_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
+_PART_READERS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
     "result": _result_parts,
     "tool_call": _tool_parts,
     "turn_ended": _turn_parts,
@@ -386,7 +387,7 @@ _PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a line, or None if they follow from its parts."""
+    """Return the steps of a line, or None if they are derived from its parts."""
     make_steps = _STEPS.get((text_at(record, "type"), text_at(record, "subtype"))) or _STEPS.get(
         (text_at(record, "type"), None)
     )
@@ -398,7 +399,7 @@ def _thinking_delta_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of an assistant line. Open thinking is complete before it."""
+    """Return the steps of an assistant line, which ends open thinking."""
     [part] = parts(record, reading)
     texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
     if _is_delta(record) and len(texts) == len(reading.blocks):
@@ -409,24 +410,23 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a started call. Open texts are complete before it."""
+    """Return the steps of a started call, which ends all open items."""
     return [Settled(), *_call_completed_steps(record, reading)]
 
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the result of a call, and the call if it was not emitted before."""
+    """Return the steps of a call and its result. A completed call without an id was already emitted."""
     tool_parts = [replace(part, key=None, replaces=True) for part in _tool_parts(record, reading)]
-    is_nameless = text_at(record, "call_id") is None and record.get("subtype") == "completed"
+    is_emitted_call = text_at(record, "call_id") is None and record.get("subtype") == "completed"
     return [
         Whole(part)
         for part in tool_parts
-        if not (is_nameless and len(tool_parts) > 1 and part.role == "assistant")
+        if not (is_emitted_call and len(tool_parts) > 1 and part.role == "assistant")
     ]
 
 
 def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """End a run. Its text is emitted only if the turn had none; the text of a failed run is already in its
-    error."""
+    """End a run. Its text is emitted only if the turn had none; for a failed run, the text is the error message."""
     [part] = _result_parts(record, reading)
     if part.error is not None:
         return [Whole(replace(part, role=None, blocks=[]))]
@@ -451,7 +451,7 @@ _STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading],
     ("tool_call", "started"): _call_started_steps,
     ("turn_ended", None): _turn_ended_steps,
 }
-"""By type and subtype of the line."""
+"""Functions that return the steps of a line, by its type and subtype."""
 
 
 PROVIDER = Provider(

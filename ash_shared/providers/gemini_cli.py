@@ -1,8 +1,8 @@
 """Gemini CLI: its session files, and the output of `--output-format stream-json` and `json`.
 
 Sources: `chatRecordingTypes` and `output/types` of `gemini-cli-core`, and captured files. Early session files
-are one JSON document. Current ones are a log of lines: a header; message records, rewritten under the same `id`
-each time they grow; changes of the header (`$set`); and rewinds (`$rewindTo`, which removes that message and
+are one JSON document. Current ones are a log of lines: a header; message records, which are written again with the
+same `id` each time they grow; changes of the header (`$set`); and rewinds (`$rewindTo`, which removes a message and
 everything after it). Tool results are in the record of the response that called the tools.
 """
 
@@ -132,7 +132,7 @@ _ENDED_STATUSES = frozenset({"success", "error", "cancelled"})
 
 
 def _translate_call(call: Record) -> list[Block]:
-    """Return a call and, if it has ended, its result, which the CLI keeps in the same object."""
+    """Return a call and, if it has ended, its result, which is in the same object."""
     result_blocks = read_parts(call.get("result"))
     ended = bool(result_blocks) or is_one_of(call.get("status"), _ENDED_STATUSES)
     executor = {"executor": "agent"} if call.get("agentId") else {}
@@ -146,9 +146,9 @@ def _translate_call(call: Record) -> list[Block]:
 def _result_block(call: Record, result_blocks: list[Block]) -> Block:
     """Return the result of a call: the function response and attached parts, or else the displayed text."""
     empty: Block = {"type": "tool_result"}
-    response = next((each for each in result_blocks if each["type"] == "tool_result"), empty)
+    response = next((candidate for candidate in result_blocks if candidate["type"] == "tool_result"), empty)
     block: Block = {**renamed(call, tool_use_id="id"), **response}
-    attached = [each for each in result_blocks if each is not response]
+    attached = [candidate for candidate in result_blocks if candidate is not response]
     display = pick(call, "resultDisplay")
     if attached:
         content = response.get("content")
@@ -185,7 +185,7 @@ def _read_message_event(record: Record) -> RecordReading:
 
 
 def _block_reader(kind: Kind, role: Role, item: Translation) -> Callable[[Record], RecordReading]:
-    """Return a reader of events that are one block each."""
+    """Return a reader of events that translate to one block."""
     return lambda record: RecordReading(kind, role, translate(record["type"], record, item))
 
 
@@ -235,7 +235,7 @@ _FOREIGN_KEYS = frozenset({"errorText", "message", "parentUuid", "role", "sessio
 
 
 def _is_message(record: Record) -> bool:
-    """Return True for a record with an id of its own and no keys of other CLIs' lines."""
+    """Return True for a record with an id, a time and content, and without keys of the lines of other CLIs."""
     return (
         text_at(record, "id") is not None
         and "timestamp" in record
@@ -300,7 +300,7 @@ _KINDS_BY_TYPE: Mapping[str, _RecordKind] = {
         _block_reader("message", "assistant", _translate_tool_use),
     ),
 }
-"""By `type`: the check and the reader of a record."""
+"""Checks and readers of records, by `type`."""
 
 _KINDS_BY_KEY: Mapping[str, _RecordKind] = {
     "$set": (lambda record: record["$set"].__class__ is dict, control_reading),
@@ -310,11 +310,11 @@ _KINDS_BY_KEY: Mapping[str, _RecordKind] = {
     "projectHash": (_is_header, control_reading),
     "stats": (_is_output, _read_output),
 }
-"""The same for records without a `type`, by the key that identifies them."""
+"""Checks and readers of records without a `type`, by identifying key."""
 
 
 def _find_reader(record: Record) -> Callable[[Record], RecordReading] | None:
-    """Return the reader of a record of a known kind."""
+    """Return the reader of a record, or None if its kind is unknown."""
     wire = record.get("type")
     if wire == "error":
         return _read_notice if "severity" in record else _read_message_record if _is_message(record) else None
@@ -342,7 +342,7 @@ def recognizes(record: Record) -> bool:
 
 _UNTYPED_KEYS = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
 _CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
-"""Keys of lines that have no other key."""
+"""Keys of change lines, which have no other key."""
 
 
 def read(record: Record) -> RecordReading:
@@ -356,7 +356,7 @@ def read(record: Record) -> RecordReading:
 
 
 def facts(record: Record) -> Facts:
-    """Return the metadata of a record. Message ids are not unique, because grown messages are rewritten."""
+    """Return the metadata of a record. Message ids are not unique, because a message is written again when it grows."""
     fields = record["$set"] if record.get("$set").__class__ is dict else record
     times = ("timestamp", "startTime", "start_time", "lastUpdated")
     return Facts(
@@ -385,13 +385,13 @@ _USAGE_KEYS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="ou
 
 
 def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
-    """Return the part of a message, and one for the results of its calls, which ran at the client."""
+    """Return the part of a message and, if it has results of client tools, a part for these."""
     id = text_at(message, "id")
     response = [block for block in blocks if not is_client_result(block)]
     results = [block for block in blocks if is_client_result(block)]
     role = speaker_of_role(_role(message))
     time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
-    first = Part(
+    message_part = Part(
         role=role,
         blocks=_without_blanks(response),
         key=id,
@@ -404,8 +404,8 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         error=_message_error(message),
     )
     if not results:
-        return [first]
-    second = Part(
+        return [message_part]
+    result_part = Part(
         role="user",
         blocks=results,
         key=id and f"{id}/results",
@@ -413,11 +413,11 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         replaces=id is not None,
         timestamp=time,
     )
-    return [first, second] if response or role != "user" else [second]
+    return [message_part, result_part] if response or role != "user" else [result_part]
 
 
 def _without_blanks(blocks: list[Block]) -> list[Block]:
-    """Drop empty texts from responses that only think or call."""
+    """Drop empty texts, unless there are no other blocks."""
     response = [block for block in blocks if block["type"] != "text" or block["text"]]
     return response or blocks
 
@@ -440,7 +440,7 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _message_event_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of a response item or a tool result; events do not name their response."""
+    """Return the part of a response item or a tool result; events have no response id."""
     role: Speaker = "assistant" if reading.role == "assistant" else "user"
     adjoins = role == "assistant" or reading.role == "tool"
     return [Part(role=role, blocks=reading.blocks, adjoins=adjoins)]
@@ -473,7 +473,7 @@ def _run_error(record: Record) -> Block | None:
 
 
 def _stats_usage(stats: Any) -> Block | None:
-    """Return the usage of a run. Reasoning is only in the total of input and output."""
+    """Return the usage of a run. Reasoning tokens are counted only in the total."""
     input, output = count_at(stats, "input_tokens"), count_at(stats, "output_tokens")
     non_input = subtract_counts(count_at(stats, "total_tokens"), input)
     cached = count_at(stats, "cached")
@@ -487,7 +487,7 @@ _RUN_USAGE_KEYS = UsageKeys(
 
 
 def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the part of the output document; usage is reported if only one model was used."""
+    """Return the part of the output document, with its usage if only one model was used."""
     models = value_at(record, "stats", "models")
     name, metrics = (
         next(iter(models.items())) if models.__class__ is dict and len(models) == 1 else (None, None)
@@ -509,7 +509,7 @@ _EVENT_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a record if they do not follow from its parts."""
+    """Return the steps of a record, or None if they are derived from its parts."""
     reader = _find_reader(record)
     if reader is _read_document:
         messages = _messages(record)
@@ -532,7 +532,7 @@ def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
 
 
 def _is_cancelled(message: Any) -> bool:
-    """Return True if the user cancelled the response here. If one of several calls ran, the model continues."""
+    """Return True if the user cancelled the response. If any of its calls was not cancelled, the model continues."""
     if _message_type(message) == "info":
         return text_at(message, "content") == "Request cancelled."
     calls = as_list(value_at(message, "toolCalls"))
@@ -540,7 +540,7 @@ def _is_cancelled(message: Any) -> bool:
 
 
 def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a stream event; everything but a text delta completes the open text."""
+    """Return the steps of a stream event; every event but a text delta completes the open text."""
     wire = record.get("type")
     if wire == "init":
         return [Settled(), TurnStarts()]

@@ -107,7 +107,7 @@ _MESSAGE_TYPES = frozenset(_ROLES) | {"chat", "remove"}
 
 
 def _translate_image(block: Block) -> Block:
-    return translated(block, {"type": "image", "source": _source(block)}, _SOURCE_KEYS, block["type"])
+    return translated(block, {"type": "image", "source": _block_source(block)}, _SOURCE_KEYS, block["type"])
 
 
 def _file_translation(wire: str) -> Callable[[Block], Block]:
@@ -118,7 +118,7 @@ def _file_translation(wire: str) -> Callable[[Block], Block]:
             "type": "file",
             **({"mimeType": declared} if declared is not None else {}),
             **({} if name is None else {"filename": block[name]}),
-            "source": _source(block),
+            "source": _block_source(block),
             "mediaClass": _MEDIA_CLASSES.get(wire) or media_class(declared or ""),
         }
         return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire)
@@ -134,8 +134,8 @@ _MEDIA_CLASSES = {"audio": "audio", "text-plain": "document", "video": "video"}
 _SOURCE_KEYS = ("source_type", "mime_type", "data", "base64", "url", "file_id", "text")
 
 
-def _source(block: Block) -> Block:
-    """Return the source of the bytes: version 0 names its kind in `source_type`, version 1 only by the key."""
+def _block_source(block: Block) -> Block:
+    """Return the source of the bytes. Version 0 has its kind in `source_type`; in version 1 the key implies it."""
     declared = {"media_type": block["mime_type"]} if "mime_type" in block else {}
     version_0 = pick(block, "source_type")
     if version_0.get("source_type") == "id":
@@ -244,7 +244,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "tool_call": _call_translation("tool_call"),
     "video": _file_translation("video"),
 }
-"""The standard content blocks, and vendor blocks used in their place."""
+"""Translations of the standard content blocks, and of vendor blocks that occur in their place."""
 
 
 def _read_blocks(block: Any) -> list[Block]:
@@ -277,7 +277,7 @@ def _read_tool_result(result: Block) -> list[Block]:
 
 
 def read_block(block: Any) -> Block:
-    """Read one bare content block. One that translates to several blocks becomes a single `raw` block."""
+    """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _read_blocks(block)
     return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
 
@@ -291,8 +291,8 @@ def _read_content(content: Any) -> list[Block]:
 
 
 def _message_blocks(fields: Record) -> list[Block]:
-    """Return the blocks of any message but a tool's: reasoning, content, then calls that are not in the
-    content."""
+    """Return the blocks of a message that is not a tool result: reasoning, content, then calls that the content
+    lacks."""
     content = _read_content(fields["content"])
     calls_in_content = {
         block["id"]: block for block in content if block["type"] == "tool_use" and block.get("id")
@@ -305,8 +305,8 @@ def _message_blocks(fields: Record) -> list[Block]:
         for parsed in translate(wire, call, _TRANSLATIONS[wire])
     ]
     reasoning = [] if any(block["type"] == "thinking" for block in content) else _reasoning_blocks(fields)
-    others = reasoning + calls
-    return bounded(reasoning + ([] if others and fields["content"] == "" else content) + calls)
+    is_placeholder = fields["content"] == "" and bool(reasoning or calls)
+    return bounded(reasoning + ([] if is_placeholder else content) + calls)
 
 
 def _is_same_call(block: Block | None, call: Record) -> bool:
@@ -372,7 +372,7 @@ def _record_messages(record: Record) -> _RecordMessages | None:
 
 
 def _stream_mode_and_data(record: Record) -> tuple[str | None, Any]:
-    """Return the mode and data of a streamed list; a subgraph adds its namespace in front."""
+    """Return the mode and data of a streamed list, which begins with a namespace if a subgraph streams it."""
     values = record.get("list")
     if values.__class__ is not list:
         return None, record
@@ -390,7 +390,7 @@ def read(record: Record) -> RecordReading:
     if contents is None:
         is_known = recognizes_list(record.get("list"))
         return (control_reading if is_known else unknown_reading)(_original_value(record), wire_name(record))
-    messages = [message for each in contents.messages if (message := _parse_message(each))]
+    messages = [message for value in contents.messages if (message := _parse_message(value))]
     if not contents.is_state and (not messages or messages[0].is_chunk):
         wire = messages[0].name if messages else None
         return chunk_reading(_original_value(record), wire)
@@ -464,30 +464,30 @@ def _model(fields: Record) -> str | None:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per message; a state repeats earlier messages under their ids."""
+    """Return one part per message; earlier messages that a state repeats have the same ids."""
     contents = _record_messages(record)
     if contents is None or reading.kind != "message":
         return []
-    return [_message_part(message) for each in contents.messages if (message := _parse_message(each))]
+    return [_message_part(message) for value in contents.messages if (message := _parse_message(value))]
 
 
 def _message_part(message: _Message) -> Part:
     role, blocks = _read_message(message)
-    name, response_metadata = text_at(message.fields, "id"), message.fields.get("response_metadata")
+    message_id, response_metadata = text_at(message.fields, "id"), message.fields.get("response_metadata")
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,
-        key=None if name is None else f"{role} {name}",
+        key=None if message_id is None else f"{role} {message_id}",
         keeps_key=True,
-        replaces=name is not None,
-        id=name,
-        usage=_usage(message.fields.get("usage_metadata"), response_metadata),
+        replaces=message_id is not None,
+        id=message_id,
+        usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
         metadata={
-            "messageId": name if role == "assistant" else None,
+            "messageId": message_id if role == "assistant" else None,
             "model": _model(message.fields),
             "stop_reason": first_text(response_metadata, _FINISH_REASON_KEYS),
         },
-        error=_error(value_at(response_metadata, "error")),
+        error=_standard_error(value_at(response_metadata, "error")),
         original=message.fields,
     )
 
@@ -495,7 +495,7 @@ def _message_part(message: _Message) -> Part:
 _FINISH_REASON_KEYS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 
 
-def _usage(usage: Any, response_metadata: Any) -> Block | None:
+def _standard_usage(usage: Any, response_metadata: Any) -> Block | None:
     """Return the usage. LangChain's input count includes cached tokens."""
     read = count_at(usage, "input_token_details", "cache_read")
     written = count_at(usage, "input_token_details", "cache_creation")
@@ -510,13 +510,13 @@ def _usage(usage: Any, response_metadata: Any) -> Block | None:
     )
 
 
-def _error(error: Any) -> Block | None:
+def _standard_error(error: Any) -> Block | None:
     message = text_at(error, "message")
     return None if message is None else message_error(text_at(error, "code") or "error", message, error)
 
 
-# Event log steps. Chunks use the slots `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state repeats their
-# content and may arrive before the last chunk. A graph does not report its end, so a turn stays open until the
+# Event log steps. Chunks use the slots `thinking/INDEX`, `text/INDEX` and `call/INDEX`. A state repeats the content
+# of chunks and may arrive before the last chunk. The end of a graph is not reported, so a turn stays open until the
 # next user message.
 
 
@@ -539,16 +539,21 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _chunk_steps(fields: Record) -> list[Step]:
-    name, usage = text_at(fields, "id"), _usage(fields.get("usage_metadata"), fields.get("response_metadata"))
+    message_id = text_at(fields, "id")
+    usage = _standard_usage(fields.get("usage_metadata"), fields.get("response_metadata"))
     content = [*_reasoning_steps(fields), *_content_steps(fields["content"]), *_call_steps(fields)]
     end: list[Step] = [ResponseEnds()] if _is_last(fields) else []
-    counted: list[Step] = [] if usage is None else [Counted(usage, f"assistant {name}" if name else "")]
-    begin: list[Step] = [ResponseStarts(name, is_explicit=False, is_stable=True)] if content or end else []
+    counted: list[Step] = (
+        [] if usage is None else [Counted(usage, f"assistant {message_id}" if message_id else "")]
+    )
+    begin: list[Step] = (
+        [ResponseStarts(message_id, is_explicit=False, is_stable=True)] if content or end else []
+    )
     return [*begin, *content, *end, *counted]
 
 
 def _is_last(fields: Record) -> bool:
-    """Return True if at most usage follows."""
+    """Return True for the last chunk of a message with content; a chunk with usage may follow."""
     response_metadata = fields.get("response_metadata")
     return (
         fields.get("chunk_position") == "last"
@@ -594,7 +599,7 @@ def _content_part_steps(fragment: Any) -> list[Step]:
 
 
 _CALL_PART_TYPES = frozenset({"input_json_delta", "tool_call", "tool_call_chunk", "tool_use"})
-"""Content parts that the call chunks repeat."""
+"""Types of content parts that are repeated in `tool_call_chunks`."""
 
 
 def _block_steps(block: Block, index: Any) -> list[Step]:

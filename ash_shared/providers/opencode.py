@@ -1,10 +1,10 @@
 """OpenCode: the events of `opencode run --format json`, the documents of its storage, and its exports.
 
-Sources: its message types (`MessageV2`), which all of these share, and captured files. A session, each message
-and each part of a message are separate documents (`session/…`, `message/…`, `part/…`); a part names its message
-by `messageID`, and only the message has a role. A run event contains one part. An export, and a message from
-the server API, has `info` with `parts` or `messages`. Documents collected from disk may be wrapped as `{"path":
-…, "json": …}`.
+Sources: OpenCode's message types (`MessageV2`), which all of these share, and captured files. A session, each
+message and each part of a message are separate documents (`session/…`, `message/…`, `part/…`); a part refers to its
+message by `messageID`, and only the message has a role. A run event contains one part. An export has `info` and
+`messages`; a message in an export or from the server API has `info` and `parts`. Documents collected from disk may be
+wrapped as `{"path": …, "json": …}`.
 """
 
 import re
@@ -58,14 +58,14 @@ _PART_PATH = re.compile(r"(?:.*/)?part/([^/]+)/[^/]+")
 
 
 def _unwrap(record: Record) -> Record:
-    """Return the document without the wrapper that holds its path."""
+    """Return the document without the wrapper that contains its path."""
     if record.keys() == _WRAPPER_KEYS and record["json"].__class__ is dict:
         record = record["json"]
     return record
 
 
 def read_block(block: Any) -> Block:
-    """Read a part as one block; only `read` separates a tool's result from its call."""
+    """Read a part as one block, without the result of a call."""
     return _read_part(block)[0]
 
 
@@ -156,27 +156,27 @@ def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
 
 
 def _guess_role(part: Any) -> Speaker:
-    """Guess the role of a message from one part: parts written by a model have a time, those of the user do
-    not."""
+    """Return the likely role of a message from one of its parts: parts written by a model have a time, parts of the
+    user do not."""
     wire = text_at(part, "type")
     return "user" if wire == "file" or (wire == "text" and "time" not in part) else "assistant"
 
 
 def _read_event(record: Record) -> RecordReading:
     """Read a run event, which belongs to the assistant."""
-    read = _read_single_part(record["part"], "assistant")
-    return read if read.kind == "message" else _control(record)
+    reading = _read_single_part(record["part"], "assistant")
+    return reading if reading.kind == "message" else _read_control(record)
 
 
 def _read_error(record: Record) -> RecordReading:
     error = record["error"]
     text = text_at(error, "data", "message") or text_at(error, "message")
     if text is None:
-        return _control(record)
+        return _read_control(record)
     return RecordReading("record", "system", [translated(record, text_block(text, "error"), (), "error")])
 
 
-def _control(record: Record) -> RecordReading:
+def _read_control(record: Record) -> RecordReading:
     return control_reading(record, text_at(record, "type"))
 
 
@@ -211,7 +211,7 @@ _DOCUMENT_KINDS: tuple[tuple[Callable[[Record], bool], Callable[[Record], Record
     (lambda record: record.get("type") == "error", _read_error),
     (lambda record: "info" in record and "messages" in record, _read_session),
     (lambda record: "info" in record and "parts" in record, _read_message),
-    (lambda record: "role" in record or "projectID" in record or "directory" in record, _control),
+    (lambda record: "role" in record or "projectID" in record or "directory" in record, _read_control),
     (_is_part, _read_single_part),
 )
 """Checks and readers of documents, most of which have no discriminator. The first match is used."""
@@ -312,21 +312,25 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     document = _unwrap(record)
     if "messages" in document:
         messages = list_or_empty(document["messages"])
-        return [replace(part, original=each) for each in messages for part in _message_parts(each)]
+        return [replace(part, original=message) for message in messages for part in _message_parts(message)]
     if "info" in document:
         return _message_parts(document)
     if document.get("type") == "error":
-        return [Part(role="system", blocks=reading.blocks, error=_error(document["error"]))]
+        return [Part(role="system", blocks=reading.blocks, error=_standard_error(document["error"]))]
     if document.get("role") in ("user", "assistant"):
         return [_info_part(document)]
     if "part" in document:
-        return _part_parts(document["part"], "assistant")
-    owner = {"messageID": _message_id_in_path(record)}
-    return _part_parts({**owner, **document}, _guess_role(document)) if _is_part(document) else []
+        return _parts_of_document_part(document["part"], "assistant")
+    message_id = {"messageID": _message_id_in_path(record)}
+    return (
+        _parts_of_document_part({**message_id, **document}, _guess_role(document))
+        if _is_part(document)
+        else []
+    )
 
 
 def _message_id_in_path(record: Record) -> str | None:
-    """Return the message id of a part from its path, because early versions omit it in the part."""
+    """Return the message id of a part from its path, because parts of early versions do not contain it."""
     match = _PART_PATH.fullmatch(text_at(record, "path") or "")
     return match[1] if match else None
 
@@ -335,25 +339,25 @@ def _message_parts(message: Record) -> list[Part]:
     info = message["info"]
     key = text_at(info, "id")
     role = _message_role(info)
-    rest = [
+    content_parts = [
         message_part
         for part in message["parts"]
-        for message_part in _part_parts({"messageID": key, **part}, role)
+        for message_part in _parts_of_document_part({"messageID": key, **part}, role)
     ]
     synthetic = [part.get("synthetic") is True for part in message["parts"] if part.get("type") == "text"]
     metadata = {"synthetic": True} if role == "user" and synthetic and all(synthetic) else {}
-    return [_info_part(info, metadata), *rest]
+    return [_info_part(info, metadata), *content_parts]
 
 
 def _info_part(info: Record, metadata: Record | None = None) -> Part:
-    """Return the part of a message without its message parts."""
+    """Return the part with the metadata of a message; its content is in other parts."""
     return Part(
         role=_message_role(info),
         key=text_at(info, "id"),
         keeps_key=True,
         id=text_at(info, "id"),
         timestamp=_created_at(info),
-        usage=_usage(info.get("tokens")),
+        usage=_standard_usage(info.get("tokens")),
         metadata={
             "messageId": text_at(info, "id"),
             "model": _model(info) if info["role"] != "user" else None,
@@ -361,11 +365,11 @@ def _info_part(info: Record, metadata: Record | None = None) -> Part:
             "stop_reason": text_at(info, "finish"),
             "costUsd": cost_at(info, "cost"),
         },
-        error=_error(info["error"]) if info.get("error").__class__ is dict else None,
+        error=_standard_error(info["error"]) if info.get("error").__class__ is dict else None,
     )
 
 
-def _part_parts(part: Record, role: Speaker) -> list[Part]:
+def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     key = text_at(part, "messageID")
     if part.get("type") == "step-finish":
         return [_step_part(part, key)]
@@ -380,13 +384,13 @@ def _part_parts(part: Record, role: Speaker) -> list[Part]:
 
 
 def _step_part(part: Record, key: str | None) -> Part:
-    """Return the part of a response's end, with its usage and cost."""
+    """Return the part of the end of a response, with its usage and cost."""
     return Part(
         role="assistant",
         key=key,
         keeps_key=True,
         id=key,
-        usage=_usage(part.get("tokens")),
+        usage=_standard_usage(part.get("tokens")),
         metadata={
             "messageId": key,
             "stop_reason": text_at(part, "reason"),
@@ -395,9 +399,9 @@ def _step_part(part: Record, key: str | None) -> Part:
     )
 
 
-def _usage(tokens: Any) -> Block | None:
-    """Return the usage. Input excludes cached tokens; the total shows whether output includes reasoning, which
-    depends on the version."""
+def _standard_usage(tokens: Any) -> Block | None:
+    """Return the usage. Input excludes cached tokens. Output includes reasoning only in some versions, which the total
+    reveals."""
     input, output, reasoning, total = (
         count_at(tokens, name) for name in ("input", "output", "reasoning", "total")
     )
@@ -414,7 +418,7 @@ def _usage(tokens: Any) -> Block | None:
     )
 
 
-def _error(error: Record) -> Block:
+def _standard_error(error: Record) -> Block:
     message = text_at(error, "data", "message") or text_at(error, "message")
     return message_error(text_at(error, "name") or "error", message, error)
 
@@ -426,7 +430,8 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """
     document = _unwrap(record)
     if "messages" in document:
-        return [step for each in list_or_empty(document["messages"]) for step in _message_steps(each)]
+        messages = list_or_empty(document["messages"])
+        return [step for message in messages for step in _message_steps(message)]
     if "info" in document:
         return _message_steps(document)
     if document.get("type") == "error":
@@ -436,8 +441,8 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return _info_steps(document)
     if "part" in document:
         return _part_steps(document["part"], "assistant")
-    owner = {"messageID": _message_id_in_path(record)}
-    return _part_steps({**owner, **document}, _guess_role(document)) if _is_part(document) else None
+    message_id = {"messageID": _message_id_in_path(record)}
+    return _part_steps({**message_id, **document}, _guess_role(document)) if _is_part(document) else None
 
 
 _ABORTED_ERROR = "MessageAbortedError"
@@ -470,11 +475,14 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
     if wire in _PART_STEPS:
         return _PART_STEPS[wire](part)
     metadata = {"synthetic": True} if part.get("synthetic") is True else {}
-    return [Whole(replace(each, metadata={**each.metadata, **metadata})) for each in _part_parts(part, role)]
+    return [
+        Whole(replace(item, metadata={**item.metadata, **metadata}))
+        for item in _parts_of_document_part(part, role)
+    ]
 
 
 def _finish_steps(part: Record) -> list[Step]:
-    """End a response. Another one follows if it calls tools or reports no reason."""
+    """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
     ends: list[Step] = [TurnEnds()] if reason not in _CONTINUING_REASONS else []
     return [Whole(_step_part(part, text_at(part, "messageID"))), ResponseEnds(), *ends]
@@ -484,8 +492,7 @@ _CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})
 
 
 def _tool_steps(part: Record) -> list[Step]:
-    """Return the steps of a call, which is rewritten in each state; the call and its result are emitted
-    once."""
+    """Return the steps of a call, which is written again in each state; repetitions are not emitted again."""
     state, id = part["state"], text_at(part, "callID")
     status = text_at(state, "status")
     if status == "pending":

@@ -1,11 +1,11 @@
 """pi: the events of `pi --mode json`, and the entries of its session files.
 
 Sources: the message types of pi's `ai` and `coding-agent` packages, its description of session files, and
-captured events. A response is written when it starts, with every delta, when it ends, and at the end of its
-turn and of the run. It is read from the event that ends it; the repetitions are control records.
+captured events. A response is written when it starts, with every delta, when it ends, and again at the end of its
+turn and of the run. It is read from the event that ends the response; the other events are chunks or control records.
 
-What pi calls a turn is one response with its tool calls; a turn in Ash is a run of the agent. A failed run is
-retried as another run without a user message.
+A turn in pi is one response with its tool calls; a turn in Ash is a run of the agent. A failed run is retried as
+another run without a user message.
 """
 
 import re
@@ -107,7 +107,7 @@ def _read_content(message: Record) -> list[Block]:
 
 
 def _read_tool_result(message: Record) -> list[Block]:
-    """Read a tool result; `details` are meant for display."""
+    """Read a tool result; `details`, which pi shows to the user, become `structured`."""
     typed = {
         "type": "tool_result",
         "content": read_content(message["content"], read_block),
@@ -162,7 +162,7 @@ _MESSAGE_READERS: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
 
 
 def _read_message(record: Record) -> RecordReading:
-    """Read a complete message: the end of its events, or a session entry."""
+    """Read a complete message: from the event that ends it, or from a session entry."""
     message = record["message"]
     name = text_at(message, "role")
     if name is None or name not in _MESSAGE_READERS:
@@ -172,7 +172,7 @@ def _read_message(record: Record) -> RecordReading:
 
 
 def _read_execution(record: Record) -> RecordReading:
-    """Read a tool result as soon as the tool has run; the message that passes it to the model repeats it."""
+    """Read a tool result from the end of the tool's execution; a later message to the model repeats the result."""
     message = {
         **record["result"],
         **{name: value for name, value in record.items() if name in _EXECUTION_KEYS},
@@ -251,8 +251,8 @@ def read(record: Record) -> RecordReading:
 
 
 def _is_message(message: Any) -> bool:
-    """Return True for a message of pi. Claude's stream has an event of the same name, but its messages have a
-    type."""
+    """Return True for a message of pi. Claude's stream has events with the same types, but its messages have a
+    `type`."""
     return (
         message.__class__ is dict
         and message.get("type") != "message"
@@ -364,8 +364,8 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 
 def _result_part(message: Record, reading: RecordReading) -> Part:
-    """Return the part of a tool result, which is written after the run and again in a message that replaces
-    it."""
+    """Return the part of a tool result. It is written when the tool ends, and again in a message whose part replaces
+    this one."""
     id = text_at(message, "toolCallId")
     return Part(role="user", blocks=reading.blocks, key=id, replaces=id is not None)
 
@@ -374,18 +374,18 @@ def _response_part(message: Record, reading: RecordReading) -> Part:
     return Part(
         role="assistant",
         blocks=reading.blocks,
-        usage=_usage(message.get("usage")),
+        usage=_standard_usage(message.get("usage")),
         metadata={
             "model": text_at(message, "model"),
             "messageId": text_at(message, "responseId"),
             "stop_reason": text_at(message, "stopReason"),
             "costUsd": cost_at(message, "usage", "cost", "total"),
         },
-        error=_error(message),
+        error=_standard_error(message),
     )
 
 
-def _usage(usage: Any) -> Block | None:
+def _standard_usage(usage: Any) -> Block | None:
     """Return the usage. Input excludes cached tokens, output includes reasoning."""
     return token_usage(
         usage,
@@ -397,7 +397,7 @@ def _usage(usage: Any) -> Block | None:
     )
 
 
-def _error(message: Record) -> Block | None:
+def _standard_error(message: Record) -> Block | None:
     """Return the error of a failed response."""
     reason, text = text_at(message, "stopReason"), text_at(message, "errorMessage")
     if text is None and reason not in ("error", "aborted"):
@@ -412,7 +412,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _entry_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a message in any record; session entries have no response events."""
+    """Return the steps of a message in any record. For session entries these include the end of the response."""
     if reading.kind != "message":
         return None
     message = record.get("message") or record
@@ -447,7 +447,7 @@ def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a delta. A complete block waits for the message, which holds all of it."""
+    """Return the steps of a delta. A completed block is not emitted before the message, which contains it."""
     event = record["assistantMessageEvent"]
     wire, slot = event["type"], str(event.get("contentIndex"))
     kind, _, state = wire.rpartition("_")
@@ -482,15 +482,15 @@ def _block_at(message: Any, index: Any) -> Any:
 
 
 def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a running call, usually already emitted with its response."""
+    """Return the steps of a running call, which usually was already emitted with its response."""
     id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
     return [Whole(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the complete tool output so far. Long output is truncated at its start, so new text cannot be
-    determined."""
+    """Return the complete tool output so far; nothing for long output, which pi truncates at the start, so that the new
+    text cannot be determined."""
     output = record["partialResult"]
     if value_at(output, "details", "truncation") is not None:
         return []

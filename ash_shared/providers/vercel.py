@@ -66,8 +66,8 @@ def _read_text(part: Block) -> Block:
 
 
 def _translate_reasoning(part: Block) -> Block:
-    """Translate reasoning. Vendors spell the signature differently and it also stays in their metadata. Version
-    4 used the key `reasoning` for `text`."""
+    """Translate reasoning. The signature has a different key for each vendor, and also stays in the vendor's metadata.
+    Version 4 used the key `reasoning` for `text`."""
     text_key = "text" if "text" in part else "reasoning"
     vendor_metadata = [
         metadata for metadata in (part.get("providerMetadata") or {}).values() if metadata.__class__ is dict
@@ -229,7 +229,7 @@ def _read_blocks(part: Any) -> list[Block]:
 
 
 def read_block(part: Any) -> Block:
-    """Read one bare part. A call with its result becomes a single `raw` block."""
+    """Read one bare part. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _read_blocks(part)
     return blocks[0] if len(blocks) == 1 else raw_block("control", part, part["type"])
 
@@ -255,7 +255,7 @@ def _read_parts(parts: list[Block]) -> list[Block]:
 
 
 def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) -> int | None:
-    """Return the index of the last text that can be cited, after these blocks are appended."""
+    """Return the index, after the new blocks are appended, of the last text that can get citations."""
     indexes = [index for index, block in enumerate(new_blocks, start) if block["type"] == "text"]
     if not indexes:
         return previous
@@ -319,7 +319,7 @@ _CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
 """Required keys by chunk type."""
 _REQUIRED_KEYS = {wire: frozenset(keys) for wire, keys in _CHUNK_KEYS.items()}
 _OPTIONAL_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
-"""All keys of chunk types without required keys."""
+"""All allowed keys of chunk types that have no required keys."""
 
 
 def _is_chunk(record: Record) -> bool:
@@ -335,12 +335,12 @@ def _is_chunk(record: Record) -> bool:
 
 
 def _is_message(record: Record) -> bool:
-    """Return True for a role with parts that all have a type; no other format has such messages."""
+    """Return True for a record with a role and with parts that all have a type, as in no other format."""
     role, parts = record.get("role"), record.get("parts")
     if role.__class__ is not str or role not in _ROLES or parts.__class__ is not list:
         return False
-    typed = all(part.__class__ is dict and part.get("type").__class__ is str for part in parts)
-    return typed and (bool(parts) or role != "user")
+    have_types = all(part.__class__ is dict and part.get("type").__class__ is str for part in parts)
+    return have_types and (bool(parts) or role != "user")
 
 
 def recognizes(record: Record) -> bool:
@@ -351,7 +351,7 @@ def recognizes(record: Record) -> bool:
 
 
 _FOREIGN_KEYS = ENVELOPE_KEYS | {"file", "message", "sequence_number", "severity"}
-"""Keys of other formats' records with the types of chunks."""
+"""Keys of records of other formats whose types also occur as chunk types."""
 
 
 def facts(record: Record) -> Facts:
@@ -365,7 +365,8 @@ def facts(record: Record) -> Facts:
 
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of each step: the assistant's texts and calls, then the results of client tools."""
+    """Return the parts of each step of a message: first the assistant's texts and calls, then the results of client
+    tools."""
     if reading.kind != "message":
         return []
     steps = _split_steps(reading.blocks, "rawType")
@@ -397,8 +398,8 @@ def _step_parts(record: Record, reading: RecordReading, number: int, blocks: lis
     role: Any = reading.role
     step_parts = [Part(role=role, blocks=own_blocks)] if own_blocks or not user_blocks else []
     step_parts += [Part(role="user", blocks=user_blocks)] if user_blocks else []
-    name = text_at(record, "id")
-    return [_with_key(part, name, number) for part in step_parts]
+    message_id = text_at(record, "id")
+    return [_with_key(part, message_id, number) for part in step_parts]
 
 
 def _belongs_to_user(block: Block, hosted: set[Any]) -> bool:
@@ -407,18 +408,18 @@ def _belongs_to_user(block: Block, hosted: set[Any]) -> bool:
     return block.get("source_type") == "steering-message"
 
 
-def _with_key(part: Part, name: str | None, number: int) -> Part:
-    """Set keys by which a message stored again under its id replaces its earlier version, step by step."""
-    if name is None:
+def _with_key(part: Part, message_id: str | None, number: int) -> Part:
+    """Set the key of a step's part, so that a later version of the message replaces it."""
+    if message_id is None:
         return part
-    id = f"{name}/{number}" if number else name
+    id = f"{message_id}/{number}" if number else message_id
     return replace(
         part,
         key=f"{part.role} {id}",
         keeps_key=True,
         replaces=True,
         id=id,
-        metadata={"messageId": name},
+        metadata={"messageId": message_id},
     )
 
 
@@ -427,10 +428,10 @@ def _with_usage(part: Part, record: Record) -> Part:
     fields = metadata if metadata.__class__ is dict else {}
     usage = fields.get("totalUsage", fields.get("usage"))
     more = {"model": first_text(fields, ("model", "modelId")), "stop_reason": text_at(fields, "finishReason")}
-    return replace(part, usage=_usage(usage), metadata={**part.metadata, **more})
+    return replace(part, usage=_standard_usage(usage), metadata={**part.metadata, **more})
 
 
-def _usage(usage: Any) -> Block | None:
+def _standard_usage(usage: Any) -> Block | None:
     """Return the usage, which applications store in a message's metadata. The SDK's input count includes cached
     tokens."""
     read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
@@ -473,9 +474,13 @@ def _end_response(chunk: Record) -> list[Step]:
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
-    """Return the usage so far, which applications store in the metadata of a message."""
+    """Return the step of the usage so far, which applications store in the metadata of a message."""
     metadata = chunk.get("messageMetadata")
-    usage = _usage(metadata.get("totalUsage", metadata.get("usage"))) if metadata.__class__ is dict else None
+    usage = (
+        _standard_usage(metadata.get("totalUsage", metadata.get("usage")))
+        if metadata.__class__ is dict
+        else None
+    )
     return [] if usage is None else [Counted(usage, "message")]
 
 
@@ -522,7 +527,7 @@ def _continue_call(chunk: Record) -> list[Step]:
 
 
 def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
-    """Return the complete call and, if the call failed, its result, which may be repeated."""
+    """Return the steps of the complete call and, if its input is invalid, of the error, which may be repeated."""
     blocks = _translate_tool({**chunk, "type": "dynamic-tool", "state": state})
     call = Whole(Part(role="assistant", blocks=blocks[:1]), slot=_call_slot(chunk))
     return [call, *(_result_step(result) for result in blocks[1:])]
@@ -569,7 +574,7 @@ _CHUNK_READERS: Mapping[str, _ChunkReader] = {
     "tool-output-denied": _result_reader("output-denied"),
     "tool-output-error": _result_reader("output-error"),
 }
-"""Other chunks have no steps: step marks, sources, application data and approvals."""
+"""Readers of chunks with steps. Step boundaries, sources, application data and approvals have none."""
 
 
 PROVIDER = Provider(
