@@ -299,8 +299,8 @@ class SessionPage extends SessionView {
     if (nearest) this.present(nearest, { flashes: false });
     else this.autoScroll.follow();
     const isGone = place.id !== undefined || place.message === undefined || !nearest;
-    const text = isGone ? "This place is not there any more" : `Nothing of message ${place.message} is shown here`;
-    this.announcer.show(nearest ? `${text}: this is what is next to it.` : `${text}.`);
+    const text = isGone ? "This place no longer exists" : `Message ${place.message} is not shown here`;
+    this.announcer.show(nearest ? `${text}: the nearest item is shown.` : `${text}.`);
   }
 
   visit(element) {
@@ -405,7 +405,7 @@ class SessionPage extends SessionView {
     const isEmpty = this.renderer.itemViews.size === 0;
     if (!isEmpty) this.emptyNotice?.remove();
     if (!isEmpty || this.emptyNotice?.isConnected) return;
-    const detail = "The session is there. What is written to it appears here.";
+    const detail = "The session exists, and new events will appear here.";
     this.emptyNotice = placeholder("empty", "No events yet", { detail });
     this.log.before(this.emptyNotice);
   }
@@ -431,7 +431,7 @@ const STREAM_HANDLERS = {
     page.live.setConnected(false);
     page.connection.disconnected(retryAt);
   },
-  gone: (page) => page.end("This session was deleted. What is here is what was loaded."),
+  gone: (page) => page.end("This session was deleted. The loaded content stays visible."),
   refused: (page, problem) => page.end(problem.message),
   cursor_ahead: (page) => page.reload(),
 };

@@ -689,10 +689,10 @@ async def test_places_on_the_same_page_and_history(page: Page, long: Session) ->
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        ("?message=41#e-nothing", "This place is not there any more: this is what is next to it."),
-        ("#e-nothing", "This place is not there any more."),
-        ("?message=99999", "Nothing of message 99999 is shown here: this is what is next to it."),
-        ("?at=99999", "This place is not there any more: this is what is next to it."),
+        ("?message=41#e-nothing", "This place no longer exists: the nearest item is shown."),
+        ("#e-nothing", "This place no longer exists."),
+        ("?message=99999", "Message 99999 is not shown here: the nearest item is shown."),
+        ("?at=99999", "This place no longer exists: the nearest item is shown."),
     ],
 )
 async def test_permalink_to_a_missing_place(page: Page, long: Session, place: str, text: str) -> None:

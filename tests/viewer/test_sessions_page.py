@@ -223,7 +223,7 @@ async def test_empty_results_show_a_notice(page: Page, store: Store) -> None:
     await store.make("Of long ago", user("Go on.", BEFORE))
     await page.goto(f"{store.address}&since=today")
 
-    await expect(page.locator(".state-title")).to_have_text("No session is left")
+    await expect(page.locator(".state-title")).to_have_text("No session matches")
     await page.click(".state .action")
 
     await expect(page.locator(".session-title").first).to_be_visible()

@@ -384,7 +384,7 @@ LINE_DIFFS: dict[str, tuple[tuple[Any, ...], list[str]]] = {
     "too much": (
         ("\n".join(f"a{n}" for n in range(600)), "\n".join(f"b{n}" for n in range(600))),
         [
-            "(Too many lines differ to compare them one by one: first what was there, then what is now.)",
+            "(Too many lines differ to compare them one by one: the old text is followed by the new one.)",
             *(f"-a{n}" for n in range(600)),
             *(f"+b{n}" for n in range(600)),
         ],

@@ -137,7 +137,7 @@ function changeRows(changes, old, fresh) {
   });
 }
 
-const TOO_MANY = "Too many lines differ to compare them one by one: first what was there, then what is now.";
+const TOO_MANY = "Too many lines differ to compare them one by one: the old text is followed by the new one.";
 
 function replacementRows(old, fresh) {
   return [note(TOO_MANY), ...toRows("removed", old), ...toRows("added", fresh)];

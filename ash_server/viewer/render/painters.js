@@ -129,7 +129,7 @@ function text({ event, text, parts, isOpen }) {
     children: [
       ...citedText(text, parts),
       ...blocks(otherBlocks),
-      stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut here: it had reached its limit."),
+      stopReason === "max_tokens" && el("p", { class: "cut" }, "The answer was cut off here at its length limit."),
     ],
   };
 }
@@ -195,7 +195,7 @@ function summary({ event }) {
     name: "details",
     kind: "summary",
     data: { "data-block": "system" },
-    children: [el("summary", {}, "What was said before was summarised"), el("div", { class: "text" }, markdown(text))],
+    children: [el("summary", {}, "The conversation so far was summarised"), el("div", { class: "text" }, markdown(text))],
   };
 }
 
@@ -207,8 +207,8 @@ const ERRORS = new Map(
     ["The model is overloaded", "overloaded overloaded_error 529"],
     ["The request was refused", "invalid_request_error INVALID_ARGUMENT unsupported_parameter 400"],
     ["Access was refused", "authentication_failed authentication_error permission_error PERMISSION_DENIED 401 403"],
-    ["It failed while it ran", "error_during_execution"],
-    ["It took as many turns as it may", "error_max_turns"],
+    ["It failed during execution", "error_during_execution"],
+    ["The maximum number of turns was reached", "error_max_turns"],
     ["The answer was held back", "SAFETY RECITATION PROHIBITED_CONTENT content_filter"],
   ].flatMap(([title, codes]) => codes.split(" ").map((code) => /** @type {[string, string]} */ ([code, title]))),
 );
@@ -241,7 +241,7 @@ function interrupt({ event }) {
 
 function retraction({ event }) {
   const { reason } = event.payload;
-  const text = "What was said before was taken back";
+  const text = "Earlier content was revoked";
   return {
     kind: "retraction",
     data: { "data-block": "system" },

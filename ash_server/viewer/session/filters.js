@@ -12,7 +12,7 @@ const KINDS = {
   thinking: { label: "Thinking", selector: ".thinking" },
   tools: { label: "Tool calls", selector: ".tool-call, .agent-message", within: ".tool-call *" },
   results: { label: "Tool results", selector: ".tool-result, .tool-output", within: ":not(*)" },
-  answers: { label: "What is said on the way", selector: ".assistant-text:not([data-final])" },
+  answers: { label: "Intermediate answers", selector: ".assistant-text:not([data-final])" },
   system: { label: "System messages", selector: ".notice, .user-message[data-synthetic]" },
   raw: { label: "Not recognised", selector: ".raw[data-event-id]" },
 };
@@ -20,7 +20,7 @@ const KINDS = {
 const PRESETS = {
   read: { label: "Read", title: "Prompts and answers", hides: Object.keys(KINDS) },
   work: { label: "Work", title: "All but system messages", hides: ["system"] },
-  everything: { label: "Everything", title: "All there is, and what it cost", hides: [] },
+  everything: { label: "Everything", title: "Everything, with the usage of each answer", hides: [] },
 };
 
 const DEFAULT_PRESET = "work";

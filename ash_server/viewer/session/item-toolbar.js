@@ -79,5 +79,5 @@ function asText(value) {
 
 /** Copy a text and report the outcome. */
 export async function copyAndAnnounce(announcer, text, name) {
-  announcer.show((await copyText(text)) ? `${name} copied` : "The browser does not allow to copy");
+  announcer.show((await copyText(text)) ? `${name} copied` : "The browser does not allow copying");
 }

@@ -129,7 +129,7 @@ function costs(summary) {
 function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   if (unrecognisedCount === undefined) return undefined;
   const text = `${formatNumber(unrecognisedCount)} unrecognised of ${formatNumber(eventCount)}`;
-  if (!unrecognisedCount || !onUnrecognised) return fact(text, "Records that no table of Ash knows");
+  if (!unrecognisedCount || !onUnrecognised) return fact(text, "Records of types that Ash does not know");
   return button({ class: "fact unrecognised", title: "Go to the first" }, text, onUnrecognised);
 }
 

@@ -180,7 +180,7 @@ export class SessionView {
     this.blank.hidden = !isBlank;
     if (!isBlank || this.blank.firstChild) return;
     const action = { label: "Show everything", run: () => this.filters.choose("everything") };
-    const detail = "The filters show nothing of this session.";
-    this.blank.append(placeholder("none", "All of it is left out", { detail, action }));
+    const detail = "The filters hide all items of this session.";
+    this.blank.append(placeholder("none", "Everything is filtered out", { detail, action }));
   }
 }

@@ -185,19 +185,19 @@ function hasGrown(before, now) {
 }
 
 function noMatches(clear) {
-  return placeholder("none", "No session is left", {
-    detail: "The filters leave none of them.",
+  return placeholder("none", "No session matches", {
+    detail: "The filters exclude all sessions.",
     action: { label: "Clear filters", run: clear },
   });
 }
 
 function noSessions() {
   return placeholder("empty", "Nothing here yet", {
-    detail: "What command line agents have kept on this machine can be brought in:",
+    detail: "Import the sessions that command-line agents have stored on this machine:",
     children: [
       commandLine("ash import --discover"),
       commandLine("ash import --all"),
-      el("p", { class: "state-detail" }, "Or a run is stored while it goes on, and shown here live:"),
+      el("p", { class: "state-detail" }, "Or store a run while it is in progress, and follow it here:"),
       commandLine('claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix'),
       commandLine('codex exec --json "Fix the test" | ash ingest --session fix'),
     ],

@@ -9,11 +9,11 @@ import { FieldReader, fieldOf, isEmpty, isEqual, isObject, isScalar, isString } 
 
 const STATES = {
   denied: "It was not allowed.",
-  interrupted: "There is no result: its turn ended before one came.",
-  orphan: "The call that this is a result of is not in this session.",
+  interrupted: "There is no result: the turn ended first.",
+  orphan: "The call of this result is not in this session.",
 };
 const EXECUTORS = {
-  server: "It ran where the model runs.",
+  server: "It ran on the server of the model.",
   mcp: "It ran in an MCP server.",
   agent: "Another agent ran it.",
 };
