@@ -68,10 +68,10 @@ def is_native(block: Any) -> TypeGuard[Block]:
     """True if a decoded value is a valid block without a nested list, so that it needs no translation."""
     if block.__class__ is not dict:
         return False
-    wire = block.get("type")
-    if wire == "tool_result" and block.get("content").__class__ is list:
+    wire_type = block.get("type")
+    if wire_type == "tool_result" and block.get("content").__class__ is list:
         return False
-    return wire.__class__ is str and wire in _CHECKS and _CHECKS[wire](block)
+    return wire_type.__class__ is str and wire_type in _CHECKS and _CHECKS[wire_type](block)
 
 
 def raw_block(reason: RawReason, raw: Any, raw_type: str | None = None) -> Block:
@@ -110,10 +110,10 @@ def renamed(record: Mapping[str, Any], **names: str) -> Block:
 
 def wire_name(record: Mapping[str, Any]) -> str | None:
     """Return the record's type, with its subtype if there is one, as in `system/init`."""
-    wire, subtype = record.get("type"), record.get("subtype")
-    if not isinstance(wire, str):
+    wire_type, subtype = record.get("type"), record.get("subtype")
+    if not isinstance(wire_type, str):
         return None
-    return f"{wire}/{subtype}" if isinstance(subtype, str) else wire
+    return f"{wire_type}/{subtype}" if isinstance(subtype, str) else wire_type
 
 
 def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str], source_type: str) -> Block:
@@ -125,14 +125,14 @@ def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str
     return block
 
 
-def translate(wire: str, block: Any, translation: Translation) -> list[Block]:
+def translate(wire_type: str, block: Any, translation: Translation) -> list[Block]:
     """Return the blocks of a wire object; one `malformed` raw block if the object is not valid for its type."""
     try:
         result = translation(block)
     except (KeyError, TypeError, AttributeError):
-        return [raw_block("malformed", block, wire)]
+        return [raw_block("malformed", block, wire_type)]
     blocks = [result] if isinstance(result, dict) else result
-    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire)]
+    return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", block, wire_type)]
 
 
 def with_extra(block: Block, rest: Block) -> Block:
@@ -169,7 +169,7 @@ def read_nested(block: Block, read_block: Reader) -> Block:
     if block["type"] != "tool_result" or block.get("content").__class__ is not list:
         return block
     blocks = read_list(block["content"], read_block)
-    is_unchanged = all(read is wire for read, wire in zip(blocks, block["content"], strict=True))
+    is_unchanged = all(new is old for new, old in zip(blocks, block["content"], strict=True))
     return block if is_unchanged else {**block, "content": blocks}
 
 

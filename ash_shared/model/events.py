@@ -511,16 +511,16 @@ def read_event(event: Any) -> ChatEvent:
 
     Raises pydantic.ValidationError for any other value, and for a known type with an invalid payload.
     """
-    wire = event.get("type") if isinstance(event, dict) else None
-    is_known = isinstance(wire, str) and wire in EVENT_TYPES
+    event_type = event.get("type") if isinstance(event, dict) else None
+    is_known = isinstance(event_type, str) and event_type in EVENT_TYPES
     adapter = _known if is_known else _other
     return adapter.validate_python(event, strict=True, by_alias=True, by_name=False)
 
 
-def is_payload(wire: str, payload: Any) -> bool:
+def is_payload(event_type: str, payload: Any) -> bool:
     """True if the payload is valid for an event of this type."""
     try:
-        read_event({"id": "-", "timestamp": 0, "sessionId": "-", "type": wire, "payload": payload})
+        read_event({"id": "-", "timestamp": 0, "sessionId": "-", "type": event_type, "payload": payload})
     except ValidationError:
         return False
     return True

@@ -29,9 +29,9 @@ class Providers(dict[str, Provider]):
         for name in record:
             if name in by_mark:
                 candidates |= by_mark[name]
-        wire = record.get("type")
-        if wire.__class__ is str:
-            candidates |= by_mark.get(wire.partition(".")[0], 0)
+        wire_type = record.get("type")
+        if wire_type.__class__ is str:
+            candidates |= by_mark.get(wire_type.partition(".")[0], 0)
         while candidates:
             bit = candidates & -candidates
             if self._by_bit[bit].recognizes(record):

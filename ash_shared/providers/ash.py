@@ -140,13 +140,13 @@ _EVENT_TYPES = _PAYLOAD_READERS.keys() | _CHUNK_TYPES | _CONTROL_TYPES
 
 
 def _read_event(record: Record) -> RecordReading:
-    wire = record["type"]
-    if wire in _CHUNK_TYPES:
-        return chunk_reading(record, wire)
-    if wire not in _PAYLOAD_READERS:
-        return (control_reading if wire in _CONTROL_TYPES else unknown_reading)(record, wire)
-    kind, role, translation = _PAYLOAD_READERS[wire]
-    return RecordReading(kind, role, translate(wire, record["payload"], translation))
+    wire_type = record["type"]
+    if wire_type in _CHUNK_TYPES:
+        return chunk_reading(record, wire_type)
+    if wire_type not in _PAYLOAD_READERS:
+        return (control_reading if wire_type in _CONTROL_TYPES else unknown_reading)(record, wire_type)
+    kind, role, translation = _PAYLOAD_READERS[wire_type]
+    return RecordReading(kind, role, translate(wire_type, record["payload"], translation))
 
 
 def read_block(block: Any) -> Block:
@@ -155,11 +155,11 @@ def read_block(block: Any) -> Block:
         return block
     if block.__class__ is str:
         return text_block(block)
-    wire: Any = block.get("type") if block.__class__ is dict else None
-    if wire.__class__ is not str or wire not in CLASSES:
-        return raw_block("unknown_type", block, wire_name(block) if wire else None)
+    wire_type: Any = block.get("type") if block.__class__ is dict else None
+    if wire_type.__class__ is not str or wire_type not in CLASSES:
+        return raw_block("unknown_type", block, wire_name(block) if wire_type else None)
     if not is_valid(block):
-        return raw_block("malformed", block, wire)
+        return raw_block("malformed", block, wire_type)
     return read_nested(block, read_block)
 
 
@@ -189,12 +189,16 @@ _STANDARD_BODY_KEYS = frozenset({"_original", "error"})
 
 
 def _is_event(record: Record) -> bool:
-    wire = record.get("type")
-    if wire.__class__ is not str or record.get("payload").__class__ is not dict or "sessionId" not in record:
+    wire_type = record.get("type")
+    if (
+        wire_type.__class__ is not str
+        or record.get("payload").__class__ is not dict
+        or "sessionId" not in record
+    ):
         return False
     if record.keys() & ENVELOPE_KEYS != {"payload"}:
         return False
-    return wire in _EVENT_TYPES or "id" in record
+    return wire_type in _EVENT_TYPES or "id" in record
 
 
 def recognizes(record: Record) -> bool:

@@ -63,10 +63,10 @@ def read_block(block: Any) -> Block:
         return block
     if block.__class__ is str:
         return text_block(block)
-    wire = text_at(block, "type")
-    if wire is None or wire not in _TRANSLATIONS:
-        return raw_block("malformed" if wire in _NATIVE_TYPES else "unknown_type", block, wire)
-    return translate(wire, block, _TRANSLATIONS[wire])[0]
+    wire_type = text_at(block, "type")
+    if wire_type is None or wire_type not in _TRANSLATIONS:
+        return raw_block("malformed" if wire_type in _NATIVE_TYPES else "unknown_type", block, wire_type)
+    return translate(wire_type, block, _TRANSLATIONS[wire_type])[0]
 
 
 def _translate_transcript_call(block: Record) -> Block:
@@ -98,38 +98,38 @@ def _split_call(record: Record) -> tuple[str, Record, Record]:
 
 def _read_tool_call(record: Record) -> list[Block]:
     """Return a call and, if completed, its result; for a completed call without arguments, only the result."""
-    wire, call, siblings = _split_call(record)
-    result = [_tool_result_block(record, wire, call["result"])] if call.get("result") is not None else []
+    wire_type, call, siblings = _split_call(record)
+    result = [_tool_result_block(record, wire_type, call["result"])] if call.get("result") is not None else []
     if result and not call.keys() & {"args", "arguments"}:
         return [with_extra(result[0], without({**siblings, **call}, "result"))]
-    return [_tool_use_block({**siblings, **call}, record, wire, result), *result]
+    return [_tool_use_block({**siblings, **call}, record, wire_type, result), *result]
 
 
-def _tool_use_block(call: Record, record: Record, wire: str, result: list[Block]) -> Block:
-    translation = _CALL_READERS.get(wire, _read_named_tool)
+def _tool_use_block(call: Record, record: Record, wire_type: str, result: list[Block]) -> Block:
+    translation = _CALL_READERS.get(wire_type, _read_named_tool)
     outcome = _parse_result(call["result"])[0] if result else None
-    typed, consumed = translation(call, wire)
+    typed, consumed = translation(call, wire_type)
     status = {"status": outcome} if outcome else {}
     block: Block = {"type": "tool_use", **renamed(record, id="call_id"), **typed, **status}
-    return translated(call, block, {*consumed, "result"}, wire)
+    return translated(call, block, {*consumed, "result"}, wire_type)
 
 
-def _read_named_tool(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
-    return {"name": wire.removesuffix("ToolCall"), "input": call["args"]}, ("args",)
+def _read_named_tool(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
+    return {"name": wire_type.removesuffix("ToolCall"), "input": call["args"]}, ("args",)
 
 
-def _read_function(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
+def _read_function(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
     """Read a call of a tool that has no specific format; its arguments are JSON text."""
     arguments, consumed = input_at(call, "arguments")
     return {"name": call["name"], "input": arguments}, ("name", *consumed)
 
 
-def _read_mcp_call(call: Record, wire: str) -> tuple[Block, tuple[str, ...]]:
+def _read_mcp_call(call: Record, wire_type: str) -> tuple[Block, tuple[str, ...]]:
     """Read an MCP call. The object that contains the server and the arguments is kept in `extra`."""
     args = call["args"]
     name = first_text(args, ("toolName", "name"))
     if name is None or "args" not in args:
-        return _read_named_tool(call, wire)
+        return _read_named_tool(call, wire_type)
     server = text_at(args, "providerIdentifier")
     server_fields = {"server_name": server} if server else {}
     return {"name": name, "input": args["args"], "executor": "mcp", **server_fields}, ()
@@ -167,7 +167,7 @@ _IS_ERROR: Mapping[Any, bool] = {
 """True for outcomes that are errors. A rejected call is not an error, but a decision of the user."""
 
 
-def _tool_result_block(record: Record, wire: str, result: Any) -> Block:
+def _tool_result_block(record: Record, wire_type: str, result: Any) -> Block:
     outcome, details = _parse_result(result)
     content = _result_content(details)
     code = value_at(details, "exitCode")
@@ -179,7 +179,7 @@ def _tool_result_block(record: Record, wire: str, result: Any) -> Block:
         **({} if failed is None else {"is_error": failed}),
         "structured": result,
         **({"exit_code": code} if code.__class__ is int else {}),
-        "source_type": wire,
+        "source_type": wire_type,
     }
 
 
@@ -250,8 +250,8 @@ def read(record: Record) -> RecordReading:
     """Read any line of a stream or a transcript."""
     if "type" not in record and "message" in record:
         return _read_line(record)
-    wire = text_at(record, "type")
-    return _READERS[wire](record) if wire in _READERS else unknown_reading(record)
+    wire_type = text_at(record, "type")
+    return _READERS[wire_type](record) if wire_type in _READERS else unknown_reading(record)
 
 
 def _is_result(record: Record) -> bool:
@@ -289,12 +289,12 @@ _RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
 
 def recognizes(record: Record) -> bool:
     """Return True for a line of Cursor's stream or of one of its transcripts."""
-    wire = record.get("type")
-    if wire is None:
+    wire_type = record.get("type")
+    if wire_type is None:
         return not body_keys(record) and _is_transcript(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    return wire.__class__ is str and wire in _RECOGNIZERS and _RECOGNIZERS[wire](record)
+    return wire_type.__class__ is str and wire_type in _RECOGNIZERS and _RECOGNIZERS[wire_type](record)
 
 
 def facts(record: Record) -> Facts:
@@ -308,9 +308,9 @@ def facts(record: Record) -> Facts:
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the parts that a line adds to the standard messages of its session."""
-    wire = text_at(record, "type")
-    if wire in _PART_READERS:
-        return _PART_READERS[wire](record, reading)
+    wire_type = text_at(record, "type")
+    if wire_type in _PART_READERS:
+        return _PART_READERS[wire_type](record, reading)
     return _line_parts(record, reading) if reading.kind == "message" else []
 
 

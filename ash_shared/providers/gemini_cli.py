@@ -85,15 +85,15 @@ def _message_type(message: Any) -> Any:
     return value_at(message, "type") or value_at(message, "role")
 
 
-def _role(message: Any) -> Role:
+def _message_role(message: Any) -> Role:
     return _ROLES[_message_type(message)] if is_one_of(_message_type(message), _ROLES) else "system"
 
 
 def _read_message(message: Any) -> list[Block]:
     """Return the blocks of a message record, in its own line or in a document."""
     if not is_one_of(_message_type(message), _ROLES):
-        wire = wire_name(message) if message.__class__ is dict else None
-        return [raw_block("unknown_type", message, wire)]
+        wire_type = wire_name(message) if message.__class__ is dict else None
+        return [raw_block("unknown_type", message, wire_type)]
     return translate(_message_type(message), message, _message_blocks)
 
 
@@ -139,8 +139,8 @@ def _translate_call(call: Record) -> list[Block]:
     common = pick(call, "id", "name", "status")
     typed = {"type": "tool_use", **common, "input": call.get("args", {}), **executor}
     consumed = (*common, "args", "result", *(("resultDisplay",) if ended else ()))
-    use = translated(call, typed, consumed, "toolCall")
-    return [use, _result_block(call, result_blocks)] if ended else [use]
+    tool_use = translated(call, typed, consumed, "toolCall")
+    return [tool_use, _result_block(call, result_blocks)] if ended else [tool_use]
 
 
 def _result_block(call: Record, result_blocks: list[Block]) -> Block:
@@ -163,16 +163,16 @@ def _result_block(call: Record, result_blocks: list[Block]) -> Block:
 
 def _read_message_record(record: Record) -> RecordReading:
     blocks = _read_message(record)
-    role = _role(record)
+    role = _message_role(record)
     return RecordReading("record" if role == "system" else "message", role, blocks)
 
 
 def _read_document(record: Record) -> RecordReading:
-    blocks = [block for message in _messages(record) for block in _read_message(message)]
+    blocks = [block for message in _document_messages(record) for block in _read_message(message)]
     return RecordReading("message", "user", bounded(blocks))
 
 
-def _messages(record: Record) -> list[Any]:
+def _document_messages(record: Record) -> list[Any]:
     return as_list(record["messages"] if "messages" in record else record["history"])
 
 
@@ -315,11 +315,11 @@ _KINDS_BY_KEY: Mapping[str, _RecordKind] = {
 
 def _find_reader(record: Record) -> Callable[[Record], RecordReading] | None:
     """Return the reader of a record, or None if its kind is unknown."""
-    wire = record.get("type")
-    if wire == "error":
+    wire_type = record.get("type")
+    if wire_type == "error":
         return _read_notice if "severity" in record else _read_message_record if _is_message(record) else None
-    if wire.__class__ is str:
-        matches, reader = _KINDS_BY_TYPE.get(wire, _NO_KIND)
+    if wire_type.__class__ is str:
+        matches, reader = _KINDS_BY_TYPE.get(wire_type, _NO_KIND)
         return reader if matches(record) else None
     for key, (matches, reader) in _KINDS_BY_KEY.items():
         if key in record and matches(record):
@@ -373,7 +373,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reader is _read_document:
         return [
             replace(part, original=message)
-            for message in _messages(record)
+            for message in _document_messages(record)
             for part in _message_parts(message, _read_message(message))
         ]
     if reader is _read_message_record:
@@ -389,7 +389,7 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
     id = text_at(message, "id")
     response = [block for block in blocks if not is_client_result(block)]
     results = [block for block in blocks if is_client_result(block)]
-    role = speaker_of_role(_role(message))
+    role = speaker_of_role(_message_role(message))
     time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     message_part = Part(
         role=role,
@@ -431,9 +431,9 @@ def _message_error(message: Any) -> Block | None:
 
 
 def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
-    wire = record.get("type")
-    if wire in _EVENT_PARTS:
-        return _EVENT_PARTS[wire](record, reading)
+    wire_type = record.get("type")
+    if wire_type in _EVENT_PARTS:
+        return _EVENT_PARTS[wire_type](record, reading)
     if (message_id := text_at(record, "$rewindTo")) is not None:
         return [Part(role=None, rewinds_to=message_id)]
     return _output_parts(record, reading) if "stats" in record else []
@@ -512,7 +512,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a record, or None if they are derived from its parts."""
     reader = _find_reader(record)
     if reader is _read_document:
-        messages = _messages(record)
+        messages = _document_messages(record)
         return [step for message in messages for step in _message_steps(message, _read_message(message))]
     if reader is _read_message_record:
         return _message_steps(record, reading.blocks)
@@ -541,14 +541,14 @@ def _is_cancelled(message: Any) -> bool:
 
 def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a stream event; every event but a text delta completes the open text."""
-    wire = record.get("type")
-    if wire == "init":
+    wire_type = record.get("type")
+    if wire_type == "init":
         return [Settled(), TurnStarts()]
-    if wire not in _EVENT_PARTS:
+    if wire_type not in _EVENT_PARTS:
         return None
-    if wire == "message" and reading.role == "assistant" and record.get("delta") is True:
+    if wire_type == "message" and reading.role == "assistant" and record.get("delta") is True:
         return [Fragment("text", record["content"], "text", reopens=True)]
-    return [Settled(), *_EVENT_STEPS.get(wire, _whole_steps)(record, parts(record, reading))]
+    return [Settled(), *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading))]
 
 
 def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:

@@ -75,7 +75,7 @@ _ROLES: Mapping[str, Role] = {
 
 
 class _Message(NamedTuple):
-    wire: str
+    wire_type: str
     """The type: human, ai, system, tool, function, chat, remove."""
     name: str
     """The type or class as written, e.g. AIMessageChunk."""
@@ -90,8 +90,8 @@ def _parse_message(record: Any) -> _Message | None:
     name, fields = _constructor_fields(record) if "lc" in record else _typed_fields(record)
     if name.__class__ is not str or fields.__class__ is not dict or "content" not in fields:
         return None
-    wire = name.removesuffix("Chunk").removesuffix("Message").lower()
-    return _Message(wire, name, name.endswith("Chunk"), fields) if wire in _MESSAGE_TYPES else None
+    wire_type = name.removesuffix("Chunk").removesuffix("Message").lower()
+    return _Message(wire_type, name, name.endswith("Chunk"), fields) if wire_type in _MESSAGE_TYPES else None
 
 
 def _constructor_fields(record: Record) -> tuple[Any, Any]:
@@ -110,7 +110,7 @@ def _translate_image(block: Block) -> Block:
     return translated(block, {"type": "image", "source": _block_source(block)}, _SOURCE_KEYS, block["type"])
 
 
-def _file_translation(wire: str) -> Callable[[Block], Block]:
+def _file_translation(wire_type: str) -> Callable[[Block], Block]:
     def read(block: Block) -> Block:
         name = _filename_key(block)
         declared = block.get("mime_type")
@@ -119,9 +119,9 @@ def _file_translation(wire: str) -> Callable[[Block], Block]:
             **({"mimeType": declared} if declared is not None else {}),
             **({} if name is None else {"filename": block[name]}),
             "source": _block_source(block),
-            "mediaClass": _MEDIA_CLASSES.get(wire) or media_class(declared or ""),
+            "mediaClass": _MEDIA_CLASSES.get(wire_type) or media_class(declared or ""),
         }
-        return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire)
+        return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire_type)
 
     return read
 
@@ -161,11 +161,11 @@ def _translate_image_url(block: Block) -> Block:
 def _translate_reasoning(block: Block) -> Block | list[Block]:
     if "summary" in block:
         return _translate_summaries(block)
-    typed = {"type": "thinking", "thinking": block["reasoning"], **_signature(block)}
+    typed = {"type": "thinking", "thinking": block["reasoning"], **_signature_field(block)}
     return translated(block, typed, ("reasoning", "signature"), "reasoning")
 
 
-def _signature(block: Block) -> Block:
+def _signature_field(block: Block) -> Block:
     """Return the signature; version 1 moves vendor fields into `extras`."""
     signature = block.get("signature", value_at(block, "extras", "signature"))
     return {} if signature is None else {"signature": signature}
@@ -184,7 +184,7 @@ def _translate_summary(part: Block) -> Block:
     return translated(part, typed, ("text",), "reasoning")
 
 
-def _call_translation(wire: str, *, executor: str | None = None) -> Callable[[Block], Block]:
+def _call_translation(wire_type: str, *, executor: str | None = None) -> Callable[[Block], Block]:
     def read(call: Block) -> Block:
         arguments, consumed = input_at(call, "args")
         typed = {
@@ -193,7 +193,7 @@ def _call_translation(wire: str, *, executor: str | None = None) -> Callable[[Bl
             "input": arguments,
             **({} if executor is None else {"executor": executor}),
         }
-        return translated(call, typed, ("id", "name", *consumed), wire)
+        return translated(call, typed, ("id", "name", *consumed), wire_type)
 
     return read
 
@@ -250,16 +250,16 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 def _read_blocks(block: Any) -> list[Block]:
     if block.__class__ is str:
         return [text_block(block)]
-    wire = block.get("type") if block.__class__ is dict else None
-    if wire.__class__ is not str:
+    wire_type = block.get("type") if block.__class__ is dict else None
+    if wire_type.__class__ is not str:
         return [raw_block("unknown_type", block)]
     if is_native(block) and not _is_standard_file(block):
         return [block]
-    if wire in _TRANSLATIONS:
-        return translate(wire, block, _TRANSLATIONS[wire])
+    if wire_type in _TRANSLATIONS:
+        return translate(wire_type, block, _TRANSLATIONS[wire_type])
     return (
         _read_tool_result(block)
-        if wire == "tool_result"
+        if wire_type == "tool_result"
         else [raw_block("unknown_type", block, wire_name(block))]
     )
 
@@ -299,10 +299,10 @@ def _message_blocks(fields: Record) -> list[Block]:
     }
     calls = [
         parsed
-        for name, wire in (("tool_calls", "tool_call"), ("invalid_tool_calls", "invalid_tool_call"))
+        for name, wire_type in (("tool_calls", "tool_call"), ("invalid_tool_calls", "invalid_tool_call"))
         for call in list_or_empty(fields.get(name))
         if not _is_same_call(calls_in_content.get(call.get("id")), call)
-        for parsed in translate(wire, call, _TRANSLATIONS[wire])
+        for parsed in translate(wire_type, call, _TRANSLATIONS[wire_type])
     ]
     reasoning = [] if any(block["type"] == "thinking" for block in content) else _reasoning_blocks(fields)
     is_placeholder = fields["content"] == "" and bool(reasoning or calls)
@@ -342,9 +342,11 @@ def _translate_result(fields: Record) -> Block:
 
 
 def _read_message(message: _Message) -> tuple[Role, list[Block]]:
-    wire, fields = message.wire, message.fields
-    role = _ROLES.get(wire) or _ROLES.get(fields.get("role", ""), "user")
-    return role, translate(wire, fields, _translate_result) if role == "tool" else _message_blocks(fields)
+    wire_type, fields = message.wire_type, message.fields
+    role = _ROLES.get(wire_type) or _ROLES.get(fields.get("role", ""), "user")
+    if role == "tool":
+        return role, translate(wire_type, fields, _translate_result)
+    return role, _message_blocks(fields)
 
 
 class _RecordMessages(NamedTuple):
@@ -392,9 +394,9 @@ def read(record: Record) -> RecordReading:
         return (control_reading if is_known else unknown_reading)(_original_value(record), wire_name(record))
     messages = [message for value in contents.messages if (message := _parse_message(value))]
     if not contents.is_state and (not messages or messages[0].is_chunk):
-        wire = messages[0].name if messages else None
-        return chunk_reading(_original_value(record), wire)
-    if messages[0].wire == "remove":
+        wire_type = messages[0].name if messages else None
+        return chunk_reading(_original_value(record), wire_type)
+    if messages[0].wire_type == "remove":
         return control_reading(_original_value(record), "remove")
     readings = [_read_message(message) for message in messages]
     return RecordReading(
@@ -455,11 +457,11 @@ def facts(record: Record) -> Facts:
     message = None if contents.is_state or not contents.messages else _parse_message(contents.messages[0])
     return Facts(
         session_id=text_at(contents.metadata, "thread_id"),
-        model=_model(message.fields) if message else None,
+        model=_model_name(message.fields) if message else None,
     )
 
 
-def _model(fields: Record) -> str | None:
+def _model_name(fields: Record) -> str | None:
     return first_text(fields.get("response_metadata"), ("model_name", "model", "model_id"))
 
 
@@ -484,7 +486,7 @@ def _message_part(message: _Message) -> Part:
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
         metadata={
             "messageId": message_id if role == "assistant" else None,
-            "model": _model(message.fields),
+            "model": _model_name(message.fields),
             "stop_reason": first_text(response_metadata, _FINISH_REASON_KEYS),
         },
         error=_standard_error(value_at(response_metadata, "error")),
@@ -533,7 +535,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return []
     return (
         _chunk_steps(message.fields)
-        if _ROLES.get(message.wire) == "assistant"
+        if _ROLES.get(message.wire_type) == "assistant"
         else [Whole(_message_part(message))]
     )
 
@@ -565,7 +567,7 @@ def _is_last(fields: Record) -> bool:
 _END_STATUSES = frozenset({"completed", "failed", "incomplete"})
 
 
-def _index(fragment: Record) -> Any:
+def _fragment_index(fragment: Record) -> Any:
     """Return the index of a fragment in its message; 0 if it has none."""
     index = fragment.get("index")
     return 0 if index is None else index
@@ -576,7 +578,7 @@ def _reasoning_steps(fields: Record) -> list[Step]:
     return [
         step
         for block in _reasoning_blocks(fields)
-        for step in _block_steps(block, _index(block.get("extra") or {}))
+        for step in _block_steps(block, _fragment_index(block.get("extra") or {}))
     ]
 
 
@@ -594,7 +596,7 @@ def _content_steps(content: Any) -> list[Step]:
 def _content_part_steps(fragment: Any) -> list[Step]:
     if value_at(fragment, "type") == "server_tool_call_chunk":
         return [_call_fragment(fragment, executor="server")]
-    index = _index(fragment) if fragment.__class__ is dict else 0
+    index = _fragment_index(fragment) if fragment.__class__ is dict else 0
     return [step for block in _read_blocks(fragment) for step in _block_steps(block, index)]
 
 
@@ -603,11 +605,11 @@ _CALL_PART_TYPES = frozenset({"input_json_delta", "tool_call", "tool_call_chunk"
 
 
 def _block_steps(block: Block, index: Any) -> list[Step]:
-    wire = block["type"]
-    if wire == "thinking":
+    wire_type = block["type"]
+    if wire_type == "thinking":
         more = pick(block, "signature", "redacted")
         return [Fragment("thinking", block["thinking"], f"thinking/{index}", more=more, reopens=True)]
-    if wire == "text":
+    if wire_type == "text":
         text = Fragment("text", block["text"], f"text/{index}", more=pick(block, "variant"), reopens=True)
         return [Settled(("thinking",)), text]
     return [Settled(), Whole(Part(role="assistant", blocks=[block]))]

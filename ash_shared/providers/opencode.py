@@ -72,12 +72,12 @@ def read_block(block: Any) -> Block:
 def _read_part(part: Any) -> list[Block]:
     if part.__class__ is not dict:
         return [text_block(part) if part.__class__ is str else raw_block("unknown_type", part)]
-    wire = text_at(part, "type")
-    if wire in _TRANSLATIONS:
-        return translate(wire or "", part, _TRANSLATIONS[wire])
+    wire_type = text_at(part, "type")
+    if wire_type in _TRANSLATIONS:
+        return translate(wire_type or "", part, _TRANSLATIONS[wire_type])
     if is_native(part):
         return [part]
-    return [raw_block("control" if wire in _CONTROL_PARTS else "unknown_type", part, wire)]
+    return [raw_block("control" if wire_type in _CONTROL_PARTS else "unknown_type", part, wire_type)]
 
 
 def _keep_text(part: Record) -> Block:
@@ -158,8 +158,8 @@ def _read_single_part(part: Any, role: Speaker | None = None) -> RecordReading:
 def _guess_role(part: Any) -> Speaker:
     """Return the likely role of a message from one of its parts: parts written by a model have a time, parts of the
     user do not."""
-    wire = text_at(part, "type")
-    return "user" if wire == "file" or (wire == "text" and "time" not in part) else "assistant"
+    wire_type = text_at(part, "type")
+    return "user" if wire_type == "file" or (wire_type == "text" and "time" not in part) else "assistant"
 
 
 def _read_event(record: Record) -> RecordReading:
@@ -227,9 +227,10 @@ def read(record: Record) -> RecordReading:
 
 
 def _is_event(record: Record) -> bool:
-    wire = record.get("type")
-    return wire.__class__ is str and (
-        record.get("part").__class__ is dict or (wire == "error" and record.get("error").__class__ is dict)
+    wire_type = record.get("type")
+    return wire_type.__class__ is str and (
+        record.get("part").__class__ is dict
+        or (wire_type == "error" and record.get("error").__class__ is dict)
     )
 
 
@@ -291,7 +292,7 @@ def facts(record: Record) -> Facts:
         timestamp=to_milliseconds(fields.get("timestamp")) or _created_at(fields),
         session_id=text_at(fields, "id" if is_session else "sessionID"),
         client_version=text_at(fields, "version") if is_session else None,
-        model=_model(fields),
+        model=_model_name(fields),
         title=text_at(fields, "title") if is_session else None,
         parent=text_at(fields, "parentID") if is_session else None,
     )
@@ -303,7 +304,7 @@ def _created_at(document: Any) -> int | None:
     )
 
 
-def _model(info: Record) -> str | None:
+def _model_name(info: Record) -> str | None:
     return text_at(info, "modelID") or text_at(info, "model", "modelID")
 
 
@@ -360,7 +361,7 @@ def _info_part(info: Record, metadata: Record | None = None) -> Part:
         usage=_standard_usage(info.get("tokens")),
         metadata={
             "messageId": text_at(info, "id"),
-            "model": _model(info) if info["role"] != "user" else None,
+            "model": _model_name(info) if info["role"] != "user" else None,
             **(metadata or {}),
             "stop_reason": text_at(info, "finish"),
             "costUsd": cost_at(info, "cost"),
@@ -471,9 +472,9 @@ def _info_steps(info: Record) -> list[Step]:
 
 
 def _part_steps(part: Record, role: Speaker) -> list[Step]:
-    wire = text_at(part, "type")
-    if wire in _PART_STEPS:
-        return _PART_STEPS[wire](part)
+    wire_type = text_at(part, "type")
+    if wire_type in _PART_STEPS:
+        return _PART_STEPS[wire_type](part)
     metadata = {"synthetic": True} if part.get("synthetic") is True else {}
     return [
         Whole(replace(item, metadata={**item.metadata, **metadata}))

@@ -69,10 +69,10 @@ def read_block(block: Any) -> Block:
         return text_block(block)
     if is_native(block) and "thinkingSignature" not in block:
         return block
-    wire = text_at(block, "type")
-    if wire is None or wire not in _TRANSLATIONS:
-        return raw_block("malformed" if wire in _NATIVE_TYPES else "unknown_type", block, wire)
-    return translate(wire, block, _TRANSLATIONS[wire])[0]
+    wire_type = text_at(block, "type")
+    if wire_type is None or wire_type not in _TRANSLATIONS:
+        return raw_block("malformed" if wire_type in _NATIVE_TYPES else "unknown_type", block, wire_type)
+    return translate(wire_type, block, _TRANSLATIONS[wire_type])[0]
 
 
 def _translate_thinking(block: Record) -> Block:
@@ -143,8 +143,8 @@ _ENVELOPE = frozenset({"type", "id", "parentId", "timestamp"})
 
 def _translate_summary(message: Record) -> list[Block]:
     consumed = {"summary", "role", *_ENVELOPE}
-    wire = text_at(message, "role") or text_at(message, "type") or "summary"
-    return [translated(message, text_block(message["summary"], "summary"), consumed, wire)]
+    wire_type = text_at(message, "role") or text_at(message, "type") or "summary"
+    return [translated(message, text_block(message["summary"], "summary"), consumed, wire_type)]
 
 
 _MESSAGE_READERS: Mapping[Any, tuple[Role, Callable[[Record], list[Block]]]] = {
@@ -242,12 +242,12 @@ _READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
 
 def read(record: Record) -> RecordReading:
     """Read any event or session entry, or a bare message."""
-    wire = text_at(record, "type")
-    if wire in _READERS:
-        return _READERS[wire](record)
-    if wire is None and text_at(record, "role") in _MESSAGE_READERS:
+    wire_type = text_at(record, "type")
+    if wire_type in _READERS:
+        return _READERS[wire_type](record)
+    if wire_type is None and text_at(record, "role") in _MESSAGE_READERS:
         return _read_message({"message": record})
-    return unknown_reading(record, wire)
+    return unknown_reading(record, wire_type)
 
 
 def _is_message(message: Any) -> bool:
@@ -316,23 +316,28 @@ _RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
 
 def recognizes(record: Record) -> bool:
     """Return True for an event of pi, a session entry, or a bare message that no other format writes."""
-    wire = record.get("type")
-    if wire.__class__ is str:
-        return wire in _RECOGNIZERS and _RECOGNIZERS[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    wire_type = record.get("type")
+    if wire_type.__class__ is str:
+        return (
+            wire_type in _RECOGNIZERS
+            and _RECOGNIZERS[wire_type](record)
+            and record.keys().isdisjoint(ENVELOPE_KEYS)
+        )
     return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
 
 
 def facts(record: Record) -> Facts:
     """Return the metadata of a record."""
-    wire = text_at(record, "type")
-    message = record if wire is None else record.get("message")
-    is_session = wire == "session"
+    wire_type = text_at(record, "type")
+    message = record if wire_type is None else record.get("message")
+    is_session = wire_type == "session"
     return Facts(
         uuid=text_at(record, "id") if "parentId" in record else None,
         timestamp=to_milliseconds(value_at(message, "timestamp")) or to_milliseconds(record.get("timestamp")),
         session_id=text_at(record, "id") if is_session else None,
-        model=text_at(message, "model") or (text_at(record, "modelId") if wire == "model_change" else None),
-        title=text_at(record, "name") if wire == "session_info" else None,
+        model=text_at(message, "model")
+        or (text_at(record, "modelId") if wire_type == "model_change" else None),
+        title=text_at(record, "name") if wire_type == "session_info" else None,
         parent=_session_id_in(text_at(record, "parentSession")) if is_session else None,
     )
 
@@ -351,12 +356,12 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.kind != "message":
         texts = [block for block in reading.blocks if block["type"] == "text"]
         return [Part(role="system", blocks=texts)] if texts else []
-    wire = text_at(record, "type")
-    message = record if wire is None else record.get("message") or record
+    wire_type = text_at(record, "type")
+    message = record if wire_type is None else record.get("message") or record
     if reading.role == "tool":
         return [_result_part(message, reading)]
     if reading.role == "user":
-        synthetic = wire == "custom_message" or message.get("role") != "user"
+        synthetic = wire_type == "custom_message" or message.get("role") != "user"
         return [Part(role="user", blocks=reading.blocks, metadata={"synthetic": synthetic or None})]
     if reading.role == "system":
         return [Part(role="system", blocks=reading.blocks)]
@@ -449,8 +454,8 @@ def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
 def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a delta. A completed block is not emitted before the message, which contains it."""
     event = record["assistantMessageEvent"]
-    wire, slot = event["type"], str(event.get("contentIndex"))
-    kind, _, state = wire.rpartition("_")
+    wire_type, slot = event["type"], str(event.get("contentIndex"))
+    kind, _, state = wire_type.rpartition("_")
     if kind not in _KINDS:
         return []
     if state == "end":

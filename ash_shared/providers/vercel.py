@@ -114,8 +114,8 @@ def _translate_document(part: Block) -> Block:
 
 def _translate_tool(part: Block) -> list[Block]:
     """Translate a tool part to a call and, in an output state, its result."""
-    wire = part["type"]
-    name = part["toolName"] if wire == "dynamic-tool" else wire.removeprefix("tool-")
+    wire_type = part["type"]
+    name = part["toolName"] if wire_type == "dynamic-tool" else wire_type.removeprefix("tool-")
     result = _RESULT_FIELDS[part["state"]](part) if part["state"] in _RESULT_FIELDS else None
     input_key = "input" if "input" in part else "rawInput"
     typed = {
@@ -127,7 +127,7 @@ def _translate_tool(part: Block) -> list[Block]:
         "status": part["state"],
     }
     consumed = {"toolCallId", "toolName", "state", "providerExecuted", input_key}
-    call = translated(part, typed, consumed | (_RESULT_KEYS if result else set()), wire)
+    call = translated(part, typed, consumed | (_RESULT_KEYS if result else set()), wire_type)
     return [call] if result is None else [call, _result_block(part, result)]
 
 
@@ -164,10 +164,10 @@ def _translate_invocation(part: Block) -> list[Block]:
     """Translate a tool part of version 4."""
     call = part["toolInvocation"]
     names = {"id": "toolCallId", "name": "toolName", "input": "args", "status": "state"}
-    use = {"type": "tool_use", **renamed(call, **names)}
+    tool_use = {"type": "tool_use", **renamed(call, **names)}
     blocks = [
         with_extra(
-            translated(call, use, {*names.values(), "result"}, part["type"]),
+            translated(call, tool_use, {*names.values(), "result"}, part["type"]),
             without(part, "type", "toolInvocation"),
         )
     ]
@@ -213,19 +213,23 @@ _PREFIX_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
 """By the prefix of `data-NAME` and `tool-NAME`."""
 
 
-def _find_translation(wire: str) -> Callable[[Block], Block | list[Block]] | None:
-    prefix, dash, _ = wire.partition("-")
-    return _TRANSLATIONS.get(wire) or (_PREFIX_TRANSLATIONS.get(prefix) if dash else None)
+def _find_translation(wire_type: str) -> Callable[[Block], Block | list[Block]] | None:
+    prefix, dash, _ = wire_type.partition("-")
+    return _TRANSLATIONS.get(wire_type) or (_PREFIX_TRANSLATIONS.get(prefix) if dash else None)
 
 
 def _read_blocks(part: Any) -> list[Block]:
-    wire: Any = part.get("type") if part.__class__ is dict else None
-    translation = _find_translation(wire) if wire.__class__ is str else None
+    wire_type: Any = part.get("type") if part.__class__ is dict else None
+    translation = _find_translation(wire_type) if wire_type.__class__ is str else None
     if translation is not None:
-        return translate(wire, part, translation)
+        return translate(wire_type, part, translation)
     if part.__class__ is str:
         return [text_block(part)]
-    return [part] if is_native(part) else [raw_block("unknown_type", part, wire_name(part) if wire else None)]
+    return (
+        [part]
+        if is_native(part)
+        else [raw_block("unknown_type", part, wire_name(part) if wire_type else None)]
+    )
 
 
 def read_block(part: Any) -> Block:
@@ -317,18 +321,18 @@ _CHUNK_KEYS: Mapping[str, tuple[str, ...]] = {
     "tool-output-error": ("toolCallId", "errorText"),
 }
 """Required keys by chunk type."""
-_REQUIRED_KEYS = {wire: frozenset(keys) for wire, keys in _CHUNK_KEYS.items()}
+_REQUIRED_KEYS = {wire_type: frozenset(keys) for wire_type, keys in _CHUNK_KEYS.items()}
 _OPTIONAL_KEYS = frozenset({"type", "messageId", "messageMetadata", "finishReason", "reason"})
 """All allowed keys of chunk types that have no required keys."""
 
 
 def _is_chunk(record: Record) -> bool:
-    wire = record.get("type")
-    if wire.__class__ is not str:
+    wire_type = record.get("type")
+    if wire_type.__class__ is not str:
         return False
-    if wire.startswith("data-"):
+    if wire_type.startswith("data-"):
         return "data" in record
-    required = _REQUIRED_KEYS.get(wire)
+    required = _REQUIRED_KEYS.get(wire_type)
     return required is not None and (
         record.keys() >= required if required else record.keys() <= _OPTIONAL_KEYS
     )
@@ -484,21 +488,21 @@ def _usage_steps(chunk: Record) -> list[Step]:
     return [] if usage is None else [Counted(usage, "message")]
 
 
-def _start_reader(kind: _Kind, wire: str) -> _ChunkReader:
+def _start_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     return lambda chunk: [
-        Fragment(kind, "", f"{wire}/{chunk['id']}", more=_signature_fields(chunk), reopens=True)
+        Fragment(kind, "", f"{wire_type}/{chunk['id']}", more=_signature_fields(chunk), reopens=True)
     ]
 
 
-def _delta_reader(kind: _Kind, wire: str) -> _ChunkReader:
+def _delta_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     return lambda chunk: [
-        Fragment(kind, chunk["delta"], f"{wire}/{chunk['id']}", more=_signature_fields(chunk))
+        Fragment(kind, chunk["delta"], f"{wire_type}/{chunk['id']}", more=_signature_fields(chunk))
     ]
 
 
-def _end_reader(kind: _Kind, wire: str) -> _ChunkReader:
+def _end_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     def read_end(chunk: Record) -> list[Step]:
-        slot = f"{wire}/{chunk['id']}"
+        slot = f"{wire_type}/{chunk['id']}"
         return [Fragment(kind, "", slot, more=_signature_fields(chunk)), Closed(slot)]
 
     return read_end

@@ -30,13 +30,13 @@ def describe_read(read: Read, source: str | None) -> Description:
         role=role,
         block_types=tuple(sorted({block["type"] for block in blocks})),
         facts=read.facts(),
-        prompt=_prompt(read) if (kind, role) == ("message", "user") else None,
-        drift=_drift(blocks),
+        prompt=_find_prompt(read) if (kind, role) == ("message", "user") else None,
+        drift=_count_drift(blocks),
         digest=blake2b(_encode((kind, role, blocks)), digest_size=16).digest(),
     )
 
 
-def _prompt(read: Read) -> str | None:
+def _find_prompt(read: Read) -> str | None:
     """Return the first text that a person wrote, shortened to one line."""
     for block in _user_blocks(read):
         if block["type"] == "text" and not is_system_message(block["text"]):
@@ -52,7 +52,7 @@ def _user_blocks(read: Read) -> list[Block]:
     return [block for part in parts for block in part.blocks]
 
 
-def _drift(blocks: list[Block]) -> tuple[Drift, ...]:
+def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:
     """Count the unknown and malformed blocks by reason and type."""
     drifted = [
         (block["reason"], block.get("rawType") or "")

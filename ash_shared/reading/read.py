@@ -39,7 +39,7 @@ _NATIVE_SOURCE = "claude"
 
 
 @cache
-def _providers() -> Providers:
+def _load_providers() -> Providers:
     """Return the providers. They are loaded on first use, to keep the import of the library fast."""
     return discover()
 
@@ -48,7 +48,7 @@ class _FastPaths(dict[str | None, Sequence[FastPath]]):
     """The fast paths to try by declared source, filled on first use."""
 
     def __missing__(self, source: str | None) -> Sequence[FastPath]:
-        providers = [provider for provider in _providers().values() if source in (None, provider.source)]
+        providers = [provider for provider in _load_providers().values() if source in (None, provider.source)]
         paths = [provider.fast_path for provider in providers if provider.fast_path]
         if providers:
             self[source] = paths
@@ -167,7 +167,7 @@ def read_raw(message: RawMessage, source: str | None) -> Read:
 
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
     """Read a record whose content can be decoded, although the text as a whole cannot."""
-    for provider in _providers().values():
+    for provider in _load_providers().values():
         if provider.fast_path is None or source not in (None, provider.source):
             continue
         record = provider.fast_path.decode_partly(raw)
@@ -211,7 +211,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     """Read a top-level list as one record if a provider recognises it, else each element as a record or block."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
-    providers = _providers()
+    providers = _load_providers()
     whole = next((provider for provider in providers.values() if provider.recognizes_list(values)), None)
     if whole is not None and providers.get(source or "", whole) is whole:
         record = {"list": values}
@@ -239,13 +239,13 @@ def _read_element(value: Any, source: str | None) -> Read:
 
 
 def _read_bare_block(value: Any) -> Read:
-    return _non_message_read(_providers()[_NATIVE_SOURCE].read_block(value))
+    return _non_message_read(_load_providers()[_NATIVE_SOURCE].read_block(value))
 
 
 def _read_record(record: Record, source: str | None) -> Read:
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return _read_record(record["data"], source)
-    providers = _providers()
+    providers = _load_providers()
     provider = providers.get(source or "") or providers.recognize(record)
     if provider is None:
         return _read_bare_block(record)

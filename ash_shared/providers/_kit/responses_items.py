@@ -60,14 +60,14 @@ def content_reader(parts: Mapping[str, Translation]) -> Reader:
             return block
         if block.__class__ is str:
             return text_block(block)
-        wire = value_at(block, "type")
-        if wire.__class__ is not str:
+        wire_type = value_at(block, "type")
+        if wire_type.__class__ is not str:
             return raw_block("unknown_type", block)
-        if wire in parts:
-            return translate(wire, block, parts[wire])[0]
-        if wire not in CLASSES:
-            return raw_block("unknown_type", block, wire)
-        return read_nested(block, read) if is_valid(block) else raw_block("malformed", block, wire)
+        if wire_type in parts:
+            return translate(wire_type, block, parts[wire_type])[0]
+        if wire_type not in CLASSES:
+            return raw_block("unknown_type", block, wire_type)
+        return read_nested(block, read) if is_valid(block) else raw_block("malformed", block, wire_type)
 
     return read
 
@@ -160,14 +160,16 @@ def read_tool_output(output: Any) -> Any:
 # Items.
 
 
-def keep_unread_keys(blocks: list[Block], item: Record, consumed: Iterable[str], wire: str) -> list[Block]:
+def keep_unread_keys(
+    blocks: list[Block], item: Record, consumed: Iterable[str], wire_type: str
+) -> list[Block]:
     """Add the unconsumed keys of an item to `extra` of its first block. An item without blocks is kept whole as
     a control block, if it has such keys."""
     known = {"type", *consumed}
     rest = {key: value for key, value in item.items() if key not in known}
     if not rest:
         return blocks
-    return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else [raw_block("control", item, wire)]
+    return [with_extra(blocks[0], rest), *blocks[1:]] if blocks else [raw_block("control", item, wire_type)]
 
 
 def _translate_message(item: Record) -> list[Block]:
@@ -196,26 +198,26 @@ def _translate_reasoning(item: Record) -> list[Block]:
     )
 
 
-def _thinking_block(part: Record, marks: Block) -> Block:
-    return translated(part, {"type": "thinking", "thinking": part["text"], **marks}, {"text"}, "reasoning")
+def _thinking_block(part: Record, fields: Block) -> Block:
+    return translated(part, {"type": "thinking", "thinking": part["text"], **fields}, {"text"}, "reasoning")
 
 
 def _tool_use_block(
-    item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
+    item: Record, wire_type: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
 ) -> Block:
     """Return a call; `link` is the key of the id that its result refers to."""
     ids = {"id": item[link]} if link in item else {}
     block = {"type": "tool_use", **ids, **typed, **pick(item, "status")}
-    return translated(item, block, {link, "status", *consumed}, wire)
+    return translated(item, block, {link, "status", *consumed}, wire_type)
 
 
-def _inline_result_block(item: Record, wire: str, typed: Block) -> Block:
+def _inline_result_block(item: Record, wire_type: str, typed: Block) -> Block:
     """Return the result of a call that is in the same item."""
     return {
         "type": "tool_result",
         **({"tool_use_id": item["id"]} if "id" in item else {}),
         **typed,
-        "source_type": wire,
+        "source_type": wire_type,
     }
 
 
@@ -224,13 +226,13 @@ def _non_null(item: Record, *names: str) -> set[str]:
     return {name for name in names if item.get(name) is not None}
 
 
-def _named_call(wire: str, **marks: str) -> Translation:
+def _named_call(wire_type: str, **fields: str) -> Translation:
     """Return the translation of a call by name whose arguments are JSON text."""
 
     def translation(item: Record) -> Block:
         arguments, consumed = input_at(item, "arguments")
         return _tool_use_block(
-            item, wire, {"name": item["name"], "input": arguments, **marks}, ("name", *consumed)
+            item, wire_type, {"name": item["name"], "input": arguments, **fields}, ("name", *consumed)
         )
 
     return translation
@@ -240,13 +242,13 @@ def _translate_custom_call(item: Record) -> Block:
     return _tool_use_block(item, "custom_tool_call", pick(item, "name", "input"), {"name", "input"})
 
 
-def _unnamed_call(wire: str, name: str, *keys: str, **marks: str) -> Translation:
+def _unnamed_call(wire_type: str, name: str, *keys: str, **fields: str) -> Translation:
     """Return the translation of a call whose tool has no name on the wire; its input is the first of these keys
     that is not null."""
 
     def translation(item: Record) -> Block:
         key = next((key for key in keys if item.get(key) is not None), keys[0])
-        return _tool_use_block(item, wire, {"name": name, "input": item[key], **marks}, {key})
+        return _tool_use_block(item, wire_type, {"name": name, "input": item[key], **fields}, {key})
 
     return translation
 
@@ -273,37 +275,45 @@ def _translate_program(item: Record) -> Block:
 
 
 def _translate_web_search(item: Record) -> list[Block]:
-    action, wire = item.get("action"), "web_search_call"
-    use = _tool_use_block(
-        item, wire, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id"
+    action, wire_type = item.get("action"), "web_search_call"
+    tool_use = _tool_use_block(
+        item, wire_type, {"name": "web_search", "input": action, "executor": "server"}, {"action"}, "id"
     )
     sources = value_at(action, "sources")
-    return [use] if sources is None else [use, _inline_result_block(item, wire, {"structured": sources})]
+    return (
+        [tool_use]
+        if sources is None
+        else [tool_use, _inline_result_block(item, wire_type, {"structured": sources})]
+    )
 
 
 def _translate_file_search(item: Record) -> list[Block]:
-    wire = "file_search_call"
+    wire_type = "file_search_call"
     typed = {"name": "file_search", "input": {"queries": item["queries"]}, "executor": "server"}
-    use = _tool_use_block(item, wire, typed, {"queries", *_non_null(item, "results")}, "id")
+    tool_use = _tool_use_block(item, wire_type, typed, {"queries", *_non_null(item, "results")}, "id")
     results = item.get("results")
-    return [use] if results is None else [use, _inline_result_block(item, wire, {"structured": results})]
+    return (
+        [tool_use]
+        if results is None
+        else [tool_use, _inline_result_block(item, wire_type, {"structured": results})]
+    )
 
 
 def _translate_code_interpreter(item: Record) -> list[Block]:
-    wire = "code_interpreter_call"
+    wire_type = "code_interpreter_call"
     typed = {"name": "code_interpreter", "input": {"code": item["code"]}, "executor": "server"}
-    use = _tool_use_block(item, wire, typed, {"code", *_non_null(item, "outputs")}, "id")
+    tool_use = _tool_use_block(item, wire_type, typed, {"code", *_non_null(item, "outputs")}, "id")
     if item.get("outputs") is None:
-        return [use]
+        return [tool_use]
     outputs = [_read_interpreter_output(output) for output in bounded(item["outputs"])]
-    return [use, _inline_result_block(item, wire, {"content": outputs})]
+    return [tool_use, _inline_result_block(item, wire_type, {"content": outputs})]
 
 
 def _read_interpreter_output(output: Any) -> Block:
-    wire = output.get("type")
-    if wire.__class__ is not str or wire not in _INTERPRETER_OUTPUTS:
-        return raw_block("unknown_type", output, wire if wire.__class__ is str else None)
-    return translate(wire, output, _INTERPRETER_OUTPUTS[wire])[0]
+    wire_type = output.get("type")
+    if wire_type.__class__ is not str or wire_type not in _INTERPRETER_OUTPUTS:
+        return raw_block("unknown_type", output, wire_type if wire_type.__class__ is str else None)
+    return translate(wire_type, output, _INTERPRETER_OUTPUTS[wire_type])[0]
 
 
 _INTERPRETER_OUTPUTS: Mapping[str, Translation] = {
@@ -319,13 +329,17 @@ _IMAGE_INPUT_KEYS = ("action", "background", "quality", "revised_prompt", "size"
 def _translate_image_generation(item: Record) -> list[Block]:
     """Translate a call and its image. The wire does not distinguish requested from used parameters; the input contains
     all that are present."""
-    wire, error = "image_generation_call", item.get("error")
+    wire_type, error = "image_generation_call", item.get("error")
     typed = {"name": "image_generation", "input": pick(item, *_IMAGE_INPUT_KEYS), "executor": "server"}
     image = {"content": [generated_image(item)]} if item.get("result") else {}
     failed = {} if error is None else {"is_error": True, "structured": error}
     used = {*_IMAGE_INPUT_KEYS, *(("result",) if image else ()), *_non_null(item, "error")}
-    use = _tool_use_block(item, wire, typed, used, "id")
-    return [use, _inline_result_block(item, wire, {**image, **failed})] if image or failed else [use]
+    tool_use = _tool_use_block(item, wire_type, typed, used, "id")
+    return (
+        [tool_use, _inline_result_block(item, wire_type, {**image, **failed})]
+        if image or failed
+        else [tool_use]
+    )
 
 
 def generated_image(item: Record) -> Block:
@@ -355,11 +369,11 @@ def _translate_mcp_call(item: Record) -> list[Block]:
         "server_name": item["server_label"],
     }
     used = {"name", "server_label", *consumed, *_non_null(item, "output", "error")}
-    use = _tool_use_block(item, "mcp_call", typed, used, "id")
+    tool_use = _tool_use_block(item, "mcp_call", typed, used, "id")
     if error is None and output is None:
-        return [use]
+        return [tool_use]
     return [
-        use,
+        tool_use,
         _inline_result_block(item, "mcp_call", {**_mcp_result(output, error), "is_error": error is not None}),
     ]
 
@@ -373,11 +387,11 @@ def _mcp_result(output: Any, error: Any) -> Block:
 
 
 def _result_block(
-    item: Record, wire: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
+    item: Record, wire_type: str, typed: Block, consumed: Iterable[str], link: str = "call_id"
 ) -> Block:
     """Return the result of a call that is in another item."""
     ids = {"tool_use_id": item[link]} if link in item else {}
-    return translated(item, {"type": "tool_result", **ids, **typed}, {link, *consumed}, wire)
+    return translated(item, {"type": "tool_result", **ids, **typed}, {link, *consumed}, wire_type)
 
 
 _FAILED = frozenset({"failed", "incomplete"})
@@ -387,11 +401,11 @@ def _failure_flag(item: Record) -> Block:
     return {"is_error": True} if is_one_of(item.get("status"), _FAILED) else {}
 
 
-def call_output(wire: str, key: str = "output") -> Callable[[Record], Block]:
+def call_output(wire_type: str, key: str = "output") -> Callable[[Record], Block]:
     """Return the translation of a tool output under this key; the item's status shows whether the tool
     failed."""
     return lambda item: _result_block(
-        item, wire, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}
+        item, wire_type, {"content": read_tool_output(item[key]), **_failure_flag(item)}, {key}
     )
 
 
@@ -492,29 +506,34 @@ _RESULT_ITEMS = frozenset(
 
 def read_item(item: Any) -> list[Block]:
     """Return the blocks of one item. The `type` of a message is optional."""
-    wire = item_type(item)
-    if wire is not None and wire in ITEMS:
-        return translate(wire, item, ITEMS[wire])
-    if wire is None and item.__class__ is dict and value_at(item, "id") and item.keys() <= {"id", "type"}:
-        wire = "item_reference"
-    return [raw_block(UNTYPED.get(wire or "", "unknown_type"), item, wire)]
+    wire_type = item_type(item)
+    if wire_type is not None and wire_type in ITEMS:
+        return translate(wire_type, item, ITEMS[wire_type])
+    if (
+        wire_type is None
+        and item.__class__ is dict
+        and value_at(item, "id")
+        and item.keys() <= {"id", "type"}
+    ):
+        wire_type = "item_reference"
+    return [raw_block(UNTYPED.get(wire_type or "", "unknown_type"), item, wire_type)]
 
 
 def item_type(item: Any) -> str | None:
     if item.__class__ is not dict:
         return None
-    wire = item.get("type")
-    if wire is None and "role" in item and "content" in item:
+    wire_type = item.get("type")
+    if wire_type is None and "role" in item and "content" in item:
         return "message"
-    return wire if wire.__class__ is str else None
+    return wire_type if wire_type.__class__ is str else None
 
 
 def item_role(item: Any) -> Role:
-    wire = item_type(item)
-    if wire == "message":
+    wire_type = item_type(item)
+    if wire_type == "message":
         role = item.get("role")
         return ROLES.get(role, "user") if role.__class__ is str else "user"
-    return "tool" if wire in _RESULT_ITEMS else "assistant"
+    return "tool" if wire_type in _RESULT_ITEMS else "assistant"
 
 
 def item_speaker(item: Any) -> Role:

@@ -28,14 +28,14 @@ def read_block(block: Any) -> Block:
         return block
     if block.__class__ is str:
         return text_block(block)
-    wire = block.get("type") if block.__class__ is dict else None
-    if wire.__class__ is not str:
+    wire_type = block.get("type") if block.__class__ is dict else None
+    if wire_type.__class__ is not str:
         return raw_block("unknown_type", block)
-    if wire in CLASSES:
-        return read_nested(block, read_block) if is_valid(block) else raw_block("malformed", block, wire)
-    if wire in _TRANSLATIONS:
-        return translate(wire, block, _TRANSLATIONS[wire])[0]
-    return raw_block("control" if wire in _CONTROL_BLOCKS else "unknown_type", block, wire)
+    if wire_type in CLASSES:
+        return read_nested(block, read_block) if is_valid(block) else raw_block("malformed", block, wire_type)
+    if wire_type in _TRANSLATIONS:
+        return translate(wire_type, block, _TRANSLATIONS[wire_type])[0]
+    return raw_block("control" if wire_type in _CONTROL_BLOCKS else "unknown_type", block, wire_type)
 
 
 def _translate_redacted_thinking(block: Block) -> Block:
@@ -43,14 +43,14 @@ def _translate_redacted_thinking(block: Block) -> Block:
     return translated(block, typed, {"data"}, "redacted_thinking")
 
 
-def _tool_use_translation(wire: str, executor: str) -> Callable[[Block], Block]:
+def _tool_use_translation(wire_type: str, executor: str) -> Callable[[Block], Block]:
     names = ("id", "name", "input", "server_name")
     return lambda block: translated(
-        block, {"type": "tool_use", **pick(block, *names), "executor": executor}, names, wire
+        block, {"type": "tool_use", **pick(block, *names), "executor": executor}, names, wire_type
     )
 
 
-def _server_result_translation(wire: str) -> Callable[[Block], Block]:
+def _server_result_translation(wire_type: str) -> Callable[[Block], Block]:
     """Return the translation of the result of a tool that ran at Anthropic; its object or list is kept under
     `structured`."""
 
@@ -64,7 +64,7 @@ def _server_result_translation(wire: str) -> Callable[[Block], Block]:
             **({"is_error": True} if name.__class__ is str and name.endswith("_error") else {}),
             "structured": result,
         }
-        return translated(block, typed, ("tool_use_id", "content"), wire)
+        return translated(block, typed, ("tool_use_id", "content"), wire_type)
 
     return read
 
@@ -143,7 +143,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block]] = {
     "redacted_thinking": _translate_redacted_thinking,
     "search_result": _translate_search_result,
     "server_tool_use": _tool_use_translation("server_tool_use", "server"),
-    **{wire: _server_result_translation(wire) for wire in _SERVER_RESULTS},
+    **{wire_type: _server_result_translation(wire_type) for wire_type in _SERVER_RESULTS},
 }
 
 _CONTROL_BLOCKS = frozenset(

@@ -34,13 +34,13 @@ def facts(record: Record) -> Facts:
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
-        title=_title(record),
+        title=_find_title(record),
     )
 
 
-def _title(record: Record) -> str | None:
-    wire = record.get("type")
-    return first_text(record, _TITLES.get(wire, ())) if wire.__class__ is str else None
+def _find_title(record: Record) -> str | None:
+    wire_type = record.get("type")
+    return first_text(record, _TITLES.get(wire_type, ())) if wire_type.__class__ is str else None
 
 
 _TITLES: Mapping[Any, tuple[str, ...]] = {
@@ -52,15 +52,15 @@ _TITLES: Mapping[Any, tuple[str, ...]] = {
 
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the parts that a record adds to the standard messages of its session."""
-    wire = record.get("type")
-    if wire.__class__ is not str:
+    wire_type = record.get("type")
+    if wire_type.__class__ is not str:
         return (
             _request_parts(record, reading)
             if "messages" in record
             else [_message_part(record, record, reading)]
         )
-    if wire in _PART_READERS:
-        return _PART_READERS[wire](record, reading)
+    if wire_type in _PART_READERS:
+        return _PART_READERS[wire_type](record, reading)
     if reading.kind == "message":
         return single_message_part(record, reading)
     texts = [block for block in reading.blocks if block["type"] == "text"]

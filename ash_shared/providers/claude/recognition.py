@@ -57,10 +57,12 @@ def _is_content(content: Any) -> bool:
 def _is_own_block(block: Block) -> bool:
     """Return True if no other format writes such a block. OpenAI's parts have their content under a key equal to
     their type."""
-    wire = block.get("type")
-    if wire.__class__ is not str or wire in _FOREIGN_BLOCKS:
+    wire_type = block.get("type")
+    if wire_type.__class__ is not str or wire_type in _FOREIGN_BLOCKS:
         return False
-    return wire not in block or (wire in ("text", "thinking") and block[wire].__class__ is not list)
+    return wire_type not in block or (
+        wire_type in ("text", "thinking") and block[wire_type].__class__ is not list
+    )
 
 
 _FOREIGN_BLOCKS = frozenset(
@@ -299,7 +301,11 @@ MARKS = {*_RECOGNIZERS, "input_tokens", "messages", "role"}
 
 def recognizes(record: Record) -> bool:
     """Return True if a record is of the Claude family."""
-    wire = record.get("type")
-    if wire.__class__ is not str:
+    wire_type = record.get("type")
+    if wire_type.__class__ is not str:
         return _recognizes_untyped(record)
-    return wire in _RECOGNIZERS and _RECOGNIZERS[wire](record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    return (
+        wire_type in _RECOGNIZERS
+        and _RECOGNIZERS[wire_type](record)
+        and record.keys().isdisjoint(ENVELOPE_KEYS)
+    )

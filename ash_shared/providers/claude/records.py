@@ -345,5 +345,9 @@ _WRAPPED_TYPES = frozenset({"assistant", "result", "stream_event", "system", "us
 
 def read(record: Record) -> RecordReading:
     """Read any record of the family."""
-    wire = record.get("type")
-    return _READERS.get(wire, _read_non_message)(record) if wire.__class__ is str else _read_untyped(record)
+    wire_type = record.get("type")
+    return (
+        _READERS.get(wire_type, _read_non_message)(record)
+        if wire_type.__class__ is str
+        else _read_untyped(record)
+    )

@@ -37,8 +37,8 @@ from ash_shared.providers.claude.records import read
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a record, or None if they follow from its parts."""
-    wire = record.get("type")
-    return _STEPS[wire](record, reading) if is_one_of(wire, _STEPS) else None
+    wire_type = record.get("type")
+    return _STEPS[wire_type](record, reading) if is_one_of(wire_type, _STEPS) else None
 
 
 # Stream events
@@ -170,7 +170,7 @@ _CONTINUING_STOP_REASONS = frozenset({"compaction", "pause_turn", "tool_use"})
 """Stop reasons after which the same turn continues."""
 
 
-def _ignore(event: _Event, lane: str) -> list[Step]:
+def _ignore_event(event: _Event, lane: str) -> list[Step]:
     return []
 
 
@@ -181,17 +181,17 @@ _API_EVENTS: _EventTable = {
     "message_delta": _end_response,
     "message_start": _begin_api_response,
     "message_stop": lambda event, lane: [ResponseEnds(), Counted(None)],
-    "ping": _ignore,
+    "ping": _ignore_event,
 }
 
 _CLI_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_block,
     "content_block_stop": lambda event, lane: [Closed(_slot(event), waits=True, lane=lane)],
-    "message_delta": _ignore,
+    "message_delta": _ignore_event,
     "message_start": _begin_cli_response,
-    "message_stop": _ignore,
-    "ping": _ignore,
+    "message_stop": _ignore_event,
+    "ping": _ignore_event,
 }
 
 

@@ -24,21 +24,21 @@ class _EventReader(NamedTuple):
 
 def read_event(event: Record, record: Record, envelope: str) -> RecordReading:
     """Read the event in a record; `envelope` is the record's type, or the key of the event."""
-    wire = event["type"]
-    if wire in _ITEM_EVENTS:
+    wire_type = event["type"]
+    if wire_type in _ITEM_EVENTS:
         return _read_item_event(event, record)
-    if wire in _DELTAS:
+    if wire_type in _DELTAS:
         return RecordReading(
-            "chunk", "assistant", [raw_block("stream_fragment", record, f"{envelope}/{wire}")]
+            "chunk", "assistant", [raw_block("stream_fragment", record, f"{envelope}/{wire_type}")]
         )
-    if wire in _EVENTS:
-        kind, role, translation = _EVENTS[wire]
-        return RecordReading(kind, role, translate(f"{envelope}/{wire}", event, translation))
-    if wire in TOOL_EVENTS:
+    if wire_type in _EVENTS:
+        kind, role, translation = _EVENTS[wire_type]
+        return RecordReading(kind, role, translate(f"{envelope}/{wire_type}", event, translation))
+    if wire_type in TOOL_EVENTS:
         return _read_tool_event(event, envelope)
-    is_known = wire in _CONTROL_EVENTS or wire.startswith("codex/event/")
+    is_known = wire_type in _CONTROL_EVENTS or wire_type.startswith("codex/event/")
     reason: Any = "control" if is_known else "unknown_type"
-    return RecordReading("record", "system", [raw_block(reason, record, f"{envelope}/{wire}")])
+    return RecordReading("record", "system", [raw_block(reason, record, f"{envelope}/{wire_type}")])
 
 
 def _read_item_event(event: Record, record: Record) -> RecordReading:

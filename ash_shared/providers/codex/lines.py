@@ -92,14 +92,14 @@ _LINE_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
 
 def read(record: Record) -> RecordReading:
     """Read any line."""
-    wire = record.get("type")
-    if wire.__class__ is not str:
+    wire_type = record.get("type")
+    if wire_type.__class__ is not str:
         return _read_untyped(record)
-    if wire in _LINE_READERS:
-        return _LINE_READERS[wire](record)
-    if wire in ITEM_TYPES:
+    if wire_type in _LINE_READERS:
+        return _LINE_READERS[wire_type](record)
+    if wire_type in ITEM_TYPES:
         return read_item(record, record)
-    return _non_message(raw_block("unknown_type", record, wire))
+    return _non_message(raw_block("unknown_type", record, wire_type))
 
 
 def _read_untyped(record: Record) -> RecordReading:
@@ -202,16 +202,18 @@ MARKS = {
 
 def recognizes(record: Record) -> bool:
     """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
-    wire = record.get("type")
+    wire_type = record.get("type")
     if "payload" in record:
         return (
-            wire.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
+            wire_type.__class__ is str
+            and record["payload"].__class__ is dict
+            and record.keys() <= _ROLLOUT_KEYS
         )
-    if wire is None:
+    if wire_type is None:
         return body_keys(record) <= _UNTYPED_BODY_KEYS and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    return is_one_of(wire, _RECOGNIZERS) and _RECOGNIZERS[wire](record)
+    return is_one_of(wire_type, _RECOGNIZERS) and _RECOGNIZERS[wire_type](record)
 
 
 _UNTYPED_BODY_KEYS = frozenset({"method", "msg"})
@@ -256,11 +258,11 @@ def _metadata_object(record: Record) -> Any:
 
 
 def _session_id(record: Record, body: Any) -> str | None:
-    wire = record.get("type")
-    if wire == "session_meta":
+    wire_type = record.get("type")
+    if wire_type == "session_meta":
         return first_text(body, ("id", "session_id"))
-    if wire == "thread.started":
+    if wire_type == "thread.started":
         return text_at(record, "thread_id")
     if text_at(body, "type") == "session_configured":
         return text_at(body, "session_id")
-    return text_at(record, "id") if wire is None and record.keys() >= _HEADER_KEYS else None
+    return text_at(record, "id") if wire_type is None and record.keys() >= _HEADER_KEYS else None

@@ -25,16 +25,16 @@ from ash_shared.reading.system_text import starts_with_codex_context
 def parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the parts of a line: a message or part of a response, its usage, the end of a turn, or an
     error."""
-    wire = record.get("type")
-    if wire == "response_item":
+    wire_type = record.get("type")
+    if wire_type == "response_item":
         return _item_parts(record["payload"], reading)
-    if wire == "event_msg":
+    if wire_type == "event_msg":
         return _event_parts(record["payload"], reading, is_legacy_stream=False)
-    if wire is None and record.get("msg").__class__ is dict:
+    if wire_type is None and record.get("msg").__class__ is dict:
         return _event_parts(record["msg"], reading, is_legacy_stream=True)
-    if wire.__class__ is str and wire in _LINE_PARTS:
-        return _LINE_PARTS[wire](record, reading)
-    if wire is None and value_at(record, "params", "item").__class__ is dict:
+    if wire_type.__class__ is str and wire_type in _LINE_PARTS:
+        return _LINE_PARTS[wire_type](record, reading)
+    if wire_type is None and value_at(record, "params", "item").__class__ is dict:
         return _turn_item_parts(record["params"]["item"], reading)
     return _item_parts(record, reading)
 
@@ -43,12 +43,12 @@ def _item_parts(item: Record, reading: RecordReading) -> list[Part]:
     """Return the part of an item of the Responses API, or of a Codex item."""
     if reading.kind != "message":
         return []
-    wire = item.get("type")
-    role = item_speaker(item) if is_one_of(wire, ITEMS) else reading.role
+    wire_type = item.get("type")
+    role = item_speaker(item) if is_one_of(wire_type, ITEMS) else reading.role
     part = item_part(role, reading.blocks, synthetic=_is_codex_context(speaker_of_role(role), reading.blocks))
-    if wire == "message":
+    if wire_type == "message":
         return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
-    if wire == "agent_message":
+    if wire_type == "agent_message":
         metadata = {"agentId": text_at(item, "author"), "synthetic": True}
         return [replace(part, metadata={**part.metadata, **metadata})]
     return [part]
@@ -66,14 +66,14 @@ def _synthetic_metadata(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
 def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: bool) -> list[Part]:
     """Return the parts of an event. In a rollout file an item usually repeats the event; the legacy stream has no
     items."""
-    wire = event["type"]
-    if wire in _EVENT_PARTS:
-        return _EVENT_PARTS[wire](event)
-    if wire == "item_completed":
+    wire_type = event["type"]
+    if wire_type in _EVENT_PARTS:
+        return _EVENT_PARTS[wire_type](event)
+    if wire_type == "item_completed":
         return _completed_item_parts(event["item"], reading)
-    if wire == "raw_response_item":
+    if wire_type == "raw_response_item":
         return _item_parts(event["item"], reading)
-    if wire == "item_started":
+    if wire_type == "item_started":
         return []
     if reading.kind == "message":
         return [_text_part(reading, echo=not is_legacy_stream)]

@@ -35,22 +35,24 @@ class _ItemReader(NamedTuple):
 
 def read_item(item: Record, record: Record) -> RecordReading:
     """Read the item in a record, which may be the item itself."""
-    wire = item["type"]
-    if wire in _READERS:
-        kind, role, translation = _READERS[wire]
-    elif wire in ITEMS:
-        kind, role, translation = "message", item_role(item), ITEMS[wire]
+    wire_type = item["type"]
+    if wire_type in _READERS:
+        kind, role, translation = _READERS[wire_type]
+    elif wire_type in ITEMS:
+        kind, role, translation = "message", item_role(item), ITEMS[wire_type]
     else:
-        return (control_reading if wire in _CONTROL_ITEMS else unknown_reading)(
-            record, _raw_type(record, wire)
+        return (control_reading if wire_type in _CONTROL_ITEMS else unknown_reading)(
+            record, _raw_type(record, wire_type)
         )
     return RecordReading(
-        kind, role, translate(wire, item, _without_envelope(translation) if item is record else translation)
+        kind,
+        role,
+        translate(wire_type, item, _without_envelope(translation) if item is record else translation),
     )
 
 
-def _raw_type(record: Record, wire: str) -> str:
-    return wire if record["type"] == wire else f"{record['type']}/{wire}"
+def _raw_type(record: Record, wire_type: str) -> str:
+    return wire_type if record["type"] == wire_type else f"{record['type']}/{wire_type}"
 
 
 def _without_envelope(translation: Translation) -> Translation:
@@ -89,9 +91,9 @@ def generated_image_result(item: Record, link: Any) -> list[Block]:
     return [{"type": "tool_result", "tool_use_id": link, "content": content, "source_type": item["type"]}]
 
 
-def _output_translation(wire: str) -> Translation:
+def _output_translation(wire_type: str) -> Translation:
     """Return the translation of a result whose text contains the exit code; a failed status overrides the code."""
-    translate_output = call_output(wire)
+    translate_output = call_output(wire_type)
 
     def translation(item: Record) -> Block:
         block = translate_output(item)
@@ -139,8 +141,8 @@ _FOREIGN_RESULT_READER = _ItemReader("message", "tool", _translate_foreign_resul
 
 _READERS: Mapping[str, _ItemReader] = {
     **{
-        wire: _ItemReader("message", "tool", _output_translation(wire))
-        for wire in ("custom_tool_call_output", "function_call_output")
+        wire_type: _ItemReader("message", "tool", _output_translation(wire_type))
+        for wire_type in ("custom_tool_call_output", "function_call_output")
     },
     **dict.fromkeys(("function_result", "tool_result"), _FOREIGN_RESULT_READER),
     "agent_message": _ItemReader("message", "user", _translate_agent_message),

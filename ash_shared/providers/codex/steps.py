@@ -35,16 +35,16 @@ Steps = list[Step] | None
 
 def steps(record: Record, reading: RecordReading) -> Steps:
     """Return the steps of a line."""
-    wire = record.get("type")
-    if wire == "response_item":
+    wire_type = record.get("type")
+    if wire_type == "response_item":
         return _item_steps(record["payload"], record, reading)
-    if wire == "event_msg":
+    if wire_type == "event_msg":
         return _event_steps(record["payload"], record, reading, is_legacy_stream=False)
-    if wire.__class__ is str and wire in _LINE_STEPS:
-        return _LINE_STEPS[wire](record, reading)
-    if wire is None and record.get("msg").__class__ is dict:
+    if wire_type.__class__ is str and wire_type in _LINE_STEPS:
+        return _LINE_STEPS[wire_type](record, reading)
+    if wire_type is None and record.get("msg").__class__ is dict:
         return _event_steps(record["msg"], record, reading, is_legacy_stream=True)
-    if wire is None and "method" in record:
+    if wire_type is None and "method" in record:
         return _notification_steps(record, reading)
     return _item_steps(record, record, reading)
 
@@ -57,11 +57,11 @@ def _value_in_either_case(item: Record, name: str) -> Any:
 
 
 def _item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
-    wire = item.get("type")
-    if reading.kind != "message" or wire.__class__ is not str or wire not in _ITEM_STEPS:
+    wire_type = item.get("type")
+    if reading.kind != "message" or wire_type.__class__ is not str or wire_type not in _ITEM_STEPS:
         return None
     (part,) = parts(record, reading)
-    return _ITEM_STEPS[wire](item, part)
+    return _ITEM_STEPS[wire_type](item, part)
 
 
 def _message_steps(item: Record, part: Part) -> Steps:
@@ -166,17 +166,17 @@ _ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
 
 def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_legacy_stream: bool) -> Steps:
     """Return the steps of an event. In a rollout file items repeat most events; the legacy stream has no items."""
-    wire = event["type"]
-    if wire in _EVENT_STEPS:
-        return _EVENT_STEPS[wire](event)
-    if wire in _EVENT_STEPS_FROM_PARTS:
-        return _EVENT_STEPS_FROM_PARTS[wire](event, record, reading)
-    if wire in (_HOSTED_ENDS if is_legacy_stream else _BEGIN_EVENTS):
+    wire_type = event["type"]
+    if wire_type in _EVENT_STEPS:
+        return _EVENT_STEPS[wire_type](event)
+    if wire_type in _EVENT_STEPS_FROM_PARTS:
+        return _EVENT_STEPS_FROM_PARTS[wire_type](event, record, reading)
+    if wire_type in (_HOSTED_ENDS if is_legacy_stream else _BEGIN_EVENTS):
         return _call_end_steps(event, reading.blocks, echo=not is_legacy_stream)
-    if wire in _LEGACY_EVENT_STEPS and is_legacy_stream:
-        return _LEGACY_EVENT_STEPS[wire](event, record, reading)
-    if wire in TOOL_EVENTS and not (is_legacy_stream or wire in _HOSTED_ENDS):
-        return [] if wire.endswith("_begin") else _call_steps(reading.blocks, [], echo=True)
+    if wire_type in _LEGACY_EVENT_STEPS and is_legacy_stream:
+        return _LEGACY_EVENT_STEPS[wire_type](event, record, reading)
+    if wire_type in TOOL_EVENTS and not (is_legacy_stream or wire_type in _HOSTED_ENDS):
+        return [] if wire_type.endswith("_begin") else _call_steps(reading.blocks, [], echo=True)
     return None
 
 
@@ -201,8 +201,12 @@ def _with_stderr(results: list[Block], event: Record) -> list[Block]:
 
 
 def _call_of_end_event(event: Record) -> Block:
-    wire = event["type"]
-    call = _HOSTED_ENDS[wire](event) if wire in _HOSTED_ENDS else TOOL_EVENTS[_BEGIN_EVENTS[wire]][1](event)
+    wire_type = event["type"]
+    call = (
+        _HOSTED_ENDS[wire_type](event)
+        if wire_type in _HOSTED_ENDS
+        else TOOL_EVENTS[_BEGIN_EVENTS[wire_type]][1](event)
+    )
     return call if isinstance(call, dict) else call[0]
 
 
@@ -247,12 +251,12 @@ often without an id; the event then only extends its result."""
 def _completed_item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
     """Return the steps of a completed turn item. Response items repeat most of them, but not plans or Codex's own
     items."""
-    wire = item_type(item)
-    if wire in _COMPLETED_ITEM_STEPS:
-        return _COMPLETED_ITEM_STEPS[wire](item)
-    if wire == "reasoning":
+    wire_type = item_type(item)
+    if wire_type in _COMPLETED_ITEM_STEPS:
+        return _COMPLETED_ITEM_STEPS[wire_type](item)
+    if wire_type == "reasoning":
         return [step for part in parts(record, reading) for step in _thinking_steps(part)]
-    if wire in TEXT_ITEMS or wire in _HOSTED_ITEMS or reading.kind != "message":
+    if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or reading.kind != "message":
         return None
     if _value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
@@ -469,13 +473,13 @@ def _turn_item_steps(
     item: Record, phase: str, record: Record, reading: RecordReading, *, scoped: bool
 ) -> Steps:
     """Return the steps of an item that is reported when it starts, changes and ends."""
-    wire = item_type(item)
-    if wire in _COLLAB_ITEMS:
+    wire_type = item_type(item)
+    if wire_type in _COLLAB_ITEMS:
         collab_steps = _collab_steps(item, phase, scoped=scoped)
         if collab_steps is not None:
             return collab_steps
-    if wire in _CONTROL_ITEM_STEPS:
-        return _CONTROL_ITEM_STEPS[wire](item) if phase == "completed" else []
+    if wire_type in _CONTROL_ITEM_STEPS:
+        return _CONTROL_ITEM_STEPS[wire_type](item) if phase == "completed" else []
     if reading.kind != "message":
         return None
     if not any(block["type"] == "tool_use" for block in reading.blocks):

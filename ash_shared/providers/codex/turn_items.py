@@ -34,12 +34,12 @@ def item_type(item: Record) -> str:
 
 def read_turn_item(item: Record, record: Record) -> RecordReading:
     """Read the item in a record."""
-    wire = item_type(item)
-    if wire in _CONTROL_ITEMS:
+    wire_type = item_type(item)
+    if wire_type in _CONTROL_ITEMS:
         return RecordReading("record", "system", [raw_block("control", record, item["type"])])
-    if wire not in _ITEMS:
+    if wire_type not in _ITEMS:
         return RecordReading("record", "system", [raw_block("unknown_type", record, item["type"])])
-    kind, role, translation = _ITEMS[wire]
+    kind, role, translation = _ITEMS[wire_type]
     return RecordReading(kind, role, translate(item["type"], item, translation))
 
 

@@ -70,7 +70,7 @@ _ROLES: Mapping[Any, Role] = {
 }
 
 
-def _role(content: Any, default: Role) -> Role:
+def _content_role(content: Any, default: Role) -> Role:
     """Return the role of a content; "tool" if it contains only function responses."""
     role = _ROLES.get(text_at(content, "role"), default)
     parts = value_at(content, "parts")
@@ -91,7 +91,7 @@ def _read_content(content: Any) -> list[Block]:
     return [] if content.keys() <= {"role", "parts"} else [raw_block("malformed", content, "content")]
 
 
-def _contents(record: Record) -> list[tuple[Role, Any]]:
+def _request_contents(record: Record) -> list[tuple[Role, Any]]:
     """Return the contents of a request with their roles, starting with the system instruction."""
     system, contents = (
         value_in_either_case(record, "systemInstruction", "system_instruction"),
@@ -99,11 +99,11 @@ def _contents(record: Record) -> list[tuple[Role, Any]]:
     )
     system_contents: list[tuple[Role, Any]] = [] if system is None else [("system", system)]
     content_list = contents if contents.__class__ is list else [contents]
-    return system_contents + [(_role(content, "user"), content) for content in content_list]
+    return system_contents + [(_content_role(content, "user"), content) for content in content_list]
 
 
 def _read_request(record: Record) -> RecordReading:
-    blocks = [block for _, content in _contents(record) for block in _read_content(content)]
+    blocks = [block for _, content in _request_contents(record) for block in _read_content(content)]
     return RecordReading("message", "user", bounded(blocks))
 
 
@@ -122,7 +122,7 @@ def _read_response(record: Record) -> RecordReading:
 
 
 def _read_bare_content(record: Record) -> RecordReading:
-    return RecordReading("message", _role(record, "user"), _read_content(record))
+    return RecordReading("message", _content_role(record, "user"), _read_content(record))
 
 
 def _read_error(record: Record) -> RecordReading:
@@ -264,7 +264,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [
         Part(role=speaker_of_role(role), blocks=_read_content(content), original=content)
-        for role, content in _contents(record)
+        for role, content in _request_contents(record)
     ]
 
 

@@ -116,12 +116,12 @@ def _begin_step(event: Record) -> list[Step]:
     """Begin a step. Only this event contains the id and name of a call or the call id of a result; it may contain the
     first content."""
     step = event["step"] if "step" in event else event["content"]
-    wire, slot = step["type"], _slot(event)
-    if wire.endswith("_call"):
-        use = read_step(step)[0]
-        input, more = use["input"], pick(use, "executor")
-        return [Fragment("input", "", slot, use.get("id"), use["name"], given=input, more=more)]
-    if wire.endswith("_result"):
+    wire_type, slot = step["type"], _slot(event)
+    if wire_type.endswith("_call"):
+        tool_use = read_step(step)[0]
+        input, more = tool_use["input"], pick(tool_use, "executor")
+        return [Fragment("input", "", slot, tool_use.get("id"), tool_use["name"], given=input, more=more)]
+    if wire_type.endswith("_result"):
         result = _result_delta(step, slot) if step.get("result") else []
         return [Fragment("output", "", slot, text_at(step, "call_id")), *result]
     return _initial_content(step, slot)
@@ -259,9 +259,9 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 
 def _event_steps(event: Record) -> list[Step]:
     """Return the steps of an event; unknown events and deltas are emitted as raw."""
-    wire, delta = event["event_type"], event.get("delta")
-    is_known = wire in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)
-    return _EVENT_READERS[wire](event) if is_known else [Says("raw", {"source": "gemini", "raw": event})]
+    wire_type, delta = event["event_type"], event.get("delta")
+    is_known = wire_type in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)
+    return _EVENT_READERS[wire_type](event) if is_known else [Says("raw", {"source": "gemini", "raw": event})]
 
 
 def interaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:

@@ -46,8 +46,10 @@ def is_interaction(record: Record) -> bool:
 
 def is_event(record: Record) -> bool:
     """Return True for a stream event."""
-    wire = text_at(record, "event_type") or ""
-    return wire.startswith(("interaction.", "step.", "content.")) or (wire == "error" and "error" in record)
+    wire_type = text_at(record, "event_type") or ""
+    return wire_type.startswith(("interaction.", "step.", "content.")) or (
+        wire_type == "error" and "error" in record
+    )
 
 
 def read_event(record: Record) -> RecordReading:
@@ -91,19 +93,19 @@ def _step_content(item: Block) -> list[Block]:
 
 def _call_translation(executor: str | None) -> Callable[[Block], Block]:
     def translate_call(item: Block) -> Block:
-        wire = item["type"]
+        wire_type = item["type"]
         arguments = item.get("arguments", {})
         typed = {
             "type": "tool_use",
             **pick(item, "id"),
-            "name": item["name"] if "name" in item else wire.removesuffix("_call"),
+            "name": item["name"] if "name" in item else wire_type.removesuffix("_call"),
             "input": decode_arguments(arguments),
             **pick(item, "server_name"),
             **({"executor": executor} if executor else {}),
         }
         is_decoded = typed["input"] is not arguments
         consumed = ("id", "name", "server_name") + (() if is_decoded else ("arguments",))
-        return translated(item, typed, consumed, wire)
+        return translated(item, typed, consumed, wire_type)
 
     return translate_call
 
@@ -163,12 +165,12 @@ def read_step(item: Any) -> list[Block]:
         return [text_block(item)]
     if is_native(item):
         return [item]
-    wire = item.get("type") if item.__class__ is dict else None
-    if wire.__class__ is not str:
+    wire_type = item.get("type") if item.__class__ is dict else None
+    if wire_type.__class__ is not str:
         return [raw_block("unknown_type", item)]
-    if wire not in _ITEM_TRANSLATIONS:
-        return [raw_block("malformed" if wire == "text" else "unknown_type", item, wire)]
-    return translate(wire, item, _ITEM_TRANSLATIONS[wire])
+    if wire_type not in _ITEM_TRANSLATIONS:
+        return [raw_block("malformed" if wire_type == "text" else "unknown_type", item, wire_type)]
+    return translate(wire_type, item, _ITEM_TRANSLATIONS[wire_type])
 
 
 _USER_STEPS = frozenset({"function_result", "user_input"})

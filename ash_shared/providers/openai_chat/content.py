@@ -48,22 +48,26 @@ def read_block(block: Any) -> Block:
     not."""
     if block.__class__ is str:
         return text_block(block)
-    wire = block.get("type") if block.__class__ is dict else None
-    if wire == "file" and "file" in block:
-        return translate(wire, block, _translate_file)[0]
+    wire_type = block.get("type") if block.__class__ is dict else None
+    if wire_type == "file" and "file" in block:
+        return translate(wire_type, block, _translate_file)[0]
     if is_native(block):
         return block
-    if wire.__class__ is not str:
+    if wire_type.__class__ is not str:
         return raw_block("unknown_type", block)
-    if wire == "reference":
-        return raw_block("control", block, wire)
-    return translate(wire, block, PARTS[wire])[0] if wire in PARTS else _read_untranslated(wire, block)
+    if wire_type == "reference":
+        return raw_block("control", block, wire_type)
+    return (
+        translate(wire_type, block, PARTS[wire_type])[0]
+        if wire_type in PARTS
+        else _read_untranslated(wire_type, block)
+    )
 
 
-def _read_untranslated(wire: str, block: Block) -> Block:
-    if wire == "tool_result" and is_valid(block):
+def _read_untranslated(wire_type: str, block: Block) -> Block:
+    if wire_type == "tool_result" and is_valid(block):
         return read_nested(block, read_block)
-    return raw_block("malformed" if wire in _NATIVE_TYPES else "unknown_type", block, wire)
+    return raw_block("malformed" if wire_type in _NATIVE_TYPES else "unknown_type", block, wire_type)
 
 
 def _flatten(record: Record, name: str) -> Record:
@@ -77,11 +81,11 @@ def _flatten(record: Record, name: str) -> Record:
     return {**inner_only, **rest, **({name: shared} if shared else {})}
 
 
-def _flatten_link(part: Record, wire: str) -> tuple[Record, Any]:
+def _flatten_link(part: Record, wire_type: str) -> tuple[Record, Any]:
     """Return a part with a URL, flattened, and the URL. Some vendors write the bare URL instead of an object."""
-    if part[wire].__class__ is str:
-        return part, part[wire]
-    return (flat := _flatten(part, wire)), flat["url"]
+    if part[wire_type].__class__ is str:
+        return part, part[wire_type]
+    return (flat := _flatten(part, wire_type)), flat["url"]
 
 
 def _translate_image(part: Record) -> Block:
@@ -92,11 +96,11 @@ def _translate_image(part: Record) -> Block:
     )
 
 
-def _file_link_translation(wire: str, kind: str) -> Callable[[Record], Block]:
+def _file_link_translation(wire_type: str, kind: str) -> Callable[[Record], Block]:
     """Return the translation of a part that refers to a file by URL."""
 
     def translation(part: Record) -> Block:
-        flat, url = _flatten_link(part, wire)
+        flat, url = _flatten_link(part, wire_type)
         source = url_source(url)
         typed = {
             "type": "file",
@@ -104,7 +108,7 @@ def _file_link_translation(wire: str, kind: str) -> Callable[[Record], Block]:
             "source": source,
             "mediaClass": kind,
         }
-        return translated(flat, typed, {wire} if flat is part else {"url"}, wire)
+        return translated(flat, typed, {wire_type} if flat is part else {"url"}, wire_type)
 
     return translation
 
@@ -266,12 +270,14 @@ def _read_audio(message: Record) -> list[Block]:
 
 
 def read_call(call: Any) -> list[Block]:
-    wire = call.get("type") if call.__class__ is dict else None
-    if wire is None:
-        wire = next((name for name in _CALL_TRANSLATIONS if call.__class__ is dict and name in call), None)
-    if wire.__class__ is not str or wire not in _CALL_TRANSLATIONS:
-        return [raw_block("unknown_type", call, wire if wire.__class__ is str else None)]
-    return translate(wire, call, _CALL_TRANSLATIONS[wire])
+    wire_type = call.get("type") if call.__class__ is dict else None
+    if wire_type is None:
+        wire_type = next(
+            (name for name in _CALL_TRANSLATIONS if call.__class__ is dict and name in call), None
+        )
+    if wire_type.__class__ is not str or wire_type not in _CALL_TRANSLATIONS:
+        return [raw_block("unknown_type", call, wire_type if wire_type.__class__ is str else None)]
+    return translate(wire_type, call, _CALL_TRANSLATIONS[wire_type])
 
 
 def _translate_function_call(call: Record) -> Block:
@@ -279,11 +285,11 @@ def _translate_function_call(call: Record) -> Block:
     return _tool_use_block(flat, pick(flat, "id"), "function")
 
 
-def _tool_use_block(call: Record, link: Block, wire: str) -> Block:
+def _tool_use_block(call: Record, link: Block, wire_type: str) -> Block:
     """Return a call whose arguments are JSON text."""
     arguments, consumed = input_at(call, "arguments")
     typed = {"type": "tool_use", **link, "name": call["name"], "input": arguments}
-    return translated(call, typed, ("id", "name", *consumed), wire)
+    return translated(call, typed, ("id", "name", *consumed), wire_type)
 
 
 def _translate_custom_call(call: Record) -> Block:

@@ -79,9 +79,13 @@ def _part_types(content: Any) -> Iterable[Any]:
 
 def _is_own_part(part: Any) -> bool:
     """Return True if no other format writes such a part."""
-    if part.__class__ is not dict or not is_one_of(wire := part.get("type"), PART_TYPES):
+    if part.__class__ is not dict or not is_one_of(wire_type := part.get("type"), PART_TYPES):
         return False
-    return wire in part and (wire != "thinking" or part[wire].__class__ is list) and wire != "text"
+    return (
+        wire_type in part
+        and (wire_type != "thinking" or part[wire_type].__class__ is list)
+        and wire_type != "text"
+    )
 
 
 def _could_be_message(message: Any) -> bool:
@@ -95,7 +99,7 @@ def _could_be_message(message: Any) -> bool:
 
 
 def _has_known_parts(message: Record) -> bool:
-    return all(is_one_of(wire, PART_TYPES) for wire in _part_types(message.get("content")))
+    return all(is_one_of(wire_type, PART_TYPES) for wire_type in _part_types(message.get("content")))
 
 
 def _is_distinctive(message: Record) -> bool:
@@ -105,16 +109,18 @@ def _is_distinctive(message: Record) -> bool:
         or (
             message.get("content").__class__ is list
             and any(map(_is_own_part, message["content"]))
-            and not any(is_one_of(wire, _RESPONSES_PARTS) for wire in _part_types(message["content"]))
+            and not any(
+                is_one_of(wire_type, _RESPONSES_PARTS) for wire_type in _part_types(message["content"])
+            )
         )
     )
 
 
 def _is_anthropic(record: Record) -> bool:
     return not _ANTHROPIC_KEYS.isdisjoint(record) or any(
-        is_one_of(wire, _ANTHROPIC_PARTS)
+        is_one_of(wire_type, _ANTHROPIC_PARTS)
         for message in record["messages"]
-        for wire in _part_types(message.get("content"))
+        for wire_type in _part_types(message.get("content"))
     )
 
 

@@ -19,12 +19,12 @@ def _read_request(record: Record) -> RecordReading:
 
 def _read_completion(record: Record) -> RecordReading:
     if is_chunk(record):
-        return chunk_reading(record, _object(record))
+        return chunk_reading(record, _object_type(record))
     blocks = [block for choice in list_or_empty(record["choices"]) for block in choice_blocks(choice)]
     return RecordReading("message", "assistant", bounded(blocks))
 
 
-def _object(record: Record) -> str | None:
+def _object_type(record: Record) -> str | None:
     return text_at(record, "object")
 
 
@@ -32,7 +32,7 @@ def is_chunk(record: Record) -> bool:
     """Return True if these choices are a chunk. Azure's first chunk has neither choices nor an `object`."""
     choices = record["choices"]
     if not choices:
-        return _object(record) not in ("chat.completion", "text_completion")
+        return _object_type(record) not in ("chat.completion", "text_completion")
     return all(choice.__class__ is dict and "delta" in choice for choice in choices)
 
 

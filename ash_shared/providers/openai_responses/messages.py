@@ -102,13 +102,13 @@ def _request_parts(record: Record) -> list[Part]:
 def _event_parts(record: Record) -> list[Part]:
     """Return the parts of an event: the start of a response opens a message for the items that follow, and its end
     reports usage."""
-    wire, response = record["type"], record.get("response")
-    if wire == "error":
+    wire_type, response = record["type"], record.get("response")
+    if wire_type == "error":
         nested = record.get("error")
         return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else record))]
-    if response.__class__ is not dict or wire not in _EVENT_PART_FIELDS:
+    if response.__class__ is not dict or wire_type not in _EVENT_PART_FIELDS:
         return []
-    return [replace(_response_part(response, []), **_EVENT_PART_FIELDS[wire])]
+    return [replace(_response_part(response, []), **_EVENT_PART_FIELDS[wire_type])]
 
 
 _END_FIELDS: Mapping[str, Any] = {"role": None, "key": None}

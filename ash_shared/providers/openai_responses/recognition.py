@@ -86,17 +86,19 @@ def _is_request(record: Record) -> bool:
 
 
 def _is_item(item: Any) -> bool:
-    wire = item_type(item)
-    return wire is not None and (wire in ITEMS or wire in UNTYPED or wire in PARTS)
+    wire_type = item_type(item)
+    return wire_type is not None and (wire_type in ITEMS or wire_type in UNTYPED or wire_type in PARTS)
 
 
 def recognizes(record: Record) -> bool:
     """Return True if a record is of this format."""
-    wire = record.get("type")
-    if wire.__class__ is str:
+    wire_type = record.get("type")
+    if wire_type.__class__ is str:
         if not record.keys().isdisjoint(ENVELOPE_KEYS):
             return False
-        return wire.startswith("response.") or (wire in _RECOGNIZERS and _RECOGNIZERS[wire](record))
+        return wire_type.startswith("response.") or (
+            wire_type in _RECOGNIZERS and _RECOGNIZERS[wire_type](record)
+        )
     present_keys = body_keys(record)
     if "object" in record:
         return present_keys <= _RESPONSE_KEYS and is_response(record)

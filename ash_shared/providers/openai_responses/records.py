@@ -65,11 +65,11 @@ def _read_request(record: Record) -> RecordReading:
 
 def _read_event(record: Record) -> RecordReading:
     """Read a stream event: the item of a completed item, and all other events as fragments."""
-    wire = record["type"]
-    if wire == "response.output_item.done" and record.get("item").__class__ is dict:
+    wire_type = record["type"]
+    if wire_type == "response.output_item.done" and record.get("item").__class__ is dict:
         return _read_bare_item(record["item"])
-    reason: RawReason = "stream_fragment" if wire in _EVENT_TYPES else "unknown_type"
-    return RecordReading("chunk", "assistant", [raw_block(reason, record, wire)])
+    reason: RawReason = "stream_fragment" if wire_type in _EVENT_TYPES else "unknown_type"
+    return RecordReading("chunk", "assistant", [raw_block(reason, record, wire_type)])
 
 
 def _read_part(record: Record) -> RecordReading:
@@ -79,9 +79,9 @@ def _read_part(record: Record) -> RecordReading:
 
 def read(record: Record) -> RecordReading:
     """Read any record of the format."""
-    wire = record.get("type")
-    if wire.__class__ is str:
-        return _read_typed(wire, record)
+    wire_type = record.get("type")
+    if wire_type.__class__ is str:
+        return _read_typed(wire_type, record)
     if is_response(record):
         return _read_response(record)
     if "input" in record:
@@ -91,10 +91,10 @@ def read(record: Record) -> RecordReading:
     return _read_bare_item(record)
 
 
-def _read_typed(wire: str, record: Record) -> RecordReading:
-    if wire == "error" or wire.startswith("response."):
+def _read_typed(wire_type: str, record: Record) -> RecordReading:
+    if wire_type == "error" or wire_type.startswith("response."):
         return _read_event(record)
-    return _read_part(record) if wire in PARTS else _read_bare_item(record)
+    return _read_part(record) if wire_type in PARTS else _read_bare_item(record)
 
 
 def _event_names(group: str, *names: str) -> Iterator[str]:

@@ -141,8 +141,8 @@ def _visible_blocks(blocks: list[Block]) -> list[Block]:
 def _approval_as_call(block: Block) -> Block:
     """Represent a permission request as a call that waits for the user; the requested call follows if it is
     granted."""
-    wire = block.get("rawType") if block["type"] == "raw" else None
-    return _APPROVAL_BLOCKS[wire](block["raw"]) if is_one_of(wire, _APPROVAL_BLOCKS) else block
+    wire_type = block.get("rawType") if block["type"] == "raw" else None
+    return _APPROVAL_BLOCKS[wire_type](block["raw"]) if is_one_of(wire_type, _APPROVAL_BLOCKS) else block
 
 
 def _approval_request(item: Record) -> Block:
@@ -329,22 +329,24 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 """Readers of events with steps. All other known events only repeat content."""
 
 
-def _event_steps(wire: str, record: Record, reading: RecordReading) -> list[Step]:
-    if wire in _EVENT_READERS:
-        return _EVENT_READERS[wire](record)
+def _event_steps(wire_type: str, record: Record, reading: RecordReading) -> list[Step]:
+    if wire_type in _EVENT_READERS:
+        return _EVENT_READERS[wire_type](record)
     return [Whole(Part(role="system", blocks=reading.blocks))]
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a record; for items and requests they are derived from the parts."""
-    wire = record.get("type")
-    if wire.__class__ is str and (wire == "error" or wire.startswith("response.")):
-        return _event_steps(wire, record, reading)
-    if wire.__class__ is not str and is_response(record):
+    wire_type = record.get("type")
+    if wire_type.__class__ is str and (wire_type == "error" or wire_type.startswith("response.")):
+        return _event_steps(wire_type, record, reading)
+    if wire_type.__class__ is not str and is_response(record):
         return _response_steps(record) if record["object"] == "response" else _compaction_steps(record)
-    if is_one_of(wire, _APPROVAL_BLOCKS):
+    if is_one_of(wire_type, _APPROVAL_BLOCKS):
         return [Whole(Part(role="assistant", blocks=_visible_blocks(read_item(record))))]
     if reading.kind == "message":
         record_parts = parts(record, reading)
         return [Whole(replace(part, blocks=_visible_blocks(part.blocks))) for part in record_parts]
-    return _error_steps(record) if record.get("error") is not None and wire.__class__ is not str else None
+    return (
+        _error_steps(record) if record.get("error") is not None and wire_type.__class__ is not str else None
+    )

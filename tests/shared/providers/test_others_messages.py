@@ -401,7 +401,7 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
     found = discover()
-    monkeypatch.setattr("ash_shared.reading.read._providers", lambda: found)
+    monkeypatch.setattr("ash_shared.reading.read._load_providers", lambda: found)
 
 
 def test_guide_example_prints_documented_output(
