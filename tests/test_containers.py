@@ -76,7 +76,7 @@ def test_commands_exist() -> None:
     assert {"--host", "--port"} <= {name for option in serve.command.params for name in option.opts}
 
 
-def test_the_server_ends_before_it_is_killed() -> None:
+def test_server_stops_before_it_is_killed() -> None:
     api = SERVICES["api"]
 
     assert (api["init"], api["stop_grace_period"], api.get("command")) == (True, "15s", None)
@@ -88,7 +88,7 @@ def test_images_are_pinned_and_run_as_a_plain_user() -> None:
     assert "useradd" in arguments_of("RUN")[-1]
 
 
-def test_what_is_installed_is_pinned() -> None:
+def test_installed_packages_are_pinned() -> None:
     installs = [step for run in arguments_of("RUN") for step in run.split("&&") if "pip install" in step]
 
     assert [{"--require-hashes", "--no-deps"} & set(shlex.split(step)) for step in installs] == [
@@ -97,7 +97,7 @@ def test_what_is_installed_is_pinned() -> None:
     ]
 
 
-def test_what_is_copied_exists_and_is_sent() -> None:
+def test_copied_paths_exist_and_are_in_the_build_context() -> None:
     ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
 
     assert [path for path in copied() if not (ROOT / path).exists()] == []
@@ -105,7 +105,7 @@ def test_what_is_copied_exists_and_is_sent() -> None:
     assert {line[1:] for line in ignored if line.startswith("!")} == set(copied())
 
 
-def test_the_wheel_finds_what_it_needs() -> None:
+def test_wheel_is_built_from_copied_files() -> None:
     """Files named by pyproject.toml are copied before the project is installed."""
     project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
@@ -120,7 +120,7 @@ def test_the_wheel_finds_what_it_needs() -> None:
     assert named <= set(copied())
 
 
-def test_the_health_check_asks_the_server() -> None:
+def test_health_check_requests_the_server() -> None:
     [check] = arguments_of("HEALTHCHECK")
 
     assert "http://127.0.0.1:4100/health/live" in check

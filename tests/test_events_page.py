@@ -1,4 +1,4 @@
-"""docs/events.md: its table has every type, each with a payload that is one, and its examples are what it says."""
+"""docs/events.md: its table has all event types with valid payloads, and its examples are correct."""
 
 import json
 import re
@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "events.md").read_text()
 FENCES = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_table_has_every_type_with_a_payload_of_it() -> None:
+def test_table_has_every_type_with_a_valid_payload() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(\{.*?\})` \|", PAGE, re.MULTILINE)
     envelope = {"id": "e-1", "timestamp": 1, "sessionId": "s-1"}
     events = [{**envelope, "type": type, "payload": json.loads(payload)} for type, payload in rows]
@@ -21,13 +21,13 @@ def test_the_table_has_every_type_with_a_payload_of_it() -> None:
     assert [read_event(event).model_dump() for event in events] == events
 
 
-def test_the_event_at_its_top_is_one() -> None:
+def test_first_example_is_a_valid_event() -> None:
     (event,) = (json.loads(fence) for language, fence in FENCES if language == "json")
 
     assert read_event(event).model_dump() == event
 
 
-def test_the_example_prints_what_stands_below_it() -> None:
+def test_python_example_prints_the_shown_output() -> None:
     (place,) = (place for place, (language, _) in enumerate(FENCES) if language == "python")
 
     done = subprocess.run(
@@ -37,7 +37,7 @@ def test_the_example_prints_what_stands_below_it() -> None:
     assert done.stdout == FENCES[place + 1][1]
 
 
-def test_the_event_that_is_posted_is_one() -> None:
+def test_posted_example_is_a_valid_event() -> None:
     (posted,) = re.findall(r"--json '(.*?)' localhost:4100/api/sessions/ID/events", PAGE)
 
     read_event({"timestamp": 1, "sessionId": "s-1", **json.loads(posted)})

@@ -1,4 +1,4 @@
-"""docs/python.md: its examples print what it shows, and it covers the public names."""
+"""docs/python.md: its examples print the shown output, and it covers the public names."""
 
 import io
 import re
@@ -66,7 +66,7 @@ PUBLIC_NAMES = [
     "transform_messages",
     "visible_text",
 ]
-"""Released names: removing or renaming one breaks the programs of others."""
+"""Released names: removing or renaming one breaks programs that import it."""
 
 
 class Example(NamedTuple):
@@ -74,17 +74,17 @@ class Example(NamedTuple):
     output: str
 
 
-EXAMPLES = [Example(*found) for found in re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)]
+EXAMPLES = [Example(*match) for match in re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)]
 
 
-def test_the_public_names_are_stable() -> None:
+def test_public_names_are_stable() -> None:
     assert sorted(ash_shared.__all__) == sorted(PUBLIC_NAMES)
     assert sorted(ash_server.__all__) == ["NewMessage", "Store"]
     assert ash_server.transfer.__all__ == ["load_session"]
     assert [name for name in ash_shared.__all__ if not hasattr(ash_shared, name)] == []
 
 
-def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_print_the_shown_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}
 
@@ -95,14 +95,14 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
         assert printed.getvalue() == output, code
 
 
-def test_every_block_of_code_is_an_example() -> None:
+def test_every_code_block_is_an_example() -> None:
     assert PAGE.count("```python\n") == len(EXAMPLES) > 10
 
 
-def test_the_page_and_the_public_names_cover_each_other() -> None:
+def test_page_covers_exactly_the_public_names() -> None:
     code = "\n".join(example.code for example in EXAMPLES)
     imports = re.findall(r"^from ash_shared import (?:\(([^)]*)\)|(.*))$", code, re.MULTILINE)
-    imported = {name.strip() for found in imports for name in "".join(found).split(",")} - {""}
+    imported = {name.strip() for groups in imports for name in "".join(groups).split(",")} - {""}
 
     assert imported == set(ash_shared.__all__)
     assert [name for name in imported if len(re.findall(rf"\b{name}\b", code)) < 2] == []
@@ -111,7 +111,7 @@ def test_the_page_and_the_public_names_cover_each_other() -> None:
     ] == []
 
 
-def test_the_table_of_blocks_has_every_field() -> None:
+def test_table_of_blocks_has_every_field() -> None:
     rows = dict(re.findall(r"^\| `(\w+Content)` \| (.*) \|$", PAGE, re.MULTILINE))
     common = {"source_type", "extra", "type"}
 

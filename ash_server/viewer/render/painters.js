@@ -195,7 +195,7 @@ function summary({ event }) {
     name: "details",
     kind: "summary",
     data: { "data-block": "system" },
-    children: [el("summary", {}, "The conversation so far was summarised"), el("div", { class: "text" }, markdown(text))],
+    children: [el("summary", {}, "Earlier messages were summarised"), el("div", { class: "text" }, markdown(text))],
   };
 }
 
