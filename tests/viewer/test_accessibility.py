@@ -19,7 +19,7 @@ from tests.viewer.conftest import settle, watch
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 SAMPLES = sorted(Path(ash_server.__file__).with_name("samples").glob("*.jsonl"))
 NDJSON = {"Content-Type": "application/x-ndjson"}
-SOURCE = "samples for everybody"
+SOURCE = "shared samples"
 
 WIDE, NARROW = (1440, 900), (390, 844)
 LOOKS: Mapping[str, tuple[Any, tuple[int, int]]] = {

@@ -17,7 +17,7 @@ WORDS = ("text", "muted", "accent", "tool", "think", "ok", "err")
 TERMINAL = tuple(f"ansi-{number}" for number in range(16))
 PAIRS = (
     *product(WORDS, ("bg", "surface", "raised", "hover", "user", "add", "del")),
-    *product(("text",), ("add-word", "del-word", "found", "selected")),
+    *product(("text",), ("add-word", "del-word", "match", "selected")),
     *product(TERMINAL, ("bg", "surface")),
     ("on-accent", "accent"),
     ("bg", "text"),

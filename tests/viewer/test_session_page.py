@@ -97,17 +97,17 @@ async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def session(client: httpx.AsyncClient) -> Session:
-    made = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
-    return Session(client, made.json()["id"])
+    created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
+    return Session(client, created.json()["id"])
 
 
 def turn(
-    number: int, *, said: str | None = None, is_over: bool = True, at: int = 1_790_000_000_000
+    number: int, *, prompt: str | None = None, is_over: bool = True, at: int = 1_790_000_000_000
 ) -> list[Event]:
     """The events of a turn: prompt, thought, text, call with result, and answer."""
     inside: list[tuple[str, dict[str, Any]]] = [
         ("turn_start", {"trigger": "user"}),
-        ("user_message", {"text": said or f"Prompt {number}"}),
+        ("user_message", {"text": prompt or f"Prompt {number}"}),
         ("thinking_done", {"text": f"Thought {number}"}),
         ("assistant_done", {"text": f"On the way {number}"}),
         ("tool_call", {"toolCallId": f"c{number}", "toolName": "Bash", "args": {"command": f"ls {number}"}}),
@@ -869,7 +869,7 @@ async def test_outline_shows_prompts_and_failures(page: Page, session: Session) 
         else event
         for event in turn(1)
     ]
-    await session.add_events(*failed, *turns(2), *turn(3, said="Two\nlines"))
+    await session.add_events(*failed, *turns(2), *turn(3, prompt="Two\nlines"))
     await open_page(page, session.address)
     links = page.locator(".outline-link")
 

@@ -451,7 +451,7 @@ async def test_search_reports_pending_events(page: Page, store: Store) -> None:
     await answer(page, "**/api/search?*", {"results": [], "pending": 12000})
     await page.goto(f"{store.address}&q=kingfisher")
 
-    await expect(page.locator(".pending")).to_have_text("12,000 events cannot be found yet.")
+    await expect(page.locator(".pending")).to_have_text("12,000 events not indexed yet.")
 
 
 async def test_theme_is_remembered(page: Page, store: Store) -> None:

@@ -32,10 +32,10 @@ def test_files_match_the_published_hashes() -> None:
 
 
 def test_libraries_have_complete_metadata() -> None:
-    said = {folder: sorted(library) for folder, library in LIBRARIES.items()}
+    contents = {folder: sorted(library) for folder, library in LIBRARIES.items()}
     keys = ["files", "integrity", "licence", "package", "version"]
 
-    assert said == {
+    assert contents == {
         "markdown-it-15.0.3": ["contains", *keys],
         "highlightjs-11.12.0": keys,
         "diff-9.0.0": keys,

@@ -81,7 +81,7 @@ function user({ event }) {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
     children: [
-      el("span", { class: "said-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
+      el("span", { class: "sent-at" }, type === "user_audio" && "aloud · ", clockTime(timestamp)),
       shown.trim() !== "" &&
         el("div", { class: "text", dir: "auto", tabindex: isLong(shown) && 0 }, markdown(shown, { breaks: true })),
       ...blocks(otherBlocks),

@@ -132,7 +132,7 @@ export class SearchView {
     this.on.sources(results.map(({ source }) => source));
     this.moreHits.show(this.hitPages.after !== undefined);
     this.pending.hidden = !pending;
-    this.pending.textContent = pending ? `${pluralize(pending, "event")} cannot be found yet.` : "";
+    this.pending.textContent = pending ? `${pluralize(pending, "event")} not indexed yet.` : "";
     this.rest.replaceChildren(...(this.hits.count ? [] : [this.noResults()]));
     this.on.status(this.statusText());
   }
