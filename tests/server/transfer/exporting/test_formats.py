@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -32,6 +33,7 @@ from ash_server.viewer.bundle import BundleError, bundle
 from ash_shared import transform_messages
 from ash_shared.model.events import CHUNKS
 from ash_shared.model.message import StandardMessage
+from tests.waiting import until
 
 SERVER = Path(str(files("ash_server")))
 TRANSCRIPTS = sorted([*(SERVER / "samples").iterdir(), *(SERVER / "recordings").iterdir()])
@@ -260,14 +262,21 @@ async def stored(store: Store, connection: AsyncConnection) -> Session:
 
 
 def is_idle(store: Store) -> bool:
-    """True if no connection is lent."""
+    """True if no connection is lent and the pool opens none."""
     stats = store._connections.pool.get_stats()
     return stats["pool_available"] == stats["pool_size"]
 
 
+async def pieces_of(store: Store, pieces: AsyncIterator[bytes]) -> list[str]:
+    """Return the pieces of an export, which may hold no connection between them."""
+    await until(lambda: is_idle(store))  # the first use of a pool opens a second connection in the background
+    yielded = [(piece.decode(), is_idle(store)) async for piece in pieces]
+    assert all(idle for _, idle in yielded)
+    return [piece for piece, _ in yielded]
+
+
 async def test_markdown_of_a_session(store: Store, connection: AsyncConnection, stored: Session) -> None:
-    pieces = [piece async for piece in write_markdown(store, stored) if is_idle(store)]
-    text = b"".join(pieces).decode()
+    text = "".join(await pieces_of(store, write_markdown(store, stored)))
 
     assert text.startswith(
         "# Tide clock an hour late after the change to summer time\n\n"
@@ -328,7 +337,7 @@ class Parsed(HTMLParser):
 
 
 async def page_of(store: Store, session: Session) -> list[str]:
-    return [piece.decode() async for piece in write_html(store, session) if is_idle(store)]
+    return await pieces_of(store, write_html(store, session))
 
 
 async def test_html_page_is_self_contained(
