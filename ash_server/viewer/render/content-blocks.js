@@ -57,7 +57,7 @@ function textBlock(text) {
 }
 
 function thinking(text) {
-  if (!text) return [label("Thought, without telling what")];
+  if (!text) return [label("Thought, without a text")];
   return [el("details", { class: "thinking" }, el("summary", {}, "Thought"), prose(text))];
 }
 

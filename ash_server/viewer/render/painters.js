@@ -137,7 +137,7 @@ function text({ event, text, parts, isOpen }) {
 function thinking({ event, text, isOpen }) {
   const words = text.split(/\s+/).filter(Boolean).length;
   const isEmpty = event.payload.redacted || !words;
-  const summary = isEmpty ? "Thought, without telling what" : `Thought · ${pluralize(words, "word")}`;
+  const summary = isEmpty ? "Thought, without a text" : `Thought · ${pluralize(words, "word")}`;
   return {
     name: "details",
     kind: "thinking",

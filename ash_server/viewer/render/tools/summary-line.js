@@ -1,4 +1,4 @@
-/** The summary line of a call: name, most telling argument, outcome, state and duration. */
+/** The summary line of a call: name, most important argument, outcome, state and duration. */
 import { controlSymbol, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { formatDuration } from "../../lib/number-format.js";
