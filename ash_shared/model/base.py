@@ -86,7 +86,7 @@ class AshModel(BaseModel):
                 del values[key]
         super().__init__(**values)
 
-    # Validators fill instances themselves, as for any model without an __init__ of its own.
+    # Tell pydantic that validators may set the fields directly, without this __init__.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod

@@ -52,14 +52,14 @@ class LimitExceeded(ValueError):
 
 
 def bounded(values: list[T]) -> list[T]:
-    """Return the list. Raises LimitExceeded if it is too long."""
+    """Return the list. Raises LimitExceeded if it has more than MAX_BLOCKS elements."""
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     return values
 
 
 def is_valid(block: Block) -> bool:
-    """True if the class of the block's `type` accepts it; false for unknown types."""
+    """True if the class of the block's `type` accepts the block; False for unknown types."""
     check = _CHECKS.get(block["type"])
     return check is not None and check(block)
 
