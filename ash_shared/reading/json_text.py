@@ -35,8 +35,8 @@ def exact_text(raw: str | bytes) -> str | bytes:
 def message_text(message: RawMessage) -> str | bytes:
     """Return the text of a message; a decoded message is encoded as compact JSON.
 
-    Raises TypeError for values without a JSON form. NaN and Infinity, which are not JSON either, are written by
-    these names, so that a decoded message with one of them is read like its text.
+    Raises TypeError for values without a JSON form. The numbers NaN and Infinity, which have none, are written as
+    `NaN` and `Infinity`, so that a decoded message that contains them is read like its text.
     """
     if message.__class__ is str or message.__class__ is bytes:
         return message
@@ -140,7 +140,7 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def _parse_finite_float(digits: str) -> float:
-    """Parse a float. Raises LimitExceeded if it is too large for one."""
+    """Parse a number with a fraction or an exponent. Raises LimitExceeded if it exceeds the range of a float."""
     number = float(digits)
     if number in (float("inf"), float("-inf")):
         raise LimitExceeded

@@ -229,7 +229,8 @@ def _read_list(values: list[Any], source: str | None) -> Read:
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
-"""A list has the first of these kinds that an element has, and the role of the first element of that kind."""
+"""The kind of a list is the first of these kinds that occurs in its elements; its role is that of the first element of
+this kind."""
 
 
 def _read_element(value: Any, source: str | None) -> Read:
