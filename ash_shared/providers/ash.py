@@ -100,8 +100,8 @@ def _translate_call(payload: Block) -> Block:
 
 def _translate_result(payload: Block) -> Block:
     names = {"tool_use_id": "toolCallId", "exit_code": "exitCode", "structured": "structured"}
-    failed = {"is_error": True} if payload.get("error") is not None else {}
-    typed = {"type": "tool_result", **_result_content(payload), **renamed(payload, **names), **failed}
+    error_flag = {"is_error": True} if payload.get("error") is not None else {}
+    typed = {"type": "tool_result", **_result_content(payload), **renamed(payload, **names), **error_flag}
     return _translated_payload(payload, typed, {*names.values(), "result"}, "tool_result")
 
 

@@ -124,14 +124,14 @@ def _translate_reasoning(block: Block) -> Block:
 
 def _media_source(source: Record, media_type: str | None) -> Block:
     """Return the source of a media object: bytes, text or a URL, which is `s3://…` for an S3 object."""
-    declared = {} if media_type is None else {"media_type": media_type}
+    media_type_field = {} if media_type is None else {"media_type": media_type}
     if "bytes" in source:
-        return {"type": "base64", **declared, "data": source["bytes"], **_other_keys(source, "bytes")}
+        return {"type": "base64", **media_type_field, "data": source["bytes"], **_other_keys(source, "bytes")}
     if "s3Location" in source:
         location = source["s3Location"]
-        return {"type": "url", **declared, "url": location["uri"], **_other_keys(location, "uri")}
+        return {"type": "url", **media_type_field, "url": location["uri"], **_other_keys(location, "uri")}
     if "text" in source:
-        return {"type": "text", **declared, "data": source["text"], **_other_keys(source, "text")}
+        return {"type": "text", **media_type_field, "data": source["text"], **_other_keys(source, "text")}
     return {**source, "type": "content", "content": source["content"]}
 
 
@@ -145,23 +145,23 @@ def _other_keys(source: Record, consumed: str) -> Block:
 
 def _translate_image(block: Block) -> Block:
     image = block["image"]
-    declared = f"image/{image['format']}" if "format" in image else None
+    media_type = f"image/{image['format']}" if "format" in image else None
     return _with_extra_keys(
-        block, "image", {"type": "image", "source": _media_source(image["source"], declared)}, "source"
+        block, "image", {"type": "image", "source": _media_source(image["source"], media_type)}, "source"
     )
 
 
 def _media_translation(kind: str) -> Callable[[Block], Block]:
     def read(block: Block) -> Block:
         media = block[kind]
-        declared = _media_type(kind, media.get("format"))
+        media_type = _media_type(kind, media.get("format"))
         typed = {
             "type": "file",
-            **({} if declared is None else {"mimeType": declared}),
-            "source": _media_source(media["source"], declared),
+            **({} if media_type is None else {"mimeType": media_type}),
+            "source": _media_source(media["source"], media_type),
             **renamed(media, filename="name"),
             **pick(media, "context"),
-            "mediaClass": "document" if declared is None or kind == "document" else media_class(declared),
+            "mediaClass": "document" if media_type is None or kind == "document" else media_class(media_type),
         }
         return _with_extra_keys(block, kind, typed, "source", "name", "context")
 

@@ -142,8 +142,8 @@ _CALL_READERS: Mapping[str, Callable[[Record, str], tuple[Block, tuple[str, ...]
 
 
 def _parse_result(result: Any) -> tuple[str | None, Any]:
-    """Return the outcome of a call and its details, which are the first key of its result whose value is an object,
-    and that value."""
+    """Return the outcome of a call and its details: the first key of the result whose value is an object, and this
+    object. If there is none, return None and the result."""
     entries = result.items() if result.__class__ is dict else ()
     return next(((name, details) for name, details in entries if details.__class__ is dict), (None, result))
 
@@ -334,7 +334,8 @@ def _is_delta(record: Record) -> bool:
 
 
 def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of a call, which is replaced by the completed call, and of its result, which the user sends."""
+    """Return the parts of a call and of its result, which belongs to the user. The completed call replaces the started
+    one."""
     id = text_at(record, "call_id")
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]
@@ -415,7 +416,7 @@ def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a call and its result. A completed call without an id was already emitted."""
+    """Return the steps of a call and its result. A completed call without an id was already emitted when it started."""
     tool_parts = [replace(part, key=None, replaces=True) for part in _tool_parts(record, reading)]
     is_emitted_call = text_at(record, "call_id") is None and record.get("subtype") == "completed"
     return [

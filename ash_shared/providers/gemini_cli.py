@@ -203,8 +203,8 @@ def _translate_tool_result(event: Record) -> Block:
     """Translate a tool result; the error message of a failure is its content if there is no output."""
     message = value_at(event, "error", "message")
     content = {"content": event["output"]} if "output" in event else {"content": message} if message else {}
-    failed = {"is_error": event["status"] != "success"}
-    typed = {"type": "tool_result", "tool_use_id": event["tool_id"], **content, **failed}
+    error_flag = {"is_error": event["status"] != "success"}
+    typed = {"type": "tool_result", "tool_use_id": event["tool_id"], **content, **error_flag}
     return translated(event, typed, (*_ENVELOPE, "tool_id", "output"), "tool_result")
 
 

@@ -113,13 +113,13 @@ def _translate_image(block: Block) -> Block:
 def _file_translation(wire_type: str) -> Callable[[Block], Block]:
     def read(block: Block) -> Block:
         name = _filename_key(block)
-        declared = block.get("mime_type")
+        mime_type = block.get("mime_type")
         typed = {
             "type": "file",
-            **({"mimeType": declared} if declared is not None else {}),
+            **({"mimeType": mime_type} if mime_type is not None else {}),
             **({} if name is None else {"filename": block[name]}),
             "source": _block_source(block),
-            "mediaClass": _MEDIA_CLASSES.get(wire_type) or media_class(declared or ""),
+            "mediaClass": _MEDIA_CLASSES.get(wire_type) or media_class(mime_type or ""),
         }
         return translated(block, typed, {*_SOURCE_KEYS, *(() if name is None else (name,))}, wire_type)
 
@@ -136,17 +136,17 @@ _SOURCE_KEYS = ("source_type", "mime_type", "data", "base64", "url", "file_id", 
 
 def _block_source(block: Block) -> Block:
     """Return the source of the bytes. Version 0 has its kind in `source_type`; in version 1 the key implies it."""
-    declared = {"media_type": block["mime_type"]} if "mime_type" in block else {}
+    media_type_field = {"media_type": block["mime_type"]} if "mime_type" in block else {}
     version_0 = pick(block, "source_type")
     if version_0.get("source_type") == "id":
-        return {"type": "file", **declared, "file_id": block["id"]}
+        return {"type": "file", **media_type_field, "file_id": block["id"]}
     if "url" in block:
-        return {**declared, **url_source(block["url"])}
+        return {**media_type_field, **url_source(block["url"])}
     if "file_id" in block:
-        return {"type": "file", **declared, "file_id": block["file_id"]}
+        return {"type": "file", **media_type_field, "file_id": block["file_id"]}
     if "text" in block or version_0.get("source_type") == "text":
-        return {"type": "text", **declared, "data": block["text" if "text" in block else "data"]}
-    return {"type": "base64", **declared, "data": block["base64" if "base64" in block else "data"]}
+        return {"type": "text", **media_type_field, "data": block["text" if "text" in block else "data"]}
+    return {"type": "base64", **media_type_field, "data": block["base64" if "base64" in block else "data"]}
 
 
 def _translate_image_url(block: Block) -> Block:
@@ -499,14 +499,14 @@ _FINISH_REASON_KEYS = ("finish_reason", "stop_reason", "stopReason", "done_reaso
 
 def _standard_usage(usage: Any, response_metadata: Any) -> Block | None:
     """Return the usage. LangChain's input count includes cached tokens."""
-    read = count_at(usage, "input_token_details", "cache_read")
-    written = count_at(usage, "input_token_details", "cache_creation")
+    cache_read = count_at(usage, "input_token_details", "cache_read")
+    cache_written = count_at(usage, "input_token_details", "cache_creation")
     return token_usage(
         usage,
-        input=subtract_counts(count_at(usage, "input_tokens"), read, written),
+        input=subtract_counts(count_at(usage, "input_tokens"), cache_read, cache_written),
         output=count_at(usage, "output_tokens"),
-        cache_read=read,
-        cache_creation=written,
+        cache_read=cache_read,
+        cache_creation=cache_written,
         reasoning=count_at(usage, "output_token_details", "reasoning"),
         service_tier=text_at(response_metadata, "service_tier"),
     )

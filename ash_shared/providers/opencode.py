@@ -406,15 +406,15 @@ def _standard_usage(tokens: Any) -> Block | None:
     input, output, reasoning, total = (
         count_at(tokens, name) for name in ("input", "output", "reasoning", "total")
     )
-    read, written = (count_at(tokens, "cache", name) for name in ("read", "write"))
-    if total is not None and total > sum(count or 0 for count in (input, output, read, written)):
+    cache_read, cache_written = (count_at(tokens, "cache", name) for name in ("read", "write"))
+    if total is not None and total > sum(count or 0 for count in (input, output, cache_read, cache_written)):
         output = (output or 0) + (reasoning or 0)
     return token_usage(
         tokens,
         input=input,
         output=output,
-        cache_read=read,
-        cache_creation=written,
+        cache_read=cache_read,
+        cache_creation=cache_written,
         reasoning=reasoning,
     )
 

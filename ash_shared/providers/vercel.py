@@ -259,7 +259,7 @@ def _read_parts(parts: list[Block]) -> list[Block]:
 
 
 def _last_text_index(new_blocks: list[Block], start: int, previous: int | None) -> int | None:
-    """Return the index, after the new blocks are appended, of the last text that can get citations."""
+    """Return the index of the last text block that can get citations, counting the new blocks from `start`."""
     indexes = [index for index, block in enumerate(new_blocks, start) if block["type"] == "text"]
     if not indexes:
         return previous
@@ -438,16 +438,16 @@ def _with_usage(part: Part, record: Record) -> Part:
 def _standard_usage(usage: Any) -> Block | None:
     """Return the usage, which applications store in a message's metadata. The SDK's input count includes cached
     tokens."""
-    read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
-    cached = count_at(usage, "cachedInputTokens") if read is None else read
-    written = count_at(usage, "inputTokenDetails", "cacheWriteTokens")
+    cache_read = count_at(usage, "inputTokenDetails", "cacheReadTokens")
+    cached = count_at(usage, "cachedInputTokens") if cache_read is None else cache_read
+    cache_written = count_at(usage, "inputTokenDetails", "cacheWriteTokens")
     reasoning = count_at(usage, "outputTokenDetails", "reasoningTokens")
     return token_usage(
         usage,
-        input=subtract_counts(count_at(usage, "inputTokens"), cached, written),
+        input=subtract_counts(count_at(usage, "inputTokens"), cached, cache_written),
         output=count_at(usage, "outputTokens"),
         cache_read=cached,
-        cache_creation=written,
+        cache_creation=cache_written,
         reasoning=count_at(usage, "reasoningTokens") if reasoning is None else reasoning,
     )
 

@@ -71,7 +71,7 @@ class FastPath:
     """
 
     parse: Callable[[str | bytes], list[Any] | None]
-    """Return the content objects of a text, equal to those of full reading, which is tried afterwards."""
+    """Return the content objects of a text. The result equals that of full reading, which it replaces."""
     parse_json: Callable[[str | bytes], bytes | None]
     """Return the blocks of a text as a JSON array, under the same conditions."""
     decode_partly: Callable[[str | bytes], Record | None]

@@ -30,7 +30,8 @@ GEMINI_CLI_SESSION_KEYS = frozenset({"lastUpdated", "projectHash", "startTime"})
 PI_MESSAGE_KEYS = frozenset(
     {"customType", "output", "provider", "stopReason", "summary", "timestamp", "toolCallId"}
 )
-"""Every pi message has one of these. Other vendors write them next to the message, or write the type `message`."""
+"""Every pi message has one of these. Other formats have them outside the message, or give the message the type
+`message`."""
 
 _BODY_KEYS = (
     ENVELOPE_KEYS

@@ -212,14 +212,15 @@ def _translate_function_response(kind: str, part: Block) -> Block:
     result = part[kind]
     nested = read_parts(result.get("parts") or [])
     response = result.get("response") if nested else result["response"]
-    failed = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
+    error_flag = {"is_error": True} if response.__class__ is dict and response.get("error") else {}
     structured = renamed(result, structured="response")
     typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **_result_content(response, nested)}
-    return _with_extra_keys(kind, part, typed | failed | structured, ("id", "response", "parts"))
+    return _with_extra_keys(kind, part, typed | error_flag | structured, ("id", "response", "parts"))
 
 
 def _result_content(response: Any, nested: list[Block]) -> Block:
-    """Return the readable content of a response, usually an object with one text."""
+    """Return the `content` of a result: the text of its response, usually an object with one text, and the nested
+    blocks."""
     fields = response if response.__class__ is dict else {}
     text = next((fields[name] for name in _RESULT_TEXT_KEYS if fields.get(name).__class__ is str), None)
     if nested:
@@ -242,8 +243,8 @@ def _translate_code_result(kind: str, part: Block) -> Block:
     if not result.keys() & {"outcome", "output"}:
         raise KeyError(kind)
     content = renamed(result, content="output")
-    failed = {} if outcome is None else {"is_error": outcome != "OUTCOME_OK"}
-    typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **content, **failed}
+    error_flag = {} if outcome is None else {"is_error": outcome != "OUTCOME_OK"}
+    typed = {"type": "tool_result", **renamed(result, tool_use_id="id"), **content, **error_flag}
     return _with_extra_keys(kind, part, typed, ("id", "output"))
 
 

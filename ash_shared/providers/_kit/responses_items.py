@@ -332,12 +332,12 @@ def _translate_image_generation(item: Record) -> list[Block]:
     wire_type, error = "image_generation_call", item.get("error")
     typed = {"name": "image_generation", "input": pick(item, *_IMAGE_INPUT_KEYS), "executor": "server"}
     image = {"content": [generated_image(item)]} if item.get("result") else {}
-    failed = {} if error is None else {"is_error": True, "structured": error}
+    error_flag = {} if error is None else {"is_error": True, "structured": error}
     used = {*_IMAGE_INPUT_KEYS, *(("result",) if image else ()), *_non_null(item, "error")}
     tool_use = _tool_use_block(item, wire_type, typed, used, "id")
     return (
-        [tool_use, _inline_result_block(item, wire_type, {**image, **failed})]
-        if image or failed
+        [tool_use, _inline_result_block(item, wire_type, {**image, **error_flag})]
+        if image or error_flag
         else [tool_use]
     )
 

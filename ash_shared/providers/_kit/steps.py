@@ -89,7 +89,7 @@ class Fragment(NamedTuple):
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
     Keys of later fragments are merged; lists are concatenated."""
     lane: str = ""
-    """The id of the call that started the writing subagent; empty for the main conversation."""
+    """The id of the call that started the subagent that wrote the fragment; empty for the main conversation."""
     scoped: bool = False
     """Same as `Whole.scoped`."""
     is_last: bool = False
@@ -110,7 +110,7 @@ class Closed(NamedTuple):
 
     slot: str
     text: str | None = None
-    """The complete text, if the wire repeats it; it overrides the fragments."""
+    """The complete text, if the record repeats it; it overrides the fragments."""
     waits: bool = False
     """True if the complete item is not emitted yet, because a record that contains it normally follows."""
     more: Mapping[str, Any] = {}

@@ -1,6 +1,6 @@
 """Steps of the Claude records whose events cannot be derived from their parts.
 
-Two streams carry the same fragments. The API's own stream has nothing else, and its `message_delta` gives the
+The same fragments occur in two streams. The API's own stream has nothing else, and its `message_delta` contains the
 stop reason. Claude Code wraps the fragments as `stream_event` and adds an `assistant` line per block, usually
 before the block's stop event; the line is authoritative, the fragments only preview it.
 
@@ -36,7 +36,7 @@ from ash_shared.providers.claude.records import read
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a record, or None if they follow from its parts."""
+    """Return the steps of a record, or None if they are derived from its parts."""
     wire_type = record.get("type")
     return _STEPS[wire_type](record, reading) if is_one_of(wire_type, _STEPS) else None
 

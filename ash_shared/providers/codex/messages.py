@@ -134,13 +134,16 @@ def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
 
 def _standard_usage(counts: Any) -> Block | None:
     """Return the usage. Codex's input count includes tokens read from and written to a cache."""
-    read, written = count_at(counts, "cached_input_tokens"), count_at(counts, "cache_write_input_tokens")
+    cache_read, cache_written = (
+        count_at(counts, "cached_input_tokens"),
+        count_at(counts, "cache_write_input_tokens"),
+    )
     return token_usage(
         counts,
-        input=subtract_counts(count_at(counts, "input_tokens"), read, written),
+        input=subtract_counts(count_at(counts, "input_tokens"), cache_read, cache_written),
         output=count_at(counts, "output_tokens"),
-        cache_read=read,
-        cache_creation=written,
+        cache_read=cache_read,
+        cache_creation=cache_written,
         reasoning=count_at(counts, "reasoning_output_tokens"),
     )
 

@@ -34,7 +34,7 @@ class _ItemReader(NamedTuple):
 
 
 def read_item(item: Record, record: Record) -> RecordReading:
-    """Read the item in a record, which may be the item itself."""
+    """Read the item in a record; the record itself may be the item."""
     wire_type = item["type"]
     if wire_type in _READERS:
         kind, role, translation = _READERS[wire_type]
@@ -56,7 +56,7 @@ def _raw_type(record: Record, wire_type: str) -> str:
 
 
 def _without_envelope(translation: Translation) -> Translation:
-    """Return the translation of an item for a line that is the item itself and also has a time."""
+    """Return the translation for a line that itself is the item, without the line's time."""
     return lambda line: translation({key: value for key, value in line.items() if key not in _ENVELOPE})
 
 

@@ -128,7 +128,7 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
     status = item.get("status")
     if status in RUNNING_STATUSES or any(block["type"] == "tool_result" for block in blocks):
         return []
-    failed = {"is_error": True} if status == "failed" else {}
+    error_flag = {"is_error": True} if status == "failed" else {}
     structured = {"structured": pick(item, "items")} if item.get("type") == "todo_list" else {}
     names = [block["name"] for block in blocks if block["type"] == "tool_use"]
     return [
@@ -136,7 +136,7 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
             "type": "tool_result",
             "tool_use_id": call,
             "content": None,
-            **failed,
+            **error_flag,
             **structured,
             "extra": {"name": name},
         }

@@ -109,11 +109,11 @@ def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
     status = item.get("status")
     if status in RUNNING_STATUSES:
         return []
-    failed = {} if status is None else {"is_error": status in _FAILED}
+    error_flag = {} if status is None else {"is_error": status in _FAILED}
     block = {
         "type": "tool_result",
         "tool_use_id": item.get("id"),
-        **failed,
+        **error_flag,
         **typed,
         "source_type": item["type"],
     }
@@ -156,11 +156,14 @@ def _read_mcp_result(item: Record) -> tuple[list[Block], tuple[str, ...]]:
 
 def mcp_result_fields(response: Record) -> Block:
     """Return the tool result fields of an MCP server's response."""
-    structured, failed = spelling_used(response, "structured_content"), spelling_used(response, "is_error")
-    flags = {"structured": response.get(structured), "is_error": response.get(failed)}
-    rest = {key: value for key, value in response.items() if key not in ("content", structured, failed)}
-    present = {key: value for key, value in flags.items() if value is not None}
-    return {"content": read_list(response["content"])} | present | ({"extra": rest} if rest else {})
+    structured_key = spelling_used(response, "structured_content")
+    error_key = spelling_used(response, "is_error")
+    fields = {"structured": response.get(structured_key), "is_error": response.get(error_key)}
+    rest = {
+        key: value for key, value in response.items() if key not in ("content", structured_key, error_key)
+    }
+    non_null = {key: value for key, value in fields.items() if value is not None}
+    return {"content": read_list(response["content"])} | non_null | ({"extra": rest} if rest else {})
 
 
 def _translate_dynamic_tool_call(item: Record) -> list[Block]:
@@ -175,11 +178,13 @@ def dynamic_result_fields(item: Record) -> Block:
     items, error, success = (
         _value_in_either_case(item, name) for name in ("content_items", "error", "success")
     )
-    failed = {} if success is None else {"is_error": not success}
+    error_flag = {} if success is None else {"is_error": not success}
     if items is None:
-        return failed if error is None else failed | {"content": error}
+        return error_flag if error is None else error_flag | {"content": error}
     return (
-        failed | {"content": read_list(items)} | ({} if error is None else {"structured": {"error": error}})
+        error_flag
+        | {"content": read_list(items)}
+        | ({} if error is None else {"structured": {"error": error}})
     )
 
 

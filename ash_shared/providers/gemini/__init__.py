@@ -180,8 +180,8 @@ def _is_bare_content(record: Record) -> bool:
 
 
 def _is_error_body(record: Record) -> bool:
-    """Return True for an error of a Google API: an HTTP status code with its name, which no other vendor
-    combines."""
+    """Return True for an error of a Google API, which has both an HTTP status code and the name of the status, unlike
+    other vendors' errors."""
     error = record["error"]
     return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
 

@@ -208,16 +208,16 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 
 
 def _interaction_record_steps(record: Record) -> list[Step]:
-    ends = _END_STEPS.get(text_at(record, "status"))
+    end_reader = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
         Whole(Part(role=role, blocks=blocks, echo=role == "user")) for role, blocks in input_blocks(record)
     ]
-    output = _output_steps(record) if ends is not None else []
+    output = _output_steps(record) if end_reader is not None else []
     return [
         *input_steps,
         ResponseStarts(text_at(record, "id"), resumes=True),
         *output,
-        *(ends(record) if ends is not None else []),
+        *(end_reader(record) if end_reader is not None else []),
     ]
 
 
@@ -228,11 +228,11 @@ def _begin_response(event: Record) -> list[Step]:
 def _end_response(event: Record) -> list[Step]:
     """End a response. The steps of a failed response are ignored, because it may already have ended."""
     interaction = event["interaction"]
-    ends = _END_STEPS.get(text_at(interaction, "status"))
-    if ends is _fail_response:
+    end_reader = _END_STEPS.get(text_at(interaction, "status"))
+    if end_reader is _fail_response:
         return _fail_response(interaction)
     start = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
-    return [start, *_output_steps(interaction), *(ends(interaction) if ends is not None else [])]
+    return [start, *_output_steps(interaction), *(end_reader(interaction) if end_reader is not None else [])]
 
 
 def _error_steps(event: Record) -> list[Step]:

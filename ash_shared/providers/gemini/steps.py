@@ -31,7 +31,7 @@ _UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED", 0)
 
 
 def response_steps(record: Record, part: Part) -> list[Step]:
-    """Return the steps of a record; `part` is its part of the standard messages."""
+    """Return the steps of a record; `part` is the record's part of the standard messages."""
     ends = list(_end_steps(record, part))
     is_last = any(step.__class__ is ResponseEnds for step in ends)
     block_steps = [step for block in part.blocks for step in _block_steps(block, part, is_last)]
@@ -128,7 +128,7 @@ def _will_continue(call: Record) -> bool:
 
 
 def _argument_steps(call: Record, prefix: str) -> Iterator[Step]:
-    """Return the steps of partial arguments; the call is complete when it does not continue."""
+    """Return the steps of partial arguments, and of the end of the call unless `willContinue` is set."""
     for partial in list_or_empty(value_in_either_case(call, "partialArgs", "partial_args")):
         path = first_text(partial, ("jsonPath", "json_path"))
         if path is not None:

@@ -34,16 +34,16 @@ def response_usage(record: Record) -> Block | None:
     usage = record.get("usage") or value_at(record, "x_groq", "usage")
     prompt, completion = count_at(usage, "prompt_tokens"), count_at(usage, "completion_tokens")
     cache_hits = count_at(usage, "prompt_cache_hit_tokens")
-    read = count_at(usage, "prompt_tokens_details", "cached_tokens")
-    written = count_at(usage, "prompt_tokens_details", "cache_write_tokens")
-    read = cache_hits if read is None else read
+    cache_read = count_at(usage, "prompt_tokens_details", "cached_tokens")
+    cache_written = count_at(usage, "prompt_tokens_details", "cache_write_tokens")
+    cache_read = cache_hits if cache_read is None else cache_read
     non_prompt = subtract_counts(count_at(usage, "total_tokens"), prompt)
     return token_usage(
         usage,
-        input=subtract_counts(prompt, read, written),
+        input=subtract_counts(prompt, cache_read, cache_written),
         output=completion if completion is None or non_prompt is None else max(completion, non_prompt),
-        cache_read=read,
-        cache_creation=written,
+        cache_read=cache_read,
+        cache_creation=cache_written,
         reasoning=count_at(usage, "completion_tokens_details", "reasoning_tokens"),
         service_tier=text_at(record, "service_tier"),
     )

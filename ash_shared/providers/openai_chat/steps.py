@@ -242,7 +242,7 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
     "tool_calls": _call_steps,
     "function_call": lambda call, prefix, more: [_input_delta(call, f"{prefix}function_call", None, more)],
 }
-"""Functions by the keys of a delta, in the order in which a complete message is read."""
+"""Functions that return the steps of a delta, by its keys, in the order in which a complete message is read."""
 
 
 # Complete responses

@@ -48,14 +48,14 @@ def facts(record: Record) -> Facts:
 def response_usage(response: Record) -> Block | None:
     """Return the usage. OpenAI's input tokens include cached ones, its output tokens include reasoning."""
     usage = response.get("usage")
-    read = count_at(usage, "input_tokens_details", "cached_tokens")
-    written = count_at(usage, "input_tokens_details", "cache_write_tokens")
+    cache_read = count_at(usage, "input_tokens_details", "cached_tokens")
+    cache_written = count_at(usage, "input_tokens_details", "cache_write_tokens")
     return token_usage(
         usage,
-        input=subtract_counts(count_at(usage, "input_tokens"), read, written),
+        input=subtract_counts(count_at(usage, "input_tokens"), cache_read, cache_written),
         output=count_at(usage, "output_tokens"),
-        cache_read=read,
-        cache_creation=written,
+        cache_read=cache_read,
+        cache_creation=cache_written,
         reasoning=count_at(usage, "output_tokens_details", "reasoning_tokens"),
         service_tier=text_at(response, "service_tier"),
     )

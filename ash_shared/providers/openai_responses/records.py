@@ -64,7 +64,7 @@ def _read_request(record: Record) -> RecordReading:
 
 
 def _read_event(record: Record) -> RecordReading:
-    """Read a stream event: the item of a completed item, and all other events as fragments."""
+    """Read a stream event as a fragment, except that the event of a completed item is read as the item."""
     wire_type = record["type"]
     if wire_type == "response.output_item.done" and record.get("item").__class__ is dict:
         return _read_bare_item(record["item"])
