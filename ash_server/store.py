@@ -12,12 +12,12 @@ async with Store.open(url) as store:  # None: the embedded PostgreSQL
         ...
 ```
 
-The REST API, the command line and the exports use the same object. `create_app` opens it with `Store.connect`, without
-the check of the schema, and routes receive it as the dependency `store`; commands use `Store.open`.
+The REST API, the command line and the exports use the same object. Commands open it with `Store.open`, `create_app`
+with `Store.connect`, which leaves out the check of the schema; routes receive it as the dependency `store`.
 
-Each method borrows a connection for as long as it runs; the store may be used by many tasks at once. Writes wake the
-subscribers of this process and, within 20 ms or when the store closes, those of others. Every error is an
-`ash_server.errors.AshError`; DatabaseUnavailable and SchemaMismatch may come from any method.
+Each method borrows a connection for as long as it runs, so many tasks may use the store at once. A write wakes the
+subscribers of this process at once, and those of other processes within 20 ms or when the store closes. Every error is
+an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch.
 """
 
 import asyncio
@@ -42,6 +42,7 @@ from ash_server.repositories.sessions import SessionRepository
 from ash_server.settings import Settings
 
 _MAX_STREAMS = 4
+"""Connections of the pool for long reads (`Connections.stream`)."""
 
 
 class Store:
@@ -72,13 +73,17 @@ class Store:
     ) -> "AsyncGenerator[Store, None]":
         """Open the database at this PostgreSQL URL; without one, the embedded server below `home`.
 
-        The embedded database is created and migrated as needed and its server stops with its last user; `home` is
-        ASH_HOME by default, else `~/.ash`. Any other database has to be migrated (`ash db upgrade`). `lock_timeout`
-        is the number of seconds a write waits for other writers of its session, None without a limit.
+        The embedded database is created and migrated as needed, and its server stops with its last user. `home` is
+        ASH_HOME by default, and `~/.ash` if that is not set. Any other database has to be migrated before
+        (`ash db upgrade`). `lock_timeout` is the number of seconds that a write waits for other writers of its
+        session; None means no limit.
 
         Raises DatabaseUnavailable, SchemaMismatch.
         """
-        async with _database(url, home) as database_url, cls.connect(database_url, lock_timeout) as store:
+        async with (
+            _available_database(url, home) as database_url,
+            cls.connect(database_url, lock_timeout) as store,
+        ):
             yield store
 
     @classmethod
@@ -86,7 +91,7 @@ class Store:
     async def connect(
         cls, url: str, lock_timeout: float | None = LOCK_TIMEOUT
     ) -> "AsyncGenerator[Store, None]":
-        """Like `open`, but neither connect nor check the schema before the first use (`check_schema`)."""
+        """Like `open`, but connect at the first use, and leave the check of the schema to `check_schema`."""
         async with (
             open_pool(url, lock_timeout=lock_timeout) as pool,
             open_pool(url, min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
@@ -101,10 +106,12 @@ class Store:
 
 
 @asynccontextmanager
-async def _database(url: str | None, home: Path | None) -> AsyncGenerator[str, None]:
+async def _available_database(url: str | None, home: Path | None) -> AsyncGenerator[str, None]:
+    """Yield the URL of a database with the current schema; without a URL, run the embedded server while entered."""
     if url is None:
         folder = home or Settings.from_environment(os.environ).home
-        server = open_embedded(folder)  # starting and stopping block, so both run in threads
+        # Entering and leaving it would block the event loop, so threads do both.
+        server = open_embedded(folder)
         embedded_url = await asyncio.to_thread(server.__enter__)
         try:
             yield embedded_url

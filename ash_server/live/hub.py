@@ -1,8 +1,8 @@
 """Session subscriptions: every event after a cursor, once and in order, then new events as they are stored.
 
 The database rows are authoritative; notifications are hints. A subscriber reads the events after its cursor, waits for
-a notification, and reads again. One periodic query over all subscribed sessions detects lost notifications, so a lost
-one only causes a delay. A subscriber holds its cursor and one page of events: slow readers cost neither memory nor a
+a notification, and reads again. A notification may be lost: a periodic query over all subscribed sessions then finds
+the change a little later. A subscriber holds its cursor and one page of events: slow readers cost neither memory nor a
 connection, and subscribers at the same cursor share the query and the rendered output.
 """
 
@@ -66,10 +66,11 @@ class EventBatch:
 @dataclass(slots=True)
 class _SubscribedSession:
     version: int = 0
-    """Changes with each wake-up and each new subscriber: a query started earlier may miss later events."""
+    """Changes with each wake-up and each new subscriber, so that none of them shares a query that started earlier and
+    may miss events."""
     subscribers: set[asyncio.Event] = field(default_factory=set)
-    last: Last | None = None
-    """The end of the log at the last poll."""
+    known_last: Last | None = None
+    """The last sequence as of the latest poll."""
     is_deleted: bool = False
 
 
@@ -90,7 +91,7 @@ class ChangedSessions:
         self.changed.set()
 
     def take(self) -> tuple[set[UUID], bool]:
-        """Return and clear the ids, and whether notifications of other processes may be missing."""
+        """Return and clear the ids, and whether notifications of other processes may have been lost."""
         taken = self._session_ids, self._is_incomplete
         self._session_ids, self._is_incomplete = set(), False
         self.changed.clear()
@@ -100,7 +101,7 @@ class ChangedSessions:
 class Hub:
     """Wakes the subscribers of this process and of other processes while entered (`async with`).
 
-    Listens to other processes once it has a subscriber.
+    Listens to other processes from the first subscriber or watcher on.
     """
 
     def __init__(self, url: str, pool: Pool) -> None:
@@ -124,12 +125,12 @@ class Hub:
         await cancel_tasks(*self._tasks.values())
         with suppress(psycopg.Error, TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_SECONDS):
-                await self._notify()
+                await self._notify_others()
 
     def stop(self) -> None:
         """End all subscriptions. Clients reconnect to the next server with their cursor."""
         self._stopped.set()
-        self._wake_all()
+        self._wake_all_here()
 
     def is_stopped(self) -> bool:
         return self._stopped.is_set()
@@ -140,7 +141,7 @@ class Hub:
 
     def wake(self, session_id: UUID) -> None:
         """Announce that this process committed a change to the session."""
-        self._wake(session_id)
+        self._wake_here(session_id)
         self._unsent.add(session_id)
         self._has_unsent.set()
         self._start_task(self._send_notifications)
@@ -150,24 +151,24 @@ class Hub:
     ) -> AsyncGenerator[EventBatch, None]:
         """Yield the events after the cursor, then new ones, until the hub stops or the session is deleted.
 
-        Survives database outages. Reports being caught up immediately; after that yields at least every
-        `HEARTBEAT_SECONDS`, possibly without events. `collapse` omits stream chunks whose complete form is stored when
-        they are read.
+        Survives database outages. The first batch that is caught up comes immediately, even if it has no events. If
+        there are none for `HEARTBEAT_SECONDS`, a batch without events follows. `collapse` omits the chunks of messages
+        that are complete when the chunks are read.
         """
         self._start_listening()
         time = asyncio.get_running_loop().time
-        due, is_behind = time(), True
+        heartbeat_due, is_behind = time(), True
         with self._register(session_id) as (session, changed):
-            await self._load_last(session_id, session)
+            await self._load_known_last(session_id, session)
             while not self.is_stopped() and not session.is_deleted:
                 changed.clear()
                 batch = await self._read_batch(session_id, after, session.version, collapse)
-                if batch.events or time() >= due or (is_behind and batch.caught_up):
+                if batch.events or time() >= heartbeat_due or (is_behind and batch.caught_up):
                     after = batch.events[-1].sequence if batch.events else after
                     yield batch
-                    due, is_behind = time() + HEARTBEAT_SECONDS, not batch.caught_up
+                    heartbeat_due, is_behind = time() + HEARTBEAT_SECONDS, not batch.caught_up
                 if batch.caught_up:
-                    await wait_for_event(changed, due - time())
+                    await wait_for_event(changed, heartbeat_due - time())
 
     @contextmanager
     def watch_changes(self) -> Iterator[ChangedSessions]:
@@ -208,15 +209,15 @@ class Hub:
         if run.__name__ not in self._tasks and not self.is_stopped():
             self._tasks[run.__name__] = asyncio.create_task(run())
 
-    async def _load_last(self, session_id: UUID, session: _SubscribedSession) -> None:
-        """Read the end of the log before any event, so that a recreated session is detected."""
+    async def _load_known_last(self, session_id: UUID, session: _SubscribedSession) -> None:
+        """Read the last sequence before any event, so that a session recreated later is recognised as another one."""
 
         async def load(conn: AsyncConnection) -> dict[UUID, Last]:
             return await last_sequences(conn, [session_id])
 
-        if session.last is None:
-            lasts = await self.share((session_id, "last"), lambda: self._query(load))
-            session.last = (lasts or {}).get(session_id)
+        if session.known_last is None:
+            last_by_session = await self.share((session_id, "last"), lambda: self._query(load))
+            session.known_last = (last_by_session or {}).get(session_id)
 
     async def _read_batch(self, session_id: UUID, after: int, version: int, collapse: bool) -> EventBatch:
         async def read(conn: AsyncConnection) -> EventBatch:
@@ -241,7 +242,7 @@ class Hub:
             if not session.subscribers and self._sessions.get(session_id) is session:
                 del self._sessions[session_id]
 
-    def _wake(self, session_id: UUID) -> None:
+    def _wake_here(self, session_id: UUID) -> None:
         for changes in self._watchers:
             changes.add(session_id)
         if session := self._sessions.get(session_id):
@@ -249,11 +250,11 @@ class Hub:
             for changed in session.subscribers:
                 changed.set()
 
-    def _wake_all(self) -> None:
+    def _wake_all_here(self) -> None:
         for changes in self._watchers:
             changes.mark_incomplete()
         for session_id in self._sessions:
-            self._wake(session_id)
+            self._wake_here(session_id)
 
     async def _send_notifications(self) -> None:
         while True:
@@ -261,21 +262,21 @@ class Hub:
             await asyncio.sleep(_NOTIFY_DELAY_SECONDS)
             self._has_unsent.clear()
             with suppress(psycopg.Error):
-                await self._notify()
+                await self._notify_others()
 
-    async def _notify(self) -> None:
+    async def _notify_others(self) -> None:
         session_ids, self._unsent = self._unsent, set()
         if session_ids:
             async with self._pool.connection() as conn:
                 await notify(conn, session_ids, self._name)
 
     async def _listen(self) -> None:
-        """Receive notifications on a dedicated connection; wake everyone after it was lost."""
+        """Receive notifications on a dedicated connection. When it opens, wake everyone: earlier ones may be lost."""
         while True:
             with suppress(psycopg.Error):
                 async with await connect(self._url) as conn:
                     await conn.execute(f"LISTEN {CHANNEL}")
-                    self._wake_all()
+                    self._wake_all_here()
                     async for notification in conn.notifies():
                         self._receive(notification.payload)
             await asyncio.sleep(RETRY_SECONDS)
@@ -285,7 +286,7 @@ class Hub:
             sender, session_ids = read_notification(payload)
             if sender != self._name:
                 for session_id in session_ids:
-                    self._wake(session_id)
+                    self._wake_here(session_id)
 
     async def _poll(self) -> None:
         while True:
@@ -293,23 +294,23 @@ class Hub:
             sessions = dict(self._sessions)
             with suppress(psycopg.Error):
                 async with self._pool.connection() as conn:
-                    lasts = await last_sequences(conn, sessions)
+                    last_by_session = await last_sequences(conn, sessions)
                 for session_id, session in sessions.items():
-                    self._compare(session_id, session, lasts.get(session_id))
+                    self._apply_poll(session_id, session, last_by_session.get(session_id))
 
-    def _compare(self, session_id: UUID, session: _SubscribedSession, last: Last | None) -> None:
+    def _apply_poll(self, session_id: UUID, session: _SubscribedSession, last: Last | None) -> None:
         """Wake the subscribers of a session that grew; end those of one that was deleted or recreated.
 
         A session recreated under the same id has its own sequences, so cursors into the old one do not apply.
         """
-        known = session.last
+        known = session.known_last
         session.is_deleted = last is None or (known is not None and last.created_at != known.created_at)
         if session.is_deleted and self._sessions.get(session_id) is session:
-            self._wake(session_id)
+            self._wake_here(session_id)
             del self._sessions[session_id]  # new subscribers get the recreated session
-        elif last != session.last:
-            session.last = last
-            self._wake(session_id)
+        elif last != known:
+            session.known_last = last
+            self._wake_here(session_id)
 
 
 _UNAVAILABLE = EventBatch((), caught_up=False)

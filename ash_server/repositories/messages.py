@@ -38,13 +38,13 @@ class MessageRepository:
     ) -> list[Appended]:
         """Store texts verbatim, all or none, together with the events derived from them.
 
-        Returns one entry per text, in order. A text that is stored already, under its own id or with the same provider
-        `uuid`, keeps its sequence and is reported with `created` False, so an append may be repeated after a lost
-        answer; plain texts without either are stored each time. With `expected_sequence`, nothing is stored if the
-        session has continued since. `end` also closes what the stream left open, as `EventStore.end` does.
+        Returns one entry per text, in order. An append may be repeated if its answer was lost: a text with an id, or
+        with a provider's `uuid` in it, is stored once, keeps its sequence, and is reported with `created` False when
+        it comes again. A text with neither is stored each time. `expected_sequence` has to be the last sequence of
+        the session if any text is new. `end` also closes what the stream left open, as `EventStore.end` does.
 
         Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
-        `index` on the error is the position in the batch.
+        the `index` of an error is the position of its text in `new`.
         """
         prepared = await self.prepare(session_id, new)
         return await self.append_prepared(session_id, prepared, expected_sequence=expected_sequence, end=end)
@@ -55,8 +55,8 @@ class MessageRepository:
         """Read texts for `append_prepared`, without the database. Raises InvalidUtf8."""
         if isinstance(new, (str, bytes)):
             raise TypeError("append takes a list of texts, not a single text")
-        coerced = [_coerce(each, index) for index, each in enumerate(new)]
-        return await offload_each(partial(_prepare, session_id), coerced)
+        new_messages = [_to_new_message(value, index) for index, value in enumerate(new)]
+        return await offload_each(partial(_prepare, session_id), new_messages)
 
     async def append_prepared(
         self,
@@ -77,14 +77,14 @@ class MessageRepository:
     async def list_messages(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[StoredMessage]:
         """Return a page of stored messages in ascending order.
 
-        `after` pages forwards and `before` backwards; large texts make a page shorter than `limit`
-        (`pagination.may_go_on`). Raises SessionNotFound, InvalidParameter.
+        `after` pages forwards and `before` backwards. A page of large texts may be shorter than `limit` although more
+        messages follow (`pagination.may_go_on`). Raises SessionNotFound, InvalidParameter.
         """
         async with self._connections.connection() as conn:
             return await messages.list_messages(conn, session_id, **filters)
 
     async def list_messages_parsed(self, session_id: UUID, **filters: Unpack[MessageFilter]) -> list[Message]:
-        """Return the same page with each text read as typed blocks (`parsed`). Reading never fails."""
+        """Like `list_messages`, with each text also read as typed blocks (`parsed`). Reading never fails."""
         stored = await self.list_messages(session_id, **filters)
         return await offload_each(partial(to_message, session_id), stored)
 
@@ -110,9 +110,10 @@ class MessageRepository:
         after: int = 0,
         kinds: Sequence[Kind] = ("message", "record", "chunk"),
     ) -> AsyncGenerator[StoredMessage, None]:
-        """Yield all messages in order, as of one moment, in bounded memory. An unknown session yields nothing.
+        """Yield the messages of these kinds in order, as of one moment, in bounded memory.
 
-        Holds a connection until the generator ends or is closed (`contextlib.aclosing`).
+        An unknown session yields nothing. Holds a connection until the generator ends or is closed
+        (`contextlib.aclosing`).
         """
         async with (
             self._connections.stream() as conn,
@@ -122,7 +123,7 @@ class MessageRepository:
                 yield message
 
     async def reread(self, session_id: UUID) -> AsyncGenerator[list[Reread], None]:
-        """Yield pages of stored messages with what the current parser derives from them. Writes nothing."""
+        """Yield all stored messages, in pages, with what the current parser derives from them. Writes nothing."""
         async with (
             self._connections.stream() as conn,
             aclosing(reindex.reread(conn, session_id)) as pages,
@@ -131,25 +132,25 @@ class MessageRepository:
                 yield page
 
     async def reindex(self, session_id: UUID) -> Reindexed:
-        """Derive again what is derived from the session's messages, except events. Raises SessionNotFound.
+        """Derive again, with the current parser, all that is derived from the messages, except events.
 
-        Writers are blocked only while a page is written. An interrupted call may be repeated.
+        Raises SessionNotFound. Other writers wait only while a page is written. An interrupted call may be repeated.
         """
         async with self._connections.writer(session_id) as conn:
             return await reindex.reindex_messages(conn, session_id)
 
 
-def _coerce(new: str | bytes | NewMessage, index: int) -> NewMessage:
-    if isinstance(new, NewMessage):
-        return new
-    if isinstance(new, bytes):
+def _to_new_message(value: str | bytes | NewMessage, index: int) -> NewMessage:
+    if isinstance(value, NewMessage):
+        return value
+    if isinstance(value, bytes):
         try:
-            return NewMessage(new.decode())
+            return NewMessage(value.decode())
         except UnicodeDecodeError:
             raise InvalidUtf8("the message is not valid UTF-8", index=index) from None
-    if isinstance(new, str):
-        return NewMessage(new)
-    raise TypeError(f"a message is str, bytes or NewMessage, not {type(new).__name__}")
+    if isinstance(value, str):
+        return NewMessage(value)
+    raise TypeError(f"a message is str, bytes or NewMessage, not {type(value).__name__}")
 
 
 def _prepare(session_id: UUID, new: NewMessage) -> PreparedMessage:
