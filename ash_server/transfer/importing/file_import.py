@@ -4,7 +4,7 @@ A line's id is derived from its session and its number, so importing a file agai
 the file has grown. Stored lines are never changed: a line that differs from the stored one is reported as a problem.
 New lines are only appended after all stored lines, so the order of a session is the order of its file. A last line that
 is still being written is left for the next import. In a session spread over many files each file is one line with an id
-derived from its path; new files are added at the end, wherever they sort.
+derived from its path; new files are added at the end of the session, even if their paths sort before stored ones.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import uncompressed
 
 _LOOKAHEAD_LINES = 200
-"""Stored lines searched for after the end of a file that has become shorter."""
+"""Numbers of lines after the end of a file that are looked up in the store, to find out if the file was longer."""
 
 _YIELD_EVERY = 16
 """Lines parsed between two yields to the event loop."""
@@ -62,9 +62,10 @@ async def import_file(
     replace: bool = False,
     advance: Callable[[int], None] = _ignore,
 ) -> ImportedFile:
-    """Import into the session with external id `name`, calling `advance` with the number of bytes done.
+    """Import into the session with external id `name`.
 
-    `replace` deletes the session and imports it again, in two transactions: after an interruption the next import
+    `advance` is called with the number of bytes done since its last call. `replace` first deletes the session
+    and creates it again, empty; the import follows in other transactions, so after an interruption the next import
     continues. Raises OSError, AshError.
     """
     transcript = open_transcript(path)
@@ -90,15 +91,15 @@ class _FileImport:
         self._session_id = session_id
         self._source = source
         self._advance = advance
-        self._last: Line | None = None
-        """The last stored line; None if its stored text differs."""
+        self._last_line: Line | None = None
+        """The line that the session ends with; None if its stored text differs from the file."""
 
     async def add_lines(self, path: Path, *, is_new: bool) -> None:
         """Append the lines of a file that follow the stored ones."""
         start = START if is_new else await self._compare_stored(path)
         if start:
             await self._append_lines(path, start)
-        await self._store_ending()
+        await self._store_last_newline()
 
     async def add_files(self, files: Iterable[Line]) -> None:
         """Append the files that are not stored; compare the others with their stored text."""
@@ -130,46 +131,46 @@ class _FileImport:
         return _Batch(messages, sum(line.size for line in lines))
 
     async def _compare_stored(self, path: Path) -> Place | None:
-        """Compare the file with its stored lines and return where the part begins that is not stored.
+        """Compare the file with its stored lines and return the place after the last stored one.
 
-        None if a whole document was stored and the file now holds another one, or lines: nothing can be appended.
+        None if the whole file was stored as one document and has changed: nothing can be appended to a document.
         """
         start = end = START
-        missing = (
-            ImportResult()
-        )  # only reported if a later line is stored; after the last stored one, lines are new
+        # The lines since the last stored one: they are missing if another stored line follows, else they are new.
+        missing = ImportResult()
         for batch in batched(read_file(path)):
             stored = await self._get_stored(line.name for line in batch)
             for line in batch:
                 end = line.end
                 if line.name not in stored:
-                    missing.add_problem(_missing(line))
+                    missing.add_problem(_missing_problem(line))
                     continue
                 if missing.counts:
                     self.result.add(missing)
                     missing = ImportResult()
-                self._compare(line, stored[line.name])
-                if self._last is None and "\n" in stored[line.name]:
+                self._compare_line(line, stored[line.name])
+                if self._last_line is None and "\n" in stored[line.name]:
                     self._advance(text_size(path) - start.offset)
                     return None
                 self._advance(end.offset - start.offset)
                 start = end
-        lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)  # some of them may have been refused
+        # More than the next line, because lines may have been refused.
+        lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)
         if await self._get_stored(map(str, lookahead)):
             self.result.add_problem(Problem("changed", *end, "the file ends before a stored line"))
-            self._last = None
+            self._last_line = None
         return start
 
     async def _append(self, batch: _Batch) -> None:
         if batch.messages:
-            places = await self._store.messages.append_prepared(self._session_id, batch.messages)
-            self.result.counts.update("new" if place.created else "existing" for place in places)
+            appended = await self._store.messages.append_prepared(self._session_id, batch.messages)
+            self.result.counts.update("new" if entry.created else "existing" for entry in appended)
         self._advance(batch.size)
 
-    async def _store_ending(self) -> None:
+    async def _store_last_newline(self) -> None:
         """Store whether the file ends with a newline, for the export."""
-        if self._last:
-            unterminated = not self._last.terminated
+        if self._last_line:
+            unterminated = not self._last_line.terminated
             if unterminated != await self._store.sessions.is_unterminated(self._session_id):
                 await self._store.sessions.set_unterminated(self._session_id, unterminated)
 
@@ -179,19 +180,19 @@ class _FileImport:
         contents = await self._store.messages.get_contents(self._session_id, list(ids))
         return {ids[id]: content for id, content in contents.items()}
 
-    def _compare(self, line: Line, stored: str) -> None:
+    def _compare_line(self, line: Line, stored: str) -> None:
         if line.data == stored.encode():
             self.result.counts["existing"] += 1
-            self._last = line
+            self._last_line = line
         else:
-            self.result.add_problem(_changed(line, "differs from the imported text"))
-            self._last = None
+            self.result.add_problem(_changed_problem(line, "differs from the imported text"))
+            self._last_line = None
 
     def _skip_stored(self, batch: Iterable[Line], stored: Mapping[str, str]) -> Iterator[Line]:
-        """Yield each new file once: two messages with the same id refer to the same parts."""
+        """Compare the stored files and yield the others. A file occurs twice if two messages have the same id."""
         for line in {line.name: line for line in batch}.values():
             if line.name in stored:
-                self._compare(line, stored[line.name])
+                self._compare_line(line, stored[line.name])
             else:
                 yield line
 
@@ -211,26 +212,26 @@ class _FileImport:
             if isinstance(text, Problem):
                 self.result.add_problem(text)
             else:
-                self._last = line
+                self._last_line = line
                 id = line_id(self._session_id, line.name)
                 yield prepare_message(self._session_id, text, id=id, source=self._source)
 
 
 def _is_being_written(path: Path) -> bool:
-    """True for a recently modified JSONL file. The difference may be negative: clocks differ.
+    """True for a recently modified JSONL file: any other file is one document, which is written at once.
 
-    A file that is one JSON document is written at once.
+    The age may be negative, because the clock of a file server may differ.
     """
     age = time.time() - path.stat().st_mtime
     return uncompressed(path).suffix == ".jsonl" and abs(age) < _RECENTLY_WRITTEN_SECONDS
 
 
-def _missing(line: Line) -> Problem:
+def _missing_problem(line: Line) -> Problem:
     text = decode_line(line)
-    return text if isinstance(text, Problem) else _changed(line, "was not stored at import")
+    return text if isinstance(text, Problem) else _changed_problem(line, "was not stored at import")
 
 
-def _changed(line: Line, reason: str) -> Problem:
+def _changed_problem(line: Line, reason: str) -> Problem:
     return Problem("changed", *line.place, reason, line.file)
 
 
@@ -244,10 +245,10 @@ async def _open_session(store: Store, source: str, name: str, replace: bool) -> 
 
 
 async def _find_session(store: Store, source: str, name: str) -> Session | None:
-    """Also find a session of source `unknown`: imported when the file showed no format, or by an older Ash."""
-    for each in ("unknown", source):
+    """Find the session, first as `unknown`: the file may have shown no format before, or Ash was older."""
+    for stored_source in ("unknown", source):
         try:
-            return await store.sessions.get(session_id_for(each, name))
+            return await store.sessions.get(session_id_for(stored_source, name))
         except SessionNotFound:
             continue
     return None
