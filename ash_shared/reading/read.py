@@ -35,7 +35,7 @@ from ash_shared.providers._kit.steps import Counted, Step, Stray, Whole, is_vali
 from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
-"""The provider that reads values outside any recognised record; its blocks are the vocabulary of `model.content`."""
+"""The source whose provider reads values that no provider recognises, as blocks: its blocks are native."""
 
 
 @cache
@@ -50,7 +50,7 @@ class _FastPaths(dict[str | None, Sequence[FastPath]]):
     def __missing__(self, source: str | None) -> Sequence[FastPath]:
         providers = [provider for provider in _load_providers().values() if source in (None, provider.source)]
         paths = [provider.fast_path for provider in providers if provider.fast_path]
-        if providers:
+        if providers:  # a source without a provider is not kept: there is no limit to their number
             self[source] = paths
         return paths
 
@@ -72,7 +72,7 @@ class Read(Struct, frozen=True):
         return declared or (self.provider.source if self.provider else "unknown")
 
     def facts(self) -> Facts:
-        """Return the metadata of the record. Never raises."""
+        """Return the metadata of the record; for a list, that of its first element without the `uuid`. Never raises."""
         if self.elements:
             return self.elements[0].facts()._replace(uuid=None)
         return self.provider.facts(self.record) if self.provider and self.record is not None else Facts()
@@ -103,6 +103,7 @@ class Read(Struct, frozen=True):
             parts = [Part(role=speaker_of_role(role), blocks=self.reading.blocks)]
         if parts or self.reading.kind != "record":
             return [Whole(part) for part in parts]
+        # No standard message contains this record, but the event log does.
         return [Whole(Part(role="system", blocks=self.reading.blocks))]
 
     def _provider_steps(self) -> list[Step] | None:
@@ -166,7 +167,7 @@ def read_raw(message: RawMessage, source: str | None) -> Read:
 
 
 def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
-    """Read a record whose content can be decoded, although the text as a whole cannot."""
+    """Read a record whose content a fast path can decode, although the text as a whole cannot be decoded."""
     for provider in _load_providers().values():
         if provider.fast_path is None or source not in (None, provider.source):
             continue
@@ -212,20 +213,25 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     if len(values) > MAX_BLOCKS:
         raise LimitExceeded
     providers = _load_providers()
-    whole = next((provider for provider in providers.values() if provider.recognizes_list(values)), None)
-    if whole is not None and providers.get(source or "", whole) is whole:
+    list_provider = next(
+        (provider for provider in providers.values() if provider.recognizes_list(values)), None
+    )
+    declared_provider = providers.get(source or "", list_provider)
+    if list_provider is not None and declared_provider is list_provider:
         record = {"list": values}
-        return Read(_read_with(whole, record), whole, record)
+        return Read(_read_with(list_provider, record), list_provider, record)
     elements = [_read_element(value, source) for value in values]
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
         raise LimitExceeded
-    roles: Mapping[Kind, Role] = {
+    first_roles: Mapping[Kind, Role] = {
         element.reading.kind: element.reading.role for element in reversed(elements)
     }
-    kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in roles), "record")
-    provider = next((element.provider for element in elements if element.provider), None)
-    return Read(RecordReading(kind, roles.get(kind, "system"), blocks), provider, elements=elements)
+    kind: Kind = next((kind for kind in _KINDS_BY_PRIORITY if kind in first_roles), "record")
+    first_provider = next((element.provider for element in elements if element.provider), None)
+    return Read(
+        RecordReading(kind, first_roles.get(kind, "system"), blocks), first_provider, elements=elements
+    )
 
 
 _KINDS_BY_PRIORITY: tuple[Kind, ...] = ("message", "chunk", "record")
@@ -244,6 +250,7 @@ def _read_bare_block(value: Any) -> Read:
 
 
 def _read_record(record: Record, source: str | None) -> Read:
+    """Read a record, or the one in an envelope of the form `{"ev": "message", "data": …}`."""
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return _read_record(record["data"], source)
     providers = _load_providers()
