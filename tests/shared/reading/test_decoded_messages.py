@@ -131,7 +131,9 @@ def test_the_source_of_a_row_is_used() -> None:
 
 
 def test_the_output_of_a_cli_may_be_any_buffer() -> None:
-    assert parse_cli_output(bytearray(b"Done.")).data == parse_cli_output("Done.").data == "Done."
+    buffer: Any = bytearray(b"Done.")
+
+    assert parse_cli_output(buffer).data == parse_cli_output("Done.").data == "Done."
 
 
 def normalize(message: Any) -> Any:
