@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,11 @@ from ash_server.store import Store
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+
+# A shell starts background jobs with interrupts ignored, and child processes inherit that; tests interrupt theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
