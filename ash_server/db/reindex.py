@@ -74,7 +74,7 @@ class Stored(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """What is stored of a message, and what the current parser derives."""
+    """The stored columns of a message, and those that the current parser derives."""
 
     stored: Stored
     now: Description

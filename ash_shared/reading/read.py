@@ -131,7 +131,7 @@ def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
     data = line.removeprefix("data:").lstrip()
     if data == "[DONE]":
         return [Counted(None)]
-    if data is not line and data.startswith("{"):
+    if line.startswith("data:") and data.startswith("{"):
         steps = _data_line_steps(data, declared)
         if steps is not None:
             return steps

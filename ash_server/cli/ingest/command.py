@@ -155,7 +155,7 @@ def _save_unsent(
     """Save the rest and print the command that sends it with the same ids: some of it may be stored already."""
     stored = f"{counted(sender.stored, 'line')} stored"
     if queue.is_empty():
-        warn(f"{stored}, but the server was not told that the stream has ended")
+        warn(f"{stored}, but the end of the stream could not be reported to the server")
         return
     path = settings.home / "unsent" / f"{options.run}.jsonl"
     number = queue.save(path)

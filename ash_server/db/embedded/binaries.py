@@ -45,7 +45,7 @@ def major_version(bin_dir: Path) -> int:
     version = re.match(r"postgres \(PostgreSQL\) (\d+)", answer.stdout)
     if not version:
         raise EmbeddedPostgresError(
-            f"{bin_dir}/postgres does not run: {telling_line(answer.stderr)}; {_INSTALL}"
+            f"{bin_dir}/postgres does not run: {error_line(answer.stderr)}; {_INSTALL}"
         )
     return int(version[1])
 
@@ -81,8 +81,8 @@ def _named_major(bin_dir: Path) -> int:
     return int(re.sub(r"\D", "", bin_dir.parent.name) or 0)
 
 
-def telling_line(output: str) -> str:
-    """Not "the database system is starting up", which is what clients were told meanwhile."""
-    if telling := re.search(r"(?:PANIC|FATAL|error): +(?!the database system is)(.+)", output):
-        return telling[1]
+def error_line(output: str) -> str:
+    """Return the first error of a log, without "the database system is starting up", a reply to early clients."""
+    if error := re.search(r"(?:PANIC|FATAL|error): +(?!the database system is)(.+)", output):
+        return error[1]
     return (output.strip() or "it said nothing").splitlines()[-1]

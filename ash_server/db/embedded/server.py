@@ -33,7 +33,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from ash_server.db.embedded.binaries import EmbeddedPostgresError, find_binaries, major_version, telling_line
+from ash_server.db.embedded.binaries import EmbeddedPostgresError, error_line, find_binaries, major_version
 
 # Messages are private: no statement, no value and no detail of an error reaches the log.
 _SETTINGS = {
@@ -268,7 +268,7 @@ class EmbeddedPostgres:
             check=False,
         )
         if process.returncode:
-            raise self._failure(f"cannot be created: {telling_line(process.stdout)}")
+            raise self._failure(f"cannot be created: {error_line(process.stdout)}")
 
     def _identity(self) -> tuple[str, ...]:
         """Return the prefix that runs a command without root's identity; empty for other users."""
@@ -315,7 +315,7 @@ class EmbeddedPostgres:
     def _log_since(self, start: int) -> str:
         with self._sibling("log").open("rb") as log:
             log.seek(start)
-            return telling_line(log.read().decode(errors="replace"))
+            return error_line(log.read().decode(errors="replace"))
 
     def _shut_down(self) -> None:
         server = self._postmaster()

@@ -28,7 +28,7 @@ from ash_shared.model.message import LAST_SEQUENCE, Role
 from ash_shared.projections.search_text import Weight
 
 Place = Literal["said", "conversation", "results", "everything"]
-"""What is searched: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""
+"""The texts to search: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""
 
 MAX_RESULTS = 100
 
