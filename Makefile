@@ -27,7 +27,10 @@ demo: .venv/.server  ## start Ash with sample sessions and open its viewer
 	@$(BIN)/ash demo
 
 # Each process has its own PostgreSQL server and browser; an idle process takes over tests of another.
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# Tests start hundreds of Python processes, which would compile each module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 test: .venv/.dev  ## run the tests, on a real PostgreSQL and in a real browser
 	@$(PYTEST) -m "not slow"

@@ -39,6 +39,17 @@ def pytest_report_header() -> str:
     return f"postgresql: {server_kind()}"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are processors, since tests wait for servers and pages."""
+    return min((os.cpu_count() or 1) + 1, 8)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip a module of slow tests alone, whose collection generates requests for seconds."""
+    is_unwanted = collection_path.name == "test_conformance.py" and config.option.markexpr == "not slow"
+    return True if is_unwanted else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):

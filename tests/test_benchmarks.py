@@ -26,6 +26,7 @@ def test_a_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
     assert (RESULTS.read_bytes() if RESULTS.exists() else None) == before
 
 
+@pytest.mark.slow
 def test_runs_selected_goals() -> None:
     ran = run("--smoke", "--only", "P2,p8")
 

@@ -151,13 +151,13 @@ def assert_promises(text: str) -> None:
     assert description.block_types == tuple(sorted({block.type for block in objects}))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RECORDS | JSON | st.lists(RECORDS, max_size=3), st.booleans())
 def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:
     assert_promises(json.dumps(record, ensure_ascii=ascii_only))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(RECORDS | JSON)
 def test_any_json_keeps_its_leaves(record: Any) -> None:
     blocks = json.loads(parse_message_content_json(json.dumps(record)))
@@ -173,7 +173,7 @@ def _as_shown(record: Any) -> Any:
     return json.loads(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(RECORDS, st.data())
 def test_guarantees_hold_for_damaged_texts(record: Any, data: st.DataObject) -> None:
     text = json.dumps(record)

@@ -110,6 +110,11 @@ async def blank(page: Page, assets: str) -> Page:
 
 
 class _Assets(BaseHTTPRequestHandler):
+    # A page loads some 70 modules, faster over few connections.
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
         file = HERE / "blank.html" if path == "/" else _file(path)

@@ -29,6 +29,8 @@ LOOKS: Mapping[str, tuple[Any, tuple[int, int]]] = {
     "dark, narrow": ("dark", NARROW),
 }
 
+QUICK_LOOKS = ("light, wide", "dark, narrow")
+
 VIOLATIONS = """
 async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
@@ -129,7 +131,7 @@ async def visiting(browser: Browser, complaints: list[str], address: str, look: 
     assert complaints == []
 
 
-@pytest.mark.parametrize("sample", slow_unless("tide-clock".__eq__, [path.stem for path in SAMPLES]))
+@pytest.mark.parametrize("sample", slow_unless("recipe-scaler".__eq__, [path.stem for path in SAMPLES]))
 async def test_session_page_with_everything_open(
     browser: Browser, complaints: list[str], samples: dict[str, str], sample: str
 ) -> None:
@@ -146,7 +148,7 @@ async def test_session_page_with_everything_open(
     assert violations == {look: [] for look in LOOKS}
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slow_unless(QUICK_LOOKS.__contains__, LOOKS))
 async def test_dialogs_and_panels_of_a_session_page(
     browser: Browser, complaints: list[str], samples: dict[str, str], look: str
 ) -> None:
@@ -176,7 +178,7 @@ async def test_dialogs_and_panels_of_a_session_page(
     assert violations == {what: [] for what in violations}
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slow_unless(QUICK_LOOKS.__contains__, LOOKS))
 async def test_sessions_page(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], look: str
 ) -> None:
@@ -195,7 +197,7 @@ async def test_sessions_page(
 
 
 @pytest.mark.parametrize("place", ["a session", "all sessions"])
-@pytest.mark.parametrize("look", ["light, wide", "dark, narrow"])
+@pytest.mark.parametrize("look", QUICK_LOOKS)
 async def test_keyboard_reaches_every_control(
     browser: Browser, complaints: list[str], ash: str, samples: dict[str, str], place: str, look: str
 ) -> None:

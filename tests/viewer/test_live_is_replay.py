@@ -28,8 +28,8 @@ COMPARED = "async (input) => (await import('/harness.js')).compared(...JSON.pars
 
 
 def is_fast(material: str) -> bool:
-    """True for the samples, the recordings and the sessions of one provider."""
-    return material.endswith((".jsonl", "sessions of claude"))
+    """True for the samples and the recordings."""
+    return material.endswith(".jsonl")
 
 
 @pytest.mark.parametrize("material", slow_unless(is_fast, MATERIAL))

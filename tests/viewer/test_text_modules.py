@@ -184,6 +184,7 @@ PARTS = (
 )
 
 
+@pytest.mark.slow
 async def test_markdown_takes_linear_time(blank: Page) -> None:
     """Four times the text takes about four times as long; quadratic work would take sixteen times."""
     calls = [*([part] for part in PARTS), ["  1\n\n", "- 1\n\n"]]

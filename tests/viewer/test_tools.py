@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page
 
+from tests.marking import slow_unless
 from tests.viewer.payloads import Json, Payloads
 
 HERE = Path(__file__).parent
@@ -239,7 +240,26 @@ _OPENED = """async (logs) => {
 }"""
 
 
-async def test_painting_never_throws(blank: Page) -> None:
-    failures = "async (names) => (await import('/tool-calls.js')).failures(names)"
+WILD_KINDS = (
+    *("a megabyte", "a megabyte of lines", "a megabyte of stars", "a megabyte of brackets"),
+    *("deep lists", "deep objects", "deep results", "deep JSON"),
+    *("many", "many blocks", "many items", "many lines", "many files", "many matches", "many numbers"),
+    *("names that objects have", "nothing to convert", "lists for texts", "half a pair", "numbers"),
+)
 
-    assert await blank.evaluate(failures, ONE_OF_EACH) == []
+
+def is_small(kind: str) -> bool:
+    return not kind.startswith(("a megabyte", "many"))
+
+
+@pytest.mark.parametrize("kind", slow_unless(is_small, WILD_KINDS))
+async def test_painting_never_throws(blank: Page, kind: str) -> None:
+    failures = "async ([names, kind]) => (await import('/tool-calls.js')).failures(names, kind)"
+
+    assert await blank.evaluate(failures, [ONE_OF_EACH, kind]) == []
+
+
+async def test_extreme_values_are_all_tested(blank: Page) -> None:
+    kinds = await blank.evaluate("async () => (await import('/tool-calls.js')).WILD_KINDS")
+
+    assert sorted(kinds) == sorted(WILD_KINDS)

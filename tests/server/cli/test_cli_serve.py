@@ -118,6 +118,7 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
         assert left_behind(tmp_path) == []
 
 
+@pytest.mark.slow
 async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
     store: Store, connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
@@ -146,6 +147,7 @@ async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
     assert (versions()[mine], versions()[tour]) == (0, NORMALIZER_VERSION)
 
 
+@pytest.mark.slow
 def test_server_restarts_its_postgres(tmp_path: Path) -> None:
     with running("demo", "--port", "0", home=tmp_path) as ash:
         os.kill(int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
@@ -184,9 +186,13 @@ async def large_session(store: Store, tmp_path: Path) -> UUID:
     return (await import_file(store, path, "large")).session_id
 
 
-@pytest.mark.parametrize(
-    ("by", "name"), [(signal.SIGINT, "was answered"), *((signal.SIGTERM, each) for each in REQUESTS)]
-)
+STOPS = [
+    pytest.param(signal.SIGINT, "was answered"),
+    *(pytest.param(signal.SIGTERM, each, marks=pytest.mark.slow) for each in REQUESTS),
+]
+
+
+@pytest.mark.parametrize(("by", "name"), STOPS)
 def test_serve_stops_with_connected_clients(
     database_url: str, large_session: UUID, tmp_path: Path, by: signal.Signals, name: str
 ) -> None:

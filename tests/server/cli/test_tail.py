@@ -418,6 +418,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
     )
 
 
+@pytest.mark.slow
 def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Path) -> None:
     recording = RECORDING.read_bytes()
 

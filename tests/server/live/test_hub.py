@@ -29,6 +29,7 @@ from ash_server.live import hub as live
 from ash_server.live.hub import Hub
 from ash_server.store import Store
 from ash_server.transfer.importing.file_import import import_file
+from tests.marking import slow_unless
 from tests.server.cli.test_cli_serve import Running, running
 from tests.server.subscribers import SseSubscriber, Subscriber, WebSocketSubscriber, stored_events
 from tests.server.subscribers import running as running_subscribers
@@ -292,7 +293,7 @@ def stalled(server: Running, session_id: UUID, kind: str) -> socket.socket:
     return client
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("by", slow_unless(signal.SIGTERM.__eq__, [signal.SIGTERM, signal.SIGINT]))
 async def test_server_restart(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path, by: signal.Signals
 ) -> None:

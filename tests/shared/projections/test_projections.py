@@ -980,7 +980,7 @@ def _said_texts(messages: list[Json]) -> list[Json]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(LOGS, st.booleans())
 def test_what_comes_out_is_taken_and_whole(events: list[Json], is_typed: bool) -> None:
     given_events = list(map(read_event, events)) if is_typed else events
@@ -1022,7 +1022,7 @@ _TAKEN_BACK: st.SearchStrategy[Any] = st.tuples(
 )
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.one_of(_ASKED, _ASKED, _UNMARKED, _UNMARKED, _INJECTED, _MARKED, _TAKEN_BACK), max_size=30)
     | st.lists(st.one_of(_UNMARKED, _UNMARKED, _UNMARKED, _INJECTED, _TAKEN_BACK), max_size=12)

@@ -237,6 +237,7 @@ HUGE: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_texts_of_any_size(connection: AsyncConnection, session_id: UUID) -> None:
     for second, (text, _) in enumerate(HUGE.values(), 1):
         await store(connection, session_id, line("user", second, text))

@@ -185,7 +185,7 @@ lines_of_any_kind = st.lists(st.tuples(st.sampled_from(INDENTS), st.sampled_from
 
 
 @given(lines_of_any_kind)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_text_is_contained_in_its_place(lines: list[tuple[str, str]]) -> None:
     """Parsed by another implementation: no HTML, image or link reference, and the next heading is a heading."""
     text = "\n".join(map("".join, lines))
