@@ -78,6 +78,10 @@ _DROP_ROOT = (
     "--ambient-caps=+dac_override",
 )
 _NO_PROCESS = 2**31 - 1  # beyond every system's process ids
+_SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(
+    4
+)  # length and code, as PostgreSQL's protocol defines them
+_ANSWER_SECONDS = 10.0
 
 
 class _Postmaster(NamedTuple):
@@ -87,9 +91,19 @@ class _Postmaster(NamedTuple):
     socket_dir: Path
     status: str
 
-    def accepts(self) -> bool:
+    def answers(self) -> bool:
+        """True if the server answers a request for encryption.
+
+        Connecting alone proves nothing: a child of a killed server can hold the socket for a moment.
+        """
         with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(str(self.socket_dir / _SOCKET)) == 0
+            probe.settimeout(_ANSWER_SECONDS)
+            try:
+                probe.connect(str(self.socket_dir / _SOCKET))
+                probe.sendall(_SSL_REQUEST)
+                return probe.recv(1) != b""
+            except OSError:
+                return False
 
 
 class EmbeddedPostgres:
@@ -187,7 +201,7 @@ class EmbeddedPostgres:
 
     def _ready(self) -> bool:
         server = self._postmaster()
-        if server is None or server.status != "ready" or not server.accepts():
+        if server is None or server.status != "ready" or not server.answers():
             return False
         self._socket_dir = server.socket_dir  # the process that started it may have another temporary folder
         return True
@@ -319,7 +333,7 @@ class EmbeddedPostgres:
 
     def _shut_down(self) -> None:
         server = self._postmaster()
-        if server and server.accepts():
+        if server and server.answers():
             os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
         deadline = time.monotonic() + self._timeout
         with _opened(self._sibling("server")) as lock:

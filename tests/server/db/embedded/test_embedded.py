@@ -3,9 +3,11 @@
 import contextlib
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -188,6 +190,29 @@ def test_a_killed_server_is_revived(data: Path, left_pid: str) -> None:
         server.start()
 
         assert ask(server.url(), "select seven from kept") == [(7,)]
+
+
+def test_a_socket_without_a_server_is_no_server(data: Path) -> None:
+    with EmbeddedPostgres(data) as server:
+        kill_server(data)
+        (socket_dir(server) / ".s.PGSQL.5432").unlink()
+        with closing_connections(socket_dir(server) / ".s.PGSQL.5432"):
+            server.start()
+
+            assert ask(server.url(), "select 7") == [(7,)]
+
+
+@contextlib.contextmanager
+def closing_connections(path: Path) -> Iterator[None]:
+    """Accept connections at a socket and close them at once."""
+    with socketserver.UnixStreamServer(str(path), socketserver.BaseRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_broken_pid_file_is_no_obstacle(data: Path) -> None:
