@@ -1,10 +1,10 @@
 """Bundle ES modules into one classic script, as needed by pages opened from disk.
 
-Each module becomes a generator function, so its names stay local. It first yields its exports as getters, then binds
-its imports and runs. Modules run in the order in which a browser runs them. Functions are available before their module
-has run, so circular imports work.
+Each module becomes a function, so its names stay local. It binds its imports, runs and returns its exports. Modules run
+in the order in which a browser runs them.
 
-Only the syntax of our own modules and of the vendored minified libraries is supported; other syntax raises BundleError.
+Only the syntax of our own modules and of the vendored minified libraries is supported; other syntax, and circular
+imports, raise BundleError.
 """
 
 import re
@@ -27,24 +27,22 @@ _DEFAULT = "$default"
 _SCRIPT = """\
 "use strict";
 (() => {{
-const $modules = [], $exports = [];
+const $exports = [];
 {modules}
-for (const [index, module] of $modules.entries()) $exports[index] = module.next().value;
-for (const module of $modules) module.next();
 }})();
 """
 _MODULE = """\
 // {path}
-$modules.push((function* () {{
-yield {{ {exports} }};
+$exports.push((() => {{
 {imports}
 {body}
+return {{ {exports} }};
 }})());
 """
 
 
 class BundleError(Exception):
-    """A module uses syntax that is not supported."""
+    """A module uses syntax that is not supported, or imports itself through others."""
 
 
 class _Import(NamedTuple):
@@ -64,20 +62,22 @@ class _Module(NamedTuple):
 def bundle(sources: Mapping[str, str], entry: str) -> str:
     """Return a script that can be inlined into a page. Raises BundleError, and KeyError for a missing module."""
     modules: dict[str, _Module] = {}
-    _collect(sources, entry, modules, set())
+    _collect(sources, (entry,), modules)
     indices = {path: index for index, path in enumerate(modules)}
     code = "".join(_module_code(module, indices) for module in modules.values())
     return _SCRIPT_TAG.sub(r"\\x3C", _SCRIPT.format(modules=code))
 
 
-def _collect(sources: Mapping[str, str], path: str, modules: dict[str, _Module], visited: set[str]) -> None:
-    """Parse a module and its imports, and add them in the order in which they run."""
-    if path in visited:
+def _collect(sources: Mapping[str, str], chain: tuple[str, ...], modules: dict[str, _Module]) -> None:
+    """Parse the last module of a chain of imports, and what it imports, and add them in the order in which they run."""
+    *importers, path = chain
+    if path in importers:
+        raise BundleError(f"circular imports: {' -> '.join(chain)}")
+    if path in modules:
         return
-    visited.add(path)
     module = _parse_module(path, sources[path])
     for imported in module.imports:
-        _collect(sources, imported.path, modules, visited)
+        _collect(sources, (*chain, imported.path), modules)
     modules[path] = module
 
 
@@ -120,9 +120,7 @@ def _remove_comments(body: str) -> str:
 
 
 def _module_code(module: _Module, indices: Mapping[str, int]) -> str:
-    exports = ", ".join(
-        f"get {exported}() {{ return {local}; }}" for exported, local in module.exports.items()
-    )
+    exports = ", ".join(f"{exported}: {local}" for exported, local in module.exports.items())
     imports = "\n".join(
         f"const {{ {_destructuring(each.names)} }} = $exports[{indices[each.path]}];"
         for each in module.imports

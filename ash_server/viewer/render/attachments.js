@@ -1,5 +1,4 @@
 /** Images and other files in messages. No file is ever fetched. */
-import { blocks } from "./content-blocks.js";
 import { el } from "../lib/dom.js";
 import { languageOf } from "../lib/highlight.js";
 import { aside, code, downloadLink, formatSize, isWebUrl, link, prose, textDataUrl } from "./tools/body-parts.js";
@@ -34,10 +33,6 @@ const DATA_URL = /^data:([^;,]*)((?:;[^;,]*)*),/;
 const NOT_ALLOWED_IN_NAMES = /[\0-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]/g;
 const BASE64 = /^[A-Za-z0-9+/]*$/;
 
-export function image(reader, depth) {
-  return file(reader, depth, "image");
-}
-
 /**
  * `data` is base64; `text`, `content`, `url` and `id` are the other forms of a file.
  * @typedef {{kind: string, name?: string, mediaType?: string, size?: any, text?: string, data?: string, content?: any,
@@ -48,14 +43,14 @@ export function image(reader, depth) {
  * Render a file: its data, a link to it, or its id at the provider.
  *
  * @param {FieldReader} reader
- * @param {number} depth
+ * @param {(list: any) => any[]} renderBlocks renders the blocks that the file contains
  * @param {string} [kind]
  */
-export function file(reader, depth, kind) {
+export function file(reader, renderBlocks, kind) {
   const source = new FieldReader(reader.take(["source"], (value) => !isEmpty(value)) ?? {});
   const info = readFileInfo(reader, source, kind);
   const form = Object.keys(FORMS).find((name) => info[name] !== undefined);
-  const parts = form ? FORMS[form](info, depth) : [chip(info)];
+  const parts = form ? FORMS[form](info, renderBlocks) : [chip(info)];
   const description = reader.text("context", "transcript");
   const rest = source.rest();
   return [...parts, description && prose(description), rest !== undefined && aside("More of the source", rest)];
@@ -86,19 +81,18 @@ function readFileInfo(reader, source, kind) {
 /**
  * Renderers by the form of the file; the first form present is used.
  *
- * @type {Record<string, (info: FileInfo, depth: number) => any[]>}
+ * @type {Record<string, (info: FileInfo, renderBlocks: (list: any) => any[]) => any[]>}
  */
 const FORMS = {
   data: (info) => inlineFile({ ...info, data: normalizeBase64(info.data) }, info.data),
   text: (info) => textFile(info),
-  content: ({ content, ...info }, depth) => [chip(info), ...innerContent(content, depth)],
+  content: ({ content, ...info }, renderBlocks) => [
+    chip(info),
+    ...(isString(content) ? [code(content)] : renderBlocks(content)),
+  ],
   url: (info) => [remoteFile(info)],
   id: (info) => [chip(info, info.id)],
 };
-
-function innerContent(content, depth) {
-  return isString(content) ? [code(content)] : blocks(content, depth + 1);
-}
 
 /** Convert base64 to the form that browsers decode: standard alphabet, no blanks, no padding. */
 function normalizeBase64(data) {

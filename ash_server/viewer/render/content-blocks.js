@@ -1,10 +1,11 @@
-/** Render content blocks. Unknown blocks are shown as JSON; no block is dropped. */
+/** Render content blocks and other values. Unknown blocks are shown as JSON; no block is dropped. */
 import { el } from "../lib/dom.js";
-import { file, image } from "./attachments.js";
+import { file } from "./attachments.js";
 import { jsonView } from "../lib/json-view.js";
 import { aside, formatSize, label, output, prose } from "./tools/body-parts.js";
-import { valueView } from "./tools/call-result.js";
-import { FieldReader, fieldOf, isString, sizeOf, textField } from "../lib/json-fields.js";
+import { decodeJson } from "./tools/call.js";
+import { isBlockList, isPlainText } from "./tools/call-result.js";
+import { FieldReader, fieldOf, isScalar, isString, sizeOf, textField } from "../lib/json-fields.js";
 
 const MAX_DEPTH = 20;
 const MAX_BLOCKS = 1_000;
@@ -26,6 +27,19 @@ export function blocks(list, depth = 0) {
   return [...all.slice(0, MAX_BLOCKS).map((each) => block(each, depth)), ...(rest.length ? [jsonView(rest)] : [])];
 }
 
+/** Render any value completely, by its JSON type. */
+export function valueView(value) {
+  if (value === undefined || value === null || value === "") return [];
+  if (isString(value)) return [textView(value)];
+  if (isBlockList(value)) return value.flatMap((each) => (isPlainText(each) ? valueView(each.text) : blocks([each])));
+  return [isScalar(value) ? output(String(value)) : jsonView(value)];
+}
+
+function textView(text) {
+  const value = decodeJson(text);
+  return isString(value) ? output(text) : jsonView(value);
+}
+
 /**
  * Painters by block type. A painter takes the fields that it shows, and returns undefined if the block does not have
  * the fields of its type.
@@ -33,10 +47,10 @@ export function blocks(list, depth = 0) {
 const PAINTERS = {
   text: (reader) => textBlock(reader.text("text")),
   thinking: (reader) => thinking(reader.text("thinking")),
-  image: (reader, depth) => image(reader, depth),
-  file: (reader, depth) => file(reader, depth),
-  document: (reader, depth) => file(reader, depth),
-  audio: (reader, depth) => file(reader, depth, "audio"),
+  image: (reader, depth) => fileBlock(reader, depth, "image"),
+  file: fileBlock,
+  document: fileBlock,
+  audio: (reader, depth) => fileBlock(reader, depth, "audio"),
   tool_use: (reader) => call(reader.text("name"), reader),
   tool_result: (reader, depth) => [label("Result"), ...content(reader.take(["content"], () => true), depth)],
 };
@@ -59,6 +73,10 @@ function textBlock(text) {
 function thinking(text) {
   if (!text) return [label("Thought, without a text")];
   return [el("details", { class: "thinking" }, el("summary", {}, "Thought"), prose(text))];
+}
+
+function fileBlock(reader, depth, kind) {
+  return file(reader, (list) => blocks(list, depth + 1), kind);
 }
 
 function call(name, reader) {

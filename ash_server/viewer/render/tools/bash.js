@@ -1,8 +1,8 @@
 /** Shell commands and other code that is executed. */
-import { blocks } from "../content-blocks.js";
+import { blocks, valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { code, facts, note, output } from "./body-parts.js";
-import { resultText, splitText, structuredOf, valueView } from "./call-result.js";
+import { resultText, splitText, structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isEmpty, isObject, isString, isStringOrStrings, textField } from "../../lib/json-fields.js";
 
 const COMMAND = ["command", "cmd", "commands", "script", "code", "snippet", "input", "chars"];

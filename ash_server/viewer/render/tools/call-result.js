@@ -1,34 +1,15 @@
-/** Render the result of a call by its JSON type. */
-import { blocks } from "../content-blocks.js";
-import { jsonView } from "../../lib/json-view.js";
-import { decodeJson } from "./call.js";
-import { output } from "./body-parts.js";
-import { fieldOf, isDisplayableList, isObject, isScalar, isString, textField } from "../../lib/json-fields.js";
+/** Read the result of a call. No DOM. */
+import { fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
 
-/** Render any value completely. */
-export function valueView(value) {
-  if (value === undefined || value === null || value === "") return [];
-  if (isString(value)) return [textView(value)];
-  if (isBlockList(value)) return value.flatMap(blockView);
-  return [isScalar(value) ? output(String(value)) : jsonView(value)];
-}
-
-function isBlockList(value) {
+/** True for a list of content blocks. */
+export function isBlockList(value) {
   return isDisplayableList(value) && value.every((each) => textField(each, "type") !== undefined);
-}
-
-function textView(text) {
-  const value = decodeJson(text);
-  return isString(value) ? output(text) : jsonView(value);
-}
-
-function blockView(block) {
-  return isPlainText(block) ? valueView(block.text) : blocks([block]);
 }
 
 const TEXT_BLOCK_FIELDS = new Set(["type", "text", "source_type"]);
 
-function isPlainText(block) {
+/** True for a block that has nothing but a text. */
+export function isPlainText(block) {
   const hasText = block.type === "text" && isString(block.text);
   return hasText && Object.keys(block).every((name) => TEXT_BLOCK_FIELDS.has(name));
 }

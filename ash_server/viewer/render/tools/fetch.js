@@ -1,10 +1,10 @@
 /** Web pages that are fetched, and web searches. */
-import { blocks } from "../content-blocks.js";
+import { blocks, valueView } from "../content-blocks.js";
 import { el } from "../../lib/dom.js";
 import { pluralize } from "../../lib/number-format.js";
 import { decodeJson } from "./call.js";
 import { isWebUrl, label, link, note, prose, settings } from "./body-parts.js";
-import { splitText, structuredOf, valueView } from "./call-result.js";
+import { splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isString, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
 
 const URL_KEYS = ["url", "uri", "link"];

@@ -1,7 +1,7 @@
 /** Any other tool: all arguments and the whole result. */
 import { jsonView } from "../../lib/json-view.js";
 import { facts, output } from "./body-parts.js";
-import { valueView } from "./call-result.js";
+import { valueView } from "../content-blocks.js";
 import { isEmpty, isObject, isScalar, textField } from "../../lib/json-fields.js";
 
 const GIST_FIELDS = [

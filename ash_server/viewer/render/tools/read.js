@@ -1,11 +1,11 @@
 /** Files and images that are read. */
-import { blocks } from "../content-blocks.js";
+import { blocks, valueView } from "../content-blocks.js";
 import { el } from "../../lib/dom.js";
 import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
 import { code, filePath, note, output, settings } from "./body-parts.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
-import { resultText, splitText, structuredOf, valueView } from "./call-result.js";
+import { resultText, splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isDisplayableList, isObject, isString, textField } from "../../lib/json-fields.js";
 import { countLines } from "./write.js";
 

@@ -1,11 +1,11 @@
 /** File searches and directory listings. */
 import { el } from "../../lib/dom.js";
 import { formatNumber, pluralize } from "../../lib/number-format.js";
-import { blocks } from "../content-blocks.js";
+import { blocks, valueView } from "../content-blocks.js";
 import { facts, filePath, note, output, settings } from "./body-parts.js";
 import { parseMatches, structuredLines } from "./search-matches.js";
 import { PATH_KEYS, pathTail } from "./file-paths.js";
-import { splitText, structuredOf, valueView } from "./call-result.js";
+import { splitText, structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isStringOrStrings, joinedTextField, textField } from "../../lib/json-fields.js";
 import { countLines } from "./write.js";
 

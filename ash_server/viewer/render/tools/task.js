@@ -1,9 +1,9 @@
 /** Tasks for subagents. */
 import { pluralize } from "../../lib/number-format.js";
-import { blocks } from "../content-blocks.js";
+import { blocks, valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { label, note, prose, settings } from "./body-parts.js";
-import { splitText, structuredOf, valueView } from "./call-result.js";
+import { splitText, structuredOf } from "./call-result.js";
 import { fieldOf, isString, textField } from "../../lib/json-fields.js";
 
 const PROMPT = ["prompt", "message", "task", "query", "objective", "instructions", "question", "input"];

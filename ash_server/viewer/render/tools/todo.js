@@ -1,8 +1,9 @@
 /** Task lists. */
 import { el } from "../../lib/dom.js";
+import { valueView } from "../content-blocks.js";
 import { decodeJson } from "./call.js";
 import { aside, note, prose, settings } from "./body-parts.js";
-import { splitText, structuredOf, valueView } from "./call-result.js";
+import { splitText, structuredOf } from "./call-result.js";
 import { FieldReader, fieldOf, isDisplayableList, isEmpty, isEqual, isString, textField } from "../../lib/json-fields.js";
 
 const LISTS = ["todos", "plan", "items", "newTodos", "tasks"];

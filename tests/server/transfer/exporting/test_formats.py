@@ -452,7 +452,7 @@ def test_escapes_the_end_of_script_elements() -> None:
 
 MODULES = {
     "a.js": 'import { b, Late } from "./lib/b.js";\nexport function a() {\n  return b() + new Late().n;\n}\n',
-    "lib/b.js": 'import { a } from "../a.js";\nexport const b = () => 1;\nexport class Late {\n  n = a.length;\n}\n',
+    "lib/b.js": "export const b = () => 1;\nexport class Late {\n  n = 2;\n}\n",
 }
 
 
@@ -480,13 +480,19 @@ def test_bundle_rejects_a_missing_module() -> None:
         bundle({"a.js": MODULES["a.js"]}, "a.js")
 
 
+def test_bundle_rejects_circular_imports() -> None:
+    circular = {**MODULES, "lib/b.js": 'import { a } from "../a.js";\nexport const b = a;\n'}
+
+    with pytest.raises(BundleError, match=r"a\.js -> lib/b\.js -> a\.js"):
+        bundle(circular, "a.js")
+
+
 def test_bundle_orders_modules_after_their_imports() -> None:
     script = bundle(MODULES, "a.js")
 
     assert script.index("// lib/b.js") < script.index("// a.js")
     assert "const { b, Late } = $exports[0];" in script
-    assert "const { a } = $exports[1];" in script
-    assert "yield { get a() { return a; } };" in script
+    assert "return { b: b, Late: Late };" in script
 
 
 def test_bundle_escapes_the_end_of_script_elements() -> None:
