@@ -18,7 +18,8 @@ from ash_shared.model.content import (
     ToolResultContent,
     ToolUseContent,
 )
-from ash_shared.model.events import CHUNKS, EVENT_TYPES, ChatEvent, KnownEvent, OtherEvent, read_event
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.events import EVENT_TYPES, ChatEvent, KnownEvent, OtherEvent, read_event
 from ash_shared.model.message import (
     Description,
     Drift,

@@ -46,7 +46,8 @@ from ash_server.offload import offload_each
 from ash_server.settings import Settings
 from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.events import EVENT_TYPES, EVENTS, ChatEvent
+from ash_shared.model.event_types import CATALOGUE
+from ash_shared.model.events import EVENT_TYPES, ChatEvent
 from ash_shared.model.message import LAST_SEQUENCE
 
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
@@ -66,7 +67,7 @@ class EventPage(AshModel):
 def _schemas_by_type() -> list[Any]:
     """Schemas of the payload by type, as in ChatEvent, whose other fields differ."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
-    return [*(_schema_of_type(type, EVENTS[type]) for type in EVENTS), other]
+    return [*(_schema_of_type(type, row.model) for type, row in CATALOGUE.items()), other]
 
 
 def _schema_of_type(type: str, model: type[BaseModel]) -> dict[str, Any]:
@@ -155,7 +156,7 @@ _NEW_CALL: Mapping[str, Any] = {
 _NEW_EVENTS = [_NEW_PROMPT, _NEW_CALL]
 _CUSTOM: Mapping[str, Any] = {"type": "build_finished", "payload": {"status": "red"}}
 
-_TYPES = "^({0})(,({0}))*$".format("|".join(EVENTS))
+_TYPES = "^({0})(,({0}))*$".format("|".join(CATALOGUE))
 _SEQUENCE = {"ge": 1, "le": LAST_SEQUENCE}
 
 

@@ -37,7 +37,8 @@ from ash_server.live.hub import RETRY_SECONDS, EventBatch
 from ash_server.live.tasks import cancel_tasks
 from ash_server.live.websocket_topics import EMPTY_TOPIC, TopicMessages, to_topic
 from ash_server.store import Store
-from ash_shared.model.events import CHUNKS, ChatEvent
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.events import ChatEvent
 
 _MAX_CLIENT_FRAMES = 20
 _CLIENT_FRAMES_SECONDS = 1.0

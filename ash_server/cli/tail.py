@@ -32,6 +32,7 @@ from ash_server.cli.options import session_argument, url_option
 from ash_server.cli.output.event_lines import EventPrinter
 from ash_server.cli.output.terminal import stdout_console, visible_json, warn
 from ash_server.errors import SessionNotFound
+from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.message import LAST_SEQUENCE
 
 _SILENCE_TIMEOUT = 45
@@ -267,7 +268,7 @@ class _Follower:
         warn(text)
 
 
-_OPENS_TURN = {"turn_start": True, "turn_end": False, "reset": False}
+_OPENS_TURN = {name: row.turn == "start" for name, row in CATALOGUE.items() if row.turn is not None}
 
 
 def _read_server_events(response: HTTPResponse) -> Generator[ServerEvent, None, None]:

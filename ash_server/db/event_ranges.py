@@ -12,6 +12,7 @@ from psycopg.rows import args_row
 from ash_server.db.event_writer import Origin
 from ash_server.db.messages import StoredMessage, list_next
 from ash_server.db.pagination import bounded_query, may_go_on
+from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Kind
 
 _MAX_ENTRIES = 1000
@@ -21,8 +22,7 @@ _MAX_BYTES = 512 * 1024
 _HEAD_LINES = 20
 """First lines of a session, which identify it and its client."""
 
-MESSAGE_EVENTS = ("assistant_done", "thinking_done", "tool_call", "tool_result", "user_audio", "user_message")
-"""Types of events from which standard messages are built."""
+_TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
 
 _TURN = """
     SELECT sequence - 1, message_sequence - CASE origin WHEN 'line' THEN 1 ELSE 0 END
@@ -80,7 +80,7 @@ class Span(NamedTuple):
     """The entries between two positions."""
 
     events: list[SpannedEvent]
-    """Only those of the types `MESSAGE_EVENTS`."""
+    """Only those of the types from which standard messages are built."""
     head: Sequence[StoredMessage]
     """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
@@ -139,7 +139,7 @@ async def _events(
 ) -> list[SpannedEvent]:
     """Return events; `loose` leaves out those whose content a message has."""
     bounds = {"after": after, "last": last, "limit": limit or _MAX_ENTRIES, "bytes": _MAX_BYTES}
-    params = {"session_id": session_id, "types": list(MESSAGE_EVENTS), "loose": loose, **bounds}
+    params = {"session_id": session_id, "types": _TOPIC_TYPES, "loose": loose, **bounds}
     async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
         await cursor.execute(_WITHIN, params)
         return await cursor.fetchall()

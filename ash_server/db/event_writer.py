@@ -18,6 +18,7 @@ from psycopg import AsyncConnection, AsyncCursor
 from ash_server.db.text import storable
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
+from ash_shared.model.event_types import CATALOGUE, ChunkGroup
 from ash_shared.providers._kit.steps import Passes
 
 Origin = Literal["line", "posted", "end"]
@@ -202,13 +203,13 @@ class IssueCounts(NamedTuple):
     def add(self, events: Iterable[Event]) -> "IssueCounts":
         errors, unrecognised = self
         for event in events:
-            errors += event["type"] == "error" or _is_failed_result(event)
-            unrecognised += event["type"] == "raw"
+            issue = _ISSUES.get(event["type"])
+            errors += issue == "error" or (issue == "failure" and event["payload"].get("error") is not None)
+            unrecognised += issue == "unrecognised"
         return IssueCounts(errors, unrecognised)
 
 
-def _is_failed_result(event: Event) -> bool:
-    return event["type"] == "tool_result" and event["payload"].get("error") is not None
+_ISSUES = {name: row.issue for name, row in CATALOGUE.items() if row.issue is not None}
 
 
 async def resolve_id_conflicts(
@@ -240,10 +241,10 @@ def _chunk_group(event: Event) -> str | None:
     group = _CHUNK_GROUPS.get(event["type"])
     if group is None:
         return None
-    kind, names = group
+    kind, fields = group
     payload = event["payload"]
     return _group_digest(
-        "\0".join([kind, *[str(event.get(name) or payload.get(name) or "") for name in names]])
+        "\0".join([kind, *[str(event.get(name) or payload.get(name) or "") for name in fields]])
     )
 
 
@@ -252,16 +253,8 @@ def _group_digest(key: str) -> str:
     return blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-_CHUNK_GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    **{
-        f"assistant_{form}": ("text", ("turnId", "responseId", "parentToolCallId"))
-        for form in ("chunk", "done")
-    },
-    **{
-        f"thinking_{form}": ("thinking", ("turnId", "responseId", "parentToolCallId"))
-        for form in ("chunk", "done")
-    },
-    **{f"audio_{form}": ("audio", ("turnId", "responseId")) for form in ("chunk", "done")},
-    **dict.fromkeys(("tool_input_chunk", "tool_call"), ("input", ("toolCallId",))),
-    **dict.fromkeys(("tool_output_chunk", "tool_result"), ("output", ("toolCallId",))),
+_CHUNK_GROUPS: Mapping[str, ChunkGroup] = {
+    name: group
+    for name, row in CATALOGUE.items()
+    if (group := CATALOGUE[row.chunk_of or name].chunks) is not None
 }

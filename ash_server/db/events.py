@@ -35,7 +35,8 @@ from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import CursorAhead, DuplicateInBatch, IdConflict, InvalidParameter, SessionNotFound
 from ash_shared.eventlog import NOTED, Event, Normalizer, OpenTurn
-from ash_shared.model.events import CHUNKS, EVENT_TYPES, EVENTS
+from ash_shared.model.event_types import CATALOGUE, CHUNKS
+from ash_shared.model.events import EVENT_TYPES
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
@@ -218,7 +219,7 @@ def parse_types(text: str) -> list[str]:
     """Split a comma-separated list of event types. Raises InvalidParameter for an unknown type."""
     types = text.split(",")
     if not EVENT_TYPES.issuperset(types):
-        message = f"It must be one or more of {', '.join(EVENTS)}, separated by commas."
+        message = f"It must be one or more of {', '.join(CATALOGUE)}, separated by commas."
         raise InvalidParameter(f"'type': {message}", errors=[{"path": "type", "message": message}])
     return types
 

@@ -17,8 +17,9 @@ from ash_server.db.messages import StoredMessage
 from ash_shared.conversation.paging import transform_page
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, is_valid, raw_block, text_block
+from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import blocks_of
-from ash_shared.model.message import StandardMessage
+from ash_shared.model.message import Role, StandardMessage
 
 Event = Mapping[str, Any]
 
@@ -78,14 +79,15 @@ def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_Decoded
         yield list(group)
 
 
-def _message_key(event: Event) -> tuple[str, Any]:
-    """Every user event is a message; the events of one response form one message."""
-    is_user_event = event["type"].startswith("user_")
+def _message_key(event: Event) -> tuple[Role | None, Any]:
+    """Every event of the user is a message; the events of one response form one message."""
+    is_user_event = CATALOGUE[event["type"]].message_role == "user"
     return _role(event), event["id"] if is_user_event else event.get("responseId")
 
 
-def _role(event: Event) -> str:
-    return _ROLES.get(event["type"], "assistant")
+def _role(event: Event) -> Role | None:
+    role = CATALOGUE[event["type"]].message_role
+    return "user" if role == "tool" else role
 
 
 def _to_message(group: Sequence[_DecodedEvent]) -> StandardMessage:
@@ -104,12 +106,10 @@ def _to_message(group: Sequence[_DecodedEvent]) -> StandardMessage:
 
 
 def _to_blocks(event: Event) -> list[Block]:
-    blocks = _BLOCKS[event["type"]](event["payload"])
+    read_payload = _BLOCKS.get(event["type"])
+    payload = event["payload"]
+    blocks = read_payload(payload) if read_payload else [text_block(payload[CATALOGUE[event["type"]].text])]
     return blocks if all(map(is_valid, blocks)) else [raw_block("malformed", event, event["type"])]
-
-
-def _transcription_blocks(payload: Event) -> list[Block]:
-    return [text_block(payload["transcription"])]
 
 
 def _thinking_blocks(payload: Event) -> list[Block]:
@@ -142,10 +142,9 @@ def _tool_result_blocks(payload: Event) -> list[Block]:
 
 _BLOCKS = {
     "user_message": blocks_of,
-    "user_audio": _transcription_blocks,
     "assistant_done": blocks_of,
     "thinking_done": _thinking_blocks,
     "tool_call": _tool_use_blocks,
     "tool_result": _tool_result_blocks,
 }
-_ROLES = {"user_message": "user", "user_audio": "user", "tool_result": "user"}
+"""By type; a text block for any other type."""

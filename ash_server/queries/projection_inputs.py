@@ -12,7 +12,7 @@ from ash_server.db.sessions import get_session
 from ash_server.errors import SessionTooLarge
 from ash_server.queries.standard_pages import Connect, get_conversation, get_event_pages
 from ash_shared.eventlog import Event
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CHUNKS, types_where
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
 
 _PAGE, _PAGE_BYTES = 1000, 4 * 1024 * 1024
@@ -23,8 +23,7 @@ _COMMON_FIELDS = frozenset({"parentToolCallId", "sidechain"})
 """Payload fields that every projection reads."""
 _UNSUMMARISED_FIELDS = frozenset({"args", "content", "details", "raw", "result", "structured"})
 """Payload fields that a summary never shows."""
-_HIDDEN_TYPES = frozenset({"raw", "thinking_done"})
-"""Types whose payload no projection shows."""
+_HIDDEN_TYPES = types_where(lambda row: row.is_hidden)
 
 
 async def read_conversation(connect: Connect, session_id: UUID) -> list[Event]:

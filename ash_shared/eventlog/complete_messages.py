@@ -10,9 +10,10 @@ from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_TOLD, Held, Place, State
 from ash_shared.model.blocks import Block
+from ash_shared.model.event_types import types_where
 from ash_shared.providers._kit.steps import Part, Settled, Speaker, TurnEnds, Whole
 
-_REVOCABLE = frozenset({"assistant_done", "thinking_done", "user_message"})
+_REVOCABLE = types_where(lambda row: row.is_revocable)
 
 _Unit = tuple[Block, Callable[[], None]]
 """A block or group of blocks of a part, and the function that emits it."""

@@ -9,6 +9,7 @@ from ash_shared.eventlog.dedupe import assembled_answers, digests
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
 from ash_shared.eventlog.state import decode_state, encode_state
 from ash_shared.model.blocks import Block
+from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import ChatEvent, read_event
 from ash_shared.providers._kit import steps
 from ash_shared.reading.json_text import RawMessage
@@ -95,7 +96,9 @@ class Normalizer:
 
 _STREAM_STEPS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
 
-_TURN_TRIGGERS: Mapping[str, turns.Trigger] = {"agent_callback": "callback", "agent_message": "system"}
+_TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
+    name: row.trigger for name, row in CATALOGUE.items() if row.trigger in ("callback", "system")
+}
 """Events that belong to a turn, with the trigger of the turn that they start if none is open."""
 
 

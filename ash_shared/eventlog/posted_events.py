@@ -7,7 +7,7 @@ from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Event, Log
 from ash_shared.eventlog.state import Call, State
 from ash_shared.model.blocks import Block
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CHUNKS, types_where
 
 
 def observe(log: Log, event: Event) -> None:
@@ -95,5 +95,5 @@ _OBSERVERS: Mapping[str, Callable[[Log, Event, Block], None]] = {
     "turn_end": _observe_turn_end,
 }
 
-NOTED = frozenset(_OBSERVERS) - CHUNKS
+NOTED = types_where(lambda row: row.is_noted) - CHUNKS
 """The types of posted events that affect derived ones. Chunks are excluded: there are thousands of them."""

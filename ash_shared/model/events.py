@@ -7,7 +7,7 @@ ignore unknown keys and show events of unknown types.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypeAliasType
 
@@ -489,18 +489,10 @@ KnownEvent = TypeAliasType(
 ChatEvent = TypeAliasType("ChatEvent", Annotated[KnownEvent | OtherEvent, Field(union_mode="left_to_right")])
 """Any event, of a known or an unknown type."""
 
-EVENTS: Mapping[str, type[BaseModel]] = {
-    get_args(model.model_fields["type"].annotation)[0]: model
-    for model in get_args(get_args(KnownEvent.__value__)[0])
-}
-"""The model of each known type."""
-
-EVENT_TYPES = frozenset(EVENTS)
-
-CHUNKS = frozenset(
-    {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
+EVENT_TYPES = frozenset(
+    model.model_fields["type"].default for model in get_args(get_args(KnownEvent.__value__)[0])
 )
-"""The types of stream chunks. A replay does not need them, because the complete event follows."""
+"""The known types; event_types.py has the facts about them."""
 
 _known: TypeAdapter[KnownEvent] = TypeAdapter(KnownEvent, config=ConfigDict(defer_build=True))
 _other: TypeAdapter[OtherEvent] = TypeAdapter(OtherEvent)

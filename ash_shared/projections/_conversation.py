@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from ash_shared.model.blocks import Block, text_block
+from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import blocks_of
 from ash_shared.projections._retractions import Event, Events, is_main, standing, wire_events
 
@@ -145,8 +146,9 @@ def _blocks(payload: Mapping[str, Any]) -> list[Block]:
 _SPOKEN = frozenset({"file", "image", "text"})
 
 
-def _add_audio(fold: _Fold, event: Event) -> None:
-    fold.add_user(text_block(event["payload"]["transcription"]))
+def _add_text(fold: _Fold, event: Event) -> None:
+    """Add the text of an event without a handler of its own, as text of the user."""
+    fold.add_user(text_block(event["payload"][CATALOGUE[event["type"]].text]))
 
 
 def _add_callback(fold: _Fold, event: Event) -> None:
@@ -190,7 +192,7 @@ def _add_end(fold: _Fold, event: Event) -> None:
     fold.leave(is_over=True)
 
 
-_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
+_SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
     "agent_callback": _add_callback,
     "agent_switch": _add_start,
     "assistant_done": _add_answer,
@@ -200,8 +202,10 @@ _HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
     "tool_result": _add_result,
     "turn_end": _add_end,
     "turn_start": _add_start,
-    "user_audio": _add_audio,
     "user_message": _add_user,
+}
+_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
+    name: _SPECIAL_HANDLERS.get(name, _add_text) for name, row in CATALOGUE.items() if row.in_conversation
 }
 
 

@@ -6,17 +6,15 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from ash_shared.model.events import CHUNKS, ChatEvent
+from ash_shared.model.event_types import CHUNKS, PROMPTS, types_where
+from ash_shared.model.events import ChatEvent
 
 Event: TypeAlias = Mapping[str, Any]
 """A chat event in its wire form."""
 
 Events: TypeAlias = Iterable[ChatEvent | Event]
 
-_CONTENT_TYPES = frozenset(
-    {"agent_callback", "assistant_done", "thinking_done", "tool_call", "user_audio", "user_message"}
-)
-_PROMPTS = frozenset({"user_audio", "user_message"})
+_CONTENT_TYPES = types_where(lambda row: row.is_turn_content)
 
 
 def wire_events(events: Events) -> list[Event]:
@@ -106,7 +104,7 @@ class _Log:
         self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
         if turn is not None:
             return turn not in self._known_turns
-        is_prompt = wire in _PROMPTS and not event["payload"].get("synthetic")
+        is_prompt = wire in PROMPTS and not event["payload"].get("synthetic")
         return wire == "turn_start" or (is_prompt and not self._has_marks)
 
     def retract(self, payload: Mapping[str, Any]) -> None:

@@ -1,19 +1,15 @@
 """The searchable texts of an event, with weights."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ash_shared.model.blocks import Block
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CATALOGUE, Weight, types_where
 from ash_shared.model.message import Role
 from ash_shared.reading.system_text import is_system_message, visible_text, wrapped_text
 
 PASSAGES_VERSION = 2
 """Raised whenever an event has other passages, or a passage other tokens, than before."""
-
-Weight = Literal["A", "B", "C", "D"]
-"""A: texts of the user and the assistant; B: thinking; C: tool calls with their arguments; D: tool results and all
-other texts."""
 
 
 class Passage(NamedTuple):
@@ -21,9 +17,7 @@ class Passage(NamedTuple):
     text: str
 
 
-SILENT = frozenset(
-    {*CHUNKS, "agent_switch", "audio_done", "interrupt", "reset", "retraction", "turn_end", "turn_start"}
-)
+SILENT = types_where(lambda row: row.weight is None)
 """Event types without searchable text; the text of chunks is also in the complete event."""
 
 
@@ -38,7 +32,7 @@ def passages(event: Mapping[str, Any]) -> list[Passage]:
 
 def role_of(type: str) -> Role:
     """Return the role of an event type: `tool` for tool results, `system` for events of no speaker."""
-    return _ROLES.get(type, "system")
+    return CATALOGUE[type].role if type in CATALOGUE else "system"
 
 
 def _of_user(payload: Block) -> Iterator[Passage]:
@@ -84,7 +78,7 @@ def _record(payload: Block) -> Iterator[Passage]:
     yield Passage("D", _joined(payload["raw"]))
 
 
-def _text_field(name: str, weight: Weight = "A") -> Callable[[Block], Iterator[Passage]]:
+def _text_field(name: str, weight: Weight) -> Callable[[Block], Iterator[Passage]]:
     def extract(payload: Block) -> Iterator[Passage]:
         yield Passage(weight, payload[name])
 
@@ -99,29 +93,23 @@ def _silent(payload: Block) -> Iterator[Passage]:
     return iter(())
 
 
-_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
-    "agent_callback": _text_field("result"),
-    "agent_message": _text_field("message"),
+_SPECIAL_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
     "assistant_done": _of_assistant,
     "raw": _record,
-    "thinking_done": _text_field("text", "B"),
     "tool_call": _call,
     "tool_result": _result,
-    "user_audio": _text_field("transcription"),
     "user_message": _of_user,
+}
+_EXTRACTORS: Mapping[str, Callable[[Block], Iterator[Passage]]] = {
+    **{
+        name: _text_field(row.text, row.weight)
+        for name, row in CATALOGUE.items()
+        if row.text is not None and row.weight not in (None, "D")
+    },
+    **_SPECIAL_EXTRACTORS,
     **dict.fromkeys(SILENT, _silent),
 }
-
-_ROLES: Mapping[str, Role] = {
-    "agent_callback": "assistant",
-    "agent_message": "assistant",
-    "assistant_done": "assistant",
-    "thinking_done": "assistant",
-    "tool_call": "assistant",
-    "tool_result": "tool",
-    "user_audio": "user",
-    "user_message": "user",
-}
+"""By type; all texts of the payload for any other type."""
 
 
 def _joined(value: Any) -> str:

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.event_types import CATALOGUE, PROMPTS
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
 from ash_shared.projections._retractions import Event, Events, count_turns, is_main, standing, wire_events
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
@@ -112,12 +113,11 @@ def _envelope(log: list[Event]) -> dict[str, Any]:
 
 
 def _is_prompt(event: Event) -> bool:
-    return event["type"] in ("user_message", "user_audio") and not event["payload"].get("synthetic")
+    return event["type"] in PROMPTS and not event["payload"].get("synthetic")
 
 
 def _text(event: Event) -> str:
-    payload = event["payload"]
-    words = " ".join((payload["transcription"] if event["type"] == "user_audio" else payload["text"]).split())
+    words = " ".join(event["payload"][CATALOGUE[event["type"]].text].split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 

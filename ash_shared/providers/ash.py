@@ -29,7 +29,8 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.events import read_event
+from ash_shared.model.event_types import CATALOGUE, CHUNKS
+from ash_shared.model.events import EVENT_TYPES, read_event
 from ash_shared.model.message import Facts, Kind, Role
 from ash_shared.providers._kit.contract import (
     Part,
@@ -117,34 +118,37 @@ def _result_content(payload: Block) -> Block:
     return {"structured": result} if is_data and blocks else {"content": blocks}
 
 
+_VARIANTS = {"error": "error", "summary": "summary", "user_audio": "transcript"}
+_TEXT_TRANSLATIONS = {
+    name: _text_translation(name, row.text, variant=_VARIANTS.get(name))
+    for name, row in CATALOGUE.items()
+    if row.message_role is not None and row.text is not None
+}
+_PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
+    **_TEXT_TRANSLATIONS,
+    "thinking_done": _translate_thinking,
+    "tool_call": _translate_call,
+    "tool_result": _translate_result,
+    "user_message": _translate_user_message,
+}
 _PAYLOAD_READERS: Mapping[str, tuple[Kind, Role, PayloadTranslation]] = {
-    "agent_callback": ("message", "user", _text_translation("agent_callback", "result")),
-    "agent_message": ("message", "assistant", _text_translation("agent_message", "message")),
-    "assistant_done": ("message", "assistant", _text_translation("assistant_done")),
-    "error": ("record", "system", _text_translation("error", "message", variant="error")),
-    "summary": ("record", "system", _text_translation("summary", variant="summary")),
-    "thinking_done": ("message", "assistant", _translate_thinking),
-    "tool_call": ("message", "assistant", _translate_call),
-    "tool_result": ("message", "tool", _translate_result),
-    "user_audio": ("message", "user", _text_translation("user_audio", "transcription", variant="transcript")),
-    "user_message": ("message", "user", _translate_user_message),
+    name: (
+        "record" if row.message_role == "system" else "message",
+        row.message_role,
+        _PAYLOAD_TRANSLATIONS[name],
+    )
+    for name, row in CATALOGUE.items()
+    if row.message_role is not None
 }
 """Kind, role and translation of events with complete content."""
-_CHUNK_TYPES = frozenset(
-    {"assistant_chunk", "audio_chunk", "thinking_chunk", "tool_input_chunk", "tool_output_chunk"}
-)
-_CONTROL_TYPES = frozenset(
-    {"agent_switch", "audio_done", "interrupt", "raw", "reset", "retraction", "turn_end", "turn_start"}
-)
-_EVENT_TYPES = _PAYLOAD_READERS.keys() | _CHUNK_TYPES | _CONTROL_TYPES
 
 
 def _read_event(record: Record) -> RecordReading:
     wire_type = record["type"]
-    if wire_type in _CHUNK_TYPES:
+    if wire_type in CHUNKS:
         return chunk_reading(record, wire_type)
     if wire_type not in _PAYLOAD_READERS:
-        return (control_reading if wire_type in _CONTROL_TYPES else unknown_reading)(record, wire_type)
+        return (control_reading if wire_type in EVENT_TYPES else unknown_reading)(record, wire_type)
     kind, role, translation = _PAYLOAD_READERS[wire_type]
     return RecordReading(kind, role, translate(wire_type, record["payload"], translation))
 
@@ -198,7 +202,7 @@ def _is_event(record: Record) -> bool:
         return False
     if record.keys() & ENVELOPE_KEYS != {"payload"}:
         return False
-    return wire_type in _EVENT_TYPES or "id" in record
+    return wire_type in EVENT_TYPES or "id" in record
 
 
 def recognizes(record: Record) -> bool:
@@ -282,7 +286,7 @@ def _user_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="user", blocks=reading.blocks)]
 
 
-def _summary_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="system", blocks=reading.blocks)]
 
 
@@ -313,19 +317,21 @@ def _retraction_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, retracts=tuple(retracted))]
 
 
+_PARTS_BY_ROLE: Mapping[Role, Callable[[Record, RecordReading], list[Part]]] = {
+    "assistant": _assistant_parts,
+    "system": _system_parts,
+    "tool": _user_parts,
+    "user": _user_parts,
+}
 _PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
-    "agent_callback": _user_parts,
-    "agent_message": _assistant_parts,
-    "assistant_done": _assistant_parts,
+    **{
+        name: _PARTS_BY_ROLE[row.message_role]
+        for name, row in CATALOGUE.items()
+        if row.message_role is not None
+    },
     "error": _error_parts,
     "retraction": _retraction_parts,
-    "summary": _summary_parts,
-    "thinking_done": _assistant_parts,
-    "tool_call": _assistant_parts,
-    "tool_result": _user_parts,
     "turn_end": _turn_end_parts,
-    "user_audio": _user_parts,
-    "user_message": _user_parts,
 }
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ash_shared.eventlog import Context, Event, Normalizer, read_line
-from ash_shared.model.events import CHUNKS, read_event
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.events import read_event
 
 SESSION = "0f3c1c52-5a0e-4d0e-9a53-0d5b3c1f7a10"
 CONTENT_EVENTS = frozenset({"assistant_done", "thinking_done", "tool_call", "tool_result", "user_message"})

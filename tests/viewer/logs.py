@@ -11,7 +11,7 @@ from typing import Any
 import ash_server
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Event, Normalizer, read_line
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CHUNKS
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ash_server.cli.output.terminal import visible
+from ash_shared.model.event_types import CATALOGUE
 
 Event = Mapping[str, Any]
 Payload = Mapping[str, Any]
@@ -231,25 +232,16 @@ def _to_json(value: Any) -> str:
 
 
 _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
-    **dict.fromkeys(
-        (
-            *("user_message", "assistant_chunk", "assistant_done", "thinking_chunk", "thinking_done"),
-            *("summary", "system_message"),
-        ),
-        itemgetter("text"),
-    ),
+    **{name: itemgetter(row.text) for name, row in CATALOGUE.items() if row.text is not None},
     "turn_start": itemgetter("trigger"),
     "turn_end": _format_turn_end,
     "tool_call": lambda payload: f"{payload['toolName']} {_main_argument(payload['args'])}",
-    "tool_input_chunk": itemgetter("chunk"),
-    "tool_output_chunk": itemgetter("chunk"),
     "tool_result": lambda payload: ("✗ " if "error" in payload else "") + _result_text(payload),
-    "agent_message": itemgetter("message"),
-    "agent_callback": itemgetter("result"),
     "interrupt": lambda payload: f"interrupted: {payload['reason']}",
     "error": _format_error,
     "raw": _format_raw,
 }
+"""By type; the payload as JSON for any other type."""
 
 _PRINTERS: Mapping[str, Callable[[EventPrinter, Event], None]] = {
     "reset": EventPrinter._on_reset,
@@ -267,3 +259,4 @@ _PRINTERS: Mapping[str, Callable[[EventPrinter, Event], None]] = {
     "interrupt": EventPrinter._on_interrupt,
     "error": EventPrinter._on_error,
 }
+"""By type; the headline for any other type."""

@@ -22,8 +22,9 @@ from psycopg.rows import args_row
 
 from ash_server.db.pagination import bounded_query, may_go_on
 from ash_server.db.search.tokens import vectors
+from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
-from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, Weight, passages, role_of
+from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, passages, role_of
 
 _PAGE, _PAGE_BYTES = 500, 256 * 1024
 """Events indexed in one transaction."""

@@ -24,8 +24,8 @@ from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import InvalidParameter
 from ash_shared.model.base import ABSENT, AshModel, Omittable
+from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
-from ash_shared.projections.search_text import Weight
 
 Place = Literal["said", "conversation", "results", "everything"]
 """The texts to search: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""

@@ -18,7 +18,7 @@ from ash_server.transfer.importing.result import ImportResult, Problem, decode_l
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CHUNKS
 from ash_shared.projections import RECENT_LINES, SessionSummary, count_models, to_session_summary
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Context, Event, Line, Normalizer, read_line
-from ash_shared.model.events import CHUNKS, read_event
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.events import read_event
 from tests.shared.logs import CONTENT_EVENTS, context
 
 COSTS = ("usage", "costUsd")

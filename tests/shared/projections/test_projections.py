@@ -24,7 +24,8 @@ from pydantic import TypeAdapter
 
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import OpenTurn
-from ash_shared.model.events import CHUNKS, read_event
+from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.events import read_event
 from ash_shared.projections import (
     count_models,
     to_anthropic_messages,

@@ -32,7 +32,7 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_server.viewer import FOLDER, viewer
 from ash_server.viewer.bundle import BundleError, bundle
 from ash_shared import transform_messages
-from ash_shared.model.events import CHUNKS
+from ash_shared.model.event_types import CHUNKS
 from ash_shared.model.message import StandardMessage
 from tests.waiting import until
 
