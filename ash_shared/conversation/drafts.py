@@ -23,8 +23,8 @@ class Draft:
     id: str | None
     source: str
     role: str
-    adjoins: bool
-    echo: bool
+    joins_previous: bool
+    is_copy: bool
     timestamp: int | None = None
     blocks: list[Block] = field(default_factory=list)
     usage: Block | None = None

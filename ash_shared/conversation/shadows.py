@@ -16,32 +16,32 @@ def find_shadows(drafts: Sequence[Draft]) -> Mapping[int, Draft]:
     Copies and originals of the same text are matched one to one, in the same or an adjacent turn. A copy also matches
     a message of its turn that contains its text, or all messages of the turn together.
     """
-    if not any(draft.echo for draft in drafts):
+    if not any(draft.is_copy for draft in drafts):
         return {}
     originals, turns = (
         defaultdict[tuple[str, str], deque[Draft]](deque),
         defaultdict[tuple[str, int], _TurnTexts](_TurnTexts),
     )
     for draft in drafts:
-        if not draft.echo:
+        if not draft.is_copy:
             originals[draft.role, draft.text()].append(draft)
             turns[draft.role, draft.turn].add(draft)
     shadows = dict[int, Draft]()
-    for echo in drafts:
-        if echo.echo and (text := echo.text()):
-            original = _take_duplicate(echo, originals[echo.role, text]) or turns[
-                echo.role, echo.turn
+    for copy in drafts:
+        if copy.is_copy and (text := copy.text()):
+            original = _take_duplicate(copy, originals[copy.role, text]) or turns[
+                copy.role, copy.turn
             ].holder(text)
             if original is not None:
-                shadows[id(echo)] = original
+                shadows[id(copy)] = original
     return shadows
 
 
-def _take_duplicate(echo: Draft, originals: deque[Draft]) -> Draft | None:
+def _take_duplicate(copy: Draft, originals: deque[Draft]) -> Draft | None:
     """Take the first original in the same or an adjacent turn, dropping those of older turns."""
-    while originals and originals[0].turn < echo.turn - 1:
+    while originals and originals[0].turn < copy.turn - 1:
         originals.popleft()
-    return originals.popleft() if originals and originals[0].turn <= echo.turn + 1 else None
+    return originals.popleft() if originals and originals[0].turn <= copy.turn + 1 else None
 
 
 class _TurnTexts:

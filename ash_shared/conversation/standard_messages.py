@@ -56,7 +56,7 @@ class Fold:
         self._line = -1
         self._turn = 0
         self._last: Draft | None = None
-        """The last draft that is not a copy (`echo`); so are the next two."""
+        """The last draft that is not a copy (`is_copy`); so are the next two."""
         self._answer: Draft | None = None
         self._prompt: Draft | None = None
         self._prompt_text = ""
@@ -125,8 +125,8 @@ class Fold:
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
         self._retracted.update(part.retracts)
-        if part.rewinds_to is not None:
-            self._rewound_ranges.append((self._index_by_id.get(part.rewinds_to, 0), len(self._drafts)))
+        if part.truncate_to is not None:
+            self._rewound_ranges.append((self._index_by_id.get(part.truncate_to, 0), len(self._drafts)))
         for call, more in part.results.items():
             self._results.setdefault(call, {}).update(more)
         if part.usage_key in self._usage_keys:
@@ -138,7 +138,7 @@ class Fold:
         draft = self._draft_for(part, origin)
         if draft is not None:
             self._extend(draft, part, origin)
-        if part.usage_of_turn:
+        if part.ends_turn:
             self._end_turn(part, draft)
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
@@ -150,13 +150,13 @@ class Fold:
         if part.key is not None:
             known = (
                 self._by_stable_key.get(part.key)
-                if part.keeps_key
+                if part.key_scope == "session"
                 else self._by_key.get((part.role, part.key))
             )
             if known is not None:
                 return known
         last = self._last
-        if part.adjoins and last is not None and last.adjoins and last.role == part.role:
+        if part.joins_previous and last is not None and last.joins_previous and last.role == part.role:
             return last
         return self._new_draft(part, origin)
 
@@ -169,8 +169,8 @@ class Fold:
             id=part.id or facts.uuid,
             source=origin.source,
             role=part.role or "system",
-            adjoins=part.adjoins,
-            echo=part.echo,
+            joins_previous=part.joins_previous,
+            is_copy=part.is_copy,
             blocks=[] if part.role else list(origin.read.reading.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
         )
@@ -180,15 +180,15 @@ class Fold:
         return draft
 
     def _index(self, draft: Draft, part: Part) -> None:
-        if not draft.echo:
+        if not draft.is_copy:
             self._last = draft
         if draft.role == "assistant":
             self._answer, self._repeated_answer = (
-                (self._answer, draft) if draft.echo else (draft, self._repeated_answer)
+                (self._answer, draft) if draft.is_copy else (draft, self._repeated_answer)
             )
         if part.key is not None and part.role is not None:
             self._by_key[part.role, part.key] = draft
-            if part.keeps_key:
+            if part.key_scope == "session":
                 self._by_stable_key[part.key] = draft
 
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
@@ -204,9 +204,11 @@ class Fold:
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
             draft.timestamp = origin.facts.timestamp if part.timestamp is None else part.timestamp
-        if part.usage is not None and not part.usage_of_turn:
+        if part.usage is not None and not part.ends_turn:
             draft.usage = part.usage
-            draft.adjoins &= part.role is not None  # usage ends an answer: the next part begins another
+            draft.joins_previous &= (
+                part.role is not None
+            )  # usage ends an answer: the next part begins another
         if not is_same:
             draft.originals.append(original)
         if is_new and part.role is not None and draft.is_prompt():
@@ -215,19 +217,19 @@ class Fold:
     def _begin_turn(self, prompt: Draft, part: Part) -> None:
         """Begin a turn, unless the prompt is a copy of the last one."""
         text = prompt.text()
-        if prompt.echo and self._prompt is not None and self._prompt_text == text:
+        if prompt.is_copy and self._prompt is not None and self._prompt_text == text:
             return
         self._turn += 1
         prompt.turn = self._turn
         self._by_key = {(prompt.role, part.key): prompt} if part.key is not None else {}
-        if not prompt.echo:
+        if not prompt.is_copy:
             self._prompt, self._prompt_text = prompt, text
 
     def _end_turn(self, part: Part, end: Draft | None) -> None:
         """Assign the cost of the turn to its last answer, and its usage if no answer has usage."""
         turn = list(takewhile(lambda draft: draft.turn == self._turn, reversed(self._drafts)))
         answers = [draft for draft in turn if draft.role == "assistant"]
-        last = next((draft for draft in answers if not draft.echo), next(iter(answers), end))
+        last = next((draft for draft in answers if not draft.is_copy), next(iter(answers), end))
         if last is not None and part.usage is not None and not any(draft.usage for draft in answers):
             last.usage = part.usage
         if last is not None and part.total_cost is not None:

@@ -8,7 +8,7 @@ same events. At the end of the input, open items are closed with the content the
 |---|---|---|
 | line | the steps of one stored text; `Log` collects its events | `emitter` |
 | turn | from a prompt to the last event it caused; ends explicitly or when the next one begins | `turns` |
-| response | one answer of the model; each lane (main conversation or subagent) has its own | `streaming` |
+| response | one answer of the model; the main conversation and each subagent have their own | `streaming` |
 | slot | one streamed item of a response: a chunk event for each fragment, one event when complete | `streaming` |
 | call | a tool call, tracked from its first fragment to the end of the turn that has its result | `tool_calls` |
 | part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |

@@ -8,10 +8,10 @@ from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usa
 from ash_shared.eventlog.dedupe import copies, digests
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_TOLD, Held, Place, State
+from ash_shared.eventlog.state import MAX_KEYS, HeldCopy, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import types_where
-from ash_shared.providers._kit.steps import Part, Settled, Speaker, TurnEnds, Whole
+from ash_shared.providers._kit.steps import ChunksEnd, Complete, Part, Speaker, TurnEnd
 
 _REVOCABLE = types_where(lambda row: row.is_revocable)
 
@@ -19,9 +19,9 @@ _Unit = tuple[Block, Callable[[], None]]
 """A block or group of blocks of a part, and the function that emits it."""
 
 
-def emit_whole(log: Log, step: Whole) -> None:
+def emit_whole(log: Log, step: Complete) -> None:
     part, uuid = step.part, log.facts.uuid
-    if part.usage_of_turn and log.state.is_interrupted:
+    if part.ends_turn and log.state.is_interrupted:
         _count_costs(log, part)
         return
     if part.id is not None or part.timestamp is not None:
@@ -29,7 +29,7 @@ def emit_whole(log: Log, step: Whole) -> None:
         log.facts = log.facts._replace(uuid=part.id or uuid, timestamp=time)
     speaker = _speaker_of(log.state, part)
     if part.blocks:
-        new = part if part.original is None and log.state.sent is None else without_resent(log, part)
+        new = part if part.original is None and log.state.sent_counts is None else without_resent(log, part)
         if not new.blocks:
             return
         _EMITTERS[speaker](log, step if new is part else step._replace(part=new))
@@ -40,12 +40,12 @@ def emit_whole(log: Log, step: Whole) -> None:
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
     """Return the speaker of a part. If a message and its parts are separate records, the message states the role."""
-    if part.key is None or not part.keeps_key or part.role is None:
+    if part.key is None or part.key_scope == "turn" or part.role is None:
         return part.role
-    speakers = state.speakers
+    speakers = state.roles_by_key
     known = speakers.get(part.key, part.role)
     if not part.blocks:
-        state.speakers = {**dict(list(speakers.items())[1 - MAX_TOLD :]), part.key: known}
+        state.roles_by_key = {**dict(list(speakers.items())[1 - MAX_KEYS :]), part.key: known}
     return known
 
 
@@ -53,8 +53,8 @@ def _emit_annotations(log: Log, part: Part) -> None:
     """Emit retractions and errors of a part, and record its results and costs."""
     if part.retracts:
         log.emit("retraction", {"messageIds": list(part.retracts)})
-    if part.rewinds_to is not None:
-        log.emit("retraction", {"fromMessageId": part.rewinds_to})
+    if part.truncate_to is not None:
+        log.emit("retraction", {"fromMessageId": part.truncate_to})
     for call, more in part.results.items():
         tool_calls.add_to_result(log.state, call, more)
     if part.error is not None and not copies.is_duplicate_error(log.state, part, part.error["message"]):
@@ -68,8 +68,8 @@ def _count_costs(log: Log, part: Part) -> None:
     turn = log.state.turn
     if part.metadata.get("costUsd") is not None:
         usage.add_cost(turn, part)
-    if part.usage_of_turn:
-        turns.end_explicit_turn(log, TurnEnds(part.usage, part.total_cost))
+    if part.ends_turn:
+        turns.end_explicit_turn(log, TurnEnd(part.usage, part.total_cost))
     elif part.usage is not None:
         usage.count_part(log.state, turn, part, part.usage)
 
@@ -77,51 +77,51 @@ def _count_costs(log: Log, part: Part) -> None:
 # The assistant.
 
 
-def _emit_assistant_part(log: Log, step: Whole) -> None:
-    state, part, lane, text = log.state, step.part, _lane_of(step.part), _spoken_text(step.part)
-    if step.slot is not None and state.response(lane).has_told_of(step.slot):
+def _emit_assistant_part(log: Log, step: Complete) -> None:
+    state, part, parent_call, text = log.state, step.part, _parent_call_of(step.part), _spoken_text(step.part)
+    if step.slot is not None and state.response(parent_call).has_emitted_inside(step.slot):
         return
-    if step.sums_up and _was_streamed(state, text):
-        streaming.end_slots(log, Settled(("text",)))
+    if step.may_repeat_turn and _was_streamed(state, text):
+        streaming.end_slots(log, ChunksEnd(("text",)))
         return
-    if text and part.echo:
-        if not part.usage_of_turn:
+    if text and part.is_copy:
+        if not part.ends_turn:
             _hold_copy(log, "assistant", text, part)
             return
         if _has_spoken(state):
             return
-    streaming.discard_slots(log, step, lane)
-    if text and not part.echo and not emit_messages.accept_original(log, "assistant", text):
+    streaming.discard_slots(log, step, parent_call)
+    if text and not part.is_copy and not emit_messages.accept_original(log, "assistant", text):
         return
-    place = Place(lane, part.metadata.get("messageId") or part.key or state.response_id(lane))
+    place = Place(parent_call, part.metadata.get("messageId") or part.key or state.response_id(parent_call))
     _emit_changes(
         log,
         step,
         [(block, partial(emit_messages.emit_block, log, step, block, place)) for block in part.blocks],
     )
-    streaming.record_whole(state, step, lane)
+    streaming.record_whole(state, step, parent_call)
 
 
 def _was_streamed(state: State, text: str) -> bool:
     """True if this text is the whole text of the turn, which was streamed."""
-    came = (state.turn.pieces, state.turn.checksum) if state.turn is not None else (0, 0)
+    came = (state.turn.streamed_length, state.turn.streamed_checksum) if state.turn is not None else (0, 0)
     return bool(text) and came == (len(text), digests.checksum(text))
 
 
 def _has_spoken(state: State) -> bool:
     """True if the turn has a text of the assistant, emitted or held."""
-    is_held = any(copy.role == "assistant" and copy.blocks[0]["type"] == "text" for copy in state.held)
+    is_held = any(copy.role == "assistant" and copy.blocks[0]["type"] == "text" for copy in state.held_copies)
     return is_held or (state.turn is not None and state.turn.has_text)
 
 
 def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Part) -> None:
-    held = Held(
+    held = HeldCopy(
         role,
         text,
         part.blocks,
         log.state.turns,
         response=part.key or part.metadata.get("messageId"),
-        lane=_lane_of(part),
+        parent_call=_parent_call_of(part),
         record=log.facts.uuid,
         timestamp=log.facts.timestamp,
         synthetic=bool(part.metadata.get("synthetic")),
@@ -129,9 +129,9 @@ def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Pa
     emit_messages.hold_copy(log, held)
 
 
-def _lane_of(part: Part) -> str:
-    lane = part.metadata.get("parentToolUseId")
-    return lane if isinstance(lane, str) else ""
+def _parent_call_of(part: Part) -> str:
+    parent_call = part.metadata.get("parentToolUseId")
+    return parent_call if isinstance(parent_call, str) else ""
 
 
 def _spoken_text(part: Part) -> str:
@@ -144,41 +144,41 @@ def _spoken_text(part: Part) -> str:
 # The user and the system.
 
 
-def _emit_user_part(log: Log, step: Whole) -> None:
-    part, lane, text = step.part, _lane_of(step.part), _spoken_text(step.part)
+def _emit_user_part(log: Log, step: Complete) -> None:
+    part, parent_call, text = step.part, _parent_call_of(step.part), _spoken_text(step.part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     if text and not results:
-        if part.echo and step.holds:
+        if part.is_copy and step.wait_for_original:
             _hold_copy(log, "user", text, part)
             return
         is_new = (
             copies.accept_copy(log.state, "user", text)
-            if part.echo
+            if part.is_copy
             else emit_messages.accept_original(log, "user", text)
         )
         if not is_new:
             return
     units: list[_Unit] = [
-        (block, partial(tool_calls.emit_result, log, step, block, lane)) for block in results
+        (block, partial(tool_calls.emit_result, log, step, block, parent_call)) for block in results
     ]
     if others:
         synthetic = bool(part.metadata.get("synthetic"))
-        is_prompt = not (results or lane or step.within or part.metadata.get("agentId"))
+        is_prompt = not (results or parent_call or step.mid_turn or part.metadata.get("agentId"))
         emit = partial(
             emit_messages.emit_user_message,
             log,
             others,
-            lane,
+            parent_call,
             is_prompt=is_prompt,
             synthetic=synthetic,
-            more=step.more,
+            more=step.fields,
         )
         units.append(({"said": others}, emit))
     _emit_changes(log, step, units)
 
 
-def _emit_system_part(log: Log, step: Whole) -> None:
+def _emit_system_part(log: Log, step: Complete) -> None:
     part = step.part
     for block in part.blocks:
         if block["type"] == "raw":
@@ -187,7 +187,7 @@ def _emit_system_part(log: Log, step: Whole) -> None:
             emit_messages.emit_system_text(log, block["text"], block.get("variant"))
 
 
-_EMITTERS: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
+_EMITTERS: Mapping[Speaker | None, Callable[[Log, Complete], None]] = {
     "assistant": _emit_assistant_part,
     "system": _emit_system_part,
     "user": _emit_user_part,
@@ -198,7 +198,7 @@ _EMITTERS: Mapping[Speaker | None, Callable[[Log, Whole], None]] = {
 # Parts that are written again when they change.
 
 
-def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
+def _emit_changes(log: Log, step: Complete, units: Sequence[_Unit]) -> None:
     """Emit the new blocks of a part that replaces an earlier form of itself, and retract texts it no longer has."""
     part, state = step.part, log.state
     if not part.replaces or part.key is None:
@@ -206,8 +206,12 @@ def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
             emit()
         return
     name, current = f"{part.role}/{part.key}", dict[str, str]()
-    before = state.told.pop(name, None)
-    was_streamed = step.repeats and before is None and part.metadata.get("messageId") in state.pieced
+    before = state.emitted_revisions.pop(name, None)
+    was_streamed = (
+        step.may_repeat_stream
+        and before is None
+        and part.metadata.get("messageId") in state.streamed_responses
+    )
     before = before or {}
     for unit, emit in units:
         digest = digests.content_digest(unit)
@@ -218,9 +222,9 @@ def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
     removed = [id for digest, id in before.items() if id and digest not in current]
     if removed:
         log.emit("retraction", {"eventIds": removed})
-    log.state.told[name] = current
-    if len(log.state.told) > MAX_TOLD:
-        del log.state.told[next(iter(log.state.told))]
+    log.state.emitted_revisions[name] = current
+    if len(log.state.emitted_revisions) > MAX_KEYS:
+        del log.state.emitted_revisions[next(iter(log.state.emitted_revisions))]
 
 
 def _emit_revocable(log: Log, emit: Callable[[], None]) -> str:

@@ -6,10 +6,10 @@ from types import MappingProxyType
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_HELD, Call, Held, Place
+from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import Part, Speaker, Whole
+from ash_shared.providers._kit.steps import Complete, Part, Speaker
 from ash_shared.reading.system_text import is_system_message, visible_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
@@ -18,7 +18,7 @@ _RAW_REASONS = frozenset({"unknown_type", "malformed", "invalid_json", "limit"})
 
 def emit_text(log: Log, wire: str, payload: Block, place: Place) -> None:
     turn = turns.activate_turn(log)
-    if wire == "assistant_done" and not place.lane:
+    if wire == "assistant_done" and not place.parent_call:
         turn.has_text = True
     log.emit(wire, payload, place)
 
@@ -35,22 +35,22 @@ def emit_call(log: Log, id: str | None, tool: str, args: object, more: Block, pl
     return known
 
 
-def emit_block(log: Log, step: Whole, block: Block, place: Place) -> None:
+def emit_block(log: Log, step: Complete, block: Block, place: Place) -> None:
     """Emit one block of an assistant message."""
     wire = block["type"]
     if wire == "text":
         if block["text"]:
-            payload = {"text": block["text"], **_text_fields(block), **step.more}
+            payload = {"text": block["text"], **_text_fields(block), **step.fields}
             if payload.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
                 payload.pop("phase", None)
             emit_text(log, "assistant_done", payload, place)
     elif wire == "thinking":
-        payload = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.more}
+        payload = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.fields}
         emit_text(log, "thinking_done", payload, place)
     elif wire == "tool_use":
         _emit_tool_use(log, step, block, place)
     elif wire == "tool_result":
-        tool_calls.emit_result(log, step, block, place.lane)
+        tool_calls.emit_result(log, step, block, place.parent_call)
     elif wire == "raw":
         emit_raw(log, block)
     else:
@@ -61,14 +61,14 @@ def _text_fields(block: Block) -> Block:
     return {name: block[name] for name in _TEXT_KEYS if block.get(name)}
 
 
-def _emit_tool_use(log: Log, step: Whole, block: Block, place: Place) -> None:
+def _emit_tool_use(log: Log, step: Complete, block: Block, place: Place) -> None:
     id = block.get("id")
-    id = turns.scoped_id(id, turns.activate_turn(log)) if step.scoped else id
+    id = turns.scoped_id(id, turns.activate_turn(log)) if step.ids_local_to_turn else id
     if tool_calls.is_duplicate(log.state, step.part, id):
         return
-    more = {**pick(block, "executor"), **step.more}
+    more = {**pick(block, "executor"), **step.fields}
     known = emit_call(log, id, block["name"], block["input"], more, place)
-    if step.part.echo and id is not None:
+    if step.part.is_copy and id is not None:
         known.seen = "copy"
 
 
@@ -83,7 +83,7 @@ def emit_raw(log: Log, block: Block) -> None:
 def emit_user_message(  # the parameters are independent of each other
     log: Log,
     blocks: list[Block],
-    lane: str,
+    parent_call: str,
     *,
     is_prompt: bool,
     synthetic: bool,
@@ -106,9 +106,9 @@ def emit_user_message(  # the parameters are independent of each other
             payload["synthetic"] = True
         else:
             release_answers(log)
-            log.state.streamed = None
+            log.state.last_streamed = None
             turns.start_prompted_turn(log) if is_prompt else turns.ensure_turn(log)
-        log.emit("user_message", payload, Place(lane))
+        log.emit("user_message", payload, Place(parent_call))
 
 
 def _visible_text_field(text: str) -> Block:
@@ -126,7 +126,7 @@ def emit_system_text(log: Log, text: str, variant: str | None) -> None:
         log.emit("system_message", {"text": text} if variant is None else {"text": text, "variant": variant})
 
 
-# Held copies.
+# HeldCopy copies.
 
 
 def accept_original(log: Log, role: Speaker, text: str) -> bool:
@@ -136,35 +136,35 @@ def accept_original(log: Log, role: Speaker, text: str) -> bool:
     return is_new
 
 
-def hold_copy(log: Log, held: Held) -> None:
+def hold_copy(log: Log, held: HeldCopy) -> None:
     """Hold a copy until its original comes; drop it if the original was emitted."""
-    waiting = log.state.held
+    waiting = log.state.held_copies
     if not copies.take_original(log.state, held.role, held.text):
         waiting.append(held)
-        if len(waiting) > MAX_HELD:
+        if len(waiting) > MAX_HELD_COPIES:
             release_copies(log, waiting[:1])
 
 
 def release_answers(log: Log) -> None:
     """Emit held copies of answers before the events they caused; originals that follow are dropped."""
-    if log.state.held:
-        release_copies(log, [held for held in log.state.held if held.role == "assistant"])
+    if log.state.held_copies:
+        release_copies(log, [held for held in log.state.held_copies if held.role == "assistant"])
 
 
-def release_copies(log: Log, waiting: Iterable[Held]) -> None:
+def release_copies(log: Log, waiting: Iterable[HeldCopy]) -> None:
     """Emit held copies whose original has not come."""
     waiting = list(waiting)
     if not waiting:
         return
     facts = log.facts
     for held in waiting:
-        log.state.held.remove(held)
+        log.state.held_copies.remove(held)
         copies.accept_copy(log.state, held.role, held.text)
         log.facts = Facts(uuid=held.record, timestamp=held.timestamp)
         if held.role == "user":
-            emit_user_message(log, held.blocks, held.lane, is_prompt=False, synthetic=held.synthetic)
+            emit_user_message(log, held.blocks, held.parent_call, is_prompt=False, synthetic=held.synthetic)
         else:
-            step = Whole(Part(role="assistant", blocks=held.blocks))
+            step = Complete(Part(role="assistant", blocks=held.blocks))
             for block in held.blocks:
-                emit_block(log, step, block, Place(held.lane, held.response))
+                emit_block(log, step, block, Place(held.parent_call, held.response))
     log.facts = facts

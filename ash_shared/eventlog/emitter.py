@@ -66,22 +66,22 @@ class Log:
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
             self.set_lag(line.facts.timestamp, context.timestamp())
-        self.resendable = dict(self.state.sent) if self.state.sent else {}
+        self.resendable = dict(self.state.sent_counts) if self.state.sent_counts else {}
         """How often each digest may be repeated by this line without being new."""
 
     def set_lag(self, timestamp: int, now: int) -> None:
         """Set the offset from the clock that events without a timestamp get."""
         lag = now - timestamp
-        self.state.lag = lag if abs(lag) > _MAX_LIVE_LAG else 0
+        self.state.clock_lag = lag if abs(lag) > _MAX_LIVE_LAG else 0
 
     def new_id(self) -> str:
         return self.context.generate_event_id()
 
     def _now(self) -> int:
-        return self.context.timestamp() - self.state.lag
+        return self.context.timestamp() - self.state.clock_lag
 
     def emit(self, wire: str, payload: Block, place: Place = MAIN, *, id: str | None = None) -> None:
-        facts, turn, (lane, response) = self.facts, self.state.turn, place
+        facts, turn, (parent_call, response) = self.facts, self.state.turn, place
         event: Event = {
             "id": id or self.context.generate_event_id(),
             "timestamp": max(0, self._now() if facts.timestamp is None else facts.timestamp),
@@ -94,5 +94,5 @@ class Log:
             event["responseId"] = response
         if facts.uuid is not None:
             event["recordId"] = facts.uuid
-        event["payload"] = {**payload, "parentToolCallId": lane} if lane else payload
+        event["payload"] = {**payload, "parentToolCallId": parent_call} if parent_call else payload
         self.events.append(event)

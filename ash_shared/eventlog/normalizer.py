@@ -67,7 +67,7 @@ class Normalizer:
         """Same as `normalize`, for a line that was read already; events in wire form."""
         log = self._log
         log.start_line(line, context)
-        answer = log.state.streamed
+        answer = log.state.last_streamed
         for step in (
             line.steps if answer is None else assembled_answers.without_copy(log.state, answer, line.steps)
         ):
@@ -82,10 +82,12 @@ class Normalizer:
         log.start_line(EMPTY_LINE, context)
         is_cut = log.state.is_cut()
         log.close_open(log)
-        emit_messages.release_copies(log, log.state.held)
+        emit_messages.release_copies(log, log.state.held_copies)
         turn = log.state.turn
         if turn is not None:
-            turns.end_unfinished_turn(log, turn, is_cut=is_cut or (turn.ends_by_word and not turn.is_over))
+            turns.end_unfinished_turn(
+                log, turn, is_cut=is_cut or (turn.has_explicit_end and not turn.is_over)
+            )
         log.state = log.state.after_the_end()
         return log.events
 
@@ -94,7 +96,7 @@ class Normalizer:
         posted_events.observe(self._log, event)
 
 
-_STREAM_STEPS = (steps.Fragment, steps.ResponseStarts, steps.ResponseEnds)
+_STREAM_STEPS = (steps.Chunk, steps.ResponseStart, steps.ResponseEnd)
 
 _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
     name: row.trigger for name, row in CATALOGUE.items() if row.trigger in ("callback", "system")
@@ -102,25 +104,25 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 """Events that belong to a turn, with the trigger of the turn that they start if none is open."""
 
 
-def _emit_says(log: Log, step: steps.Says) -> None:
-    digest = digests.text_digest(step.once) if step.once else ""
-    if digest in log.state.once:
+def _emit_says(log: Log, step: steps.Emit) -> None:
+    digest = digests.text_digest(step.once_key) if step.once_key else ""
+    if digest in log.state.once_digests:
         return
     payload = step.payload
     if step.type in _TURN_TRIGGERS:
         turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
-        if step.scoped:
+        if step.ids_local_to_turn:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     if digest:
-        log.state.once.append(digest)
+        log.state.once_digests.append(digest)
     log.emit(step.type, payload)
 
 
-def _release_taken(log: Log, step: steps.Taken) -> None:
-    emit_messages.release_copies(log, [held for held in log.state.held if held.role == "user"][:1])
+def _release_taken(log: Log, step: steps.ReleaseCopy) -> None:
+    emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == "user"][:1])
 
 
-def _emit_stray(log: Log, step: steps.Stray) -> None:
+def _emit_stray(log: Log, step: steps.PlainText) -> None:
     if step.in_stream or log.state.has_records:
         if step.text.strip():
             log.emit("raw", {"source": log.line.source, "raw": step.text})
@@ -130,7 +132,7 @@ def _emit_stray(log: Log, step: steps.Stray) -> None:
         )
 
 
-def _pass_event(log: Log, step: steps.Passes) -> None:
+def _pass_event(log: Log, step: steps.PassThrough) -> None:
     event = {**step.event, "sessionId": log.context.session_id}
     if "id" not in event:
         event = {"id": log.new_id(), **event}
@@ -141,18 +143,18 @@ def _pass_event(log: Log, step: steps.Passes) -> None:
 
 
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
-    steps.Closed: streaming.close_slot,
-    steps.Counted: turns.count_usage,
-    steps.Fragment: streaming.add_fragment,
-    steps.Interrupts: turns.interrupt_turn,
-    steps.Passes: _pass_event,
-    steps.ResponseEnds: streaming.end_response,
-    steps.ResponseStarts: streaming.start_response,
-    steps.Says: _emit_says,
-    steps.Settled: streaming.end_slots,
-    steps.Stray: _emit_stray,
-    steps.Taken: _release_taken,
-    steps.TurnEnds: turns.end_explicit_turn,
-    steps.TurnStarts: turns.start_explicit_turn,
-    steps.Whole: complete_messages.emit_whole,
+    steps.ChunkEnd: streaming.close_slot,
+    steps.Usage: turns.count_usage,
+    steps.Chunk: streaming.add_fragment,
+    steps.Interrupt: turns.interrupt_turn,
+    steps.PassThrough: _pass_event,
+    steps.ResponseEnd: streaming.end_response,
+    steps.ResponseStart: streaming.start_response,
+    steps.Emit: _emit_says,
+    steps.ChunksEnd: streaming.end_slots,
+    steps.PlainText: _emit_stray,
+    steps.ReleaseCopy: _release_taken,
+    steps.TurnEnd: turns.end_explicit_turn,
+    steps.TurnStart: turns.start_explicit_turn,
+    steps.Complete: complete_messages.emit_whole,
 }

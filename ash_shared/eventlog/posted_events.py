@@ -28,7 +28,7 @@ def _observe_turn_start(log: Log, event: Event, payload: Block) -> None:
     if turn.__class__ is str and turn and turn != _turn_id(log):
         if not log.state.slots:
             turns.clear_turn(log)
-        turns.open_turn(log, turn, ends_by_word=event["type"] == "turn_start")
+        turns.open_turn(log, turn, has_explicit_end=event["type"] == "turn_start")
     if event["type"] == "user_message" and payload.get("text").__class__ is str:
         copies.accept_copy(log.state, "user", payload["text"])  # the stream may repeat it
 

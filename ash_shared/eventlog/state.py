@@ -1,7 +1,7 @@
 """The state of the normaliser between two lines, and its limits.
 
 It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests.
-The names of its fields are stored with sessions.
+The state is stored with its session: the names of its fields in JSON (`rename`) must not change.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -11,20 +11,20 @@ import msgspec
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Speaker
 
-MAX_SENT = 2000
-MAX_HELD = 50
-MAX_SAID = 16
-MAX_TOLD = 32
+MAX_SENT_DIGESTS = 2000
+MAX_HELD_COPIES = 50
+MAX_TEXT_DIGESTS = 16
+MAX_KEYS = 32
 MAX_CALLS = 1000
 MAX_ANSWERED = 150
 MAX_USAGES = 8
-MAX_ADDED_UP = 100
+MAX_TOTALLED = 100
 
 
 class Place(NamedTuple):
-    """The lane and response of an event."""
+    """The conversation and the response that an event belongs to."""
 
-    lane: str = ""
+    parent_call: str = ""
     """The call that started the subagent; empty for the main conversation."""
     response: str | None = None
     """The id of the response."""
@@ -33,24 +33,35 @@ class Place(NamedTuple):
 MAIN = Place()
 
 
-class Turn(msgspec.Struct, omit_defaults=True):
+class Turn(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "has_explicit_end": "ends_by_word",
+        "usage_by_answer": "usage",
+        "totalled_counts": "added_up",
+        "cost_by_answer": "costs",
+        "streamed_length": "pieces",
+        "streamed_checksum": "checksum",
+    },
+):
     id: str
-    ends_by_word: bool = False
+    has_explicit_end: bool = False
     """True if the format marks the end of the turn."""
     phase: Literal["fresh", "running", "over", "stopped"] = "fresh"
     """fresh: only the prompt so far; running: the assistant works; over: only usage may follow; stopped: over after an
     interrupt."""
     has_text: bool = False
-    usage: dict[str, Any] = {}
-    """By answer; old ones are added up under an empty key."""
-    added_up: dict[str, list[int]] = {}
+    usage_by_answer: dict[str, Any] = {}
+    """Usage by answer; that of old answers is added up under an empty key."""
+    totalled_counts: dict[str, list[int]] = {}
     """Counts of the answers that were added up, by digest of their keys, to correct them if they are counted again."""
     cost: float | None = None
-    costs: dict[str, float] = {}
+    cost_by_answer: dict[str, float] = {}
     """Costs of the last answers, by digest of their keys."""
-    pieces: int = 0
+    streamed_length: int = 0
     """Characters of streamed text."""
-    checksum: int = 0
+    streamed_checksum: int = 0
     """Checksum of the streamed text."""
 
     @property
@@ -61,54 +72,72 @@ class Turn(msgspec.Struct, omit_defaults=True):
 _OVER = ("over", "stopped")
 
 
-class Response(msgspec.Struct, omit_defaults=True):
+class Response(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "emitted_slots": "told",
+        "calls_by_output_slot": "outputs",
+        "has_explicit_end": "is_begun",
+        "was_streamed": "is_pieced",
+        "block_digests": "said",
+    },
+):
     id: str | None = None
-    told: list[str] = []
-    """Slots that were emitted."""
-    outputs: dict[str, str] = {}
-    """The call of each output slot."""
-    is_begun: bool = False
+    emitted_slots: list[str] = []
+    calls_by_output_slot: dict[str, str] = {}
+    has_explicit_end: bool = False
     """True if the format marks the beginning of the response, and so its end."""
     is_over: bool = False
-    is_pieced: bool = False
-    """True if a fragment of it has come."""
-    said: list[str] = []
-    """Digests of its blocks."""
+    was_streamed: bool = False
+    """True if the response has had a chunk."""
+    block_digests: list[str] = []
 
-    def has_told(self, slot: str) -> bool:
+    def has_emitted(self, slot: str) -> bool:
         """True if the slot or a slot that contains it was emitted."""
-        return any(slot == name or slot.startswith(f"{name}/") for name in self.told)
+        return any(slot == name or slot.startswith(f"{name}/") for name in self.emitted_slots)
 
-    def has_told_of(self, slot: str) -> bool:
+    def has_emitted_inside(self, slot: str) -> bool:
         """True if the slot or a slot inside it was emitted."""
-        return any(name == slot or name.startswith(f"{slot}/") for name in self.told)
+        return any(name == slot or name.startswith(f"{slot}/") for name in self.emitted_slots)
 
 
-class Slot(msgspec.Struct, omit_defaults=True):
+class Slot(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "parent_call": "lane",
+        "arguments": "given",
+        "fields": "more",
+        "is_complete": "is_whole",
+        "has_built_arguments": "is_built",
+        "has_call_id": "is_named",
+    },
+):
     """A streamed item: a text, reasoning or the input of a call."""
 
     name: str
     kind: Literal["text", "thinking", "input"]
-    lane: str = ""
+    parent_call: str = ""
     response: str | None = None
     text: str = ""
     call: str = ""
     tool: str = ""
-    given: Any = ""
-    more: dict[str, Any] = {}
-    is_whole: bool = False
-    is_built: bool = False
-    """True if `given` holds the arguments and `text` is only their rendering."""
-    is_named: bool = True
-    """False if the provider gave the call no id."""
+    arguments: Any = ""
+    fields: dict[str, Any] = {}
+    is_complete: bool = False
+    has_built_arguments: bool = False
+    """True if `arguments` was built value by value, and `text` is only its JSON."""
+    has_call_id: bool = True
+    """False if the provider gave the call no id; `call` is then the id of an event."""
 
     @property
     def place(self) -> Place:
-        return Place(self.lane, self.response)
+        return Place(self.parent_call, self.response)
 
-    def is_below(self, name: str, lane: str) -> bool:
+    def is_below(self, name: str, parent_call: str) -> bool:
         """True if the slot has this name or is inside the slot of this name."""
-        return self.lane == lane and (self.name == name or self.name.startswith(f"{name}/"))
+        return self.parent_call == parent_call and (self.name == name or self.name.startswith(f"{name}/"))
 
 
 class Call(msgspec.Struct, omit_defaults=True):
@@ -123,8 +152,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     """True if the provider runs the tool."""
 
 
-class Held(msgspec.Struct, omit_defaults=True):
-    """A copy that is held until its original comes."""
+class HeldCopy(msgspec.Struct, omit_defaults=True, rename={"parent_call": "lane"}):
+    """A copy that waits for its original."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -132,7 +161,7 @@ class Held(msgspec.Struct, omit_defaults=True):
     turn: int
     """Number of turns when it came."""
     response: str | None = None
-    lane: str = ""
+    parent_call: str = ""
     record: str | None = None
     timestamp: int | None = None
     synthetic: bool = False
@@ -142,49 +171,68 @@ class Held(msgspec.Struct, omit_defaults=True):
         return self.blocks[0]["type"] == "thinking" and self.text in text
 
 
-class Answer(msgspec.Struct, omit_defaults=True):
+class StreamedAnswer(msgspec.Struct, omit_defaults=True, rename={"block_digests": "said"}):
     """A streamed answer that is complete."""
 
     id: str | None
-    said: list[str]
-    """Digests of its blocks."""
+    block_digests: list[str]
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class State(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "calls_without_id": "nameless",
+        "pending_results": "results",
+        "held_copies": "held",
+        "original_digests": "said",
+        "copy_digests": "copied",
+        "emitted_revisions": "told",
+        "streamed_responses": "pieced",
+        "last_streamed": "streamed",
+        "sent_counts": "sent",
+        "once_digests": "once",
+        "roles_by_key": "speakers",
+        "last_usage_digest": "counted",
+        "session_cost": "costs",
+        "cost_session": "paid_by",
+        "clock_lag": "lag",
+    },
+):
     turn: Turn | None = None
     turns: int = 0
     responses: dict[str, Response] = {}
-    """The last response of each lane."""
+    """The last response of the main conversation (empty key), and of each subagent by its parent call."""
     slots: list[Slot] = []
     calls: dict[str, Call] = {}
-    nameless: list[str] = []
+    calls_without_id: list[str] = []
     """Pending calls without an id of the provider, in order."""
-    results: dict[str, dict[str, Any]] = {}
+    pending_results: dict[str, dict[str, Any]] = {}
     """Fields of results that have not come yet, by call."""
-    held: list[Held] = []
-    said: list[str] = []
+    held_copies: list[HeldCopy] = []
+    original_digests: list[str] = []
     """Digests of emitted originals whose copy has not come."""
-    copied: list[str] = []
+    copy_digests: list[str] = []
     """Digests of emitted copies whose original has not come."""
-    told: dict[str, dict[str, str]] = {}
+    emitted_revisions: dict[str, dict[str, str]] = {}
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
-    pieced: list[str] = []
-    """Ids of completely streamed answers, which a part with `Part.replaces` may repeat."""
-    streamed: Answer | None = None
+    streamed_responses: list[str] = []
+    """Ids of completely streamed responses, which a part with `Part.replaces` may repeat."""
+    last_streamed: StreamedAnswer | None = None
     """The last streamed answer, which a record may repeat assembled."""
-    sent: dict[str, int] | None = None
+    sent_counts: dict[str, int] | None = None
     """Number of occurrences of each digest, since the first record that held several messages: requests repeat the
     conversation."""
-    once: list[str] = []
+    once_digests: list[str] = []
     """Digests of events that are emitted once per turn."""
-    speakers: dict[str, Speaker] = {}
+    roles_by_key: dict[str, Speaker] = {}
     """Roles of messages whose parts are separate records, by key."""
-    counted: str = ""
+    last_usage_digest: str = ""
     """Digest of the key of the last usage."""
-    costs: float = 0.0
-    """Total cost so far of the session `paid_by`."""
-    paid_by: str = ""
-    lag: int = 0
+    session_cost: float = 0.0
+    """Total cost so far of the provider's session `cost_session`."""
+    cost_session: str = ""
+    clock_lag: int = 0
     """Milliseconds by which timestamps of the session are before the clock, for recordings."""
     is_interrupted: bool = False
     """True if the last turn was interrupted and no other has begun."""
@@ -195,12 +243,12 @@ class State(msgspec.Struct, omit_defaults=True):
         """Return what remains of the state when everything is closed."""
         return State(
             turns=self.turns,
-            costs=self.costs,
-            paid_by=self.paid_by,
+            session_cost=self.session_cost,
+            cost_session=self.cost_session,
             has_records=self.has_records,
-            sent=self.sent,
-            streamed=self.streamed,
-            lag=self.lag,
+            sent_counts=self.sent_counts,
+            last_streamed=self.last_streamed,
+            clock_lag=self.clock_lag,
         )
 
     def may_answer(self, id: str, block: Block) -> bool:
@@ -208,19 +256,21 @@ class State(msgspec.Struct, omit_defaults=True):
         tool, call = (block.get("extra") or {}).get("name"), self.calls.get(id)
         return call is not None and (tool is None or tool == call.tool)
 
-    def response(self, lane: str) -> Response:
-        """Return the open or last response of a lane."""
-        known = self.responses.get(lane)
-        return self.responses.setdefault(lane, Response()) if known is None else known
+    def response(self, parent_call: str) -> Response:
+        """Return the open or last response of the main conversation, or of a subagent."""
+        known = self.responses.get(parent_call)
+        return self.responses.setdefault(parent_call, Response()) if known is None else known
 
-    def response_id(self, lane: str) -> str | None:
-        known = self.responses.get(lane)
+    def response_id(self, parent_call: str) -> str | None:
+        known = self.responses.get(parent_call)
         return known.id if known is not None else None
 
     def is_cut(self) -> bool:
         """True if an answer is incomplete."""
-        is_open = any(slot.text and not slot.is_whole for slot in self.slots)
-        return is_open or any(known.is_begun and not known.is_over for known in self.responses.values())
+        is_open = any(slot.text and not slot.is_complete for slot in self.slots)
+        return is_open or any(
+            known.has_explicit_end and not known.is_over for known in self.responses.values()
+        )
 
 
 _encode = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.json_fields import first_text
-from ash_shared.providers._kit.steps import Fragment, Part, Whole
+from ash_shared.providers._kit.steps import Chunk, Complete, Part
 
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
@@ -23,7 +23,7 @@ def record_call(state: State, id: str, tool: str, *, is_named: bool = True) -> C
         _evict_call(calls)
     calls[id] = call = Call(tool)
     if not is_named:
-        state.nameless.append(id)
+        state.calls_without_id.append(id)
     return call
 
 
@@ -39,8 +39,8 @@ def _evict_call(calls: dict[str, Call]) -> None:
 def mark_answered(state: State, id: str) -> None:
     """Mark a call as answered; it stays tracked until the turn ends."""
     state.calls[id].state = "answered"
-    if id in state.nameless:
-        state.nameless.remove(id)
+    if id in state.calls_without_id:
+        state.calls_without_id.remove(id)
 
 
 def mark_left(state: State) -> None:
@@ -58,63 +58,63 @@ def has_pending(state: State) -> bool:
 def is_duplicate(state: State, part: Part, id: str | None) -> bool:
     """True if the call was emitted: for an item that is written again, a copy, or the original of a copy."""
     known = state.calls.get(id or "")
-    return known is not None and (part.replaces or part.echo or known.seen == "copy")
+    return known is not None and (part.replaces or part.is_copy or known.seen == "copy")
 
 
-def emit_output(log: Log, piece: Fragment) -> None:
+def emit_output(log: Log, piece: Chunk) -> None:
     state, turn = log.state, turns.activate_turn(log)
-    id = (turns.scoped_id(piece.call, turn) if piece.scoped else piece.call) or ""
-    outputs = state.response(piece.lane).outputs if piece.slot else {}
+    id = (turns.scoped_id(piece.call, turn) if piece.ids_local_to_turn else piece.call) or ""
+    outputs = state.response(piece.parent_call).calls_by_output_slot if piece.slot else {}
     id = outputs.setdefault(piece.slot, id) if id else outputs.get(piece.slot, "")
     if not id:
         return
     call = state.calls.get(id)
     if call is None:
-        call = record_call(state, id, piece.name or "")
+        call = record_call(state, id, piece.tool or "")
         call.seen = "output"
-    added = piece.text[call.written :] if piece.is_whole else piece.text
+    added = piece.text[call.written :] if piece.is_complete_so_far else piece.text
     if added and call.state != "answered":
-        payload = {"toolCallId": id, "chunk": added, "offset": call.written, **piece.more}
+        payload = {"toolCallId": id, "chunk": added, "offset": call.written, **piece.fields}
         call.written += len(added)
-        log.emit("tool_output_chunk", payload, Place(piece.lane))
+        log.emit("tool_output_chunk", payload, Place(piece.parent_call))
 
 
 # Results.
 
 
-def emit_result(log: Log, step: Whole, block: Block, lane: str) -> None:
+def emit_result(log: Log, step: Complete, block: Block, parent_call: str) -> None:
     state, turn = log.state, turns.activate_turn(log)
     wire_id = block.get("tool_use_id")
-    id = turns.scoped_id(wire_id, turn) if step.scoped else wire_id
+    id = turns.scoped_id(wire_id, turn) if step.ids_local_to_turn else wire_id
     if id is None and step.slot is not None:
-        id = state.response(lane).outputs.get(step.slot)
+        id = state.response(parent_call).calls_by_output_slot.get(step.slot)
     if id is None or id not in state.calls:
-        id = next((known for known in state.nameless if state.may_answer(known, block)), id)
+        id = next((known for known in state.calls_without_id if state.may_answer(known, block)), id)
     if _is_duplicate_result(state, step, id, block):
         return
     own = log.new_id()
-    block = {**state.results.pop(wire_id or id or "", {}), **block}
+    block = {**state.pending_results.pop(wire_id or id or "", {}), **block}
     payload: Block = {"toolCallId": id or own, "result": block.get("content")}
     if block.get("is_error"):
         payload["error"] = {"code": "error", "message": _failure_text(block)}
     payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
-    payload.update(pick(step.more, "sidechain"))
+    payload.update(pick(step.fields, "sidechain"))
     known = state.calls.get(id or "")
     if known is None or known.seen == "output":
         payload["orphan"] = True
     if id is not None and known is not None:
         mark_answered(state, id)
-    log.emit("tool_result", payload, Place(lane), id=own)
+    log.emit("tool_result", payload, Place(parent_call), id=own)
 
 
-def _is_duplicate_result(state: State, step: Whole, id: str | None, block: Block) -> bool:
+def _is_duplicate_result(state: State, step: Complete, id: str | None, block: Block) -> bool:
     """True if the result must not be emitted: the log has it, or it is a copy that waits for the original."""
     known = state.calls.get(id or "")
     if id is None or known is None:
         return False
     if known.state == "answered":
-        return step.part.replaces or step.part.echo or known.seen == "copy"
-    if step.holds and known.seen != "copy":
+        return step.part.replaces or step.part.is_copy or known.seen == "copy"
+    if step.wait_for_original and known.seen != "copy":
         add_to_result(state, id, block)
         return True
     return False
@@ -124,15 +124,15 @@ def add_to_result(state: State, id: str, more: Block) -> None:
     """Store fields of a result until it comes."""
     known = state.calls.get(id)
     if known is None or known.state != "answered":
-        state.results.setdefault(id, {}).update(more)
+        state.pending_results.setdefault(id, {}).update(more)
 
 
 def emit_held_results(log: Log) -> None:
     """Emit held copies of results whose original has not come."""
-    for id, block in list(log.state.results.items()):
+    for id, block in list(log.state.pending_results.items()):
         known = log.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
-            emit_result(log, Whole(Part(role="user")), block, "")
+            emit_result(log, Complete(Part(role="user")), block, "")
 
 
 def _failure_text(block: Block) -> str:

@@ -1,6 +1,6 @@
 """Turns: from a prompt, or another trigger, to the last event it caused.
 
-A turn that the format ends explicitly (`TurnStarts`, `TurnEnds`) ends there; any other ends with the final answer or
+A turn that the format ends explicitly (`TurnStart`, `TurnEnd`) ends there; any other ends with the final answer or
 when the next one begins. Usage may follow a final answer, so `turn_end` is emitted after it, or before the next event.
 """
 
@@ -22,36 +22,36 @@ def scoped_id(id: str | None, turn: Turn) -> str | None:
 # Begin.
 
 
-def open_turn(log: Log, id: str, *, ends_by_word: bool) -> Turn:
+def open_turn(log: Log, id: str, *, has_explicit_end: bool) -> Turn:
     state = log.state
-    state.turn = turn = Turn(id, ends_by_word=ends_by_word)
+    state.turn = turn = Turn(id, has_explicit_end=has_explicit_end)
     state.is_interrupted = False
     state.turns += 1
-    state.once = []
-    state.streamed = None
+    state.once_digests = []
+    state.last_streamed = None
     return turn
 
 
-def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, ends_by_word: bool = False) -> Turn:
+def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, has_explicit_end: bool = False) -> Turn:
     own = log.new_id()
-    turn = open_turn(log, id or own, ends_by_word=ends_by_word)
+    turn = open_turn(log, id or own, has_explicit_end=has_explicit_end)
     log.emit("turn_start", {"trigger": trigger}, id=own)
     return turn
 
 
-def start_explicit_turn(log: Log, step: steps.TurnStarts) -> None:
+def start_explicit_turn(log: Log, step: steps.TurnStart) -> None:
     turn = log.state.turn
     if turn is not None and turn.phase == "fresh":
-        turn.ends_by_word = True
+        turn.has_explicit_end = True
     elif turn is None or step.id is None or step.id != turn.id:
         end_previous_turn(log)
-        start_turn(log, step.trigger, step.id, ends_by_word=True)
+        start_turn(log, step.trigger, step.id, has_explicit_end=True)
 
 
 def start_prompted_turn(log: Log) -> None:
     """Start a turn for a prompt, unless the open one has just begun or will be ended explicitly."""
     turn = log.state.turn
-    if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.ends_by_word):
+    if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.has_explicit_end):
         end_previous_turn(log)
         start_turn(log, "user")
 
@@ -93,20 +93,22 @@ def clear_turn(log: Log) -> None:
     """Clear the state of the turn. Pending calls stay: they may be answered later."""
     state = log.state
     state.turn = None
-    state.responses, state.slots, state.results = {}, [], {}
-    state.said = [text for text in state.said if not text.startswith("a")]
-    state.copied = []
+    state.responses, state.slots, state.pending_results = {}, [], {}
+    state.original_digests = [text for text in state.original_digests if not text.startswith("a")]
+    state.copy_digests = []
     state.calls = {id: call for id, call in state.calls.items() if call.state != "answered"}
     for call in state.calls.values():
         call.state = "lapsed"
-    state.nameless = [id for id in state.nameless if id in state.calls]
+    state.calls_without_id = [id for id in state.calls_without_id if id in state.calls]
 
 
 def end_previous_turn(log: Log) -> None:
     """End the turn before another begins; it is interrupted if it is incomplete."""
     turn = log.state.turn
     if turn is not None:
-        end_unfinished_turn(log, turn, is_cut=not turn.is_over and (turn.ends_by_word or log.state.is_cut()))
+        end_unfinished_turn(
+            log, turn, is_cut=not turn.is_over and (turn.has_explicit_end or log.state.is_cut())
+        )
 
 
 def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
@@ -117,41 +119,41 @@ def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
     end_turn(log, partial=is_cut or (waits and not turn.is_over))
 
 
-def end_explicit_turn(log: Log, step: steps.TurnEnds, *, partial: bool = False) -> None:
+def end_explicit_turn(log: Log, step: steps.TurnEnd, *, partial: bool = False) -> None:
     turn, cost = log.state.turn, usage.cost_since_last(log.state, step, log.facts.session_id or "")
     if turn is None:
         return
     if step.usage is not None:
-        turn.usage = {"": step.usage}
+        turn.usage_by_answer = {"": step.usage}
     turn.cost = turn.cost if cost is None else cost
     end_turn(log, partial=partial)
 
 
-def interrupt_turn(log: Log, step: steps.Interrupts) -> None:
+def interrupt_turn(log: Log, step: steps.Interrupt) -> None:
     turn = log.state.turn
     is_open = turn is not None and not turn.is_over
-    if not is_open and (step.if_open or log.state.is_interrupted):
-        end_explicit_turn(log, step.end or steps.TurnEnds())
+    if not is_open and (step.only_if_open or log.state.is_interrupted):
+        end_explicit_turn(log, step.end or steps.TurnEnd())
         return
     turn = ensure_turn(log)
     log.close_open(log)
     if step.error is not None:
         log.emit("error", step.error)
     log.emit("interrupt", {"reason": step.reason})
-    if step.ends or not turn.ends_by_word:
-        end_explicit_turn(log, step.end or steps.TurnEnds(), partial=True)
+    if step.ends_turn or not turn.has_explicit_end:
+        end_explicit_turn(log, step.end or steps.TurnEnd(), partial=True)
     else:
         turn.phase = "stopped"
     log.state.is_interrupted = True
 
 
-def count_usage(log: Log, step: steps.Counted) -> None:
+def count_usage(log: Log, step: steps.Usage) -> None:
     turn = log.state.turn
-    if turn is None and step.revises and step.usage is not None:
+    if turn is None and step.updates_response and step.usage is not None:
         turn = ensure_turn(log)
     if turn is None:
         return
-    if step.usage is not None and step.revises:
+    if step.usage is not None and step.updates_response:
         usage.revise_answer(turn, step.key or log.state.response_id("") or "open", step.usage)
     elif step.usage is not None:
         usage.count_answer(turn, step.key, step.usage)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ash_shared.eventlog.dedupe import digests
-from ash_shared.eventlog.state import MAX_ADDED_UP, MAX_USAGES, State, Turn
+from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
@@ -14,38 +14,41 @@ def count_answer(turn: Turn, key: str, usage: Block) -> None:
     if not key:
         _add_to_total(turn, usage)
         return
-    turn.usage.pop(key, None)
-    if turn.added_up:
+    turn.usage_by_answer.pop(key, None)
+    if turn.totalled_counts:
         _subtract(turn, digests.text_digest(key))
-    turn.usage[key] = usage
-    if len(turn.usage) > MAX_USAGES:
-        oldest = next(name for name in turn.usage if name)
-        counts = turn.usage.pop(oldest)
+    turn.usage_by_answer[key] = usage
+    if len(turn.usage_by_answer) > MAX_USAGES:
+        oldest = next(name for name in turn.usage_by_answer if name)
+        counts = turn.usage_by_answer.pop(oldest)
         _add_to_total(turn, counts)
-        added = {**turn.added_up, digests.text_digest(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS]}
-        turn.added_up = dict(list(added.items())[-MAX_ADDED_UP:])
+        added = {
+            **turn.totalled_counts,
+            digests.text_digest(oldest): [counts.get(name, 0) for name in TOKEN_COUNTS],
+        }
+        turn.totalled_counts = dict(list(added.items())[-MAX_TOTALLED:])
 
 
 def _add_to_total(turn: Turn, usage: Block) -> None:
-    turn.usage[""] = total_usage([turn.usage.get("", {}), usage])
+    turn.usage_by_answer[""] = total_usage([turn.usage_by_answer.get("", {}), usage])
 
 
 def _subtract(turn: Turn, digest: str) -> None:
     """Subtract the earlier counts of an answer from the total, because it is counted again."""
-    counts = turn.added_up.pop(digest, None)
+    counts = turn.totalled_counts.pop(digest, None)
     if counts is not None:
-        added = turn.usage[""]
+        added = turn.usage_by_answer[""]
         less = {
             name: added[name] - count
             for name, count in zip(TOKEN_COUNTS, counts, strict=False)
             if name in added
         }
-        turn.usage[""] = {**added, **less}
+        turn.usage_by_answer[""] = {**added, **less}
 
 
 def revise_answer(turn: Turn, key: str, usage: Block) -> None:
     """Replace earlier counts of an answer by later ones."""
-    earlier = turn.usage.get(key, {})
+    earlier = turn.usage_by_answer.get(key, {})
     both = {**earlier, **usage}
     if earlier.get("vendor").__class__ is dict and usage.get("vendor").__class__ is dict:
         later = {name: count for name, count in usage["vendor"].items() if count is not None}
@@ -70,8 +73,8 @@ def total_usage(usages: Iterable[Block]) -> Block:
 def costs_of_turn(turn: Turn) -> Block:
     """Return the known `usage` and `costUsd` of a turn."""
     costs: Block = {}
-    if turn.usage:
-        costs["usage"] = total_usage(turn.usage.values())
+    if turn.usage_by_answer:
+        costs["usage"] = total_usage(turn.usage_by_answer.values())
     if turn.cost is not None:
         costs["costUsd"] = turn.cost
     return costs
@@ -85,8 +88,8 @@ def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> Non
 def _was_counted(state: State, part: Part) -> bool:
     """True if this repeats the last usage, possibly in another turn."""
     key = digests.text_digest(part.usage_key) if part.usage_key is not None else ""
-    is_known = bool(key) and key == state.counted
-    state.counted = key or state.counted
+    is_known = bool(key) and key == state.last_usage_digest
+    state.last_usage_digest = key or state.last_usage_digest
     return is_known
 
 
@@ -95,13 +98,16 @@ def add_cost(turn: Turn | None, part: Part) -> None:
     cost = part.metadata.get("costUsd")
     if turn is None or not isinstance(cost, int | float):
         return
-    if part.usage_of_turn:
+    if part.ends_turn:
         turn.cost = float(cost)
         return
     key = digests.text_digest(_answer_key(part)) if _answer_key(part) else ""
-    turn.cost = round((turn.cost or 0.0) + cost - turn.costs.get(key, 0.0), 12)
+    turn.cost = round((turn.cost or 0.0) + cost - turn.cost_by_answer.get(key, 0.0), 12)
     if key:
-        turn.costs = {**dict(list(turn.costs.items())[1 - MAX_ADDED_UP :]), key: float(cost)}
+        turn.cost_by_answer = {
+            **dict(list(turn.cost_by_answer.items())[1 - MAX_TOTALLED :]),
+            key: float(cost),
+        }
 
 
 def _answer_key(part: Part) -> str:
@@ -109,10 +115,12 @@ def _answer_key(part: Part) -> str:
     return part.usage_key or part.key or part.metadata.get("messageId") or ""
 
 
-def cost_since_last(state: State, end: steps.TurnEnds, session: str) -> float | None:
+def cost_since_last(state: State, end: steps.TurnEnd, session: str) -> float | None:
     """Return the increase of the session's total cost since it was last stated."""
     if end.total_cost is None:
         return None
-    earlier = state.costs if session == state.paid_by and state.costs <= end.total_cost else 0.0
-    state.costs, state.paid_by = end.total_cost, session
+    earlier = (
+        state.session_cost if session == state.cost_session and state.session_cost <= end.total_cost else 0.0
+    )
+    state.session_cost, state.cost_session = end.total_cost, session
     return end.total_cost - earlier

@@ -55,7 +55,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Passes, Says, Step
+from ash_shared.providers._kit.steps import Emit, PassThrough, Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
@@ -272,7 +272,7 @@ def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
             role="assistant",
             blocks=reading.blocks,
             key=key,
-            adjoins=key is None,
+            joins_previous=key is None,
             metadata={
                 "stop_reason": stop_reason,
                 "messageId": key,
@@ -296,7 +296,7 @@ def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=None,
             usage=_standard_usage(payload.get("usage")),
-            usage_of_turn=True,
+            ends_turn=True,
             metadata={"costUsd": cost_at(payload, "costUsd")},
         )
     ]
@@ -347,8 +347,8 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     try:
         read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
     except ValidationError:
-        return [Says("raw", {"source": "ash", "raw": record})]
-    return [Passes(event)]
+        return [Emit("raw", {"source": "ash", "raw": record})]
+    return [PassThrough(event)]
 
 
 _SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})

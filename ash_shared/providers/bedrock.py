@@ -44,15 +44,15 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
-    Settled,
+    Chunk,
+    ChunkEnd,
+    ChunksEnd,
+    Complete,
+    Emit,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 
 _SpeakerBlocks = tuple[Speaker, list[Block]]
@@ -462,18 +462,18 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if not _is_response(record):
         return None
     part = replace(_response_part(record, reading.blocks), error=None)
-    return [ResponseStarts(None), Whole(part), *_end_response(record), Counted(None)]
+    return [ResponseStart(None), Complete(part), *_end_response(record), Usage(None)]
 
 
 def _error_step(code: str, error: Record) -> Step:
-    return Says("error", message_error(code, text_at(error, "message")))
+    return Emit("error", message_error(code, text_at(error, "message")))
 
 
 def _end_response(event: Record) -> list[Step]:
     reason = text_at(event, "stopReason")
-    end = ResponseEnds(is_final=reason not in _CALLING_STOP_REASONS)
+    end = ResponseEnd(ends_turn=reason not in _CALLING_STOP_REASONS)
     return (
-        [end, Says("error", message_error(reason, _refusal_message(event)))]
+        [end, Emit("error", message_error(reason, _refusal_message(event)))]
         if reason in _REFUSAL_REASONS
         else [end]
     )
@@ -493,15 +493,15 @@ def _begin_block(event: Record) -> list[Step]:
 def _begin_call(call: Record, slot: str) -> Step:
     """Begin a call. A call without arguments is streamed as empty text."""
     executor = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return Fragment("input", "", slot, call=call["toolUseId"], name=call["name"], given={}, more=executor)
+    return Chunk("input", "", slot, call=call["toolUseId"], tool=call["name"], arguments={}, fields=executor)
 
 
 def _begin_result(result: Record, slot: str) -> list[Step]:
     """Begin the result of a tool run by Bedrock. Only this event contains the call id and the failure status."""
-    begin: list[Step] = [Fragment("output", "", slot, call=result["toolUseId"])]
+    begin: list[Step] = [Chunk("output", "", slot, call=result["toolUseId"])]
     if result.get("status") != "error":
         return begin
-    return [Whole(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begin]
+    return [Complete(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begin]
 
 
 def _continue_block(event: Record) -> list[Step]:
@@ -516,36 +516,38 @@ def _continue_block(event: Record) -> list[Step]:
 def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
     redacted = {"redacted": True} if "redactedContent" in delta else {}
     more = {**pick(delta, "signature"), **redacted}
-    return [Fragment("thinking", delta.get("text", ""), slot, more=more)]
+    return [Chunk("thinking", delta.get("text", ""), slot, fields=more)]
 
 
 def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
     """Return the step of a tool result, whose slot identifies the call."""
     result = _translate_tool_result({"toolResult": {"content": content}})
-    return [Whole(Part(role="user", blocks=[result]), slot=slot)]
+    return [Complete(Part(role="user", blocks=[result]), slot=slot)]
 
 
 def _unknown_delta_step(delta: Record) -> Step:
-    return Whole(Part(role="system", blocks=[raw_block("unknown_type", delta)]))
+    return Complete(Part(role="system", blocks=[raw_block("unknown_type", delta)]))
 
 
 _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
-    "citation": lambda delta, slot: [Fragment("text", "", slot, more={"citations": [delta]})],
-    "image": lambda delta, slot: [Whole(Part(role="assistant", blocks=[_translate_image({"image": delta})]))],
+    "citation": lambda delta, slot: [Chunk("text", "", slot, fields={"citations": [delta]})],
+    "image": lambda delta, slot: [
+        Complete(Part(role="assistant", blocks=[_translate_image({"image": delta})]))
+    ],
     "reasoningContent": _reasoning_steps,
-    "text": lambda delta, slot: [Fragment("text", delta, slot)],
+    "text": lambda delta, slot: [Chunk("text", delta, slot)],
     "toolResult": _result_content_steps,
-    "toolUse": lambda delta, slot: [Fragment("input", delta["input"], slot)],
+    "toolUse": lambda delta, slot: [Chunk("input", delta["input"], slot)],
 }
 """Functions that return the steps of a delta, by its key."""
 
 _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "contentBlockDelta": _continue_block,
-    "contentBlockStart": lambda event: [Settled(), *_begin_block(event)],
-    "contentBlockStop": lambda event: [Closed(_slot(event))],
-    "messageStart": lambda event: [ResponseStarts(None)],
+    "contentBlockStart": lambda event: [ChunksEnd(), *_begin_block(event)],
+    "contentBlockStop": lambda event: [ChunkEnd(_slot(event))],
+    "messageStart": lambda event: [ResponseStart(None)],
     "messageStop": _end_response,
-    "metadata": lambda event: [Counted(_standard_usage(event))],
+    "metadata": lambda event: [Usage(_standard_usage(event))],
 }
 
 

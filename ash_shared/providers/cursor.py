@@ -52,7 +52,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Fragment, Interrupts, Settled, Step, TurnEnds, TurnStarts, Whole
+from ash_shared.providers._kit.steps import Chunk, ChunksEnd, Complete, Interrupt, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -320,7 +320,7 @@ def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=role,
             blocks=reading.blocks,
-            echo=_is_delta(record) and role == "assistant",
+            is_copy=_is_delta(record) and role == "assistant",
             metadata={
                 "messageId": text_at(record, "model_call_id"),
                 "model": text_at(record, "model") if role == "assistant" else None,
@@ -353,9 +353,9 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role="system" if failed else "assistant" if texts else None,
             blocks=texts,
-            echo=True,
+            is_copy=True,
             usage=_standard_usage(record.get("usage")),
-            usage_of_turn=True,
+            ends_turn=True,
             error=error,
         )
     ]
@@ -396,7 +396,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _thinking_delta_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [Fragment("thinking", text_at(record, "text") or "", "thinking", reopens=True)]
+    return [Chunk("thinking", text_at(record, "text") or "", "thinking", anonymous_slot=True)]
 
 
 def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -404,15 +404,15 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
     if _is_delta(record) and len(texts) == len(reading.blocks):
-        text_step: Step = Fragment("text", "".join(texts), "text", reopens=True)
+        text_step: Step = Chunk("text", "".join(texts), "text", anonymous_slot=True)
     else:
-        text_step = Whole(replace(part, echo=False), sums_up="timestamp_ms" not in record)
-    return [Settled(("thinking",)), text_step]
+        text_step = Complete(replace(part, is_copy=False), may_repeat_turn="timestamp_ms" not in record)
+    return [ChunksEnd(("thinking",)), text_step]
 
 
 def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a started call, which ends all open items."""
-    return [Settled(), *_call_completed_steps(record, reading)]
+    return [ChunksEnd(), *_call_completed_steps(record, reading)]
 
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -420,7 +420,7 @@ def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
     tool_parts = [replace(part, key=None, replaces=True) for part in _tool_parts(record, reading)]
     is_emitted_call = text_at(record, "call_id") is None and record.get("subtype") == "completed"
     return [
-        Whole(part)
+        Complete(part)
         for part in tool_parts
         if not (is_emitted_call and len(tool_parts) > 1 and part.role == "assistant")
     ]
@@ -430,14 +430,14 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a run. Its text is emitted only if the turn had none; for a failed run, the text is the error message."""
     [part] = _result_parts(record, reading)
     if part.error is not None:
-        return [Whole(replace(part, role=None, blocks=[]))]
-    return [Settled(), Whole(part)]
+        return [Complete(replace(part, role=None, blocks=[]))]
+    return [ChunksEnd(), Complete(part)]
 
 
 def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
     if text_at(record, "status") in _CANCELLED_STATUSES:
-        return [Interrupts("user_cancel")]
-    return [*map(Whole, _turn_parts(record, reading)), TurnEnds()]
+        return [Interrupt("user_cancel")]
+    return [*map(Complete, _turn_parts(record, reading)), TurnEnd()]
 
 
 _CANCELLED_STATUSES = frozenset({"aborted", "canceled", "cancelled", "interrupted"})
@@ -445,8 +445,8 @@ _CANCELLED_STATUSES = frozenset({"aborted", "canceled", "cancelled", "interrupte
 _STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading], list[Step]]] = {
     ("assistant", None): _assistant_steps,
     ("result", None): _result_steps,
-    ("system", "init"): lambda record, reading: [TurnStarts()],
-    ("thinking", "completed"): lambda record, reading: [Settled(("thinking",))],
+    ("system", "init"): lambda record, reading: [TurnStart()],
+    ("thinking", "completed"): lambda record, reading: [ChunksEnd(("thinking",))],
     ("thinking", "delta"): _thinking_delta_steps,
     ("tool_call", None): _call_completed_steps,
     ("tool_call", "started"): _call_started_steps,

@@ -58,14 +58,14 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    Fragment,
-    Interrupts,
-    Says,
-    Settled,
+    Chunk,
+    ChunksEnd,
+    Complete,
+    Emit,
+    Interrupt,
     Step,
-    TurnEnds,
-    TurnStarts,
-    Whole,
+    TurnEnd,
+    TurnStart,
 )
 
 _ROLES: Mapping[Any, Role] = {
@@ -395,7 +395,7 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         role=role,
         blocks=_without_blanks(response),
         key=id,
-        keeps_key=id is not None,
+        key_scope="session",
         replaces=id is not None,
         id=id,
         timestamp=time,
@@ -409,7 +409,7 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         role="user",
         blocks=results,
         key=id and f"{id}/results",
-        keeps_key=id is not None,
+        key_scope="session",
         replaces=id is not None,
         timestamp=time,
     )
@@ -435,15 +435,15 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
     if wire_type in _EVENT_PARTS:
         return _EVENT_PARTS[wire_type](record, reading)
     if (message_id := text_at(record, "$rewindTo")) is not None:
-        return [Part(role=None, rewinds_to=message_id)]
+        return [Part(role=None, truncate_to=message_id)]
     return _output_parts(record, reading) if "stats" in record else []
 
 
 def _message_event_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a response item or a tool result; events have no response id."""
     role: Speaker = "assistant" if reading.role == "assistant" else "user"
-    adjoins = role == "assistant" or reading.role == "tool"
-    return [Part(role=role, blocks=reading.blocks, adjoins=adjoins)]
+    joins_previous = role == "assistant" or reading.role == "tool"
+    return [Part(role=role, blocks=reading.blocks, joins_previous=joins_previous)]
 
 
 def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -458,7 +458,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=None,
             usage=_stats_usage(record.get("stats")),
-            usage_of_turn=True,
+            ends_turn=True,
             error=_run_error(record),
         )
     ]
@@ -517,17 +517,19 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if reader is _read_message_record:
         return _message_steps(record, reading.blocks)
     if "$rewindTo" in record:
-        return [TurnEnds(), *_whole_steps(record, parts(record, reading))]
+        return [TurnEnd(), *_whole_steps(record, parts(record, reading))]
     if reader is _read_output:
-        return [*_whole_steps(record, parts(record, reading)), TurnEnds()]
+        return [*_whole_steps(record, parts(record, reading)), TurnEnd()]
     return _event_steps(record, reading)
 
 
 def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
-    message_steps: list[Step] = list(map(Whole, _message_parts(message, blocks)))
+    message_steps: list[Step] = list(map(Complete, _message_parts(message, blocks)))
     return (
-        [*message_steps, Interrupts("user_cancel", if_open=True)] if _is_cancelled(message) else message_steps
+        [*message_steps, Interrupt("user_cancel", only_if_open=True)]
+        if _is_cancelled(message)
+        else message_steps
     )
 
 
@@ -543,21 +545,21 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a stream event; every event but a text delta completes the open text."""
     wire_type = record.get("type")
     if wire_type == "init":
-        return [Settled(), TurnStarts()]
+        return [ChunksEnd(), TurnStart()]
     if wire_type not in _EVENT_PARTS:
         return None
     if wire_type == "message" and reading.role == "assistant" and record.get("delta") is True:
-        return [Fragment("text", record["content"], "text", reopens=True)]
-    return [Settled(), *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading))]
+        return [Chunk("text", record["content"], "text", anonymous_slot=True)]
+    return [ChunksEnd(), *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading))]
 
 
 def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:
-    return list(map(Whole, event_parts))
+    return list(map(Complete, event_parts))
 
 
 def _notice_steps(record: Record, event_parts: list[Part]) -> list[Step]:
     """Emit a notice as an error event; notices do not end the turn."""
-    return [Says("error", message_error(record["severity"], text_at(record, "message")))]
+    return [Emit("error", message_error(record["severity"], text_at(record, "message")))]
 
 
 def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
@@ -565,8 +567,8 @@ def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
     if text_at(record, "error", "type") != "FatalCancellationError":
         return _whole_steps(record, event_parts)
     (part,) = event_parts
-    interruption = Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage))
-    return [Whole(Part(role=None, error=part.error)), interruption]
+    interruption = Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage))
+    return [Complete(Part(role=None, error=part.error)), interruption]
 
 
 _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {

@@ -53,13 +53,13 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    Counted,
-    Fragment,
-    ResponseEnds,
-    ResponseStarts,
-    Settled,
+    Chunk,
+    ChunksEnd,
+    Complete,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 
 _ROLES: Mapping[str, Role] = {
@@ -480,7 +480,7 @@ def _message_part(message: _Message) -> Part:
         role=speaker_of_role(role),
         blocks=blocks,
         key=None if message_id is None else f"{role} {message_id}",
-        keeps_key=True,
+        key_scope="session",
         replaces=message_id is not None,
         id=message_id,
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
@@ -528,15 +528,15 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if contents is None or reading.kind == "record":
         return None
     if reading.kind == "message":
-        complete: list[Step] = [Whole(part, repeats=True) for part in parts(record, reading)]
-        return complete if contents.is_state or reading.role == "assistant" else [Settled(), *complete]
+        complete: list[Step] = [Complete(part, may_repeat_stream=True) for part in parts(record, reading)]
+        return complete if contents.is_state or reading.role == "assistant" else [ChunksEnd(), *complete]
     message = _parse_message(contents.messages[0])
     if message is None:
         return []
     return (
         _chunk_steps(message.fields)
         if _ROLES.get(message.wire_type) == "assistant"
-        else [Whole(_message_part(message))]
+        else [Complete(_message_part(message))]
     )
 
 
@@ -544,12 +544,12 @@ def _chunk_steps(fields: Record) -> list[Step]:
     message_id = text_at(fields, "id")
     usage = _standard_usage(fields.get("usage_metadata"), fields.get("response_metadata"))
     content = [*_reasoning_steps(fields), *_content_steps(fields["content"]), *_call_steps(fields)]
-    end: list[Step] = [ResponseEnds()] if _is_last(fields) else []
+    end: list[Step] = [ResponseEnd()] if _is_last(fields) else []
     counted: list[Step] = (
-        [] if usage is None else [Counted(usage, f"assistant {message_id}" if message_id else "")]
+        [] if usage is None else [Usage(usage, f"assistant {message_id}" if message_id else "")]
     )
     begin: list[Step] = (
-        [ResponseStarts(message_id, is_explicit=False, is_stable=True)] if content or end else []
+        [ResponseStart(message_id, is_explicit=False, has_stable_id=True)] if content or end else []
     )
     return [*begin, *content, *end, *counted]
 
@@ -608,23 +608,27 @@ def _block_steps(block: Block, index: Any) -> list[Step]:
     wire_type = block["type"]
     if wire_type == "thinking":
         more = pick(block, "signature", "redacted")
-        return [Fragment("thinking", block["thinking"], f"thinking/{index}", more=more, reopens=True)]
+        return [Chunk("thinking", block["thinking"], f"thinking/{index}", fields=more, anonymous_slot=True)]
     if wire_type == "text":
-        text = Fragment("text", block["text"], f"text/{index}", more=pick(block, "variant"), reopens=True)
-        return [Settled(("thinking",)), text]
-    return [Settled(), Whole(Part(role="assistant", blocks=[block]))]
+        text = Chunk(
+            "text", block["text"], f"text/{index}", fields=pick(block, "variant"), anonymous_slot=True
+        )
+        return [ChunksEnd(("thinking",)), text]
+    return [ChunksEnd(), Complete(Part(role="assistant", blocks=[block]))]
 
 
 def _call_steps(fields: Record) -> list[Step]:
     """Return call fragments by index; a call without an index is complete."""
     calls = [_call_fragment(fragment) for fragment in list_or_empty(fields.get("tool_call_chunks"))]
-    return [Settled(("thinking",)), *calls] if calls else []
+    return [ChunksEnd(("thinking",)), *calls] if calls else []
 
 
 def _call_fragment(fragment: Record, **more: str) -> Step:
     id, name, index = (fragment.get(key) for key in ("id", "name", "index"))
     slot, text = f"call/{id if index is None else index}", fragment.get("args") or ""
-    return Fragment("input", text, slot, call=id, name=name, given={}, more=more, reopens=bool(name))
+    return Chunk(
+        "input", text, slot, call=id, tool=name, arguments={}, fields=more, anonymous_slot=bool(name)
+    )
 
 
 PROVIDER = Provider(

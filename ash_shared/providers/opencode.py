@@ -50,7 +50,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Fragment, Interrupts, ResponseEnds, Says, Step, TurnEnds, Whole
+from ash_shared.providers._kit.steps import Chunk, Complete, Emit, Interrupt, ResponseEnd, Step, TurnEnd
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -355,7 +355,7 @@ def _info_part(info: Record, metadata: Record | None = None) -> Part:
     return Part(
         role=_message_role(info),
         key=text_at(info, "id"),
-        keeps_key=True,
+        key_scope="session",
         id=text_at(info, "id"),
         timestamp=_created_at(info),
         usage=_standard_usage(info.get("tokens")),
@@ -378,7 +378,7 @@ def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
     content_parts = [
-        Part(role=role, blocks=content, key=key, keeps_key=True, id=key, metadata={"messageId": key})
+        Part(role=role, blocks=content, key=key, key_scope="session", id=key, metadata={"messageId": key})
     ]
     result_parts = [Part(role="user", blocks=results, key=text_at(part, "callID"), id=text_at(part, "id"))]
     return (content_parts if content else []) + (result_parts if results else [])
@@ -389,7 +389,7 @@ def _step_part(part: Record, key: str | None) -> Part:
     return Part(
         role="assistant",
         key=key,
-        keeps_key=True,
+        key_scope="session",
         id=key,
         usage=_standard_usage(part.get("tokens")),
         metadata={
@@ -437,7 +437,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return _message_steps(document)
     if document.get("type") == "error":
         is_aborted = text_at(document, "error", "name") == _ABORTED_ERROR
-        return [Interrupts("user_cancel")] if is_aborted else None
+        return [Interrupt("user_cancel")] if is_aborted else None
     if document.get("role") in ("user", "assistant"):
         return _info_steps(document)
     if "part" in document:
@@ -456,19 +456,17 @@ def _message_steps(message: Record) -> list[Step]:
     part_steps = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
     info_part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
-        return [*part_steps, Whole(replace(info_part, error=None)), Interrupts("user_cancel")]
-    return [*part_steps, Whole(info_part)]
+        return [*part_steps, Complete(replace(info_part, error=None)), Interrupt("user_cancel")]
+    return [*part_steps, Complete(info_part)]
 
 
 def _info_steps(info: Record) -> list[Step]:
     """Return the steps of a message whose parts follow in separate documents."""
     part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
-        open_text = Fragment(
-            "text", "", text_at(info, "id") or ""
-        )  # opens a turn even if the prompt is missing
-        return [Whole(replace(part, error=None)), open_text, Says("interrupt", {"reason": "user_cancel"})]
-    return [Whole(part)]
+        open_text = Chunk("text", "", text_at(info, "id") or "")  # opens a turn even if the prompt is missing
+        return [Complete(replace(part, error=None)), open_text, Emit("interrupt", {"reason": "user_cancel"})]
+    return [Complete(part)]
 
 
 def _part_steps(part: Record, role: Speaker) -> list[Step]:
@@ -477,7 +475,7 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
         return _PART_STEPS[wire_type](part)
     metadata = {"synthetic": True} if part.get("synthetic") is True else {}
     return [
-        Whole(replace(item, metadata={**item.metadata, **metadata}))
+        Complete(replace(item, metadata={**item.metadata, **metadata}))
         for item in _parts_of_document_part(part, role)
     ]
 
@@ -485,8 +483,8 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
 def _finish_steps(part: Record) -> list[Step]:
     """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
-    ends: list[Step] = [TurnEnds()] if reason not in _CONTINUING_REASONS else []
-    return [Whole(_step_part(part, text_at(part, "messageID"))), ResponseEnds(), *ends]
+    ends: list[Step] = [TurnEnd()] if reason not in _CONTINUING_REASONS else []
+    return [Complete(_step_part(part, text_at(part, "messageID"))), ResponseEnd(), *ends]
 
 
 _CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})
@@ -498,22 +496,24 @@ def _tool_steps(part: Record) -> list[Step]:
     status = text_at(state, "status")
     if status == "pending":
         name = text_at(part, "tool")
-        return [Fragment("input", "", id or "", call=id, name=name, given=state.get("input"))]
+        return [Chunk("input", "", id or "", call=id, tool=name, arguments=state.get("input"))]
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
     metadata = {"messageId": text_at(part, "messageID")}
-    call: Step = Whole(Part(role="assistant", blocks=calls, replaces=True, metadata=metadata))
+    call: Step = Complete(Part(role="assistant", blocks=calls, replaces=True, metadata=metadata))
     if status == "running":
         return [call, *_output_steps(part, state)]
-    return [call, *(Whole(Part(role="user", blocks=[result], replaces=True)) for result in results)]
+    return [call, *(Complete(Part(role="user", blocks=[result], replaces=True)) for result in results)]
 
 
 def _output_steps(part: Record, state: Record) -> list[Step]:
     """Return the complete tool output so far."""
     text = text_at(state, "output") or text_at(state, "metadata", "output")
     id = text_at(part, "callID")
-    return [Fragment("output", text, call=id, name=text_at(part, "tool"), is_whole=True)] if text else []
+    return (
+        [Chunk("output", text, call=id, tool=text_at(part, "tool"), is_complete_so_far=True)] if text else []
+    )
 
 
 _PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {

@@ -51,15 +51,15 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
+    Chunk,
+    ChunkEnd,
+    Complete,
+    Interrupt,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    TurnEnds,
-    TurnStarts,
-    Whole,
+    TurnEnd,
+    TurnStart,
 )
 
 
@@ -429,14 +429,14 @@ def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
-        return [Whole(part), ResponseEnds()]
-    return [Whole(replace(part, error=None)), Interrupts("user_cancel")]
+        return [Complete(part), ResponseEnd()]
+    return [Complete(replace(part, error=None)), Interrupt("user_cancel")]
 
 
 def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Represent a command of the user as a call with its result."""
     call, result = reading.blocks
-    return [Whole(Part(role="assistant", blocks=[call])), Whole(Part(role="user", blocks=[result]))]
+    return [Complete(Part(role="assistant", blocks=[call])), Complete(Part(role="user", blocks=[result]))]
 
 
 _MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
@@ -448,7 +448,7 @@ _MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
 def _start_steps(record: Record, reading: RecordReading) -> list[Step]:
     message = record["message"]
     is_response = text_at(message, "role") == "assistant"
-    return [ResponseStarts(text_at(message, "responseId"))] if is_response else []
+    return [ResponseStart(text_at(message, "responseId"))] if is_response else []
 
 
 def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -460,18 +460,18 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         return []
     if state == "end":
         text = text_at(event, "content")
-        return [Closed(slot, text, waits=True)]
+        return [ChunkEnd(slot, text, wait_for_part=True)]
     message = record.get("message") or event.get("partial")
     block = _block_at(message, event.get("contentIndex"))
-    fragment = Fragment(
+    fragment = Chunk(
         _KINDS[kind],
         text_at(event, "delta") or "",
         slot,
         call=text_at(block, "id"),
-        name=text_at(block, "name"),
-        given=value_at(block, "arguments"),
+        tool=text_at(block, "name"),
+        arguments=value_at(block, "arguments"),
     )
-    return [ResponseStarts(text_at(message, "responseId"), is_explicit=False), fragment]
+    return [ResponseStart(text_at(message, "responseId"), is_explicit=False), fragment]
 
 
 _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
@@ -490,7 +490,7 @@ def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a running call, which usually was already emitted with its response."""
     id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
-    return [Whole(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
+    return [Complete(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -502,20 +502,20 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
     texts = [text_at(block, "text") for block in list_or_empty(output["content"])]
     text = "".join(text for text in texts if text is not None)
     id = text_at(record, "toolCallId")
-    return [Fragment("output", text, call=id, name=text_at(record, "toolName"), is_whole=True)]
+    return [Chunk("output", text, call=id, tool=text_at(record, "toolName"), is_complete_so_far=True)]
 
 
 def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    part_steps: list[Step] = [Whole(part) for part in parts(record, reading)]
-    return part_steps + ([TurnStarts(trigger="system")] if record.get("willRetry") is True else []) or None
+    part_steps: list[Step] = [Complete(part) for part in parts(record, reading)]
+    return part_steps + ([TurnStart(trigger="system")] if record.get("willRetry") is True else []) or None
 
 
 _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
-    "agent_end": lambda record, reading: [TurnEnds()],
-    "agent_start": lambda record, reading: [TurnStarts()],
+    "agent_end": lambda record, reading: [TurnEnd()],
+    "agent_start": lambda record, reading: [TurnStart()],
     "auto_compaction_end": _compaction_steps,
-    "auto_retry_end": lambda record, reading: [TurnEnds()],
-    "auto_retry_start": lambda record, reading: [TurnStarts(trigger="system")],
+    "auto_retry_end": lambda record, reading: [TurnEnd()],
+    "auto_retry_start": lambda record, reading: [TurnStart(trigger="system")],
     "compaction_end": _compaction_steps,
     "message_start": _start_steps,
     "message_update": _update_steps,

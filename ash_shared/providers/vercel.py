@@ -42,16 +42,16 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
 )
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
-    Settled,
+    Chunk,
+    ChunkEnd,
+    ChunksEnd,
+    Complete,
+    Emit,
+    Interrupt,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
@@ -420,7 +420,7 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
     return replace(
         part,
         key=f"{part.role} {id}",
-        keeps_key=True,
+        key_scope="session",
         replaces=True,
         id=id,
         metadata={"messageId": message_id},
@@ -463,18 +463,18 @@ _ChunkReader = Callable[[Record], list[Step]]
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of chunks and messages; a bare part has none."""
     if reading.kind == "message":
-        return [Whole(part, repeats=True) for part in parts(record, reading)]
+        return [Complete(part, may_repeat_stream=True) for part in parts(record, reading)]
     read_chunk = _CHUNK_READERS.get(record["type"]) if reading.kind == "chunk" else None
     return read_chunk(record) if read_chunk else []
 
 
 def _begin_response(chunk: Record) -> list[Step]:
-    return [ResponseStarts(text_at(chunk, "messageId")), *_usage_steps(chunk)]
+    return [ResponseStart(text_at(chunk, "messageId")), *_usage_steps(chunk)]
 
 
 def _end_response(chunk: Record) -> list[Step]:
     """End the turn, unless a call waits for the client; the turn then continues in another stream."""
-    return [ResponseEnds(is_final=True, unless_called=True), *_usage_steps(chunk), Counted(None)]
+    return [ResponseEnd(ends_turn=True, unless_call_pending=True), *_usage_steps(chunk), Usage(None)]
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
@@ -485,25 +485,25 @@ def _usage_steps(chunk: Record) -> list[Step]:
         if metadata.__class__ is dict
         else None
     )
-    return [] if usage is None else [Counted(usage, "message")]
+    return [] if usage is None else [Usage(usage, "message")]
 
 
 def _start_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     return lambda chunk: [
-        Fragment(kind, "", f"{wire_type}/{chunk['id']}", more=_signature_fields(chunk), reopens=True)
+        Chunk(kind, "", f"{wire_type}/{chunk['id']}", fields=_signature_fields(chunk), anonymous_slot=True)
     ]
 
 
 def _delta_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     return lambda chunk: [
-        Fragment(kind, chunk["delta"], f"{wire_type}/{chunk['id']}", more=_signature_fields(chunk))
+        Chunk(kind, chunk["delta"], f"{wire_type}/{chunk['id']}", fields=_signature_fields(chunk))
     ]
 
 
 def _end_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
     def read_end(chunk: Record) -> list[Step]:
         slot = f"{wire_type}/{chunk['id']}"
-        return [Fragment(kind, "", slot, more=_signature_fields(chunk)), Closed(slot)]
+        return [Chunk(kind, "", slot, fields=_signature_fields(chunk)), ChunkEnd(slot)]
 
     return read_end
 
@@ -523,17 +523,17 @@ def _call_slot(chunk: Record) -> str:
 def _begin_call(chunk: Record) -> list[Step]:
     executor = {"executor": "server"} if chunk.get("providerExecuted") is True else {}
     id, name = chunk["toolCallId"], chunk["toolName"]
-    return [Fragment("input", "", _call_slot(chunk), call=id, name=name, more=executor)]
+    return [Chunk("input", "", _call_slot(chunk), call=id, tool=name, fields=executor)]
 
 
 def _continue_call(chunk: Record) -> list[Step]:
-    return [Fragment("input", chunk["inputTextDelta"], _call_slot(chunk), call=chunk["toolCallId"])]
+    return [Chunk("input", chunk["inputTextDelta"], _call_slot(chunk), call=chunk["toolCallId"])]
 
 
 def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
     """Return the steps of the complete call and, if its input is invalid, of the error, which may be repeated."""
     blocks = _translate_tool({**chunk, "type": "dynamic-tool", "state": state})
-    call = Whole(Part(role="assistant", blocks=blocks[:1]), slot=_call_slot(chunk))
+    call = Complete(Part(role="assistant", blocks=blocks[:1]), slot=_call_slot(chunk))
     return [call, *(_result_step(result) for result in blocks[1:])]
 
 
@@ -547,25 +547,25 @@ def _result_reader(state: str) -> _ChunkReader:
 
 
 def _result_step(result: Block) -> Step:
-    return Whole(Part(role="user", blocks=[result], replaces=True))
+    return Complete(Part(role="user", blocks=[result], replaces=True))
 
 
 def _file_steps(chunk: Record) -> list[Step]:
-    return [Whole(Part(role="assistant", blocks=[_translate_file(chunk)]))]
+    return [Complete(Part(role="assistant", blocks=[_translate_file(chunk)]))]
 
 
 _CHUNK_READERS: Mapping[str, _ChunkReader] = {
-    "abort": lambda chunk: [Interrupts("user_cancel")],
-    "error": lambda chunk: [Says("error", message_error("error", chunk["errorText"]))],
+    "abort": lambda chunk: [Interrupt("user_cancel")],
+    "error": lambda chunk: [Emit("error", message_error("error", chunk["errorText"]))],
     "file": _file_steps,
     "finish": _end_response,
-    "finish-step": lambda chunk: [Settled()],
+    "finish-step": lambda chunk: [ChunksEnd()],
     "message-metadata": _usage_steps,
     "reasoning-delta": _delta_reader("thinking", "reasoning"),
     "reasoning-end": _end_reader("thinking", "reasoning"),
     "reasoning-file": _file_steps,
     "reasoning-start": _start_reader("thinking", "reasoning"),
-    "reset-step": lambda chunk: [ResponseEnds(is_partial=True)],
+    "reset-step": lambda chunk: [ResponseEnd(is_partial=True)],
     "start": _begin_response,
     "text-delta": _delta_reader("text", "text"),
     "text-end": _end_reader("text", "text"),

@@ -7,7 +7,7 @@ dropped:
   (`streaming.discard_slots`).
 - Streamed, then stored as the client assembled it: the assembled record is dropped, except for its usage
   (`assembled_answers`).
-- Written by two kinds of record: a copy (`Part.echo`) is held until its original comes (`copies`).
+- Written by two kinds of record: a copy (`Part.is_copy`) is held until its original comes (`copies`).
 - An item that is written again when it changes: only new blocks are emitted, removed ones are retracted
   (`complete_messages`, `Part.replaces`).
 - A request that repeats the conversation so far: blocks that were counted before it are dropped (`resent_messages`).

@@ -10,63 +10,63 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ash_shared.eventlog.dedupe import digests
-from ash_shared.eventlog.state import Answer, Response, State
+from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import (
-    Counted,
+    Complete,
+    Emit,
     Part,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    TurnEnds,
-    Whole,
+    TurnEnd,
+    Usage,
 )
 
-_COMPLETE_STEPS = frozenset({Counted, ResponseEnds, ResponseStarts, Says, TurnEnds, Whole})
+_COMPLETE_STEPS = frozenset({Usage, ResponseEnd, ResponseStart, Emit, TurnEnd, Complete})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 
 def record_blocks(response: Response, blocks: Sequence[Block]) -> None:
-    response.said.extend(
+    response.block_digests.extend(
         digests.message_digest("assistant", block) for block in blocks if _has_identity(block)
     )
 
 
 def record_end(state: State, response: Response) -> None:
-    if response.is_pieced and response.said:
-        state.streamed = Answer(response.id, response.said)
+    if response.was_streamed and response.block_digests:
+        state.last_streamed = StreamedAnswer(response.id, response.block_digests)
 
 
-def without_copy(state: State, answer: Answer, steps: Sequence[Step]) -> Sequence[Step]:
+def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) -> Sequence[Step]:
     """Return the steps of a line; only those of usage and turn ends if the line is a copy of this answer."""
     if not _is_copy(answer, steps):
         return steps
     if state.turn is None:
         return ()
-    parts = [step.part for step in steps if isinstance(step, Whole) and step.part.usage is not None]
-    spent = [Whole(replace(part, blocks=[], metadata=_cost_fields(part), error=None)) for part in parts]
-    return [*spent, *(step for step in steps if isinstance(step, Counted | TurnEnds))]
+    parts = [step.part for step in steps if isinstance(step, Complete) and step.part.usage is not None]
+    spent = [Complete(replace(part, blocks=[], metadata=_cost_fields(part), error=None)) for part in parts]
+    return [*spent, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
 
 
 def _cost_fields(part: Part) -> Block:
     return {name: part.metadata[name] for name in ("costUsd", "messageId") if name in part.metadata}
 
 
-def _is_copy(answer: Answer, steps: Sequence[Step]) -> bool:
+def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
     if not all(step.__class__ in _COMPLETE_STEPS for step in steps):
         return False
-    parts = [step.part for step in steps if isinstance(step, Whole)]
+    parts = [step.part for step in steps if isinstance(step, Complete)]
     names = {part.metadata.get("messageId") or part.key for part in parts}
-    names |= {step.id for step in steps if isinstance(step, ResponseStarts)}
+    names |= {step.id for step in steps if isinstance(step, ResponseStart)}
     if answer.id is not None and names - {None, answer.id}:
         return False
     blocks = [block for part in parts for block in part.blocks]
     return (
-        all(part.role == "assistant" and not (part.echo or part.replaces) for part in parts if part.blocks)
+        all(part.role == "assistant" and not (part.is_copy or part.replaces) for part in parts if part.blocks)
         and any(map(_has_identity, blocks))
         and all(
-            digests.message_digest("assistant", block) in answer.said
+            digests.message_digest("assistant", block) in answer.block_digests
             for block in blocks
             if _has_identity(block)
         )

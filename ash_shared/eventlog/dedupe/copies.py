@@ -1,4 +1,4 @@
-"""Match texts that two kinds of record write: originals, and copies (`Part.echo`).
+"""Match texts that two kinds of record write: originals, and copies (`Part.is_copy`).
 
 One of the two is emitted. An original is emitted at once, and a copy after it is dropped. A copy is held until its
 original comes, can no longer come, or later content must follow it; an original after an emitted copy is dropped. These
@@ -8,16 +8,16 @@ functions only decide; `emit_messages` emits.
 from typing import Literal
 
 from ash_shared.eventlog.dedupe import digests
-from ash_shared.eventlog.state import MAX_SAID, Held, State
+from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, HeldCopy, State
 from ash_shared.providers._kit.steps import Part, Speaker
 
 
 def take_original(state: State, role: Speaker, text: str) -> bool:
     """True if the original of this copy was emitted. It matches one copy only."""
     digest = _role_digest(role, text)
-    if digest not in state.said:
+    if digest not in state.original_digests:
         return False
-    state.said.remove(digest)
+    state.original_digests.remove(digest)
     return True
 
 
@@ -25,38 +25,38 @@ def accept_copy(state: State, role: Speaker, text: str) -> bool:
     """True if this copy must be emitted because its original was not; the original is then dropped."""
     if take_original(state, role, text):
         return False
-    state.copied = [*state.copied, _role_digest(role, text)][-MAX_SAID:]
+    state.copy_digests = [*state.copy_digests, _role_digest(role, text)][-MAX_TEXT_DIGESTS:]
     return True
 
 
-def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[Held]]:
+def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[HeldCopy]]:
     """Return whether to emit this original, and the held copies to emit before it; copies of itself are dropped."""
     digest = _role_digest(role, text)
-    if digest in state.copied:
-        state.copied.remove(digest)
+    if digest in state.copy_digests:
+        state.copy_digests.remove(digest)
         return False, []
-    waiting = [held for held in state.held if held.role == role]
+    waiting = [held for held in state.held_copies if held.role == role]
     before = waiting if role == "assistant" else []
     for index, held in enumerate(waiting):
         if held.text == text:
-            state.held.remove(held)
+            state.held_copies.remove(held)
             return True, before[:index]
     parts = [held for held in before if held.is_part_of(text)]
     if parts:
-        state.held = [held for held in state.held if held not in parts]
+        state.held_copies = [held for held in state.held_copies if held not in parts]
         return True, []
-    state.said = [*state.said, digest][-MAX_SAID:]
+    state.original_digests = [*state.original_digests, digest][-MAX_TEXT_DIGESTS:]
     return True, before
 
 
 def is_duplicate_error(state: State, part: Part, message: str) -> bool:
     """True if an error is the copy of one that was emitted."""
     digest = digests.text_digest(f"error{message}")
-    if part.echo and digest in state.said:
-        state.said.remove(digest)
+    if part.is_copy and digest in state.original_digests:
+        state.original_digests.remove(digest)
         return True
-    if not part.echo:
-        state.said = [*state.said, digest][-MAX_SAID:]
+    if not part.is_copy:
+        state.original_digests = [*state.original_digests, digest][-MAX_TEXT_DIGESTS:]
     return False
 
 

@@ -560,6 +560,6 @@ def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,
-        adjoins=role in ("assistant", "tool"),
+        joins_previous=role in ("assistant", "tool"),
         metadata={"stop_reason": refusal_reason(blocks), "synthetic": True if synthetic else None},
     )

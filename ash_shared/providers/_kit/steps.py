@@ -28,16 +28,16 @@ class Part(Struct, frozen=True, kw_only=True):
     blocks: list[Block] = []
     key: str | None = None
     """Parts of a turn with the same key and role form one message. Usually the message id of the API."""
-    keeps_key: bool = False
-    """True if the key names one message in the whole session and its first part sets the role. For formats that
+    key_scope: Literal["turn", "session"] = "turn"
+    """session: the key names one message in the whole session, and its first part sets the role. For formats that
     write a message and its parts separately."""
     replaces: bool = False
     """True if the blocks replace those of an earlier part with this key, as when an item is reported again on
     completion."""
-    adjoins: bool = False
-    """True if the part is appended to the previous message, provided that message also adjoins and has the same
+    joins_previous: bool = False
+    """True if the part is appended to the previous message, provided that its parts also have this flag and the same
     role. For formats that write the items of a response one by one without naming the response."""
-    echo: bool = False
+    is_copy: bool = False
     """True if a later part of the turn may contain the same text, or the same call or result; the later part is
     then the authoritative one."""
     id: str | None = None
@@ -46,7 +46,7 @@ class Part(Struct, frozen=True, kw_only=True):
     """The time in milliseconds, if it is not that of the record."""
     usage: Block | None = None
     """From `token_usage`; if several parts report usage for one message, the last one counts."""
-    usage_of_turn: bool = False
+    ends_turn: bool = False
     """True if the turn ends here. The usage, if any, is the total of the turn; it counts only if none of its
     responses reported usage."""
     usage_key: str | None = None
@@ -63,12 +63,12 @@ class Part(Struct, frozen=True, kw_only=True):
     """Keys to add to tool results that are in other records, by call id."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
-    rewinds_to: str | None = None
+    truncate_to: str | None = None
     """The id of a message that this record retracts together with everything after it; if the id is unknown,
     everything before this record is retracted."""
 
 
-class Fragment(NamedTuple):
+class Chunk(NamedTuple):
     """A delta of streamed text, thinking, tool input or tool output."""
 
     kind: Literal["text", "thinking", "input", "output"]
@@ -79,23 +79,23 @@ class Fragment(NamedTuple):
     `0/1`. For output: a key that identifies the call, if some fragments or the result lack the call id."""
     call: str | None = None
     """For input: the call id, at least on the first fragment. For output: the id of the call that produces it."""
-    name: str | None = None
+    tool: str | None = None
     """For input: the tool name, at least on the first fragment."""
-    is_whole: bool = False
+    is_complete_so_far: bool = False
     """True if `text` repeats the complete text so far; only its end is new."""
-    given: Any = ""
+    arguments: Any = ""
     """For input: the complete arguments, used if none are streamed."""
-    more: Mapping[str, Any] = {}
+    fields: Mapping[str, Any] = {}
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
     Keys of later fragments are merged; lists are concatenated."""
-    lane: str = ""
+    parent_call: str = ""
     """The id of the call that started the subagent that wrote the fragment; empty for the main conversation."""
-    scoped: bool = False
-    """Same as `Whole.scoped`."""
+    ids_local_to_turn: bool = False
+    """Same as `Complete.ids_local_to_turn`."""
     is_last: bool = False
     """True if the record of this fragment also ends the item. If nothing was streamed before, only the complete
     item is emitted."""
-    reopens: bool = False
+    anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
     another id and name replaces the call in the slot."""
     path: str = ""
@@ -105,28 +105,28 @@ class Fragment(NamedTuple):
     """The response id for the events of this fragment; None for the id of the open response."""
 
 
-class Closed(NamedTuple):
+class ChunkEnd(NamedTuple):
     """The item in a slot is complete."""
 
     slot: str
     text: str | None = None
     """The complete text, if the record repeats it; it overrides the fragments."""
-    waits: bool = False
+    wait_for_part: bool = False
     """True if the complete item is not emitted yet, because a record that contains it normally follows."""
-    more: Mapping[str, Any] = {}
-    lane: str = ""
+    fields: Mapping[str, Any] = {}
+    parent_call: str = ""
 
 
-class Settled(NamedTuple):
+class ChunksEnd(NamedTuple):
     """All open items of these kinds are complete, because another item has begun."""
 
     kinds: tuple[Literal["text", "thinking", "input"], ...] = ("text", "thinking", "input")
-    lane: str = ""
-    prefix: str = ""
+    parent_call: str = ""
+    slot_prefix: str = ""
     """Restricts the step to slots whose names start with this prefix."""
 
 
-class Whole(NamedTuple):
+class Complete(NamedTuple):
     """A complete (non-streamed) part of a message. If fragments of it were streamed, the part supersedes them."""
 
     part: Part
@@ -134,108 +134,108 @@ class Whole(NamedTuple):
     """The open item of the response that the part completes, including nested items (`3` covers `3/0`); the
     part is dropped if that item was already emitted. If None, each block completes the first open item of its
     kind."""
-    holds: bool = False
-    """For a user message or tool result with `echo`: True if it is held back until its authoritative record
+    wait_for_original: bool = False
+    """For a user message or tool result with `is_copy`: True if it is held back until its authoritative record
     arrives, and emitted only if none does."""
-    scoped: bool = False
+    ids_local_to_turn: bool = False
     """True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
-    within: bool = False
+    mid_turn: bool = False
     """For user messages: True if the message is sent during a turn, or to a subagent, and so starts no turn."""
-    more: Mapping[str, Any] = {}
+    fields: Mapping[str, Any] = {}
     """Further payload keys for the assistant's text, thinking and calls: `partial`."""
-    repeats: bool = False
+    may_repeat_stream: bool = False
     """True if the part may repeat content that the response with its `messageId` already streamed completely."""
-    sums_up: bool = False
+    may_repeat_turn: bool = False
     """True if the text may repeat all text of the turn so far; text that was already streamed is not emitted
     again."""
 
 
-class ResponseStarts(NamedTuple):
+class ResponseStart(NamedTuple):
     """A response of the model begins."""
 
     id: str | None
     is_explicit: bool = True
     """False if every fragment repeats the id; the step then begins a response only if none is open."""
-    lane: str = ""
-    resumes: bool = False
+    parent_call: str = ""
+    continues_same_id: bool = False
     """True if the step continues the open response, provided the ids are equal."""
-    is_stable: bool = False
+    has_stable_id: bool = False
     """For ids repeated by fragments: True if a different id always means a different response, and an id is not
     reused after its response has ended."""
 
 
-class ResponseEnds(NamedTuple):
+class ResponseEnd(NamedTuple):
     """The response and all its open items are complete."""
 
     stop_reason: str | None = None
-    is_final: bool = False
+    ends_turn: bool = False
     """True if the turn ends with the response; usage may still follow."""
-    lane: str = ""
-    prefix: str = ""
+    parent_call: str = ""
+    slot_prefix: str = ""
     """For one of several responses written in parallel: only slots whose names start with this prefix are
     complete. The response ends when no other slot is open."""
     is_partial: bool = False
     """True if the open items were not finished."""
-    unless_called: bool = False
+    unless_call_pending: bool = False
     """True if the response is final only when no call waits for the client. For formats that do not report which
     calls wait."""
 
 
-class Counted(NamedTuple):
+class Usage(NamedTuple):
     """Token usage of a response so far."""
 
     usage: Block | None
     """From `token_usage`."""
     key: str = ""
     """Steps with the same key replace each other; the last one counts."""
-    revises: bool = False
+    updates_response: bool = False
     """True if each count replaces the same count of the usage reported earlier for the open response."""
 
 
-class TurnStarts(NamedTuple):
+class TurnStart(NamedTuple):
     """A turn begins whose end is reported explicitly."""
 
     id: str | None = None
     trigger: Literal["user", "callback", "system"] = "user"
 
 
-class TurnEnds(NamedTuple):
+class TurnEnd(NamedTuple):
     usage: Block | None = None
     """Total usage of the turn; if None, the sum over its responses."""
     total_cost: float | None = None
     """Cost of the whole session so far in US dollars."""
 
 
-class Interrupts(NamedTuple):
+class Interrupt(NamedTuple):
     """The turn was stopped: open items stay incomplete and the turn ends."""
 
     reason: Literal["user_cancel", "timeout", "error"]
     error: Block | None = None
     """The error to emit before the interruption."""
-    if_open: bool = False
+    only_if_open: bool = False
     """True if the interruption is emitted only while a turn is open. For records that may be repeated."""
-    ends: bool = True
+    ends_turn: bool = True
     """True if the turn ends here; otherwise a separate record ends it."""
-    end: TurnEnds | None = None
+    end: TurnEnd | None = None
     """Usage and cost that the record reports for the turn."""
 
 
-class Says(NamedTuple):
+class Emit(NamedTuple):
     """An event to emit unchanged, e.g. `error`."""
 
     type: str
     payload: Block
-    once: str = ""
+    once_key: str = ""
     """A deduplication key: events with the same key are emitted once per turn. For formats that repeat them."""
-    scoped: bool = False
-    """True if its `messageId` is unique only within the turn, as in `Whole`."""
+    ids_local_to_turn: bool = False
+    """True if its `messageId` is unique only within the turn, as in `Complete`."""
 
 
-class Taken(NamedTuple):
-    """Emit the oldest pending user message (see `Whole.holds`)."""
+class ReleaseCopy(NamedTuple):
+    """Emit the oldest pending user message (see `Complete.wait_for_original`)."""
 
 
-class Stray(NamedTuple):
+class PlainText(NamedTuple):
     """A text that is not a record: user input in a session of plain texts, ignored between records."""
 
     text: str
@@ -243,55 +243,55 @@ class Stray(NamedTuple):
     """True if the sender declared a source, so that the text is a line of a stream."""
 
 
-class Passes(NamedTuple):
+class PassThrough(NamedTuple):
     """Emit an event of Ash's own format; a missing id or time is added."""
 
     event: Block
 
 
 Step: TypeAlias = (
-    Fragment
-    | Closed
-    | Settled
-    | Whole
-    | ResponseStarts
-    | ResponseEnds
-    | Counted
-    | TurnStarts
-    | TurnEnds
-    | Interrupts
-    | Says
-    | Stray
-    | Taken
-    | Passes
+    Chunk
+    | ChunkEnd
+    | ChunksEnd
+    | Complete
+    | ResponseStart
+    | ResponseEnd
+    | Usage
+    | TurnStart
+    | TurnEnd
+    | Interrupt
+    | Emit
+    | PlainText
+    | ReleaseCopy
+    | PassThrough
 )
 
-_STEPS_WITH_MORE = (Fragment, Closed, Whole)  # built once; a union would be rebuilt for each step
+_STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Complete)  # built once; a union would be rebuilt for each step
 _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 
 _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
-    Fragment: (
+    Chunk: (
         ("text", _STR),
         ("slot", _STR),
         ("call", _OPTIONAL_STR),
-        ("name", _OPTIONAL_STR),
-        ("more", _DICT),
-        ("lane", _STR),
+        ("tool", _OPTIONAL_STR),
+        ("fields", _DICT),
+        ("parent_call", _STR),
         ("path", _STR),
         ("response", _OPTIONAL_STR),
     ),
-    Closed: (("slot", _STR), ("text", _OPTIONAL_STR), ("more", _DICT), ("lane", _STR)),
-    Settled: (("lane", _STR), ("prefix", _STR)),
-    Whole: (("slot", _OPTIONAL_STR), ("more", _DICT)),
-    ResponseStarts: (("id", _OPTIONAL_STR), ("lane", _STR)),
-    ResponseEnds: (("stop_reason", _OPTIONAL_STR), ("lane", _STR), ("prefix", _STR)),
-    Counted: (("key", _STR),),
-    TurnStarts: (("id", _OPTIONAL_STR),),
-    Says: (("type", _STR), ("payload", _DICT), ("once", _STR)),
+    ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT), ("parent_call", _STR)),
+    ChunksEnd: (("parent_call", _STR), ("slot_prefix", _STR)),
+    Complete: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
+    ResponseStart: (("id", _OPTIONAL_STR), ("parent_call", _STR)),
+    ResponseEnd: (("stop_reason", _OPTIONAL_STR), ("parent_call", _STR), ("slot_prefix", _STR)),
+    Usage: (("key", _STR),),
+    TurnStart: (("id", _OPTIONAL_STR),),
+    Emit: (("type", _STR), ("payload", _DICT), ("once_key", _STR)),
 }
 """Allowed types of the step fields that providers copy from records without a check."""
 
-_MORE_TYPES: Mapping[str, tuple[type, ...]] = {
+_PAYLOAD_FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "executor": _OPTIONAL_STR,
     "phase": _STR,
     "redacted": (bool, type(None)),
@@ -307,14 +307,15 @@ def is_valid_step(step: Step) -> bool:
     for name, allowed in _FIELD_TYPES.get(step.__class__, ()):
         if getattr(step, name).__class__ not in allowed:
             return False
-    if isinstance(step, Says):
+    if isinstance(step, Emit):
         return is_payload(step.type, step.payload)
-    if isinstance(step, Whole) and not _is_valid_part(step.part):
+    if isinstance(step, Complete) and not _is_valid_part(step.part):
         return False
-    if not isinstance(step, _STEPS_WITH_MORE) or not step.more:
+    if not isinstance(step, _STEPS_WITH_FIELDS) or not step.fields:
         return True
     return all(
-        value.__class__ in _MORE_TYPES.get(name, (value.__class__,)) for name, value in step.more.items()
+        value.__class__ in _PAYLOAD_FIELD_TYPES.get(name, (value.__class__,))
+        for name, value in step.fields.items()
     )
 
 

@@ -170,9 +170,9 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
             blocks=reading.blocks if failed else texts,
-            echo=True,
+            is_copy=True,
             usage=standard_usage(record.get("usage")),
-            usage_of_turn=True,
+            ends_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
             total_cost=cost_at(record, "total_cost_usd"),
             error=_run_error(record) if failed else None,
@@ -239,7 +239,7 @@ def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
     metadata = {"synthetic": True} if is_task_notification(reading.blocks) else {}
-    return [Part(role="user", blocks=reading.blocks, echo=True, metadata=metadata)]
+    return [Part(role="user", blocks=reading.blocks, is_copy=True, metadata=metadata)]
 
 
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:

@@ -17,18 +17,18 @@ from ash_shared.model.blocks import Block, pick, raw_block, read_content
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, is_one_of, text_at, value_at
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
+    Chunk,
+    ChunkEnd,
+    Complete,
+    Emit,
+    Interrupt,
+    ReleaseCopy,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Taken,
-    TurnEnds,
-    TurnStarts,
-    Whole,
+    TurnEnd,
+    TurnStart,
+    Usage,
 )
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import line_error, parts, standard_usage
@@ -64,18 +64,22 @@ def _event_steps(table: _EventTable, event: _Event, record: Record, lane: str) -
     try:
         return table[event["type"]](event, lane)
     except (AttributeError, KeyError, TypeError):
-        return [Whole(Part(role="system", blocks=[raw_block("unknown_type", record)]))]
+        return [Complete(Part(role="system", blocks=[raw_block("unknown_type", record)]))]
 
 
 def _begin_cli_response(event: _Event, lane: str) -> list[Step]:
     """Begin a response. Its end is not reported, because lines may follow it."""
-    return [ResponseStarts(text_at(event, "message", "id"), is_explicit=False, is_stable=True, lane=lane)]
+    return [
+        ResponseStart(
+            text_at(event, "message", "id"), is_explicit=False, has_stable_id=True, parent_call=lane
+        )
+    ]
 
 
 def _begin_api_response(event: _Event, lane: str) -> list[Step]:
     message = event["message"]
-    complete_blocks = [Whole(_assistant_part(read_block(block))) for block in message.get("content") or []]
-    return [ResponseStarts(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
+    complete_blocks = [Complete(_assistant_part(read_block(block))) for block in message.get("content") or []]
+    return [ResponseStart(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
 
 
 def _usage_update(usage: Any) -> list[Step]:
@@ -84,14 +88,14 @@ def _usage_update(usage: Any) -> list[Step]:
     if counts is None:
         return []
     missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
-    return [Counted({name: counts[name] for name in counts if name not in missing}, revises=True)]
+    return [Usage({name: counts[name] for name in counts if name not in missing}, updates_response=True)]
 
 
 def _begin_block(event: _Event, lane: str) -> list[Step]:
     """Begin a block, which may already have content. Blocks without deltas have no steps here."""
     slot, block = _slot(event), event["content_block"]
     if block["type"] == "compaction":
-        return [Fragment("text", block.get("content") or "", slot, more=_SUMMARY, lane=lane)]
+        return [Chunk("text", block.get("content") or "", slot, fields=_SUMMARY, parent_call=lane)]
     typed = read_block(block)
     open_block = None if typed.get("redacted") else _BLOCK_OPENERS.get(typed["type"])
     return [] if open_block is None else [open_block(typed, slot, lane)]
@@ -99,7 +103,7 @@ def _begin_block(event: _Event, lane: str) -> list[Step]:
 
 def _begin_api_block(event: _Event, lane: str) -> list[Step]:
     opening = _begin_block(event, lane)
-    return opening or [Whole(_assistant_part(read_block(event["content_block"])), _slot(event))]
+    return opening or [Complete(_assistant_part(read_block(event["content_block"])), _slot(event))]
 
 
 def _assistant_part(block: Block) -> Part:
@@ -115,18 +119,25 @@ _SUMMARY = {"variant": "summary"}
 
 def _open_text(block: Block, slot: str, lane: str) -> Step:
     more = pick(block, "variant") | ({"citations": block["citations"]} if block.get("citations") else {})
-    return Fragment("text", block["text"], slot, more=more, lane=lane)
+    return Chunk("text", block["text"], slot, fields=more, parent_call=lane)
 
 
 def _open_thinking(block: Block, slot: str, lane: str) -> Step:
     more = pick(block, "signature") if block.get("signature") else {}
-    return Fragment("thinking", block["thinking"], slot, more=more, lane=lane)
+    return Chunk("thinking", block["thinking"], slot, fields=more, parent_call=lane)
 
 
 def _open_call(block: Block, slot: str, lane: str) -> Step:
     call, more = block.get("id"), pick(block, "executor")
-    return Fragment(
-        "input", "", slot, call=call, name=block["name"], given=block["input"], more=more, lane=lane
+    return Chunk(
+        "input",
+        "",
+        slot,
+        call=call,
+        tool=block["name"],
+        arguments=block["input"],
+        fields=more,
+        parent_call=lane,
     )
 
 
@@ -142,7 +153,7 @@ def _append_delta(event: _Event, lane: str) -> list[Step]:
     kind, text, more = _DELTAS[delta["type"]](delta)
     if text.__class__ is not str:
         raise TypeError
-    return [Fragment(kind, text, _slot(event), more=more, lane=lane)]
+    return [Chunk(kind, text, _slot(event), fields=more, parent_call=lane)]
 
 
 _DELTAS: Mapping[str, Callable[[Record], tuple[Any, Any, Mapping[str, Any]]]] = {
@@ -159,9 +170,9 @@ def _end_response(event: _Event, lane: str) -> list[Step]:
     """End the response with its stop reason and usage. After some stop reasons the turn continues."""
     stop = text_at(event, "delta", "stop_reason")
     error = line_error({}, event["delta"])
-    errors: list[Step] = [] if error is None else [Says("error", error)]
+    errors: list[Step] = [] if error is None else [Emit("error", error)]
     ends: list[Step] = (
-        [] if stop is None else [ResponseEnds(stop, is_final=stop not in _CONTINUING_STOP_REASONS)]
+        [] if stop is None else [ResponseEnd(stop, ends_turn=stop not in _CONTINUING_STOP_REASONS)]
     )
     return [*_usage_update(event.get("usage")), *ends, *errors]
 
@@ -177,17 +188,17 @@ def _ignore_event(event: _Event, lane: str) -> list[Step]:
 _API_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_api_block,
-    "content_block_stop": lambda event, lane: [Closed(_slot(event), lane=lane)],
+    "content_block_stop": lambda event, lane: [ChunkEnd(_slot(event), parent_call=lane)],
     "message_delta": _end_response,
     "message_start": _begin_api_response,
-    "message_stop": lambda event, lane: [ResponseEnds(), Counted(None)],
+    "message_stop": lambda event, lane: [ResponseEnd(), Usage(None)],
     "ping": _ignore_event,
 }
 
 _CLI_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_block,
-    "content_block_stop": lambda event, lane: [Closed(_slot(event), waits=True, lane=lane)],
+    "content_block_stop": lambda event, lane: [ChunkEnd(_slot(event), wait_for_part=True, parent_call=lane)],
     "message_delta": _ignore_event,
     "message_start": _begin_cli_response,
     "message_stop": _ignore_event,
@@ -208,12 +219,12 @@ def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
     part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
     if _is_local_output(blocks):
         part = replace(part, metadata={**part.metadata, "synthetic": True})
-    ends: list[Step] = [Interrupts("user_cancel", ends="session_id" not in record)] if interrupts else []
+    ends: list[Step] = [Interrupt("user_cancel", ends_turn="session_id" not in record)] if interrupts else []
     if any(_ends_command(block) for block in blocks):
-        ends = [ResponseEnds(is_final=True)]
+        ends = [ResponseEnd(ends_turn=True)]
     if interrupts and not blocks:
         return list(ends)
-    return [Whole(part, within=record.get("isSidechain") is True), *ends]
+    return [Complete(part, mid_turn=record.get("isSidechain") is True), *ends]
 
 
 def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
@@ -235,13 +246,13 @@ def _unattributed_prompt_steps(part: Part) -> list[Step]:
     sidechain_steps: list[Step] = []
     if results or raw_blocks:
         sidechain_steps.append(
-            Whole(replace(part, blocks=_add_structured_result(results, part) + raw_blocks))
+            Complete(replace(part, blocks=_add_structured_result(results, part) + raw_blocks))
         )
     if content_blocks:
         texts = [block["text"] for block in content_blocks if block["type"] == "text"]
         content = {"content": content_blocks} if len(content_blocks) > 1 or not texts else {}
         sidechain_steps.append(
-            Says("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_SIDECHAIN})
+            Emit("user_message", {"text": "\n\n".join(texts), **content, "synthetic": True, **_SIDECHAIN})
         )
     return sidechain_steps
 
@@ -293,35 +304,37 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     if part.error is not None and part.metadata.get("synthetic"):
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     more = {"partial": True} if record.get("aborted") is True else {}
-    return [Whole(part, more={**more, **_SIDECHAIN} if _is_unattributed_sidechain(record, part) else more)]
+    return [
+        Complete(part, fields={**more, **_SIDECHAIN} if _is_unattributed_sidechain(record, part) else more)
+    ]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a complete API response."""
     stop = text_at(record, "stop_reason")
     is_final = stop is not None and stop not in _CONTINUING_STOP_REASONS
-    return [*map(Whole, parts(record, reading)), *([TurnEnds()] if is_final else [])]
+    return [*map(Complete, parts(record, reading)), *([TurnEnd()] if is_final else [])]
 
 
 def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
-        return [Interrupts("user_cancel", if_open=True, end=TurnEnds(part.usage, part.total_cost))]
+        return [Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage, part.total_cost))]
     if part.error is not None:
-        return [Whole(replace(part, role="assistant", blocks=[]))]
-    return [Whole(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
+        return [Complete(replace(part, role="assistant", blocks=[]))]
+    return [Complete(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
 
 
 def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
-    return [*map(Whole, parts(record, reading)), Interrupts("error", if_open=True)]
+    return [*map(Complete, parts(record, reading)), Interrupt("error", only_if_open=True)]
 
 
 def _queued_steps(record: Record, reading: RecordReading) -> list[Step]:
     if record.get("operation") == "remove":
-        return [Taken()]
-    return [Whole(part, holds=True) for part in parts(record, reading)]
+        return [ReleaseCopy()]
+    return [Complete(part, wait_for_original=True) for part in parts(record, reading)]
 
 
 def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -332,7 +345,9 @@ def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
         return []
     blocks = read_content(attachment["prompt"], read_block)
     synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
-    return [Whole(Part(role="user", blocks=blocks, metadata={"synthetic": synthetic or None}), within=True)]
+    return [
+        Complete(Part(role="user", blocks=blocks, metadata={"synthetic": synthetic or None}), mid_turn=True)
+    ]
 
 
 def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -349,7 +364,7 @@ def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:
-    return [Says("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
+    return [Emit("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
 
 
 def _system_steps(record: Record, reading: RecordReading) -> list[Step] | None:
@@ -364,13 +379,13 @@ def _compaction_steps(record: Record) -> list[Step]:
         record, "compact_metadata", "trigger"
     )
     more = {"trigger": trigger} if trigger.__class__ is str else {}
-    return [Says("system_message", {"text": text, "variant": "compact_boundary", **more})]
+    return [Emit("system_message", {"text": text, "variant": "compact_boundary", **more})]
 
 
 _SYSTEM_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
     "compact_boundary": _compaction_steps,
-    "init": lambda record: [TurnStarts()],
-    "turn_duration": lambda record: [TurnEnds()],
+    "init": lambda record: [TurnStart()],
+    "turn_duration": lambda record: [TurnEnd()],
 }
 
 _STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {

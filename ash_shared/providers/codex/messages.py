@@ -76,15 +76,17 @@ def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: boo
     if wire_type == "item_started":
         return []
     if reading.kind == "message":
-        return [_text_part(reading, echo=not is_legacy_stream)]
+        return [_text_part(reading, is_copy=not is_legacy_stream)]
     return _call_end_parts(event.get("call_id"), reading.blocks)
 
 
-def _text_part(reading: RecordReading, *, echo: bool) -> Part:
+def _text_part(reading: RecordReading, *, is_copy: bool) -> Part:
     role = speaker_of_role(reading.role)
-    adjoins = role == "assistant" and not echo
+    joins_previous = role == "assistant" and not is_copy
     metadata = _synthetic_metadata(role, reading.blocks)
-    return Part(role=role, blocks=reading.blocks, echo=echo, adjoins=adjoins, metadata=metadata)
+    return Part(
+        role=role, blocks=reading.blocks, is_copy=is_copy, joins_previous=joins_previous, metadata=metadata
+    )
 
 
 def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
@@ -98,9 +100,9 @@ def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
 def _completed_item_parts(item: Record, reading: RecordReading) -> list[Part]:
     """Return the parts of a turn item in a rollout file. Most of them repeat response items; plans do not."""
     if item_type(item) in TEXT_ITEMS:
-        return [_text_part(reading, echo=True)]
+        return [_text_part(reading, is_copy=True)]
     if reading.kind == "message" and any(block["type"] == "text" for block in reading.blocks[:1]):
-        return [_text_part(reading, echo=False)]
+        return [_text_part(reading, is_copy=False)]
     return _call_end_parts(item.get("id"), reading.blocks)
 
 
@@ -164,12 +166,12 @@ def usage_parts(last: Any, total: Any) -> list[Part]:
 
 
 def _turn_end_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
-    return [Part(role=None, usage=_standard_usage(record.get("usage")), usage_of_turn=True)]
+    return [Part(role=None, usage=_standard_usage(record.get("usage")), ends_turn=True)]
 
 
 def _turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
     error_block = _standard_error("turn.failed", record["error"])
-    return [Part(role=None, error=error_block, usage_of_turn=True)]
+    return [Part(role=None, error=error_block, ends_turn=True)]
 
 
 def _error_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:

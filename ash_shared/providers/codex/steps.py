@@ -1,7 +1,7 @@
 """Steps of the Codex lines whose events cannot be derived from their parts.
 
 A rollout file records most calls and texts twice, as a response item and as an event: items are authoritative
-and events are an `echo` of them. `codex exec --json` restarts its item numbers in each process, so its call ids
+and events are copies of them. `codex exec --json` restarts its item numbers in each process, so its call ids
 are unique only within a turn; the legacy version printed only events, with fragments that name no position. The
 notifications of the app server contain the same items as exec, with unique ids.
 """
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
-from ash_shared.providers._kit.steps import Fragment, Interrupts, Says, Step, TurnEnds, TurnStarts, Whole
+from ash_shared.providers._kit.steps import Chunk, Complete, Emit, Interrupt, Step, TurnEnd, TurnStart
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
 from ash_shared.providers.codex.turn_items import (
@@ -68,14 +68,14 @@ def _message_steps(item: Record, part: Part) -> Steps:
     """Return the steps of a message. Labels that Codex puts around media are removed from the user's text, because the
     event that repeats the text does not have them."""
     if part.role == "system":
-        return [Whole(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
+        return [Complete(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
     if part.role != "user":
         return None
     command = _user_command_steps(part.blocks)
     if command is not None:
         return command
     unlabelled = [block for block in part.blocks if not _MEDIA_LABEL.fullmatch(block.get("text") or "")]
-    return [Whole(replace(part, blocks=unlabelled or part.blocks))]
+    return [Complete(replace(part, blocks=unlabelled or part.blocks))]
 
 
 _INSTRUCTIONS: Block = {"variant": "instructions"}
@@ -100,8 +100,8 @@ def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
     call = {"type": "tool_use", "name": "shell", "input": {"command": command}, "executor": "user"}
     result = {"content": output, "exit_code": code, "is_error": code != 0, "extra": {"name": "shell"}}
     return [
-        Whole(Part(role="assistant", blocks=[call])),
-        Whole(Part(role="user", blocks=[{"type": "tool_result", **result}])),
+        Complete(Part(role="assistant", blocks=[call])),
+        Complete(Part(role="user", blocks=[{"type": "tool_result", **result}])),
     ]
 
 
@@ -116,11 +116,13 @@ def _unescape(*texts: str) -> tuple[str, ...]:
 def _thinking_steps(part: Part) -> list[Step]:
     """Return each thinking block as a separate part, as in the events. Unreadable blocks are left out."""
     readable = [block for block in part.blocks if block["type"] != "thinking" or block["thinking"]]
-    return [Whole(replace(part, blocks=[block])) for block in readable]
+    return [Complete(replace(part, blocks=[block])) for block in readable]
 
 
 def _hosted_call_steps(item: Record, part: Part) -> Steps:
-    return [Whole(replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))]))]
+    return [
+        Complete(replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))]))
+    ]
 
 
 def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
@@ -150,7 +152,7 @@ def _agent_callback_steps(item: Record, part: Part) -> Steps:
     author = text_at(item, "author")
     message = first_text(item, ("id", "author")) or ""
     sender = {"messageId": message, **({} if author is None else {"fromAgentId": author})}
-    return [Says("agent_callback", {**sender, "result": "\n\n".join(texts)})]
+    return [Emit("agent_callback", {**sender, "result": "\n\n".join(texts)})]
 
 
 _ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
@@ -172,21 +174,21 @@ def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_le
     if wire_type in _EVENT_STEPS_FROM_PARTS:
         return _EVENT_STEPS_FROM_PARTS[wire_type](event, record, reading)
     if wire_type in (_HOSTED_ENDS if is_legacy_stream else _BEGIN_EVENTS):
-        return _call_end_steps(event, reading.blocks, echo=not is_legacy_stream)
+        return _call_end_steps(event, reading.blocks, is_copy=not is_legacy_stream)
     if wire_type in _LEGACY_EVENT_STEPS and is_legacy_stream:
         return _LEGACY_EVENT_STEPS[wire_type](event, record, reading)
     if wire_type in TOOL_EVENTS and not (is_legacy_stream or wire_type in _HOSTED_ENDS):
-        return [] if wire_type.endswith("_begin") else _call_steps(reading.blocks, [], echo=True)
+        return [] if wire_type.endswith("_begin") else _call_steps(reading.blocks, [], is_copy=True)
     return None
 
 
-def _call_end_steps(event: Record, blocks: list[Block], *, echo: bool) -> list[Step]:
+def _call_end_steps(event: Record, blocks: list[Block], *, is_copy: bool) -> list[Step]:
     """Return the steps of an ended call, with all details of the event. Commands of the user have no steps, because
     items report them."""
     if event.get("source") in _USER_SHELL_SOURCES:
         return []
     results = [block for block in blocks if block["type"] == "tool_result"]
-    return _call_steps([_call_of_end_event(event)], _with_stderr(results, event), echo=echo)
+    return _call_steps([_call_of_end_event(event)], _with_stderr(results, event), is_copy=is_copy)
 
 
 def _with_stderr(results: list[Block], event: Record) -> list[Block]:
@@ -210,13 +212,13 @@ def _call_of_end_event(event: Record) -> Block:
     return call if isinstance(call, dict) else call[0]
 
 
-def _call_steps(calls: list[Block], results: list[Block], *, echo: bool) -> list[Step]:
+def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> list[Step]:
     """Return the steps of calls and results."""
     call_parts = (
-        Part(role="assistant", blocks=calls, echo=echo),
-        Part(role="user", blocks=results, echo=echo),
+        Part(role="assistant", blocks=calls, is_copy=is_copy),
+        Part(role="user", blocks=results, is_copy=is_copy),
     )
-    return [Whole(part, holds=echo) for part in call_parts if part.blocks]
+    return [Complete(part, wait_for_original=is_copy) for part in call_parts if part.blocks]
 
 
 _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
@@ -262,9 +264,11 @@ def _completed_item_steps(item: Record, record: Record, reading: RecordReading) 
         return []
     calls = [block for block in reading.blocks if block["type"] == "tool_use"]
     if not calls:
-        return [Whole(replace(part, key=None), slot=text_at(item, "id")) for part in parts(record, reading)]
+        return [
+            Complete(replace(part, key=None), slot=text_at(item, "id")) for part in parts(record, reading)
+        ]
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
-    return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), echo=True)
+    return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), is_copy=True)
 
 
 _HOSTED_ITEMS = frozenset({"image_generation", "web_search"})
@@ -277,12 +281,12 @@ def _has_text(reading: RecordReading) -> bool:
 def _delta_reader(slot: str) -> Callable[[Record], Steps]:
     """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
-    return lambda event: [Fragment(kind, event["delta"], slot, reopens=True)]
+    return lambda event: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
 
 
 def _plan_delta_steps(event: Record) -> Steps:
     name = first_text(event, ("item_id", "itemId", "id")) or ""
-    return [Fragment("text", event["delta"], name, more={"variant": "plan"}, response=name)]
+    return [Chunk("text", event["delta"], name, fields={"variant": "plan"}, response=name)]
 
 
 def _output_delta_steps(event: Record) -> Steps:
@@ -290,7 +294,7 @@ def _output_delta_steps(event: Record) -> Steps:
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
     text = data.decode("utf-8", "replace")
-    return [Fragment("output", text, call=event["call_id"], more=pick(event, "stream"))]
+    return [Chunk("output", text, call=event["call_id"], fields=pick(event, "stream"))]
 
 
 def _task_end_steps(event: Record) -> Steps:
@@ -300,28 +304,31 @@ def _task_end_steps(event: Record) -> Steps:
     )
     last = text_at(event, "last_agent_message")
     if not last:
-        return [*errors, TurnEnds()]
-    return [*errors, Whole(Part(role="assistant", blocks=[text_block(last)], echo=True, usage_of_turn=True))]
+        return [*errors, TurnEnd()]
+    return [
+        *errors,
+        Complete(Part(role="assistant", blocks=[text_block(last)], is_copy=True, ends_turn=True)),
+    ]
 
 
 def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     """Return an error event for each error, once per turn: many errors are reported again at its end."""
     errors = [part.error for part in error_parts if part.error is not None]
-    return [Says("error", dict(error), once=f"error/{error['message']}") for error in errors]
+    return [Emit("error", dict(error), once_key=f"error/{error['message']}") for error in errors]
 
 
 def _question_steps(event: Record) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
-    return _call_steps([{**call, "input": pick(event, "questions")}], [], echo=True)
+    return _call_steps([{**call, "input": pick(event, "questions")}], [], is_copy=True)
 
 
 def _rollback_steps(event: Record) -> Steps:
     turns = count_at(event, "num_turns")
-    return [] if turns is None else [Says("retraction", {"turns": turns})]
+    return [] if turns is None else [Emit("retraction", {"turns": turns})]
 
 
 def _undo_steps(event: Record) -> Steps:
-    return [Says("retraction", {"turns": 1})] if event.get("success") is True else []
+    return [Emit("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
 # Other agents
@@ -333,7 +340,7 @@ def _agent_message(
     targets = {"targetAgentId": agent, "targetSessionId": thread}
     target = {name: value for name, value in targets.items() if value.__class__ is str}
     payload = {"messageId": id, **target, "message": message or "", "wait": wait}
-    return Says("agent_message", payload, once=f"agent/{id}", scoped=scoped)
+    return Emit("agent_message", payload, once_key=f"agent/{id}", ids_local_to_turn=scoped)
 
 
 def _agent_activity_steps(event: Record) -> Steps:
@@ -374,7 +381,7 @@ def _agent_callback(id: Any, thread: Any, status: str, message: Any, *, scoped: 
     if status in _RUNNING_STATES:
         return None
     payload = {"messageId": id, **({"fromSessionId": thread} if thread else {}), "result": message or status}
-    return Says("agent_callback", payload, scoped=scoped)
+    return Emit("agent_callback", payload, ids_local_to_turn=scoped)
 
 
 _RUNNING_STATES = frozenset({"pendingInit", "pending_init", "running", ""})
@@ -417,7 +424,7 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     ),
     **dict.fromkeys(("collab_agent_interaction_end", "collab_agent_spawn_end"), _agent_prompt_steps),
     **dict.fromkeys(("task_complete", "turn_complete"), _task_end_steps),
-    **dict.fromkeys(("task_started", "turn_started"), lambda event: [TurnStarts(text_at(event, "turn_id"))]),
+    **dict.fromkeys(("task_started", "turn_started"), lambda event: [TurnStart(text_at(event, "turn_id"))]),
     "agent_message_delta": _delta_reader("message"),
     "agent_reasoning_delta": _delta_reader("reasoning"),
     "agent_reasoning_raw_content_delta": _delta_reader("raw reasoning"),
@@ -427,7 +434,7 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "request_user_input": _question_steps,
     "sub_agent_activity": _agent_activity_steps,
     "thread_rolled_back": _rollback_steps,
-    "turn_aborted": lambda event: [Interrupts("user_cancel")],
+    "turn_aborted": lambda event: [Interrupt("user_cancel")],
     "undo_completed": _undo_steps,
 }
 """Readers of events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments
@@ -443,11 +450,11 @@ _EVENT_STEPS_FROM_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], 
 
 def _legacy_patch_end_steps(event: Record, record: Record, reading: RecordReading) -> Steps:
     event_parts = parts(record, reading)
-    return [Whole(replace(part, blocks=_with_stderr(part.blocks, event))) for part in event_parts]
+    return [Complete(replace(part, blocks=_with_stderr(part.blocks, event))) for part in event_parts]
 
 
 _LEGACY_EVENT_STEPS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
-    "context_compacted": lambda event, record, reading: [Says("summary", {"text": ""})],
+    "context_compacted": lambda event, record, reading: [Emit("summary", {"text": ""})],
     "patch_apply_end": _legacy_patch_end_steps,
 }
 """Events that repeat another line in a rollout file, but not in the legacy stream."""
@@ -495,11 +502,11 @@ def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
         replace(part, key=None, replaces=False, metadata={**part.metadata, **metadata}) for part in text_parts
     ]
     if item_type(item) != "reasoning":
-        return [Whole(part, slot=id) for part in unkeyed]
-    thoughts = [step.part for part in unkeyed for step in _thinking_steps(part) if isinstance(step, Whole)]
+        return [Complete(part, slot=id) for part in unkeyed]
+    thoughts = [step.part for part in unkeyed for step in _thinking_steps(part) if isinstance(step, Complete)]
     indexes = {True: count(), False: count()}
     return [
-        Whole(part, slot=_reasoning_slot(id, next(indexes[_is_summary(part)]), _is_summary(part)))
+        Complete(part, slot=_reasoning_slot(id, next(indexes[_is_summary(part)]), _is_summary(part)))
         for part in thoughts
     ]
 
@@ -527,8 +534,8 @@ def _tool_item_steps(item: Record, phase: str, blocks: list[Block], *, scoped: b
     ]
 
 
-def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Whole:
-    return Whole(Part(role=role, blocks=blocks, replaces=True), scoped=scoped)
+def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Complete:
+    return Complete(Part(role=role, blocks=blocks, replaces=True), ids_local_to_turn=scoped)
 
 
 def _with_todo_items(block: Block) -> Block:
@@ -545,13 +552,17 @@ def _output_so_far_steps(item: Record, phase: str, *, scoped: bool) -> list[Step
     call, output = item.get("id"), _value_in_either_case(item, "aggregated_output")
     if item_type(item) == "todo_list" and phase == "updated":
         line = json.dumps({"items": item["items"]}, ensure_ascii=False)
-        return [Fragment("output", f"{line}\n", call=call, scoped=scoped)]
-    return [Fragment("output", output, call=call, is_whole=True, scoped=scoped)] if output else []
+        return [Chunk("output", f"{line}\n", call=call, ids_local_to_turn=scoped)]
+    return (
+        [Chunk("output", output, call=call, is_complete_so_far=True, ids_local_to_turn=scoped)]
+        if output
+        else []
+    )
 
 
 _COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
 _CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
-    "context_compaction": lambda item: [Says("summary", {"text": ""})],
+    "context_compaction": lambda item: [Emit("summary", {"text": ""})],
     "sub_agent_activity": _agent_activity_steps,
 }
 
@@ -560,13 +571,13 @@ _CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
 
 
 def _failure_line_steps(record: Record, reading: RecordReading) -> Steps:
-    ends: list[Step] = [TurnEnds()] if record["type"] == "turn.failed" else []
+    ends: list[Step] = [TurnEnd()] if record["type"] == "turn.failed" else []
     return [*_error_steps(parts(record, reading)), *ends]
 
 
 def _compaction_steps(record: Record, reading: RecordReading) -> Steps:
     """Return one summary event per compaction, also if its text is encrypted."""
-    return [Says("summary", {"text": text_at(record, "payload", "message") or ""})]
+    return [Emit("summary", {"text": text_at(record, "payload", "message") or ""})]
 
 
 def _inter_agent_steps(record: Record, reading: RecordReading) -> Steps:
@@ -581,7 +592,7 @@ _LINE_STEPS: Mapping[str, Callable[[Record, RecordReading], Steps]] = {
     "compacted": _compaction_steps,
     "inter_agent_communication": _inter_agent_steps,
     "item.plan.delta": lambda record, reading: _plan_delta_steps(record),
-    "turn.started": lambda record, reading: [TurnStarts(text_at(record, "turn_id"))],
+    "turn.started": lambda record, reading: [TurnStart(text_at(record, "turn_id"))],
 }
 
 
@@ -596,28 +607,28 @@ def _notification_steps(record: Record, reading: RecordReading) -> Steps:
 
 
 def _text_delta_steps(params: Record) -> Steps:
-    return [Fragment("text", params["delta"], params["itemId"], response=params["itemId"])]
+    return [Chunk("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
 def _reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
     def read(params: Record) -> Steps:
         id = params["itemId"]
         slot = _reasoning_slot(id, params[index], index == "summaryIndex")
-        return [Fragment("thinking", params["delta"], slot, response=id)]
+        return [Chunk("thinking", params["delta"], slot, response=id)]
 
     return read
 
 
 def _tool_output_steps(params: Record) -> Steps:
-    return [Fragment("output", params["delta"], call=params["itemId"])]
+    return [Chunk("output", params["delta"], call=params["itemId"])]
 
 
 def _turn_end_steps(params: Record) -> Steps:
     """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
-        return [Interrupts("user_cancel")]
-    return [*_turn_error_steps(turn), TurnEnds()]
+        return [Interrupt("user_cancel")]
+    return [*_turn_error_steps(turn), TurnEnd()]
 
 
 def _turn_error_steps(fields: Record) -> list[Step]:
@@ -626,7 +637,7 @@ def _turn_error_steps(fields: Record) -> list[Step]:
 
 def _usage_steps(params: Record) -> Steps:
     counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
-    return [Whole(part) for part in usage_parts(counts["last"], counts["total"])]
+    return [Complete(part) for part in usage_parts(counts["last"], counts["total"])]
 
 
 def _snake_case_keys(counts: Record) -> Record:
@@ -645,5 +656,5 @@ _NOTIFICATION_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "item/reasoning/textDelta": _reasoning_delta_reader("contentIndex"),
     "thread/tokenUsage/updated": _usage_steps,
     "turn/completed": _turn_end_steps,
-    "turn/started": lambda params: [TurnStarts(text_at(params, "turn", "id"))],
+    "turn/started": lambda params: [TurnStart(text_at(params, "turn", "id"))],
 }

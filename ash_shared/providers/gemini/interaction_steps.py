@@ -13,15 +13,15 @@ from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
+    Chunk,
+    ChunkEnd,
+    Complete,
+    Emit,
+    Interrupt,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 from ash_shared.providers.gemini.interactions import (
     input_blocks,
@@ -41,35 +41,35 @@ _DeltaReader = Callable[[Record, str], list[Step]]
 
 
 def _text_delta(delta: Record, slot: str) -> list[Step]:
-    return [Fragment("text", text_at(delta, "text") or "", slot, reopens=True)]
+    return [Chunk("text", text_at(delta, "text") or "", slot, anonymous_slot=True)]
 
 
 def _thought_delta(delta: Record, slot: str) -> list[Step]:
-    return [Fragment("thinking", text_at(delta, "content", "text") or "", slot)]
+    return [Chunk("thinking", text_at(delta, "content", "text") or "", slot)]
 
 
 def _signature_delta(delta: Record, slot: str) -> list[Step]:
-    return [Fragment("thinking", "", slot, more=pick(delta, "signature"))]
+    return [Chunk("thinking", "", slot, fields=pick(delta, "signature"))]
 
 
 def _arguments_delta(delta: Record, slot: str) -> list[Step]:
-    return [Fragment("input", text_at(delta, "arguments") or "", slot)]
+    return [Chunk("input", text_at(delta, "arguments") or "", slot)]
 
 
 def _call_delta(delta: Record, slot: str) -> list[Step]:
     """Return arguments that arrive in one piece."""
     arguments = delta.get("arguments")
     text = arguments if arguments.__class__ is str else _encode(arguments).decode() if arguments else ""
-    return [Fragment("input", text, slot, text_at(delta, "id"), text_at(delta, "name"))]
+    return [Chunk("input", text, slot, text_at(delta, "id"), text_at(delta, "name"))]
 
 
 def _result_delta(delta: Record, slot: str) -> list[Step]:
-    return [Whole(_assistant_part(read_step(delta)), slot=slot)]
+    return [Complete(_assistant_part(read_step(delta)), slot=slot)]
 
 
 def _media_delta(delta: Record, slot: str) -> list[Step]:
     """Return complete media; text may precede and follow it."""
-    return [Closed(slot), Whole(_assistant_part(read_step(delta)))]
+    return [ChunkEnd(slot), Complete(_assistant_part(read_step(delta)))]
 
 
 def _ignore_delta(delta: Record, slot: str) -> list[Step]:
@@ -120,10 +120,10 @@ def _begin_step(event: Record) -> list[Step]:
     if wire_type.endswith("_call"):
         tool_use = read_step(step)[0]
         input, more = tool_use["input"], pick(tool_use, "executor")
-        return [Fragment("input", "", slot, tool_use.get("id"), tool_use["name"], given=input, more=more)]
+        return [Chunk("input", "", slot, tool_use.get("id"), tool_use["name"], arguments=input, fields=more)]
     if wire_type.endswith("_result"):
         result = _result_delta(step, slot) if step.get("result") else []
-        return [Fragment("output", "", slot, text_at(step, "call_id")), *result]
+        return [Chunk("output", "", slot, text_at(step, "call_id")), *result]
     return _initial_content(step, slot)
 
 
@@ -132,13 +132,13 @@ def _initial_content(step: Record, slot: str) -> list[Step]:
     items = {"text": [step], "model_output": list_or_empty(step.get("content"))}.get(step["type"], [])
     deltas = [delta for item in items for delta in _DELTA_READERS[item["type"]](item, slot)]
     thoughts = [
-        Fragment("thinking", text_at(part, "text") or "", slot) for part in list_or_empty(step.get("summary"))
+        Chunk("thinking", text_at(part, "text") or "", slot) for part in list_or_empty(step.get("summary"))
     ]
     return [*deltas, *thoughts, *(_signature_delta(step, slot) if step.get("signature") else [])]
 
 
 def _end_step(event: Record) -> list[Step]:
-    return [Closed(_slot(event))]
+    return [ChunkEnd(_slot(event))]
 
 
 # Responses
@@ -160,40 +160,40 @@ def _output_steps(interaction: Record) -> list[Step]:
     for step in response_steps(interaction):
         blocks = [block for block in read_step(step) if _is_visible(block)]
         if value_at(step, "type") == "user_input":
-            emitted.append(Whole(Part(role="user", blocks=blocks, echo=True)))
+            emitted.append(Complete(Part(role="user", blocks=blocks, is_copy=True)))
         else:
-            emitted.append(Whole(Part(role=step_speaker(step), blocks=blocks), slot=str(slot)))
+            emitted.append(Complete(Part(role=step_speaker(step), blocks=blocks), slot=str(slot)))
             slot += 1
     return emitted
 
 
-def _usage_step(interaction: Record) -> Counted:
-    return Counted(interaction_usage(interaction), text_at(interaction, "id") or "")
+def _usage_step(interaction: Record) -> Usage:
+    return Usage(interaction_usage(interaction), text_at(interaction, "id") or "")
 
 
 def _complete_response(interaction: Record) -> list[Step]:
-    return [ResponseEnds(is_final=True), _usage_step(interaction)]
+    return [ResponseEnd(ends_turn=True), _usage_step(interaction)]
 
 
 def _end_waiting_response(interaction: Record) -> list[Step]:
-    return [ResponseEnds(), _usage_step(interaction)]
+    return [ResponseEnd(), _usage_step(interaction)]
 
 
 def _end_incomplete_response(interaction: Record) -> list[Step]:
     error = interaction_error(interaction) or {}
     return [
-        ResponseEnds(text_at(interaction, "status"), is_final=True, is_partial=True),
-        Says("error", error),
+        ResponseEnd(text_at(interaction, "status"), ends_turn=True, is_partial=True),
+        Emit("error", error),
         _usage_step(interaction),
     ]
 
 
 def _fail_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), Interrupts("error", interaction_error(interaction))]
+    return [_usage_step(interaction), Interrupt("error", interaction_error(interaction))]
 
 
 def _cancel_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), Interrupts("user_cancel")]
+    return [_usage_step(interaction), Interrupt("user_cancel")]
 
 
 _END_STEPS: Mapping[str | None, _Reader] = {
@@ -210,19 +210,20 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 def _interaction_record_steps(record: Record) -> list[Step]:
     end_reader = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
-        Whole(Part(role=role, blocks=blocks, echo=role == "user")) for role, blocks in input_blocks(record)
+        Complete(Part(role=role, blocks=blocks, is_copy=role == "user"))
+        for role, blocks in input_blocks(record)
     ]
     output = _output_steps(record) if end_reader is not None else []
     return [
         *input_steps,
-        ResponseStarts(text_at(record, "id"), resumes=True),
+        ResponseStart(text_at(record, "id"), continues_same_id=True),
         *output,
         *(end_reader(record) if end_reader is not None else []),
     ]
 
 
 def _begin_response(event: Record) -> list[Step]:
-    return [ResponseStarts(text_at(event, "interaction", "id"), resumes=True)]
+    return [ResponseStart(text_at(event, "interaction", "id"), continues_same_id=True)]
 
 
 def _end_response(event: Record) -> list[Step]:
@@ -231,14 +232,14 @@ def _end_response(event: Record) -> list[Step]:
     end_reader = _END_STEPS.get(text_at(interaction, "status"))
     if end_reader is _fail_response:
         return _fail_response(interaction)
-    start = ResponseStarts(text_at(interaction, "id"), is_explicit=False)
+    start = ResponseStart(text_at(interaction, "id"), is_explicit=False)
     return [start, *_output_steps(interaction), *(end_reader(interaction) if end_reader is not None else [])]
 
 
 def _error_steps(event: Record) -> list[Step]:
     error = event.get("error")
     return [
-        Interrupts(
+        Interrupt(
             "error",
             message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
         )
@@ -261,7 +262,7 @@ def _event_steps(event: Record) -> list[Step]:
     """Return the steps of an event; unknown events and deltas are emitted as raw."""
     wire_type, delta = event["event_type"], event.get("delta")
     is_known = wire_type in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)
-    return _EVENT_READERS[wire_type](event) if is_known else [Says("raw", {"source": "gemini", "raw": event})]
+    return _EVENT_READERS[wire_type](event) if is_known else [Emit("raw", {"source": "gemini", "raw": event})]
 
 
 def interaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:

@@ -15,14 +15,14 @@ from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.gemini_parts import value_in_either_case
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    ResponseEnds,
-    ResponseStarts,
-    Settled,
+    Chunk,
+    ChunkEnd,
+    ChunksEnd,
+    Complete,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 
 _Kind = Literal["text", "thinking", "input"]
@@ -33,32 +33,32 @@ _UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED", 0)
 def response_steps(record: Record, part: Part) -> list[Step]:
     """Return the steps of a record; `part` is the record's part of the standard messages."""
     ends = list(_end_steps(record, part))
-    is_last = any(step.__class__ is ResponseEnds for step in ends)
+    is_last = any(step.__class__ is ResponseEnd for step in ends)
     block_steps = [step for block in part.blocks for step in _block_steps(block, part, is_last)]
     usage = _usage_steps(record, part, is_last)
     if part.error is not None and not block_steps:
         return [
             *_complete_without_turn_end(ends),
-            Whole(Part(role="assistant", error=part.error)),
+            Complete(Part(role="assistant", error=part.error)),
             *ends,
             *usage,
         ]
-    errors = [] if part.error is None else [Whole(Part(role=None, error=part.error))]
-    start = [ResponseStarts(part.key, is_explicit=False, is_stable=True)] if block_steps else []
+    errors = [] if part.error is None else [Complete(Part(role=None, error=part.error))]
+    start = [ResponseStart(part.key, is_explicit=False, has_stable_id=True)] if block_steps else []
     return [*start, *block_steps, *ends, *errors, *usage]
 
 
 def _complete_without_turn_end(ends: list[Step]) -> list[Step]:
     """Return the end of the response without the end of the turn. The error that is emitted next belongs to the turn,
     and may be its only content."""
-    return [step._replace(is_final=False) for step in ends if isinstance(step, ResponseEnds)]
+    return [step._replace(ends_turn=False) for step in ends if isinstance(step, ResponseEnd)]
 
 
 def _usage_steps(record: Record, part: Part, is_last: bool) -> list[Step]:
     """Return the usage so far, which each chunk repeats. Without an id only the last chunk counts."""
     if part.usage is None or not (part.key or is_last or not record.get("candidates")):
         return []
-    return [Counted(part.usage, part.key or "")]
+    return [Usage(part.usage, part.key or "")]
 
 
 def _end_steps(record: Record, part: Part) -> Iterator[Step]:
@@ -71,9 +71,11 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
     stop = next((reason for reason in reasons if reason.__class__ is str), None)
     if _may_continue(part):
         indexes = range(len(candidates))
-        yield from (Closed(f"{index}/text", waits=True, more={"stopReason": stop}) for index in indexes)
+        yield from (
+            ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop}) for index in indexes
+        )
     else:
-        yield ResponseEnds(stop, is_final=True, unless_called=True)
+        yield ResponseEnd(stop, ends_turn=True, unless_call_pending=True)
 
 
 def _may_continue(part: Part) -> bool:
@@ -91,12 +93,16 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
         yield from _argument_steps(next(iter(block["raw"].values())), prefix)
     elif block["type"] == "tool_use" and _is_streamed(extra):
         slot = f"{prefix}input"
-        yield Settled(("text", "thinking") if block.get("id") else _KINDS, prefix=prefix)
-        yield Fragment("input", "", slot, block.get("id"), block["name"], given=block["input"], reopens=True)
+        yield ChunksEnd(("text", "thinking") if block.get("id") else _KINDS, slot_prefix=prefix)
+        yield Chunk(
+            "input", "", slot, block.get("id"), block["name"], arguments=block["input"], anonymous_slot=True
+        )
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
-        yield Settled(prefix=prefix)
-        yield Whole(replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, adjoins=False))
+        yield ChunksEnd(slot_prefix=prefix)
+        yield Complete(
+            replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, joins_previous=False)
+        )
 
 
 def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
@@ -104,10 +110,10 @@ def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
     kind: _Kind = block["type"]
     text = block[kind]
     if text:
-        yield Settled(tuple(other for other in _KINDS if other != kind), prefix=prefix)
-        yield Fragment(kind, text, f"{prefix}{kind}", is_last=is_last, reopens=True)
+        yield ChunksEnd(tuple(other for other in _KINDS if other != kind), slot_prefix=prefix)
+        yield Chunk(kind, text, f"{prefix}{kind}", is_last=is_last, anonymous_slot=True)
     if "signature" in block:
-        yield Closed(f"{prefix}{kind}", more=pick(block, "signature"))
+        yield ChunkEnd(f"{prefix}{kind}", fields=pick(block, "signature"))
 
 
 def _with_tool_name(block: Block) -> Block:
@@ -132,9 +138,9 @@ def _argument_steps(call: Record, prefix: str) -> Iterator[Step]:
     for partial in list_or_empty(value_in_either_case(call, "partialArgs", "partial_args")):
         path = first_text(partial, ("jsonPath", "json_path"))
         if path is not None:
-            yield Fragment("input", "", f"{prefix}input", path=path, value=_partial_value(partial))
+            yield Chunk("input", "", f"{prefix}input", path=path, value=_partial_value(partial))
     if not _will_continue(call):
-        yield Closed(f"{prefix}input")
+        yield ChunkEnd(f"{prefix}input")
 
 
 _VALUE_KEYS = (

@@ -12,14 +12,14 @@ from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
-    Counted,
-    Fragment,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
-    Settled,
+    Chunk,
+    ChunksEnd,
+    Complete,
+    Emit,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import response_cost, response_usage, standard_error
@@ -54,22 +54,22 @@ def _chunk_steps(record: Record) -> list[Step]:
 def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
     if _is_legacy_text(choice):
-        text = Fragment(
+        text = Chunk(
             "text",
             choice["text"],
             f"{_slot_prefix(choice)}text",
-            more=_choice_fields(choice),
+            fields=_choice_fields(choice),
             is_last=bool(reason),
         )
         return [
-            ResponseStarts(response_id, is_explicit=False),
+            ResponseStart(response_id, is_explicit=False),
             text,
             *(_finish_steps(choice, reason) if reason else ()),
         ]
     delta_steps = _delta_steps(delta, _slot_prefix(choice), _choice_fields(choice))
     if not (delta_steps or reason or "role" in delta):
         return []
-    start = ResponseStarts(response_id, is_explicit=False, is_stable="role" in delta)
+    start = ResponseStart(response_id, is_explicit=False, has_stable_id="role" in delta)
     return [start, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
 
 
@@ -88,11 +88,11 @@ def _choice_fields(choice: Any) -> Block:
 
 def _finish_steps(choice: Record, reason: str) -> list[Step]:
     """End a choice, and the turn unless a call waits for the caller, regardless of the finish reason."""
-    ends = ResponseEnds(
+    ends = ResponseEnd(
         reason,
-        is_final=reason not in _CALLING_FINISH_REASONS,
-        prefix=_slot_prefix(choice),
-        unless_called=True,
+        ends_turn=reason not in _CALLING_FINISH_REASONS,
+        slot_prefix=_slot_prefix(choice),
+        unless_call_pending=True,
     )
     return [ends, *_error_steps(choice, reason)]
 
@@ -101,7 +101,7 @@ def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
     error = standard_error(fields.get("error"))
     if error is None and reason == "content_filter":
         error = message_error(reason, None)
-    return [Says("error", error)] if error else []
+    return [Emit("error", error)] if error else []
 
 
 def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
@@ -111,7 +111,7 @@ def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
     if usage is None:
         return []
     usage_part = Part(role=None, usage=usage, key=response_id, metadata={"costUsd": response_cost(record)})
-    return [Whole(usage_part), Counted(None)]
+    return [Complete(usage_part), Usage(None)]
 
 
 # Chunks
@@ -140,23 +140,23 @@ def _thinking_steps(delta: Record, prefix: str, more: Block) -> list[Step]:
     )
 
 
-def _thinking_delta(text: str, prefix: str, more: Block) -> Fragment:
-    return Fragment("thinking", text, f"{prefix}thinking", more=more, reopens=True)
+def _thinking_delta(text: str, prefix: str, more: Block) -> Chunk:
+    return Chunk("thinking", text, f"{prefix}thinking", fields=more, anonymous_slot=True)
 
 
-def _reasoning_detail_delta(detail: Any, prefix: str, more: Block) -> Fragment:
+def _reasoning_detail_delta(detail: Any, prefix: str, more: Block) -> Chunk:
     text = first_text(detail, ("text", "summary"))
     if text is None and text_at(detail, "data"):
-        return Fragment("thinking", "", f"{prefix}thinking", more={**more, "redacted": True})
+        return Chunk("thinking", "", f"{prefix}thinking", fields={**more, "redacted": True})
     return _thinking_delta(text or "", prefix, more)
 
 
 def _text_steps(text: str, prefix: str, more: Block, name: str = "text") -> list[Step]:
-    return [_end_thinking(prefix), Fragment("text", text, f"{prefix}{name}", more=more, reopens=True)]
+    return [_end_thinking(prefix), Chunk("text", text, f"{prefix}{name}", fields=more, anonymous_slot=True)]
 
 
-def _end_thinking(prefix: str) -> Settled:
-    return Settled(("thinking",), prefix=prefix)
+def _end_thinking(prefix: str) -> ChunksEnd:
+    return ChunksEnd(("thinking",), slot_prefix=prefix)
 
 
 def _variant_writer(variant: str) -> "_DeltaWriter":
@@ -173,7 +173,7 @@ def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
 def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
     block = read_block(part)
     if block["type"] == "thinking":
-        return [Settled(("text",), prefix=prefix), _thinking_delta(block["thinking"], prefix, more)]
+        return [ChunksEnd(("text",), slot_prefix=prefix), _thinking_delta(block["thinking"], prefix, more)]
     if block["type"] != "text":
         return _complete_block_steps([block], prefix, more)
     write = _variant_writer("refusal") if block.get("variant") == "refusal" else _text_steps
@@ -182,8 +182,8 @@ def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
 
 def _complete_block_steps(blocks: list[Block], prefix: str, more: Block) -> list[Step]:
     """Return the steps of blocks that arrive in one chunk."""
-    ends = Settled(("text", "thinking"), prefix=prefix)
-    return [ends, Whole(Part(role="assistant", blocks=blocks), more=more)]
+    ends = ChunksEnd(("text", "thinking"), slot_prefix=prefix)
+    return [ends, Complete(Part(role="assistant", blocks=blocks), fields=more)]
 
 
 def _image_steps(images: Any, prefix: str, more: Block) -> list[Step]:
@@ -216,18 +216,29 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
     if slot_name is not None:
         return [_end_thinking(prefix), _input_delta(inner, f"{prefix}call/{slot_name}", id, more)]
     slot = f"{prefix}call/-{number}"
-    return [_end_thinking(prefix), _input_delta(inner, slot, None, more), Settled(("input",), prefix=slot)]
+    return [
+        _end_thinking(prefix),
+        _input_delta(inner, slot, None, more),
+        ChunksEnd(("input",), slot_prefix=slot),
+    ]
 
 
-def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Fragment:
+def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Chunk:
     """Return an input delta. Deltas without a function name continue a call; some vendors write the arguments
     as an object."""
     name, arguments = text_at(function, "name"), function.get("arguments", function.get("input"))
     text, arguments = (
         (arguments, "") if arguments.__class__ is str else ("", "" if arguments is None else arguments)
     )
-    return Fragment(
-        "input", text, slot, call=id, name=name, given=arguments, more=more, reopens=name is not None
+    return Chunk(
+        "input",
+        text,
+        slot,
+        call=id,
+        tool=name,
+        arguments=arguments,
+        fields=more,
+        anonymous_slot=name is not None,
     )
 
 
@@ -253,21 +264,21 @@ def _completion_steps(record: Record) -> list[Step]:
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]
     is_calling = any(text_at(choice, "finish_reason") in _CALLING_FINISH_REASONS for choice in choices[:1])
-    ends = ResponseEnds(is_final=not is_calling, unless_called=True)
+    ends = ResponseEnd(ends_turn=not is_calling, unless_call_pending=True)
     return [
-        ResponseStarts(id),
+        ResponseStart(id),
         *choice_steps,
         ends,
         *_error_steps(record),
         *_usage_steps(record, id),
-        Counted(None),
+        Usage(None),
     ]
 
 
 def _complete_choice_steps(choice: Any, response_id: str | None) -> list[Step]:
     reason = text_at(choice, "finish_reason")
     part = Part(role="assistant", blocks=_with_stop_reason(choice_blocks(choice), reason), key=response_id)
-    return [Whole(part, more=_choice_fields(choice)), *_error_steps(choice, reason)]
+    return [Complete(part, fields=_choice_fields(choice)), *_error_steps(choice, reason)]
 
 
 def _with_stop_reason(blocks: list[Block], reason: str | None) -> list[Block]:

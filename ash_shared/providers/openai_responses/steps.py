@@ -23,15 +23,15 @@ from ash_shared.providers._kit.json_fields import (
 )
 from ash_shared.providers._kit.responses_items import item_role, item_type, read_item
 from ash_shared.providers._kit.steps import (
-    Closed,
-    Counted,
-    Fragment,
-    Interrupts,
-    ResponseEnds,
-    ResponseStarts,
-    Says,
+    Chunk,
+    ChunkEnd,
+    Complete,
+    Emit,
+    Interrupt,
+    ResponseEnd,
+    ResponseStart,
     Step,
-    Whole,
+    Usage,
 )
 from ash_shared.providers.openai_responses.messages import parts, response_usage, standard_error
 from ash_shared.providers.openai_responses.recognition import is_response
@@ -80,11 +80,11 @@ def _slot(delta_type: _DeltaType, event: Record) -> str:
     )
 
 
-def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Fragment:
+def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
     """Return a fragment. Deltas contain only the id of the item; the event that began the item contained the id of
     its call."""
     call = text_at(event, "item_id") if delta_type.kind == "input" else None
-    return Fragment(delta_type.kind, text, _slot(delta_type, event), call, more=delta_type.more)
+    return Chunk(delta_type.kind, text, _slot(delta_type, event), call, fields=delta_type.more)
 
 
 def _delta_reader(delta_type: _DeltaType) -> _Reader:
@@ -95,7 +95,7 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
     """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
 
     def read(event: Record) -> list[Step]:
-        closed = Closed(_slot(delta_type, event), text_at(event, delta_type.text_key), waits=True)
+        closed = ChunkEnd(_slot(delta_type, event), text_at(event, delta_type.text_key), wait_for_part=True)
         return [closed] if delta_type.kind == "input" else [_make_fragment(delta_type, event, ""), closed]
 
     return read
@@ -103,17 +103,17 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
 
 def _begin_command(event: Record) -> list[Step]:
     """Begin a command of a shell call. Commands of one call are separated by newlines."""
-    return [Fragment("input", "\n", _item_slot(event))] if event.get("command_index") else []
+    return [Chunk("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
 def _command_delta(event: Record) -> list[Step]:
-    return [Fragment("input", text_at(event, "delta") or "", _item_slot(event))]
+    return [Chunk("input", text_at(event, "delta") or "", _item_slot(event))]
 
 
 def _command_output(event: Record) -> list[Step]:
     """Return the output of a command. The event that began the output item contained the call id."""
     return [
-        Fragment("output", text, _item_slot(event), more={"stream": stream})
+        Chunk("output", text, _item_slot(event), fields={"stream": stream})
         for stream in ("stdout", "stderr")
         if (text := text_at(event, "delta", stream)) is not None
     ]
@@ -123,11 +123,11 @@ def _partial_image(event: Record) -> list[Step]:
     """Return a partial image; each one is a complete image in base64."""
     number = pick(event, "partial_image_index").get("partial_image_index", 0)
     image = text_at(event, "partial_image_b64") or ""
-    return [Fragment("output", image, call=event["item_id"], more={"partialImageIndex": number})]
+    return [Chunk("output", image, call=event["item_id"], fields={"partialImageIndex": number})]
 
 
 def _audio_chunk(event: Record) -> list[Step]:
-    return [Says("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
+    return [Emit("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
 
 
 # Items
@@ -167,7 +167,9 @@ def _item_steps(item: Any, item_slot: str) -> list[Step]:
         return []
     partial = {"partial": True} if value_at(item, "status") == "incomplete" else {}
     return [
-        Whole(Part(role="assistant", blocks=_visible_blocks(read_item(item))), slot=item_slot, more=partial)
+        Complete(
+            Part(role="assistant", blocks=_visible_blocks(read_item(item))), slot=item_slot, fields=partial
+        )
     ]
 
 
@@ -181,9 +183,11 @@ def _begin_item(event: Record) -> list[Step]:
     for block in read_item({**_CALL_DEFAULTS, **item}):
         if block["type"] == "tool_use":
             input, more = block["input"], pick(block, "executor")
-            return [Fragment("input", "", item_slot, block.get("id"), block["name"], given=input, more=more)]
+            return [
+                Chunk("input", "", item_slot, block.get("id"), block["name"], arguments=input, fields=more)
+            ]
         if block["type"] == "tool_result":
-            return [Fragment("output", "", item_slot, block.get("tool_use_id"))]
+            return [Chunk("output", "", item_slot, block.get("tool_use_id"))]
     return []
 
 
@@ -220,32 +224,35 @@ def _is_waiting(items: list[Any]) -> bool:
     )
 
 
-def _usage_step(response: Record) -> Counted:
-    return Counted(response_usage(response), text_at(response, "id") or "")
+def _usage_step(response: Record) -> Usage:
+    return Usage(response_usage(response), text_at(response, "id") or "")
 
 
 def _complete_response(response: Record) -> list[Step]:
     """Complete a response. If the final event has no items, the log determines whether calls are pending."""
     items = list_or_empty(response.get("output"))
-    return [ResponseEnds(is_final=not _is_waiting(items), unless_called=not items), _usage_step(response)]
+    return [
+        ResponseEnd(ends_turn=not _is_waiting(items), unless_call_pending=not items),
+        _usage_step(response),
+    ]
 
 
 def _end_incomplete_response(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
-        ResponseEnds(reason, is_final=True, is_partial=True),
-        Says("error", message_error(reason, None, response.get("incomplete_details"))),
+        ResponseEnd(reason, ends_turn=True, is_partial=True),
+        Emit("error", message_error(reason, None, response.get("incomplete_details"))),
         _usage_step(response),
     ]
 
 
 def _fail_response(response: Record) -> list[Step]:
     error = standard_error(response.get("error")) or message_error("failed", None)
-    return [_usage_step(response), Interrupts("error", error)]
+    return [_usage_step(response), Interrupt("error", error)]
 
 
 def _cancel_response(response: Record) -> list[Step]:
-    return [_usage_step(response), Interrupts("user_cancel")]
+    return [_usage_step(response), Interrupt("user_cancel")]
 
 
 _END_STEPS: Mapping[str, _Reader] = {
@@ -257,8 +264,8 @@ _END_STEPS: Mapping[str, _Reader] = {
 """Readers of ended responses, by status."""
 
 
-def _response_start(response: Record, *, is_explicit: bool) -> ResponseStarts:
-    return ResponseStarts(text_at(response, "id"), is_explicit=is_explicit, resumes=True)
+def _response_start(response: Record, *, is_explicit: bool) -> ResponseStart:
+    return ResponseStart(text_at(response, "id"), is_explicit=is_explicit, continues_same_id=True)
 
 
 def _response_steps(response: Record) -> list[Step]:
@@ -277,7 +284,7 @@ def _response_steps(response: Record) -> list[Step]:
 
 def _compaction_steps(record: Record) -> list[Step]:
     """Return an empty summary event, because the compacted history is encrypted, and the usage."""
-    return [Says("summary", {"text": ""}), _usage_step(record)]
+    return [Emit("summary", {"text": ""}), _usage_step(record)]
 
 
 def _begin_response(event: Record) -> list[Step]:
@@ -305,7 +312,7 @@ def _end_reader(status: str) -> _Reader:
 
 def _error_steps(record: Record) -> list[Step]:
     nested = record.get("error")
-    return [Interrupts("error", standard_error(nested if nested.__class__ is dict else record))]
+    return [Interrupt("error", standard_error(nested if nested.__class__ is dict else record))]
 
 
 _EVENT_READERS: Mapping[str, _Reader] = {
@@ -332,7 +339,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 def _event_steps(wire_type: str, record: Record, reading: RecordReading) -> list[Step]:
     if wire_type in _EVENT_READERS:
         return _EVENT_READERS[wire_type](record)
-    return [Whole(Part(role="system", blocks=reading.blocks))]
+    return [Complete(Part(role="system", blocks=reading.blocks))]
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
@@ -343,10 +350,10 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if wire_type.__class__ is not str and is_response(record):
         return _response_steps(record) if record["object"] == "response" else _compaction_steps(record)
     if is_one_of(wire_type, _APPROVAL_BLOCKS):
-        return [Whole(Part(role="assistant", blocks=_visible_blocks(read_item(record))))]
+        return [Complete(Part(role="assistant", blocks=_visible_blocks(read_item(record))))]
     if reading.kind == "message":
         record_parts = parts(record, reading)
-        return [Whole(replace(part, blocks=_visible_blocks(part.blocks))) for part in record_parts]
+        return [Complete(replace(part, blocks=_visible_blocks(part.blocks))) for part in record_parts]
     return (
         _error_steps(record) if record.get("error") is not None and wire_type.__class__ is not str else None
     )
