@@ -200,7 +200,7 @@ class Fold:
             draft.blocks = list(part.blocks)
         else:
             draft.blocks += part.blocks
-        draft.metadata.update({key: value for key, value in part.metadata.items() if value is not None})
+        draft.metadata.update(_metadata_of(part))
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
             draft.timestamp = origin.facts.timestamp if part.timestamp is None else part.timestamp
@@ -232,16 +232,28 @@ class Fold:
         last = next((draft for draft in answers if not draft.is_copy), next(iter(answers), end))
         if last is not None and part.usage is not None and not any(draft.usage for draft in answers):
             last.usage = part.usage
-        if last is not None and part.total_cost is not None:
+        if last is not None and part.cost is not None:
             session = self._session.get("sessionId")
-            last.metadata["costUsd"] = max(0.0, part.total_cost - self._costs.get(session, 0.0))
-            self._costs[session] = part.total_cost
+            last.metadata["costUsd"] = max(0.0, part.cost - self._costs.get(session, 0.0))
+            self._costs[session] = part.cost
         self._turn += 1
         self._by_key = {}
 
     def _with_late_result(self, block: Block) -> Block:
         more = self._results.get(block.get("tool_use_id") or "") if block["type"] == "tool_result" else None
         return {**more, **block} if more else block
+
+
+def _metadata_of(part: Part) -> Record:
+    """Return the metadata that a part adds to its message, by wire name."""
+    values = {
+        "messageId": part.message_id,
+        "parentToolUseId": part.parent_call,
+        "costUsd": None if part.ends_turn else part.cost,
+        "synthetic": True if part.origin == "synthetic" else None,
+        **part.metadata,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _SESSION_FIELDS = {True: ("sessionId", "cliVersion", "model"), False: ("sessionId", "cliVersion")}

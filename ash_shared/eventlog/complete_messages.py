@@ -66,11 +66,12 @@ def _emit_annotations(log: Log, part: Part) -> None:
 
 def _count_costs(log: Log, part: Part) -> None:
     turn = log.state.turn
-    if part.metadata.get("costUsd") is not None:
-        usage.add_cost(turn, part)
     if part.ends_turn:
-        turns.end_explicit_turn(log, TurnEnd(part.usage, part.total_cost))
-    elif part.usage is not None:
+        turns.end_explicit_turn(log, TurnEnd(part.usage, part.cost))
+        return
+    if part.cost is not None:
+        usage.add_cost(turn, part)
+    if part.usage is not None:
         usage.count_part(log.state, turn, part, part.usage)
 
 
@@ -78,7 +79,12 @@ def _count_costs(log: Log, part: Part) -> None:
 
 
 def _emit_assistant_part(log: Log, step: Complete) -> None:
-    state, part, parent_call, text = log.state, step.part, _parent_call_of(step.part), _spoken_text(step.part)
+    state, part, parent_call, text = (
+        log.state,
+        step.part,
+        step.part.parent_call or "",
+        _spoken_text(step.part),
+    )
     if step.slot is not None and state.response(parent_call).has_emitted_inside(step.slot):
         return
     if step.may_repeat_turn and _was_streamed(state, text):
@@ -93,7 +99,7 @@ def _emit_assistant_part(log: Log, step: Complete) -> None:
     streaming.discard_slots(log, step, parent_call)
     if text and not part.is_copy and not emit_messages.accept_original(log, "assistant", text):
         return
-    place = Place(parent_call, part.metadata.get("messageId") or part.key or state.response_id(parent_call))
+    place = Place(parent_call, part.message_id or part.key or state.response_id(parent_call))
     _emit_changes(
         log,
         step,
@@ -120,18 +126,13 @@ def _hold_copy(log: Log, role: Literal["user", "assistant"], text: str, part: Pa
         text,
         part.blocks,
         log.state.turns,
-        response=part.key or part.metadata.get("messageId"),
-        parent_call=_parent_call_of(part),
+        response=part.key or part.message_id,
+        parent_call=part.parent_call or "",
         record=log.facts.uuid,
         timestamp=log.facts.timestamp,
-        synthetic=bool(part.metadata.get("synthetic")),
+        synthetic=part.origin == "synthetic",
     )
     emit_messages.hold_copy(log, held)
-
-
-def _parent_call_of(part: Part) -> str:
-    parent_call = part.metadata.get("parentToolUseId")
-    return parent_call if isinstance(parent_call, str) else ""
 
 
 def _spoken_text(part: Part) -> str:
@@ -145,7 +146,7 @@ def _spoken_text(part: Part) -> str:
 
 
 def _emit_user_part(log: Log, step: Complete) -> None:
-    part, parent_call, text = step.part, _parent_call_of(step.part), _spoken_text(step.part)
+    part, parent_call, text = step.part, step.part.parent_call or "", _spoken_text(step.part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
     if text and not results:
@@ -163,8 +164,8 @@ def _emit_user_part(log: Log, step: Complete) -> None:
         (block, partial(tool_calls.emit_result, log, step, block, parent_call)) for block in results
     ]
     if others:
-        synthetic = bool(part.metadata.get("synthetic"))
-        is_prompt = not (results or parent_call or step.mid_turn or part.metadata.get("agentId"))
+        synthetic = part.origin == "synthetic"
+        is_prompt = part.origin == "prompt" and not (results or parent_call)
         emit = partial(
             emit_messages.emit_user_message,
             log,
@@ -207,11 +208,7 @@ def _emit_changes(log: Log, step: Complete, units: Sequence[_Unit]) -> None:
         return
     name, current = f"{part.role}/{part.key}", dict[str, str]()
     before = state.emitted_revisions.pop(name, None)
-    was_streamed = (
-        step.may_repeat_stream
-        and before is None
-        and part.metadata.get("messageId") in state.streamed_responses
-    )
+    was_streamed = step.may_repeat_stream and before is None and part.message_id in state.streamed_responses
     before = before or {}
     for unit, emit in units:
         digest = digests.content_digest(unit)

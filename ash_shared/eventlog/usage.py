@@ -94,12 +94,9 @@ def _was_counted(state: State, part: Part) -> bool:
 
 
 def add_cost(turn: Turn | None, part: Part) -> None:
-    """Add the cost of a turn or of one of its answers; an answer that is written again is counted once."""
-    cost = part.metadata.get("costUsd")
-    if turn is None or not isinstance(cost, int | float):
-        return
-    if part.ends_turn:
-        turn.cost = float(cost)
+    """Add the cost of an answer; an answer that is written again is counted once."""
+    cost = part.cost
+    if turn is None or cost is None:
         return
     key = digests.text_digest(_answer_key(part)) if _answer_key(part) else ""
     turn.cost = round((turn.cost or 0.0) + cost - turn.cost_by_answer.get(key, 0.0), 12)
@@ -112,7 +109,7 @@ def add_cost(turn: Turn | None, part: Part) -> None:
 
 def _answer_key(part: Part) -> str:
     """Return the key of the answer of a part."""
-    return part.usage_key or part.key or part.metadata.get("messageId") or ""
+    return part.usage_key or part.key or part.message_id or ""
 
 
 def cost_since_last(state: State, end: steps.TurnEnd, session: str) -> float | None:

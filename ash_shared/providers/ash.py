@@ -232,12 +232,17 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _standard_message_part(record: Record, reading: RecordReading) -> Part:
     metadata = without(record["metadata"], "source")
+    cost = metadata.get("costUsd")
     error = record.get("error")
     return Part(
         role=_ROLES[record["role"]],
         blocks=reading.blocks,
         usage=_standard_usage(record.get("usage")),
-        metadata=metadata | {"messageId": text_at(metadata, "messageId")},
+        cost=cost if isinstance(cost, int | float) else None,
+        message_id=text_at(metadata, "messageId"),
+        parent_call=text_at(metadata, "parentToolUseId"),
+        origin="synthetic" if metadata.get("synthetic") else "prompt",
+        metadata=without(metadata, "messageId"),
         error=None if text_at(error, "code") is None else _event_error(error),
     )
 
@@ -273,11 +278,9 @@ def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
             blocks=reading.blocks,
             key=key,
             joins_previous=key is None,
-            metadata={
-                "stop_reason": stop_reason,
-                "messageId": key,
-                "parentToolUseId": text_at(record, "payload", "parentToolCallId"),
-            },
+            message_id=key,
+            parent_call=text_at(record, "payload", "parentToolCallId"),
+            metadata={"stop_reason": stop_reason},
         )
     ]
 

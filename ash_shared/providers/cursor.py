@@ -321,10 +321,8 @@ def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
             role=role,
             blocks=reading.blocks,
             is_copy=_is_delta(record) and role == "assistant",
-            metadata={
-                "messageId": text_at(record, "model_call_id"),
-                "model": text_at(record, "model") if role == "assistant" else None,
-            },
+            message_id=text_at(record, "model_call_id"),
+            metadata={"model": text_at(record, "model") if role == "assistant" else None},
         )
     ]
 
@@ -339,8 +337,8 @@ def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
     id = text_at(record, "call_id")
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]
-    metadata = {"messageId": text_at(record, "model_call_id")}
-    call_parts = [Part(role="assistant", blocks=calls, key=id, replaces=id is not None, metadata=metadata)]
+    response = text_at(record, "model_call_id")
+    call_parts = [Part(role="assistant", blocks=calls, key=id, replaces=id is not None, message_id=response)]
     result_parts = [Part(role="user", blocks=results, key=id, replaces=id is not None)]
     return (call_parts if calls else []) + (result_parts if results else [])
 

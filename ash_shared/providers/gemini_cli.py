@@ -400,7 +400,8 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         id=id,
         timestamp=time,
         usage=gemini_usage(value_at(message, "tokens"), _USAGE_KEYS),
-        metadata={"model": text_at(message, "model"), "messageId": id if role == "assistant" else None},
+        message_id=id if role == "assistant" else None,
+        metadata={"model": text_at(message, "model")},
         error=_message_error(message),
     )
     if not results:

@@ -484,8 +484,8 @@ def _message_part(message: _Message) -> Part:
         replaces=message_id is not None,
         id=message_id,
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
+        message_id=message_id if role == "assistant" else None,
         metadata={
-            "messageId": message_id if role == "assistant" else None,
             "model": _model_name(message.fields),
             "stop_reason": first_text(response_metadata, _FINISH_REASON_KEYS),
         },

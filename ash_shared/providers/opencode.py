@@ -346,11 +346,11 @@ def _message_parts(message: Record) -> list[Part]:
         for message_part in _parts_of_document_part({"messageID": key, **part}, role)
     ]
     synthetic = [part.get("synthetic") is True for part in message["parts"] if part.get("type") == "text"]
-    metadata = {"synthetic": True} if role == "user" and synthetic and all(synthetic) else {}
-    return [_info_part(info, metadata), *content_parts]
+    is_synthetic = role == "user" and bool(synthetic) and all(synthetic)
+    return [_info_part(info, is_synthetic=is_synthetic), *content_parts]
 
 
-def _info_part(info: Record, metadata: Record | None = None) -> Part:
+def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
     """Return the part with the metadata of a message; its content is in other parts."""
     return Part(
         role=_message_role(info),
@@ -359,12 +359,12 @@ def _info_part(info: Record, metadata: Record | None = None) -> Part:
         id=text_at(info, "id"),
         timestamp=_created_at(info),
         usage=_standard_usage(info.get("tokens")),
+        cost=cost_at(info, "cost"),
+        message_id=text_at(info, "id"),
+        origin="synthetic" if is_synthetic else "prompt",
         metadata={
-            "messageId": text_at(info, "id"),
             "model": _model_name(info) if info["role"] != "user" else None,
-            **(metadata or {}),
             "stop_reason": text_at(info, "finish"),
-            "costUsd": cost_at(info, "cost"),
         },
         error=_standard_error(info["error"]) if info.get("error").__class__ is dict else None,
     )
@@ -377,9 +377,7 @@ def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    content_parts = [
-        Part(role=role, blocks=content, key=key, key_scope="session", id=key, metadata={"messageId": key})
-    ]
+    content_parts = [Part(role=role, blocks=content, key=key, key_scope="session", id=key, message_id=key)]
     result_parts = [Part(role="user", blocks=results, key=text_at(part, "callID"), id=text_at(part, "id"))]
     return (content_parts if content else []) + (result_parts if results else [])
 
@@ -392,11 +390,9 @@ def _step_part(part: Record, key: str | None) -> Part:
         key_scope="session",
         id=key,
         usage=_standard_usage(part.get("tokens")),
-        metadata={
-            "messageId": key,
-            "stop_reason": text_at(part, "reason"),
-            "costUsd": cost_at(part, "cost"),
-        },
+        cost=cost_at(part, "cost"),
+        message_id=key,
+        metadata={"stop_reason": text_at(part, "reason")},
     )
 
 
@@ -473,11 +469,10 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
     wire_type = text_at(part, "type")
     if wire_type in _PART_STEPS:
         return _PART_STEPS[wire_type](part)
-    metadata = {"synthetic": True} if part.get("synthetic") is True else {}
-    return [
-        Complete(replace(item, metadata={**item.metadata, **metadata}))
-        for item in _parts_of_document_part(part, role)
-    ]
+    content_parts = _parts_of_document_part(part, role)
+    if part.get("synthetic") is True:
+        content_parts = [replace(item, origin="synthetic") for item in content_parts]
+    return [*map(Complete, content_parts)]
 
 
 def _finish_steps(part: Record) -> list[Step]:
@@ -500,8 +495,9 @@ def _tool_steps(part: Record) -> list[Step]:
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    metadata = {"messageId": text_at(part, "messageID")}
-    call: Step = Complete(Part(role="assistant", blocks=calls, replaces=True, metadata=metadata))
+    call: Step = Complete(
+        Part(role="assistant", blocks=calls, replaces=True, message_id=text_at(part, "messageID"))
+    )
     if status == "running":
         return [call, *_output_steps(part, state)]
     return [call, *(Complete(Part(role="user", blocks=[result], replaces=True)) for result in results)]

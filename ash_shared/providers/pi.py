@@ -362,7 +362,7 @@ def parts(record: Record, reading: RecordReading) -> list[Part]:
         return [_result_part(message, reading)]
     if reading.role == "user":
         synthetic = wire_type == "custom_message" or message.get("role") != "user"
-        return [Part(role="user", blocks=reading.blocks, metadata={"synthetic": synthetic or None})]
+        return [Part(role="user", blocks=reading.blocks, origin="synthetic" if synthetic else "prompt")]
     if reading.role == "system":
         return [Part(role="system", blocks=reading.blocks)]
     return [_response_part(message, reading)]
@@ -380,11 +380,11 @@ def _response_part(message: Record, reading: RecordReading) -> Part:
         role="assistant",
         blocks=reading.blocks,
         usage=_standard_usage(message.get("usage")),
+        cost=cost_at(message, "usage", "cost", "total"),
+        message_id=text_at(message, "responseId"),
         metadata={
             "model": text_at(message, "model"),
-            "messageId": text_at(message, "responseId"),
             "stop_reason": text_at(message, "stopReason"),
-            "costUsd": cost_at(message, "usage", "cost", "total"),
         },
         error=_standard_error(message),
     )

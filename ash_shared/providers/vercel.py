@@ -423,7 +423,7 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
         key_scope="session",
         replaces=True,
         id=id,
-        metadata={"messageId": message_id},
+        message_id=message_id,
     )
 
 

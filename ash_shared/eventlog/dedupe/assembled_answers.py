@@ -15,7 +15,6 @@ from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import (
     Complete,
     Emit,
-    Part,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -45,19 +44,15 @@ def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) ->
     if state.turn is None:
         return ()
     parts = [step.part for step in steps if isinstance(step, Complete) and step.part.usage is not None]
-    spent = [Complete(replace(part, blocks=[], metadata=_cost_fields(part), error=None)) for part in parts]
+    spent = [Complete(replace(part, blocks=[], error=None)) for part in parts]
     return [*spent, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
-
-
-def _cost_fields(part: Part) -> Block:
-    return {name: part.metadata[name] for name in ("costUsd", "messageId") if name in part.metadata}
 
 
 def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
     if not all(step.__class__ in _COMPLETE_STEPS for step in steps):
         return False
     parts = [step.part for step in steps if isinstance(step, Complete)]
-    names = {part.metadata.get("messageId") or part.key for part in parts}
+    names = {part.message_id or part.key for part in parts}
     names |= {step.id for step in steps if isinstance(step, ResponseStart)}
     if answer.id is not None and names - {None, answer.id}:
         return False

@@ -561,5 +561,6 @@ def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
         role=speaker_of_role(role),
         blocks=blocks,
         joins_previous=role in ("assistant", "tool"),
-        metadata={"stop_reason": refusal_reason(blocks), "synthetic": True if synthetic else None},
+        origin="synthetic" if synthetic else "prompt",
+        metadata={"stop_reason": refusal_reason(blocks)},
     )

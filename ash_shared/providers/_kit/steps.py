@@ -15,6 +15,7 @@ from ash_shared.model.events import is_payload
 
 Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
+Origin = Literal["prompt", "mid_turn", "synthetic"]
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -51,10 +52,17 @@ class Part(Struct, frozen=True, kw_only=True):
     responses reported usage."""
     usage_key: str | None = None
     """Usage with a key that already occurred is a repetition and is not counted."""
+    cost: float | None = None
+    """In US dollars: the cost of the answer. If the part ends the turn, the cost of the whole session so far."""
+    message_id: str | None = None
+    """The API's id of the message, by which its events name their response."""
+    parent_call: str | None = None
+    """The id of the call that started the subagent that the part belongs to; None for the main conversation."""
+    origin: Origin = "prompt"
+    """For the user's messages: a prompt starts a turn; a message sent during a turn, or to a subagent, does not.
+    synthetic: the client wrote the message, not the person or model that its role names."""
     metadata: Mapping[str, Any] = {}
-    """Keys of `MessageMetadata` by their wire names; keys with the value None are left out."""
-    total_cost: float | None = None
-    """Cost of the whole session so far in US dollars, reported at the end of a turn."""
+    """Further keys of `MessageMetadata` by their wire names; keys with the value None are left out."""
     error: Block | None = None
     """The keys of `MessageError`."""
     original: Any = None
@@ -139,12 +147,10 @@ class Complete(NamedTuple):
     arrives, and emitted only if none does."""
     ids_local_to_turn: bool = False
     """True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
-    mid_turn: bool = False
-    """For user messages: True if the message is sent during a turn, or to a subagent, and so starts no turn."""
     fields: Mapping[str, Any] = {}
     """Further payload keys for the assistant's text, thinking and calls: `partial`."""
     may_repeat_stream: bool = False
-    """True if the part may repeat content that the response with its `messageId` already streamed completely."""
+    """True if the part may repeat content that the response with its `message_id` already streamed completely."""
     may_repeat_turn: bool = False
     """True if the text may repeat all text of the turn so far; text that was already streamed is not emitted
     again."""

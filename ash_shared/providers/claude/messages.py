@@ -22,6 +22,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
+from ash_shared.providers._kit.steps import Origin
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.records import TOOL_RESULTS, message_role
 
@@ -74,27 +75,31 @@ def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
 
 def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
     """Return the part of a line and its API message; for a bare response, both are the same object."""
-    id = text_at(message, "id")
+    id, agent = text_at(message, "id"), first_text(record, ("agentId", "agent_id"))
     return Part(
         role=speaker_of_role(reading.role),
         blocks=reading.blocks,
         key=id if reading.role == "assistant" else None,
         usage=standard_usage(message.get("usage")),
+        message_id=id,
+        parent_call=first_text(record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")),
+        origin=_origin(record, message, agent, reading.blocks),
         metadata={
-            "messageId": id,
             "model": text_at(message, "model"),
             "stop_reason": text_at(message, "stop_reason"),
             "stop_sequence": text_at(message, "stop_sequence"),
-            "agentId": first_text(record, ("agentId", "agent_id")),
-            "parentToolUseId": first_text(
-                record, ("parent_tool_use_id", "parentToolUseID", "parentToolUseId")
-            ),
+            "agentId": agent,
             "toolUseResult": next((record[name] for name in TOOL_RESULTS if name in record), None),
-            "synthetic": _is_synthetic(record, message) or is_task_notification(reading.blocks) or None,
         },
         error=line_error(record, message),
         retracts=_string_ids(record.get("supersedes")),
     )
+
+
+def _origin(record: Record, message: Record, agent: str | None, blocks: list[Block]) -> Origin:
+    if _is_synthetic(record, message) or is_task_notification(blocks):
+        return "synthetic"
+    return "prompt" if agent is None else "mid_turn"
 
 
 def _is_synthetic(record: Record, message: Record) -> bool:
@@ -174,7 +179,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
             usage=standard_usage(record.get("usage")),
             ends_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
-            total_cost=cost_at(record, "total_cost_usd"),
+            cost=cost_at(record, "total_cost_usd"),
             error=_run_error(record) if failed else None,
         )
     ]
@@ -238,8 +243,8 @@ def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a prompt that was typed during a turn and may be repeated by the line that sends it."""
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
-    metadata = {"synthetic": True} if is_task_notification(reading.blocks) else {}
-    return [Part(role="user", blocks=reading.blocks, is_copy=True, metadata=metadata)]
+    origin: Origin = "synthetic" if is_task_notification(reading.blocks) else "prompt"
+    return [Part(role="user", blocks=reading.blocks, is_copy=True, origin=origin)]
 
 
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:

@@ -214,23 +214,25 @@ def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if _is_unattributed_sidechain(record, part):
         return _unattributed_prompt_steps(part)
-    interrupts = [] if part.metadata.get("parentToolUseId") else list(filter(_is_interrupt, part.blocks))
+    interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
     blocks = [block for block in part.blocks if block not in interrupts]
     part = replace(part, blocks=_add_structured_result(_mark_summary(blocks, part), part))
     if _is_local_output(blocks):
-        part = replace(part, metadata={**part.metadata, "synthetic": True})
+        part = replace(part, origin="synthetic")
+    elif record.get("isSidechain") is True and part.origin == "prompt":
+        part = replace(part, origin="mid_turn")
     ends: list[Step] = [Interrupt("user_cancel", ends_turn="session_id" not in record)] if interrupts else []
     if any(_ends_command(block) for block in blocks):
         ends = [ResponseEnd(ends_turn=True)]
     if interrupts and not blocks:
         return list(ends)
-    return [Complete(part, mid_turn=record.get("isSidechain") is True), *ends]
+    return [Complete(part), *ends]
 
 
 def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
     """Return True for a subagent's line that names neither the agent nor its call. Before 2.0.28 such lines were
     written between those of the main conversation; later ones name the agent and are in a separate file."""
-    is_named = part.metadata.get("agentId") or part.metadata.get("parentToolUseId")
+    is_named = part.metadata.get("agentId") or part.parent_call
     return record.get("isSidechain") is True and not is_named
 
 
@@ -290,7 +292,7 @@ def _add_structured_result(blocks: list[Block], part: Part) -> list[Block]:
 def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:
     """Set the variant of a compaction summary. The stream marks the summary only as synthetic."""
     texts = [block["text"] for block in blocks if block["type"] == "text"]
-    if not part.metadata.get("synthetic") or not any(text.startswith(_SUMMARY_PREFIX) for text in texts):
+    if part.origin != "synthetic" or not any(text.startswith(_SUMMARY_PREFIX) for text in texts):
         return blocks
     return [{**_SUMMARY, **block} if block["type"] == "text" else block for block in blocks]
 
@@ -301,7 +303,7 @@ _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
     [part] = parts(record, reading)
-    if part.error is not None and part.metadata.get("synthetic"):
+    if part.error is not None and part.origin == "synthetic":
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     more = {"partial": True} if record.get("aborted") is True else {}
     return [
@@ -320,7 +322,7 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
-        return [Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage, part.total_cost))]
+        return [Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage, part.cost))]
     if part.error is not None:
         return [Complete(replace(part, role="assistant", blocks=[]))]
     return [Complete(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
@@ -345,9 +347,7 @@ def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
         return []
     blocks = read_content(attachment["prompt"], read_block)
     synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
-    return [
-        Complete(Part(role="user", blocks=blocks, metadata={"synthetic": synthetic or None}), mid_turn=True)
-    ]
+    return [Complete(Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn"))]
 
 
 def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:

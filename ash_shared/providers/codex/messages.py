@@ -18,6 +18,7 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_speaker
+from ash_shared.providers._kit.steps import Origin
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
 from ash_shared.reading.system_text import starts_with_codex_context
 
@@ -47,10 +48,10 @@ def _item_parts(item: Record, reading: RecordReading) -> list[Part]:
     role = item_speaker(item) if is_one_of(wire_type, ITEMS) else reading.role
     part = item_part(role, reading.blocks, synthetic=_is_codex_context(speaker_of_role(role), reading.blocks))
     if wire_type == "message":
-        return [replace(part, metadata={**part.metadata, "messageId": text_at(item, "id")})]
+        return [replace(part, message_id=text_at(item, "id"))]
     if wire_type == "agent_message":
-        metadata = {"agentId": text_at(item, "author"), "synthetic": True}
-        return [replace(part, metadata={**part.metadata, **metadata})]
+        metadata = {**part.metadata, "agentId": text_at(item, "author")}
+        return [replace(part, metadata=metadata, origin="synthetic")]
     return [part]
 
 
@@ -59,8 +60,8 @@ def _is_codex_context(role: Speaker, blocks: list[Block]) -> bool:
     return role == "user" and starts_with_codex_context(text_at(first, "text") or "")
 
 
-def _synthetic_metadata(role: Speaker, blocks: list[Block]) -> dict[str, Any]:
-    return {"synthetic": True} if _is_codex_context(role, blocks) else {}
+def _origin(role: Speaker, blocks: list[Block]) -> Origin:
+    return "synthetic" if _is_codex_context(role, blocks) else "prompt"
 
 
 def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: bool) -> list[Part]:
@@ -83,9 +84,12 @@ def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: boo
 def _text_part(reading: RecordReading, *, is_copy: bool) -> Part:
     role = speaker_of_role(reading.role)
     joins_previous = role == "assistant" and not is_copy
-    metadata = _synthetic_metadata(role, reading.blocks)
     return Part(
-        role=role, blocks=reading.blocks, is_copy=is_copy, joins_previous=joins_previous, metadata=metadata
+        role=role,
+        blocks=reading.blocks,
+        is_copy=is_copy,
+        joins_previous=joins_previous,
+        origin=_origin(role, reading.blocks),
     )
 
 
@@ -126,7 +130,7 @@ def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
             blocks=content,
             key=key,
             replaces=key is not None,
-            metadata=_synthetic_metadata(role, content),
+            origin=_origin(role, content),
         )
     ]
     return message + (

@@ -497,9 +497,10 @@ def _turn_item_steps(
 def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
     """Return the steps of the texts of an item, in the slots of their deltas; each reasoning text has its own slot."""
     id = text_at(item, "id")
-    metadata = {"messageId": id, **({"synthetic": True} if item_type(item) == "hook_prompt" else {})}
+    is_hook = item_type(item) == "hook_prompt"
     unkeyed = [
-        replace(part, key=None, replaces=False, metadata={**part.metadata, **metadata}) for part in text_parts
+        replace(part, key=None, replaces=False, message_id=id, origin="synthetic" if is_hook else part.origin)
+        for part in text_parts
     ]
     if item_type(item) != "reasoning":
         return [Complete(part, slot=id) for part in unkeyed]

@@ -303,8 +303,8 @@ def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
             key=id,
             joins_previous=id is None,
             usage=_response_usage(record),
+            message_id=id,
             metadata={
-                "messageId": id,
                 "model": first_text(record, ("modelVersion", "model_version")),
                 "stop_reason": first_text(candidate, ("finishReason", "finish_reason")),
             },

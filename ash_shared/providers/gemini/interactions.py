@@ -247,7 +247,8 @@ def interaction_parts(record: Record, reading: RecordReading) -> list[Part]:
         blocks=last.blocks,
         key=id,
         usage=interaction_usage(record),
-        metadata={"messageId": id, "model": text_at(record, "model"), "stop_reason": status},
+        message_id=id,
+        metadata={"model": text_at(record, "model"), "stop_reason": status},
         error=interaction_error(record),
     )
     return [*earlier, answer]

@@ -86,11 +86,11 @@ def completion_part(record: Record) -> Part:
         blocks=first or blocks,
         key=text_at(record, "id"),
         usage=response_usage(record),
+        cost=response_cost(record),
+        message_id=text_at(record, "id"),
         metadata={
-            "messageId": text_at(record, "id"),
             "model": text_at(record, "model"),
             "stop_reason": "refusal" if _has_refusal(blocks) else text_at(choice, "finish_reason"),
-            "costUsd": response_cost(record),
         },
         error=standard_error(record.get("error") or value_at(choice, "error")),
     )

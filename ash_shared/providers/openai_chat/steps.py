@@ -110,7 +110,7 @@ def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
     usage = response_usage(record)
     if usage is None:
         return []
-    usage_part = Part(role=None, usage=usage, key=response_id, metadata={"costUsd": response_cost(record)})
+    usage_part = Part(role=None, usage=usage, key=response_id, cost=response_cost(record))
     return [Complete(usage_part), Usage(None)]
 
 

@@ -77,8 +77,8 @@ def _response_part(response: Record, blocks: list[Block]) -> Part:
         blocks=blocks,
         key=text_at(response, "id"),
         usage=response_usage(response),
+        message_id=text_at(response, "id"),
         metadata={
-            "messageId": text_at(response, "id"),
             "model": text_at(response, "model"),
             "stop_reason": refusal_reason(blocks) or _stop_reason(response),
         },
