@@ -1,4 +1,7 @@
-"""Apply retractions: the log is append-only, and later events retract earlier ones."""
+"""Apply retractions: the log is append-only, and later events retract earlier ones.
+
+The rules are in docs/events.md; the viewer has the same in render/retractions.js.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 import { EventLog } from "/viewer/render/event-log.js";
 
-/** Fold events one by one; returns items, turns and revoked ids as short texts. */
+/** Fold events one by one; returns items and turns as short texts. */
 export function fold(events) {
   const log = new EventLog();
   const items = new Map();
@@ -17,7 +17,6 @@ export function fold(events) {
   return {
     items: inOrder.map((item) => within(log, item) + (FORMS[item.kind] ?? plain)(item)),
     turns: [...log.turns.values()].sort((one, other) => one.first - other.first).map(turn),
-    revoked: [...log.revoked()].sort(),
   };
 }
 

@@ -68,10 +68,23 @@ def from_sessions(source: str) -> dict[str, Log]:
 
 def from_corpus(folder: str) -> dict[str, Log]:
     """Return logs of corpus files: the three largest within the limit, and some smaller ones."""
-    files = [path for path in (CORPUS / folder).iterdir() if path.suffix in (".json", ".jsonl")]
+    files = _transcripts(CORPUS / folder)
     by_size = sorted((path.stat().st_size, path) for path in files)
     fitting = [path for size, path in by_size if size <= MAX_FILE_SIZE]
     return from_files(*fitting[-3:], *fitting[:-3][:: len(fitting) // 4 + 1])
+
+
+def _from_folder(folder: Path) -> dict[str, Log]:
+    return from_files(*_transcripts(folder))
+
+
+def _transcripts(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.suffix in (".json", ".jsonl")]
+
+
+def is_sample(material: str) -> bool:
+    """True for the samples and the recordings."""
+    return material.endswith(".jsonl")
 
 
 MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
@@ -81,6 +94,12 @@ MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
     **{f"corpus: {path.name}": partial(from_corpus, path.name) for path in sorted(CORPUS.glob("*/"))},
 }
 """Functions that create logs, by kind of material."""
+
+COMPLETE_MATERIAL: Mapping[str, Callable[[], dict[str, Log]]] = {
+    **MATERIAL,
+    **{f"corpus: {path.name}": partial(_from_folder, path) for path in sorted(CORPUS.glob("*/"))},
+}
+"""The same with all files of the corpus."""
 
 
 def at_random(seed: int, count: int = 40) -> Log:

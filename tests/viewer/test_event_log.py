@@ -2,18 +2,15 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from playwright.async_api import Page
 
-from ash_shared.projections._retractions import standing
-from tests.viewer.logs import Log, at_random
+from tests.viewer.logs import Log
 
 FOLD = "async (logs) => JSON.parse(logs).map((await import('/event-log.js')).fold)"
-SEEDS = 300
 
 Row = tuple[list[dict[str, Any]], list[str]]
 """Events, numbered by their index, and the expected items."""
@@ -274,52 +271,6 @@ TURNS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     ),
 }
 
-_TALK = [
-    asked(turn="t", record="u1"),
-    done("", turn="t", answer="r1"),
-    asked(turn="u", record="u2"),
-    call(turn="u", answer="r2"),
-    done("", turn="u", answer="r2"),
-]
-
-RETRACTIONS: dict[str, tuple[list[dict[str, Any]], str]] = {
-    "events": ([*_TALK, event("retraction", eventIds=["e2", "e4"])], "e2 e4"),
-    "an event that comes later": ([event("retraction", eventIds=["e2"]), asked()], ""),
-    "records": ([*_TALK, event("retraction", messageIds=["u1", "r2"])], "e1 e4 e5"),
-    "a record without its later events": (
-        [*_TALK, event("retraction", messageIds=["r2"]), done("", turn="u", answer="r2")],
-        "e4 e5",
-    ),
-    "from a record onwards": ([*_TALK, event("retraction", fromMessageId="u2")], "e3 e4 e5"),
-    "from a missing record onwards": (
-        [*_TALK, event("retraction", fromMessageId="x")],
-        "e1 e2 e3 e4 e5",
-    ),
-    "the last turn": ([*_TALK, event("retraction", turns=1)], "e3 e4 e5"),
-    "more turns than there are": ([*_TALK, event("retraction", turns=3)], "e1 e2 e3 e4 e5"),
-    "no turn": ([*_TALK, event("retraction", turns=0)], ""),
-    "the last turn twice": (
-        [*_TALK, *2 * [event("retraction", turns=1)]],
-        "e1 e2 e3 e4 e5",
-    ),
-    "the last turn with content": (
-        [*_TALK, event("turn_start", "v", trigger="user"), event("retraction", turns=1)],
-        "e3 e4 e5 e6",
-    ),
-    "the last turn, by marks": (
-        [event("turn_start"), asked(), event("turn_start"), asked(), event("retraction", turns=1)],
-        "e3 e4",
-    ),
-    "the last turn, by prompts": (
-        [asked(), done(""), asked(), asked(synthetic=True), done(""), event("retraction", turns=1)],
-        "e3 e4 e5",
-    ),
-    "in several ways at once": (
-        [*_TALK, event("retraction", eventIds=["e1"], messageIds=["r1"], turns=1)],
-        "e1 e2 e3 e4 e5",
-    ),
-}
-
 UNNUMBERED: dict[str, Row] = {
     "are after the existing events": (
         [asked(name="a"), asked(name="b"), call(name="c"), asked(name="a")],
@@ -354,7 +305,7 @@ async def fold_in_any_order(page: Page, log: Log) -> dict[str, list[str]]:
 async def test_items(blank: Page, rows: dict[str, Row]) -> None:
     actual = {name: await fold_in_any_order(blank, placed(events)) for name, (events, _) in rows.items()}
 
-    assert actual == {name: {"items": items, "turns": [], "revoked": []} for name, (_, items) in rows.items()}
+    assert actual == {name: {"items": items, "turns": []} for name, (_, items) in rows.items()}
 
 
 async def test_turns(blank: Page) -> None:
@@ -363,65 +314,6 @@ async def test_turns(blank: Page) -> None:
     }
 
     assert actual == {name: turns for name, (_, turns) in TURNS.items()}
-
-
-async def test_retractions(blank: Page) -> None:
-    actual = {
-        name: (await fold_in_any_order(blank, placed(events)))["revoked"]
-        for name, (events, _) in RETRACTIONS.items()
-    }
-
-    assert actual == {name: revoked.split() for name, (_, revoked) in RETRACTIONS.items()}
-
-
-def without_resets(log: Log) -> Log:
-    """Return the log without resets; the server deletes all events before a reset."""
-    return [event for event in log if event["type"] != "reset"]
-
-
-async def test_retractions_match_the_projections(blank: Page) -> None:
-    logs = [*map(talk, range(SEEDS)), *map(without_resets, map(at_random, range(SEEDS)))]
-    ids = [{event["id"] for event in log if event["type"] != "retraction"} for log in logs]
-
-    actual = [set(one["revoked"]) for one in await fold(blank, *logs)]
-
-    assert [
-        all - {event["id"] for event in standing(log)} for all, log in zip(ids, logs, strict=True)
-    ] == actual
-
-
-def talk(seed: int) -> Log:
-    """A random log with retractions; turns have ids, marks or neither."""
-    choose = random.Random(seed)
-    has_turns, has_marks = choose.random() * (seed % 3 > 0), seed % 2
-    forms: list[Callable[..., dict[str, Any]]] = [asked, call, partial(done, ""), partial(piece, "")]
-
-    def one(place: int) -> dict[str, Any]:
-        if choose.random() < 0.15:
-            return event("retraction", **taken(choose, place))
-        fields = {"turn": "t", "record": "u", "answer": "r"}
-        often = {"turn": has_turns, "record": 0.5, "answer": 0.5}
-        named = {
-            key: f"{short}{choose.randrange(5)}"
-            for key, short in fields.items()
-            if choose.random() < often[key]
-        }
-        if has_marks and choose.random() < 0.2:
-            return event("turn_start", **named)
-        return choose.choice(forms)(**named)
-
-    return placed(map(one, range(1, 30)))
-
-
-def taken(choose: random.Random, place: int) -> dict[str, Any]:
-    return choose.choice(
-        (
-            {"eventIds": [f"e{choose.randint(1, place + 3)}"]},
-            {"messageIds": [f"u{choose.randrange(5)}", f"r{choose.randrange(5)}"]},
-            {"fromMessageId": choose.choice("ur") + str(choose.randrange(6))},
-            {"turns": choose.randrange(4)},
-        )
-    )
 
 
 async def test_events_without_a_sequence(blank: Page) -> None:

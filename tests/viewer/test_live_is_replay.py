@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Page
 
 from tests.marking import slow_unless
-from tests.viewer.logs import MATERIAL, Log, at_random, ways
+from tests.viewer.logs import MATERIAL, Log, at_random, is_sample, ways
 
 SEEDS = 80
 
@@ -27,12 +27,7 @@ async def differences(page: Page, logs: dict[str, Log], *without: str) -> dict[s
 COMPARED = "async (input) => (await import('/harness.js')).compared(...JSON.parse(input))"
 
 
-def is_fast(material: str) -> bool:
-    """True for the samples and the recordings."""
-    return material.endswith(".jsonl")
-
-
-@pytest.mark.parametrize("material", slow_unless(is_fast, MATERIAL))
+@pytest.mark.parametrize("material", slow_unless(is_sample, MATERIAL))
 async def test_live_is_replay(blank: Page, material: str) -> None:
     logs = MATERIAL[material]()
 

@@ -5,6 +5,8 @@
  * difference, so live, replay and pages loaded backwards give the same result.
  */
 
+import { isChunk, revokedEventIds } from "./retractions.js";
+
 const NEVER = Number.POSITIVE_INFINITY;
 
 /**
@@ -198,7 +200,7 @@ function continues(log, previous, entry) {
   if (!previous || !(hasCitations(previous.event) || hasCitations(entry.event))) return false;
   const { parentToolCallId: parent } = entry.event.payload;
   const isBetween = ({ event, seq }) =>
-    isWithin(seq, previous, entry) && event.payload?.parentToolCallId === parent && !event.type.endsWith("_chunk");
+    isWithin(seq, previous, entry) && event.payload?.parentToolCallId === parent && !isChunk(event);
   return entry.event.responseId !== undefined && !log.groups.values().some(({ entries }) => entries.some(isBetween));
 }
 
@@ -356,75 +358,4 @@ function insertInOrder(entries, entry) {
 
 function inOrder(events) {
   return [...events].sort((one, other) => (one.sequence ?? NEVER) - (other.sequence ?? NEVER));
-}
-
-// Retractions. The same rules as in ash_shared/projections/_retractions.py.
-
-/** Types of events that count as content of a turn. */
-const CONTENT = new Set([
-  "agent_callback",
-  "assistant_done",
-  "thinking_done",
-  "tool_call",
-  "user_audio",
-  "user_message",
-]);
-
-const PROMPTS = new Set(["user_audio", "user_message"]);
-
-/** The ids of revoked events: those named, those of a record and all after it, or those of the last turns. */
-function revokedEventIds(events) {
-  /** @type {Set<string>} */
-  const revoked = new Set();
-  const knownIds = new Set();
-  let kept = [];
-  let hasTurns = false;
-  const truncate = (index) => {
-    kept.slice(index).forEach(({ event }) => revoked.add(event.id));
-    kept = kept.slice(0, index);
-  };
-  for (const event of events) {
-    if (event.type !== "retraction") {
-      hasTurns ||= event.turnId !== undefined || event.type === "turn_start";
-      kept.push({ event, isTurnStart: event.type === "turn_start" || (!hasTurns && isPrompt(event)) });
-      knownIds.add(event.id);
-      continue;
-    }
-    const { eventIds = [], messageIds = [], fromMessageId, turns = 0 } = event.payload;
-    const names = new Set(messageIds);
-    const isNamed = (each) => messageIdsOf(each).some((id) => names.has(id));
-    eventIds.filter((id) => knownIds.has(id)).forEach((id) => revoked.add(id));
-    if (names.size) kept.filter(isNamed).forEach((each) => revoked.add(each.event.id));
-    if (fromMessageId !== undefined) {
-      truncate(Math.max(0, kept.findIndex((each) => messageIdsOf(each).includes(fromMessageId))));
-    }
-    if (turns > 0) truncate(startOfLastTurns(kept, turns));
-  }
-  return revoked;
-}
-
-function messageIdsOf({ event }) {
-  return [event.recordId, event.responseId];
-}
-
-function isPrompt({ type, payload }) {
-  return PROMPTS.has(type) && !payload.synthetic;
-}
-
-/** The index where the last `count` turns with content start: by turn ids, else by turn starts or prompts. */
-function startOfLastTurns(kept, count) {
-  const starts = [];
-  const seen = new Set();
-  let hasContent = true;
-  kept.forEach(({ event, isTurnStart }, index) => {
-    if (event.turnId === undefined ? isTurnStart : !seen.has(event.turnId)) {
-      seen.add(event.turnId);
-      if (!hasContent) starts.pop();
-      starts.push(index);
-      hasContent = false;
-    }
-    hasContent ||= CONTENT.has(event.type);
-  });
-  if (!hasContent) starts.pop();
-  return starts.at(-count) ?? 0;
 }

@@ -907,12 +907,12 @@ def naive_standing(events: Iterable[Json]) -> list[Json]:
     has_marks = False
     for event in events:
         wire = event["type"]
-        has_marks = wire != "reset" and (has_marks or "turnId" in event or wire == "turn_start")
         if wire == "reset":
-            kept = []
+            kept, has_marks = [], False
         elif wire == "retraction":
             _retract_naively(kept, event["payload"])
         elif wire not in CHUNKS:
+            has_marks = has_marks or "turnId" in event or wire == "turn_start"
             kept.append((event, [has_marks]))
     return [event for event, flags in kept if len(flags) == 1]
 
