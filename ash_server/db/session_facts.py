@@ -2,6 +2,8 @@
 
 The rank of a title decides whether it is replaced: a tool's title replaces the first prompt and earlier titles of
 the tool; a person's title stays.
+
+`collect_facts`, `SessionFacts.merge` and the SQL have the same rules, for speed in three forms; a test compares them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +37,7 @@ class SessionFacts(NamedTuple):
 
     def merge(self, later: "SessionFacts") -> "SessionFacts":
         """Return the facts of these messages followed by later ones."""
-        renamed = later.title_rank > self.title_rank or later.title_rank == FROM_TOOL
+        renamed = later.title_rank > self.title_rank or later.title_rank == self.title_rank == FROM_TOOL
         named = later if renamed else self
         return SessionFacts(
             source=later.source if self.source == "unknown" else self.source,

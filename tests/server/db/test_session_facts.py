@@ -1,17 +1,27 @@
-"""What the messages of a session tell of it."""
+"""Facts about a session derived from its messages."""
 
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from psycopg import AsyncConnection
 
+import ash_server
 from ash_server.db.messages import append
-from ash_server.db.session_facts import SessionFacts, collect_facts
+from ash_server.db.session_facts import FROM_PERSON, FROM_TOOL, MERGE, REPLACE, SessionFacts, collect_facts
 from ash_server.db.sessions import Session, create_session, get_session, get_writer_fields, update_session
-from ash_shared.model.message import Facts
+from ash_shared.conversation.transcript import split_transcript
+from ash_shared.model.message import Description, Facts
+from ash_shared.reading.parse import describe_message
+from tests.marking import slow_unless
 from tests.server.db.test_messages import message
+from tests.shared.conftest import CORPUS
 
 SECOND = 1000
 TIMES = {number: datetime(2026, 11, 2, 9, 0, number, tzinfo=UTC) for number in range(10)}
@@ -144,3 +154,114 @@ async def test_what_messages_tell_is_not_what_a_person_gave(connection: AsyncCon
         "title": None,
         "metadata": {"team": "a", "sessionId": "mine"},
     }
+
+
+# The rules are stated three times: for a list of messages, for two facts, and in SQL.
+
+SEEDS = 150
+
+GIVEN = [
+    SessionFacts(),
+    SessionFacts(source="pi"),
+    SessionFacts(title="a person's", title_rank=FROM_PERSON),
+]
+"""Facts that the creator of a session gave."""
+
+OUTDATED = SessionFacts(
+    first_at=TIMES[0],
+    last_at=TIMES[9],
+    title="outdated",
+    title_rank=FROM_TOOL,
+    first_prompt="outdated",
+    client_version="0",
+    provider_session_id="outdated",
+)
+
+SERVER = Path(ash_server.__file__).parent
+SESSIONS = Path(__file__).parents[2] / "shared" / "sessions"
+MATERIAL = {
+    path.name: path for path in [SERVER / "samples", SERVER / "recordings", SESSIONS, *CORPUS.glob("*/")]
+}
+
+
+def any_facts(choose: random.Random) -> SessionFacts:
+    """Random facts as `collect_facts` may return them."""
+    title, rank = choose.choice([(None, 0), ("one", 1), ("two", 1), ("tool's", 2), ("tool's other", 2)])
+    times = sorted(choose.sample(list(TIMES.values()), 2))
+    first_at, last_at = choose.choice([(None, None), (times[0], times[0]), (times[0], times[1])])
+    return SessionFacts(
+        source=choose.choice(["unknown", "claude", "codex"]),
+        first_at=first_at,
+        last_at=last_at,
+        title=title,
+        title_rank=rank,
+        first_prompt=choose.choice([None, "say", "more"]),
+        client_version=choose.choice([None, "1", "2"]),
+        provider_session_id=choose.choice([None, "a", "b"]),
+    )
+
+
+async def assert_merged_alike(
+    connection: AsyncConnection, given: SessionFacts, later: Sequence[SessionFacts]
+) -> None:
+    """The session's row is the same for Python and SQL, and again after others if it is set to all facts at once."""
+    created = await create_session(connection, source=given.source, title=given.title)
+    session_id = created.session.id
+    expected = reduce(SessionFacts.merge, later, given)
+
+    for facts in later:
+        await update(connection, MERGE, session_id, facts)
+    assert await facts_of(connection, session_id) == expected
+    await update(connection, MERGE, session_id, OUTDATED)
+    await update(connection, REPLACE, session_id, reduce(SessionFacts.merge, later, SessionFacts()))
+    assert await facts_of(connection, session_id) == expected
+
+
+async def update(connection: AsyncConnection, changes: str, session_id: UUID, facts: SessionFacts) -> None:
+    query = f"UPDATE sessions SET {changes} WHERE id = %(session_id)b"
+    await connection.execute(query, {"session_id": session_id, **facts._asdict()})
+
+
+async def facts_of(connection: AsyncConnection, session_id: UUID) -> SessionFacts:
+    query = f"SELECT {', '.join(SessionFacts._fields)} FROM sessions WHERE id = %s"
+    rows = await (await connection.execute(query, [session_id])).fetchall()
+    return SessionFacts(*rows[0])
+
+
+async def test_sql_merges_facts_as_python_does(connection: AsyncConnection) -> None:
+    for seed in range(SEEDS):
+        choose = random.Random(seed)
+        later = [any_facts(choose) for _ in range(choose.randrange(6))]
+        await assert_merged_alike(connection, choose.choice(GIVEN), later)
+
+
+@pytest.mark.parametrize("material", slow_unless(lambda name: name in ("samples", "recordings"), MATERIAL))
+async def test_sql_merges_the_facts_of_messages(connection: AsyncConnection, material: str) -> None:
+    """In whatever batches the messages come."""
+    choose = random.Random(material)
+    for number, messages in enumerate(transcripts(MATERIAL[material])):
+        batches = [collect_facts(batch) for batch in cut(messages, choose)]
+
+        assert reduce(SessionFacts.merge, batches, SessionFacts()) == collect_facts(messages)
+        await assert_merged_alike(connection, GIVEN[number % len(GIVEN)], batches)
+
+
+def transcripts(folder: Path) -> Iterator[list[Description]]:
+    for path in sorted(folder.iterdir()):
+        if folder == SESSIONS:
+            for session in json.loads(path.read_text()).values():
+                yield described(map(json.dumps, session["lines"]))
+        elif path.suffix in (".json", ".jsonl"):
+            yield described(split_transcript(path.read_bytes().decode(errors="replace")))
+
+
+def described(texts: Iterable[str | bytes]) -> list[Description]:
+    return [describe_message(text) for text in texts]
+
+
+def cut(messages: list[Description], choose: random.Random) -> Iterator[list[Description]]:
+    """Cut into up to six batches."""
+    while messages:
+        size = choose.randint(1 + len(messages) // 6, len(messages))
+        yield messages[:size]
+        messages = messages[size:]
