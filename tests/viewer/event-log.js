@@ -45,8 +45,8 @@ const FORMS = {
     `${seq} ${event.payload.messageId}: ${message?.id ?? "?"} -> ${answers.map(({ id }) => id).join(" ")}`,
 };
 
-function plain({ kind, seq }) {
-  return `${seq} ${kind}`;
+function plain({ kind, seq, event }) {
+  return `${seq} ${kind === "event" ? event.type : kind}`;
 }
 
 function turn({ id, first, last, start, end, interrupt }) {

@@ -67,7 +67,7 @@ async def test_citation_marks_and_sources(
 
 _ERROR = """async (payload) => {
   const { paint } = await import("/viewer/render/painters.js");
-  const shown = paint({ kind: "error", seq: 1, event: { id: "e", type: "error", payload } }, {});
+  const shown = paint({ kind: "event", seq: 1, event: { id: "e", type: "error", payload } }, {});
   return ["strong", "details.aside > summary"].map((each) => shown.querySelector(each)?.textContent);
 }"""
 

@@ -204,12 +204,15 @@ OTHERS: dict[str, Row] = {
         [
             "1 user",
             "2 user",
-            "3 switch",
+            "3 agent_switch",
             "4 interrupt",
             "5 error",
             "6 summary",
-            "7 notice",
-            *(f"{place} raw" for place in (8, 9, 10, 11)),
+            "7 system_message",
+            "8 raw",
+            "9 hologram",
+            "10 __proto__",
+            "11 toString",
         ],
     ),
     "a message to an agent, and its answers": (

@@ -64,7 +64,7 @@ export class EventLog {
     if (seq <= this.resetSeq || this.events.has(identity)) return false;
     this.events.set(identity, event);
     this.lastSeq = Math.max(this.lastSeq, seq);
-    const handle = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : addSingle("raw");
+    const handle = Object.hasOwn(HANDLERS, event.type) ? HANDLERS[event.type] : addSingle("event");
     handle(this, event, seq);
     if (seq <= this.lastRetraction) this.revokedIds = undefined;
     this.citedGroups.forEach((group) => spans(group, seq) && this.dirty.add(group));
@@ -307,7 +307,7 @@ function endTurn(log, event, seq) {
 }
 
 function interruptTurn(log, event, seq) {
-  addSingle("interrupt")(log, event, seq);
+  addSingle("event")(log, event, seq);
   setTurnMark(log, event, seq, "interrupt", (current) => seq > current.seq);
 }
 
@@ -317,11 +317,15 @@ function setTurnMark(log, event, seq, name, replaces) {
 }
 
 function addRetraction(log, event, seq) {
-  addSingle("retraction")(log, event, seq);
+  addSingle("event")(log, event, seq);
   log.lastRetraction = Math.max(log.lastRetraction, seq);
 }
 
-/** @type {Record<string, (log: EventLog, event: ChatEvent, seq: number) => void>} */
+/**
+ * Handlers by type; an event of any other type is an item by itself, of the kind "event".
+ *
+ * @type {Record<string, (log: EventLog, event: ChatEvent, seq: number) => void>}
+ */
 const HANDLERS = {
   turn_start: startTurn,
   turn_end: endTurn,
@@ -337,15 +341,10 @@ const HANDLERS = {
   tool_result: addToToolCall,
   agent_message: addToAgentMessage,
   agent_callback: addToAgentMessage,
-  agent_switch: addSingle("switch"),
   interrupt: interruptTurn,
-  error: addSingle("error"),
   audio_chunk: addStreamed("speech"),
   audio_done: addStreamed("speech"),
-  summary: addSingle("summary"),
-  system_message: addSingle("notice"),
   retraction: addRetraction,
-  raw: addSingle("raw"),
   reset: (log, _, seq) => log.reset(seq),
 };
 

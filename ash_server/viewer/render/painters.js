@@ -1,4 +1,4 @@
-/** Paint items: a table with one function per kind. */
+/** Paint items: a table with one function per kind, and one per type for items that are single events. */
 import { blocks } from "./content-blocks.js";
 import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
@@ -59,14 +59,24 @@ const PAINTERS = {
   speech,
   tool: toolCall,
   agent,
-  switch: agentSwitch,
-  notice,
+  event: single,
+};
+
+/** Painters of single events by type; events of unknown types are painted as JSON. */
+const EVENT_PAINTERS = {
+  agent_switch: agentSwitch,
+  system_message: notice,
   summary,
   error,
   interrupt,
   retraction,
   raw,
 };
+
+function single(item) {
+  const { type } = item.event;
+  return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
+}
 
 function user({ event }) {
   const { payload, type, timestamp } = event;
