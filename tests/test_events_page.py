@@ -4,20 +4,19 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from ash_shared import EVENT_TYPES, read_event
+from tests.shared import event_examples
+from tests.shared.event_examples import EXAMPLES, example
 
-PAGE = (Path(__file__).parents[1] / "docs" / "events.md").read_text()
+PAGE = event_examples.PAGE.read_text(encoding="utf-8")
 FENCES = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_table_has_every_type_with_a_valid_payload() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\{.*?\})` \|", PAGE, re.MULTILINE)
-    envelope = {"id": "e-1", "timestamp": 1, "sessionId": "s-1"}
-    events = [{**envelope, "type": type, "payload": json.loads(payload)} for type, payload in rows]
+    events = [example(name) for name in EXAMPLES]
 
-    assert sorted(type for type, _ in rows) == sorted(EVENT_TYPES)
+    assert EXAMPLES.keys() == EVENT_TYPES
     assert [read_event(event).model_dump() for event in events] == events
 
 

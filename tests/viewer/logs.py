@@ -11,7 +11,7 @@ from typing import Any
 import ash_server
 from ash_shared.conversation.transcript import split_transcript
 from ash_shared.eventlog import Event, Normalizer, read_line
-from ash_shared.model.event_types import CHUNKS
+from ash_shared.model.event_types import CATALOGUE, CHUNKS
 from tests.shared.conftest import CORPUS
 from tests.shared.logs import context
 
@@ -293,17 +293,9 @@ def is_completed_chunk(log: Log, place: int) -> bool:
     """True for a chunk of a later complete event."""
     event = log[place]
     return event["type"] in CHUNKS and any(
-        later["type"] == WHOLES[event["type"]] and _is_of_one(event, later) for later in log[place + 1 :]
+        later["type"] == CATALOGUE[event["type"]].chunk_of and _is_of_one(event, later)
+        for later in log[place + 1 :]
     )
-
-
-WHOLES = {
-    "assistant_chunk": "assistant_done",
-    "thinking_chunk": "thinking_done",
-    "audio_chunk": "audio_done",
-    "tool_input_chunk": "tool_call",
-    "tool_output_chunk": "tool_result",
-}
 
 
 def _is_of_one(piece: Event, whole: Event) -> bool:

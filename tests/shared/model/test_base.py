@@ -30,7 +30,7 @@ from ash_shared import (
     read_event,
 )
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.events import EVENTS, TurnEnded, TurnEndEvent
+from ash_shared.model.events import TurnEnded, TurnEndEvent
 
 METADATA: dict[str, Any] = {"source": "claude"}
 STANDARD: dict[str, Any] = {
@@ -178,7 +178,7 @@ REFUSED: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str, str]]] = {
                              ("costUsd", "given_twice")),
     "wrong type": (TextContent, {"text": 5}, ("text", "string_type")),
     "required field": (TextContent, {}, ("text", "missing")),
-    "null in a payload": (EVENTS["turn_end"], {"id": "e", "timestamp": 1, "sessionId": "s", "type": "turn_end",
+    "null in a payload": (TurnEndEvent, {"id": "e", "timestamp": 1, "sessionId": "s", "type": "turn_end",
                                               "payload": {"usage": None}}, ("payload", "model_type")),
 }  # fmt: skip
 
