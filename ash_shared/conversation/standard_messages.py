@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import count, takewhile
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from ash_shared.conversation.drafts import Draft, Line, PartName, derive_id
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, without
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.reading.json_text import is_blank, shown_text
@@ -124,22 +123,26 @@ class Fold:
         self._session.update({key: value for key, value in values.items() if value})
 
     def _add_part(self, part: Part, origin: _Origin) -> None:
-        self._retracted.update(part.retracts)
-        if part.truncate_to is not None:
-            self._rewound_ranges.append((self._index_by_id.get(part.truncate_to, 0), len(self._drafts)))
-        for call, more in part.results.items():
-            self._results.setdefault(call, {}).update(more)
-        if part.usage_key in self._usage_keys:
-            if part.role is None:
-                return
-            part = replace(part, usage=None)
-        if part.usage_key is not None:
-            self._usage_keys.add(part.usage_key)
+        if part.relation == "truncation":
+            self._rewound_ranges.append((self._index_by_id.get(part.retracts[0], 0), len(self._drafts)))
+        else:
+            self._retracted.update(part.retracts)
+        if part.role is None:
+            self._add_to_results(part.blocks)
+            if part.relation == "copy" and part.key is not None:
+                if part.key in self._usage_keys:
+                    return
+                self._usage_keys.add(part.key)
         draft = self._draft_for(part, origin)
         if draft is not None:
             self._extend(draft, part, origin)
-        if part.ends_turn:
+        if part.relation == "turn_end":
             self._end_turn(part, draft)
+
+    def _add_to_results(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            more = without(block, "type", "tool_use_id")
+            self._results.setdefault(block["tool_use_id"], {}).update(more)
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""
@@ -156,7 +159,12 @@ class Fold:
             if known is not None:
                 return known
         last = self._last
-        if part.joins_previous and last is not None and last.joins_previous and last.role == part.role:
+        if (
+            part.relation == "continuation"
+            and last is not None
+            and last.joins_previous
+            and last.role == part.role
+        ):
             return last
         return self._new_draft(part, origin)
 
@@ -166,10 +174,10 @@ class Fold:
             line=self._line,
             turn=self._turn,
             name=origin.name,
-            id=part.id or facts.uuid,
+            id=(part.facts and part.facts.uuid) or facts.uuid,
             source=origin.source,
             role=part.role or "system",
-            joins_previous=part.joins_previous,
+            joins_previous=part.relation == "continuation",
             is_copy=part.is_copy,
             blocks=[] if part.role else list(origin.read.reading.blocks),
             metadata={key: self._session.get(key) for key in _SESSION_FIELDS[part.role == "assistant"]},
@@ -194,17 +202,17 @@ class Fold:
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
         is_new, original = not draft.originals, _original_of(part, origin.read)
         is_same = not is_new and (
-            original is draft.originals[-1] or (part.replaces and part.blocks == draft.blocks)
+            original is draft.originals[-1] or (part.relation == "revision" and part.blocks == draft.blocks)
         )
-        if part.replaces:
+        if part.relation == "revision":
             draft.blocks = list(part.blocks)
-        else:
+        elif part.role is not None:
             draft.blocks += part.blocks
         draft.metadata.update(_metadata_of(part))
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
-            draft.timestamp = origin.facts.timestamp if part.timestamp is None else part.timestamp
-        if part.usage is not None and not part.ends_turn:
+            draft.timestamp = _timestamp_of(part, origin)
+        if part.usage is not None and part.relation != "turn_end":
             draft.usage = part.usage
             draft.joins_previous &= (
                 part.role is not None
@@ -244,12 +252,17 @@ class Fold:
         return {**more, **block} if more else block
 
 
+def _timestamp_of(part: Part, origin: _Origin) -> int | None:
+    own = None if part.facts is None else part.facts.timestamp
+    return origin.facts.timestamp if own is None else own
+
+
 def _metadata_of(part: Part) -> Record:
     """Return the metadata that a part adds to its message, by wire name."""
     values = {
         "messageId": part.message_id,
         "parentToolUseId": part.parent_call,
-        "costUsd": None if part.ends_turn else part.cost,
+        "costUsd": None if part.relation == "turn_end" else part.cost,
         "synthetic": True if part.origin == "synthetic" else None,
         **part.metadata,
     }

@@ -9,9 +9,10 @@ from ash_shared.eventlog.dedupe import copies, digests
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_KEYS, HeldCopy, Place, State
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, without
 from ash_shared.model.event_types import types_where
-from ash_shared.providers._kit.steps import ChunksEnd, Complete, Part, Speaker, TurnEnd
+from ash_shared.model.message import Facts
+from ash_shared.providers._kit.steps import ChunksEnd, Part, Relation, Speaker, TurnEnd
 
 _REVOCABLE = types_where(lambda row: row.is_revocable)
 
@@ -19,44 +20,56 @@ _Unit = tuple[Block, Callable[[], None]]
 """A block or group of blocks of a part, and the function that emits it."""
 
 
-def emit_whole(log: Log, step: Complete) -> None:
-    part, uuid = step.part, log.facts.uuid
-    if part.ends_turn and log.state.is_interrupted:
+def emit_part(log: Log, part: Part) -> None:
+    """Emit the events of a part, and record its results, usage and costs."""
+    special = _SPECIAL_PARTS.get(part.relation)
+    if special is not None:
+        special(log, part)
+    elif part.relation == "turn_end" and log.state.is_interrupted:
         _count_costs(log, part)
-        return
-    if part.id is not None or part.timestamp is not None:
-        time = log.facts.timestamp if part.timestamp is None else part.timestamp
-        log.facts = log.facts._replace(uuid=part.id or uuid, timestamp=time)
-    speaker = _speaker_of(log.state, part)
-    if part.blocks:
+    else:
+        _emit_content(log, part)
+
+
+def _emit_content(log: Log, part: Part) -> None:
+    uuid, speaker = log.facts.uuid, _speaker_of(log.state, part)
+    if part.facts is not None:
+        _use_facts(log, part.facts)
+    if part.blocks and speaker is not None:
         new = part if part.original is None and log.state.sent_counts is None else without_resent(log, part)
         if not new.blocks:
             return
-        _EMITTERS[speaker](log, step if new is part else step._replace(part=new))
+        _EMITTERS[speaker](log, new)
     _emit_annotations(log, part)
     if log.facts.uuid != uuid:
         log.facts = log.facts._replace(uuid=uuid)
+
+
+def _use_facts(log: Log, own: Facts) -> None:
+    """Use the id and time of a message instead of those of its record."""
+    uuid, timestamp = log.facts.uuid, log.facts.timestamp
+    log.facts = log.facts._replace(
+        uuid=own.uuid or uuid, timestamp=timestamp if own.timestamp is None else own.timestamp
+    )
 
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
     """Return the speaker of a part. If a message and its parts are separate records, the message states the role."""
     if part.key is None or part.key_scope == "turn" or part.role is None:
         return part.role
-    speakers = state.roles_by_key
-    known = speakers.get(part.key, part.role)
+    roles = state.roles_by_key
+    known = roles.get(part.key, part.role)
     if not part.blocks:
-        state.roles_by_key = {**dict(list(speakers.items())[1 - MAX_KEYS :]), part.key: known}
+        state.roles_by_key = {**dict(list(roles.items())[1 - MAX_KEYS :]), part.key: known}
     return known
 
 
 def _emit_annotations(log: Log, part: Part) -> None:
-    """Emit retractions and errors of a part, and record its results and costs."""
+    """Emit the retraction and the error of a part, and record its results and costs."""
     if part.retracts:
         log.emit("retraction", {"messageIds": list(part.retracts)})
-    if part.truncate_to is not None:
-        log.emit("retraction", {"fromMessageId": part.truncate_to})
-    for call, more in part.results.items():
-        tool_calls.add_to_result(log.state, call, more)
+    if part.role is None:
+        _add_to_results(log.state, part.blocks)
     if part.error is not None and not copies.is_duplicate_error(log.state, part, part.error["message"]):
         if part.role == "assistant":
             turns.activate_turn(log)
@@ -64,9 +77,14 @@ def _emit_annotations(log: Log, part: Part) -> None:
     _count_costs(log, part)
 
 
+def _add_to_results(state: State, blocks: Sequence[Block]) -> None:
+    for block in blocks:
+        tool_calls.add_to_result(state, block["tool_use_id"], without(block, "type", "tool_use_id"))
+
+
 def _count_costs(log: Log, part: Part) -> None:
     turn = log.state.turn
-    if part.ends_turn:
+    if part.relation == "turn_end":
         turns.end_explicit_turn(log, TurnEnd(part.usage, part.cost))
         return
     if part.cost is not None:
@@ -75,43 +93,68 @@ def _count_costs(log: Log, part: Part) -> None:
         usage.count_part(log.state, turn, part, part.usage)
 
 
+def _emit_truncation(log: Log, part: Part) -> None:
+    log.emit("retraction", {"fromMessageId": part.retracts[0]})
+
+
+def _emit_plain_text(log: Log, part: Part) -> None:
+    """Emit a text that is not a record: input in a session of texts, but noise in a session of records."""
+    text = part.blocks[0]["text"]
+    if not log.state.has_records:
+        emit_messages.emit_user_message(log, part.blocks, "", is_prompt=True, synthetic=False)
+    elif text.strip():
+        log.emit("raw", {"source": log.line.source, "raw": text})
+
+
+def _release_oldest_copy(log: Log, part: Part) -> None:
+    emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == part.role][:1])
+
+
+_SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
+    "plain_text": _emit_plain_text,
+    "release": _release_oldest_copy,
+    "truncation": _emit_truncation,
+}
+
+
 # The assistant.
 
 
-def _emit_assistant_part(log: Log, step: Complete) -> None:
-    state, part, parent_call, text = (
-        log.state,
-        step.part,
-        step.part.parent_call or "",
-        _spoken_text(step.part),
-    )
-    if step.slot is not None and state.response(parent_call).has_emitted_inside(step.slot):
+def _emit_assistant_part(log: Log, part: Part) -> None:
+    state, parent_call, text = log.state, part.parent_call or "", _spoken_text(part)
+    if part.slot is not None and state.response(parent_call).has_emitted_inside(part.slot):
         return
-    if step.may_repeat_turn and _was_streamed(state, text):
+    if part.relation == "recap" and _was_streamed(state, text):
         streaming.end_slots(log, ChunksEnd(("text",)))
         return
-    if text and part.is_copy:
-        if not part.ends_turn:
-            _hold_copy(log, "assistant", text, part)
-            return
-        if _has_spoken(state):
-            return
-    streaming.discard_slots(log, step, parent_call)
+    if text and part.is_copy and not _is_new_ending(log, text, part):
+        return
+    streaming.discard_slots(log, part, parent_call)
     if text and not part.is_copy and not emit_messages.accept_original(log, "assistant", text):
         return
     place = Place(parent_call, part.message_id or part.key or state.response_id(parent_call))
     _emit_changes(
         log,
-        step,
-        [(block, partial(emit_messages.emit_block, log, step, block, place)) for block in part.blocks],
+        part,
+        [(block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks],
     )
-    streaming.record_whole(state, step, parent_call)
+    streaming.record_whole(state, part, parent_call)
+
+
+def _is_new_ending(log: Log, text: str, copy: Part) -> bool:
+    """True if a copy ends its turn and must be emitted, because the turn has no text. Other copies are held."""
+    if copy.relation == "turn_end":
+        return not _has_spoken(log.state)
+    _hold_copy(log, "assistant", text, copy)
+    return False
 
 
 def _was_streamed(state: State, text: str) -> bool:
     """True if this text is the whole text of the turn, which was streamed."""
-    came = (state.turn.streamed_length, state.turn.streamed_checksum) if state.turn is not None else (0, 0)
-    return bool(text) and came == (len(text), digests.checksum(text))
+    if not text or state.turn is None:
+        return False
+    streamed = (state.turn.streamed_length, state.turn.streamed_checksum)
+    return streamed == (len(text), digests.checksum(text))
 
 
 def _has_spoken(state: State) -> bool:
@@ -145,42 +188,44 @@ def _spoken_text(part: Part) -> str:
 # The user and the system.
 
 
-def _emit_user_part(log: Log, step: Complete) -> None:
-    part, parent_call, text = step.part, step.part.parent_call or "", _spoken_text(step.part)
+def _emit_user_part(log: Log, part: Part) -> None:
+    parent_call, text = part.parent_call or "", _spoken_text(part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
     others = [block for block in part.blocks if block["type"] != "tool_result"]
-    if text and not results:
-        if part.is_copy and step.wait_for_original:
-            _hold_copy(log, "user", text, part)
-            return
-        is_new = (
-            copies.accept_copy(log.state, "user", text)
-            if part.is_copy
-            else emit_messages.accept_original(log, "user", text)
-        )
-        if not is_new:
-            return
+    if text and not results and not _is_new_prompt(log, text, part):
+        return
     units: list[_Unit] = [
-        (block, partial(tool_calls.emit_result, log, step, block, parent_call)) for block in results
+        (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
     ]
     if others:
-        synthetic = part.origin == "synthetic"
-        is_prompt = part.origin == "prompt" and not (results or parent_call)
         emit = partial(
             emit_messages.emit_user_message,
             log,
             others,
             parent_call,
-            is_prompt=is_prompt,
-            synthetic=synthetic,
-            more=step.fields,
+            is_prompt=part.origin == "prompt" and not (results or parent_call),
+            synthetic=part.origin == "synthetic",
+            fields=part.fields,
         )
-        units.append(({"said": others}, emit))
-    _emit_changes(log, step, units)
+        units.append(({_USER_CONTENT: others}, emit))
+    _emit_changes(log, part, units)
 
 
-def _emit_system_part(log: Log, step: Complete) -> None:
-    part = step.part
+_USER_CONTENT = "said"
+"""Key of the content of a user message for its digest; digests are stored with sessions."""
+
+
+def _is_new_prompt(log: Log, text: str, part: Part) -> bool:
+    """True if a user message must be emitted; a held copy is emitted later, if its original does not come."""
+    if part.relation == "held_copy":
+        _hold_copy(log, "user", text, part)
+        return False
+    if part.is_copy:
+        return copies.accept_copy(log.state, "user", text)
+    return emit_messages.accept_original(log, "user", text)
+
+
+def _emit_system_part(log: Log, part: Part) -> None:
     for block in part.blocks:
         if block["type"] == "raw":
             emit_messages.emit_raw(log, block)
@@ -188,28 +233,31 @@ def _emit_system_part(log: Log, step: Complete) -> None:
             emit_messages.emit_system_text(log, block["text"], block.get("variant"))
 
 
-_EMITTERS: Mapping[Speaker | None, Callable[[Log, Complete], None]] = {
+_EMITTERS: Mapping[Speaker, Callable[[Log, Part], None]] = {
     "assistant": _emit_assistant_part,
     "system": _emit_system_part,
     "user": _emit_user_part,
-    None: lambda log, step: None,
 }
 
 
 # Parts that are written again when they change.
 
 
-def _emit_changes(log: Log, step: Complete, units: Sequence[_Unit]) -> None:
-    """Emit the new blocks of a part that replaces an earlier form of itself, and retract texts it no longer has."""
-    part, state = step.part, log.state
-    if not part.replaces or part.key is None:
-        for _, emit in units:
-            emit()
+def _emit_changes(log: Log, part: Part, units: Sequence[_Unit]) -> None:
+    """Emit the units of a part; of a revision only those that an earlier form of it did not have."""
+    if part.relation == "revision" and part.key is not None:
+        _emit_revision(log, part, units)
         return
-    name, current = f"{part.role}/{part.key}", dict[str, str]()
+    for _, emit in units:
+        emit()
+
+
+def _emit_revision(log: Log, part: Part, units: Sequence[_Unit]) -> None:
+    """Emit the new units of a part that replaces an earlier form of itself, and retract texts it no longer has."""
+    state, name = log.state, f"{part.role}/{part.key}"
     before = state.emitted_revisions.pop(name, None)
-    was_streamed = step.may_repeat_stream and before is None and part.message_id in state.streamed_responses
-    before = before or {}
+    was_streamed = before is None and part.message_id in state.streamed_responses
+    before, current = before or {}, dict[str, str]()
     for unit, emit in units:
         digest = digests.content_digest(unit)
         if was_streamed and _is_in_stream(state, unit):

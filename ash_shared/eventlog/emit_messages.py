@@ -9,7 +9,7 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import Complete, Part, Speaker
+from ash_shared.providers._kit.steps import Part, Speaker
 from ash_shared.reading.system_text import is_system_message, visible_text
 
 _TEXT_KEYS = ("phase", "variant", "citations", "stopReason")
@@ -35,22 +35,22 @@ def emit_call(log: Log, id: str | None, tool: str, args: object, more: Block, pl
     return known
 
 
-def emit_block(log: Log, step: Complete, block: Block, place: Place) -> None:
+def emit_block(log: Log, part: Part, block: Block, place: Place) -> None:
     """Emit one block of an assistant message."""
     wire = block["type"]
     if wire == "text":
         if block["text"]:
-            payload = {"text": block["text"], **_text_fields(block), **step.fields}
+            payload = {"text": block["text"], **_text_fields(block), **part.fields}
             if payload.get("phase").__class__ is not str:  # the vocabulary of blocks does not name it
                 payload.pop("phase", None)
             emit_text(log, "assistant_done", payload, place)
     elif wire == "thinking":
-        payload = {"text": block["thinking"], **pick(block, "signature", "redacted"), **step.fields}
+        payload = {"text": block["thinking"], **pick(block, "signature", "redacted"), **part.fields}
         emit_text(log, "thinking_done", payload, place)
     elif wire == "tool_use":
-        _emit_tool_use(log, step, block, place)
+        _emit_tool_use(log, part, block, place)
     elif wire == "tool_result":
-        tool_calls.emit_result(log, step, block, place.parent_call)
+        tool_calls.emit_result(log, part, block, place.parent_call)
     elif wire == "raw":
         emit_raw(log, block)
     else:
@@ -61,14 +61,14 @@ def _text_fields(block: Block) -> Block:
     return {name: block[name] for name in _TEXT_KEYS if block.get(name)}
 
 
-def _emit_tool_use(log: Log, step: Complete, block: Block, place: Place) -> None:
+def _emit_tool_use(log: Log, part: Part, block: Block, place: Place) -> None:
     id = block.get("id")
-    id = turns.scoped_id(id, turns.activate_turn(log)) if step.ids_local_to_turn else id
-    if tool_calls.is_duplicate(log.state, step.part, id):
+    id = turns.scoped_id(id, turns.activate_turn(log)) if part.ids_local_to_turn else id
+    if tool_calls.is_duplicate(log.state, part, id):
         return
-    more = {**pick(block, "executor"), **step.fields}
+    more = {**pick(block, "executor"), **part.fields}
     known = emit_call(log, id, block["name"], block["input"], more, place)
-    if step.part.is_copy and id is not None:
+    if part.is_copy and id is not None:
         known.seen = "copy"
 
 
@@ -87,7 +87,7 @@ def emit_user_message(  # the parameters are independent of each other
     *,
     is_prompt: bool,
     synthetic: bool,
-    more: Mapping[str, object] = MappingProxyType({}),
+    fields: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
     for block in blocks:
@@ -99,7 +99,7 @@ def emit_user_message(  # the parameters are independent of each other
         log.emit("summary", {"text": "\n\n".join(texts)})
     elif blocks:
         text = "\n\n".join(texts)
-        payload: Block = {"text": text, **_visible_text_field(text), **pick(more, "sidechain")}
+        payload: Block = {"text": text, **_visible_text_field(text), **pick(fields, "sidechain")}
         if len(blocks) > 1 or not texts:
             payload["content"] = blocks
         if synthetic:
@@ -164,7 +164,7 @@ def release_copies(log: Log, waiting: Iterable[HeldCopy]) -> None:
         if held.role == "user":
             emit_user_message(log, held.blocks, held.parent_call, is_prompt=False, synthetic=held.synthetic)
         else:
-            step = Complete(Part(role="assistant", blocks=held.blocks))
+            part = Part(role="assistant", blocks=held.blocks)
             for block in held.blocks:
-                emit_block(log, step, block, Place(held.parent_call, held.response))
+                emit_block(log, part, block, Place(held.parent_call, held.response))
     log.facts = facts

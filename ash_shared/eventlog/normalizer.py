@@ -118,20 +118,6 @@ def _emit_says(log: Log, step: steps.Emit) -> None:
     log.emit(step.type, payload)
 
 
-def _release_taken(log: Log, step: steps.ReleaseCopy) -> None:
-    emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == "user"][:1])
-
-
-def _emit_stray(log: Log, step: steps.PlainText) -> None:
-    if step.in_stream or log.state.has_records:
-        if step.text.strip():
-            log.emit("raw", {"source": log.line.source, "raw": step.text})
-    else:
-        emit_messages.emit_user_message(
-            log, [{"type": "text", "text": step.text}], "", is_prompt=True, synthetic=False
-        )
-
-
 def _pass_event(log: Log, step: steps.PassThrough) -> None:
     event = {**step.event, "sessionId": log.context.session_id}
     if "id" not in event:
@@ -152,9 +138,7 @@ _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.ResponseStart: streaming.start_response,
     steps.Emit: _emit_says,
     steps.ChunksEnd: streaming.end_slots,
-    steps.PlainText: _emit_stray,
-    steps.ReleaseCopy: _release_taken,
     steps.TurnEnd: turns.end_explicit_turn,
     steps.TurnStart: turns.start_explicit_turn,
-    steps.Complete: complete_messages.emit_whole,
+    steps.Part: complete_messages.emit_part,
 }

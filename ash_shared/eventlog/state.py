@@ -217,7 +217,7 @@ class State(
     emitted_revisions: dict[str, dict[str, str]] = {}
     """By key of a part that may be written again: digests of its blocks, with the ids of retractable events."""
     streamed_responses: list[str] = []
-    """Ids of completely streamed responses, which a part with `Part.replaces` may repeat."""
+    """Ids of completely streamed responses, which a revision may repeat."""
     last_streamed: StreamedAnswer | None = None
     """The last streamed answer, which a record may repeat assembled."""
     sent_counts: dict[str, int] | None = None

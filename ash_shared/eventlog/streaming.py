@@ -246,13 +246,13 @@ def _block_of_slot(slot: Slot) -> Block:
     return {"type": slot.kind, slot.kind: slot.text}
 
 
-def discard_slots(log: Log, step: steps.Complete, parent_call: str) -> None:
+def discard_slots(log: Log, part: steps.Part, parent_call: str) -> None:
     """Discard the slots whose complete content a message has."""
-    state, name = log.state, step.slot
+    state, name = log.state, part.slot
     if name is not None:
         state.slots = [slot for slot in state.slots if not slot.is_below(name, parent_call)]
         return
-    for block in step.part.blocks:
+    for block in part.blocks:
         kind = _SLOT_KINDS.get(block["type"])
         candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
         named = [slot for slot in candidates if kind == "input" and slot.call == block.get("id")]
@@ -261,10 +261,10 @@ def discard_slots(log: Log, step: steps.Complete, parent_call: str) -> None:
             state.response(parent_call).emitted_slots.append(slot.name)
 
 
-def record_whole(state: State, step: steps.Complete, parent_call: str) -> None:
+def record_whole(state: State, part: steps.Part, parent_call: str) -> None:
     """Record the blocks of a complete message in its response, part of which may have been streamed."""
     known = state.responses.get(parent_call)
     if known is not None and known.was_streamed:
-        assembled_answers.record_blocks(known, step.part.blocks)
-    if step.slot is not None:
-        state.response(parent_call).emitted_slots.append(step.slot)
+        assembled_answers.record_blocks(known, part.blocks)
+    if part.slot is not None:
+        state.response(parent_call).emitted_slots.append(part.slot)

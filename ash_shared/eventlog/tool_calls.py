@@ -11,7 +11,7 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.json_fields import first_text
-from ash_shared.providers._kit.steps import Chunk, Complete, Part
+from ash_shared.providers._kit.steps import Chunk, Part
 
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
@@ -58,7 +58,7 @@ def has_pending(state: State) -> bool:
 def is_duplicate(state: State, part: Part, id: str | None) -> bool:
     """True if the call was emitted: for an item that is written again, a copy, or the original of a copy."""
     known = state.calls.get(id or "")
-    return known is not None and (part.replaces or part.is_copy or known.seen == "copy")
+    return known is not None and (part.relation == "revision" or part.is_copy or known.seen == "copy")
 
 
 def emit_output(log: Log, piece: Chunk) -> None:
@@ -82,15 +82,15 @@ def emit_output(log: Log, piece: Chunk) -> None:
 # Results.
 
 
-def emit_result(log: Log, step: Complete, block: Block, parent_call: str) -> None:
+def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     state, turn = log.state, turns.activate_turn(log)
     wire_id = block.get("tool_use_id")
-    id = turns.scoped_id(wire_id, turn) if step.ids_local_to_turn else wire_id
-    if id is None and step.slot is not None:
-        id = state.response(parent_call).calls_by_output_slot.get(step.slot)
+    id = turns.scoped_id(wire_id, turn) if part.ids_local_to_turn else wire_id
+    if id is None and part.slot is not None:
+        id = state.response(parent_call).calls_by_output_slot.get(part.slot)
     if id is None or id not in state.calls:
         id = next((known for known in state.calls_without_id if state.may_answer(known, block)), id)
-    if _is_duplicate_result(state, step, id, block):
+    if _is_duplicate_result(state, part, id, block):
         return
     own = log.new_id()
     block = {**state.pending_results.pop(wire_id or id or "", {}), **block}
@@ -98,7 +98,7 @@ def emit_result(log: Log, step: Complete, block: Block, parent_call: str) -> Non
     if block.get("is_error"):
         payload["error"] = {"code": "error", "message": _failure_text(block)}
     payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
-    payload.update(pick(step.fields, "sidechain"))
+    payload.update(pick(part.fields, "sidechain"))
     known = state.calls.get(id or "")
     if known is None or known.seen == "output":
         payload["orphan"] = True
@@ -107,14 +107,14 @@ def emit_result(log: Log, step: Complete, block: Block, parent_call: str) -> Non
     log.emit("tool_result", payload, Place(parent_call), id=own)
 
 
-def _is_duplicate_result(state: State, step: Complete, id: str | None, block: Block) -> bool:
+def _is_duplicate_result(state: State, part: Part, id: str | None, block: Block) -> bool:
     """True if the result must not be emitted: the log has it, or it is a copy that waits for the original."""
     known = state.calls.get(id or "")
     if id is None or known is None:
         return False
     if known.state == "answered":
-        return step.part.replaces or step.part.is_copy or known.seen == "copy"
-    if step.wait_for_original and known.seen != "copy":
+        return part.relation == "revision" or part.is_copy or known.seen == "copy"
+    if part.relation == "held_copy" and known.seen != "copy":
         add_to_result(state, id, block)
         return True
     return False
@@ -132,7 +132,7 @@ def emit_held_results(log: Log) -> None:
     for id, block in list(log.state.pending_results.items()):
         known = log.state.calls.get(id)
         if known is not None and known.state != "answered" and block.get("type") == "tool_result":
-            emit_result(log, Complete(Part(role="user")), block, "")
+            emit_result(log, Part(role="user"), block, "")
 
 
 def _failure_text(block: Block) -> str:

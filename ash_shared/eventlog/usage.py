@@ -87,9 +87,11 @@ def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> Non
 
 def _was_counted(state: State, part: Part) -> bool:
     """True if this repeats the last usage, possibly in another turn."""
-    key = digests.text_digest(part.usage_key) if part.usage_key is not None else ""
-    is_known = bool(key) and key == state.last_usage_digest
-    state.last_usage_digest = key or state.last_usage_digest
+    if part.role is not None or part.relation != "copy" or part.key is None:
+        return False
+    key = digests.text_digest(part.key)
+    is_known = key == state.last_usage_digest
+    state.last_usage_digest = key
     return is_known
 
 
@@ -109,7 +111,7 @@ def add_cost(turn: Turn | None, part: Part) -> None:
 
 def _answer_key(part: Part) -> str:
     """Return the key of the answer of a part."""
-    return part.usage_key or part.key or part.message_id or ""
+    return part.key or part.message_id or ""
 
 
 def cost_since_last(state: State, end: steps.TurnEnd, session: str) -> float | None:

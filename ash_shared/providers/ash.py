@@ -277,10 +277,10 @@ def _assistant_parts(record: Record, reading: RecordReading) -> list[Part]:
             role="assistant",
             blocks=reading.blocks,
             key=key,
-            joins_previous=key is None,
             message_id=key,
             parent_call=text_at(record, "payload", "parentToolCallId"),
             metadata={"stop_reason": stop_reason},
+            relation="continuation" if key is None else "new",
         )
     ]
 
@@ -299,8 +299,8 @@ def _turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=None,
             usage=_standard_usage(payload.get("usage")),
-            ends_turn=True,
             metadata={"costUsd": cost_at(payload, "costUsd")},
+            relation="turn_end",
         )
     ]
 

@@ -47,7 +47,6 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     ChunksEnd,
-    Complete,
     Emit,
     ResponseEnd,
     ResponseStart,
@@ -462,7 +461,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if not _is_response(record):
         return None
     part = replace(_response_part(record, reading.blocks), error=None)
-    return [ResponseStart(None), Complete(part), *_end_response(record), Usage(None)]
+    return [ResponseStart(None), part, *_end_response(record), Usage(None)]
 
 
 def _error_step(code: str, error: Record) -> Step:
@@ -501,7 +500,8 @@ def _begin_result(result: Record, slot: str) -> list[Step]:
     begin: list[Step] = [Chunk("output", "", slot, call=result["toolUseId"])]
     if result.get("status") != "error":
         return begin
-    return [Complete(Part(role=None, results={result["toolUseId"]: {"is_error": True}})), *begin]
+    failed = {"type": "tool_result", "tool_use_id": result["toolUseId"], "is_error": True}
+    return [Part(role=None, blocks=[failed]), *begin]
 
 
 def _continue_block(event: Record) -> list[Step]:
@@ -522,18 +522,16 @@ def _reasoning_steps(delta: Record, slot: str) -> list[Step]:
 def _result_content_steps(content: list[Any], slot: str) -> list[Step]:
     """Return the step of a tool result, whose slot identifies the call."""
     result = _translate_tool_result({"toolResult": {"content": content}})
-    return [Complete(Part(role="user", blocks=[result]), slot=slot)]
+    return [Part(role="user", blocks=[result], slot=slot)]
 
 
 def _unknown_delta_step(delta: Record) -> Step:
-    return Complete(Part(role="system", blocks=[raw_block("unknown_type", delta)]))
+    return Part(role="system", blocks=[raw_block("unknown_type", delta)])
 
 
 _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
     "citation": lambda delta, slot: [Chunk("text", "", slot, fields={"citations": [delta]})],
-    "image": lambda delta, slot: [
-        Complete(Part(role="assistant", blocks=[_translate_image({"image": delta})]))
-    ],
+    "image": lambda delta, slot: [Part(role="assistant", blocks=[_translate_image({"image": delta})])],
     "reasoningContent": _reasoning_steps,
     "text": lambda delta, slot: [Chunk("text", delta, slot)],
     "toolResult": _result_content_steps,

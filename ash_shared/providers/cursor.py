@@ -52,7 +52,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunksEnd, Complete, Interrupt, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, ChunksEnd, Interrupt, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -320,9 +320,9 @@ def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=role,
             blocks=reading.blocks,
-            is_copy=_is_delta(record) and role == "assistant",
             message_id=text_at(record, "model_call_id"),
             metadata={"model": text_at(record, "model") if role == "assistant" else None},
+            relation="copy" if _is_delta(record) and role == "assistant" else "new",
         )
     ]
 
@@ -338,8 +338,18 @@ def _tool_parts(record: Record, reading: RecordReading) -> list[Part]:
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     calls = [block for block in reading.blocks if block["type"] != "tool_result"]
     response = text_at(record, "model_call_id")
-    call_parts = [Part(role="assistant", blocks=calls, key=id, replaces=id is not None, message_id=response)]
-    result_parts = [Part(role="user", blocks=results, key=id, replaces=id is not None)]
+    call_parts = [
+        Part(
+            role="assistant",
+            blocks=calls,
+            key=id,
+            message_id=response,
+            relation="revision" if id is not None else "new",
+        )
+    ]
+    result_parts = [
+        Part(role="user", blocks=results, key=id, relation="revision" if id is not None else "new")
+    ]
     return (call_parts if calls else []) + (result_parts if results else [])
 
 
@@ -351,10 +361,9 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role="system" if failed else "assistant" if texts else None,
             blocks=texts,
-            is_copy=True,
             usage=_standard_usage(record.get("usage")),
-            ends_turn=True,
             error=error,
+            relation="turn_end",
         )
     ]
 
@@ -404,7 +413,7 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     if _is_delta(record) and len(texts) == len(reading.blocks):
         text_step: Step = Chunk("text", "".join(texts), "text", anonymous_slot=True)
     else:
-        text_step = Complete(replace(part, is_copy=False), may_repeat_turn="timestamp_ms" not in record)
+        text_step = replace(part, relation="recap" if "timestamp_ms" not in record else "new")
     return [ChunksEnd(("thinking",)), text_step]
 
 
@@ -415,10 +424,10 @@ def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a call and its result. A completed call without an id was already emitted when it started."""
-    tool_parts = [replace(part, key=None, replaces=True) for part in _tool_parts(record, reading)]
+    tool_parts = [replace(part, key=None, relation="revision") for part in _tool_parts(record, reading)]
     is_emitted_call = text_at(record, "call_id") is None and record.get("subtype") == "completed"
     return [
-        Complete(part)
+        part
         for part in tool_parts
         if not (is_emitted_call and len(tool_parts) > 1 and part.role == "assistant")
     ]
@@ -428,14 +437,14 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a run. Its text is emitted only if the turn had none; for a failed run, the text is the error message."""
     [part] = _result_parts(record, reading)
     if part.error is not None:
-        return [Complete(replace(part, role=None, blocks=[]))]
-    return [ChunksEnd(), Complete(part)]
+        return [replace(part, blocks=[])]
+    return [ChunksEnd(), part]
 
 
 def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
     if text_at(record, "status") in _CANCELLED_STATUSES:
         return [Interrupt("user_cancel")]
-    return [*map(Complete, _turn_parts(record, reading)), TurnEnd()]
+    return [*_turn_parts(record, reading), TurnEnd()]
 
 
 _CANCELLED_STATUSES = frozenset({"aborted", "canceled", "cancelled", "interrupted"})

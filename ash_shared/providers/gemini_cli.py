@@ -60,7 +60,6 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunksEnd,
-    Complete,
     Emit,
     Interrupt,
     Step,
@@ -396,13 +395,12 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         blocks=_without_blanks(response),
         key=id,
         key_scope="session",
-        replaces=id is not None,
-        id=id,
-        timestamp=time,
+        facts=Facts(uuid=id, timestamp=time),
         usage=gemini_usage(value_at(message, "tokens"), _USAGE_KEYS),
         message_id=id if role == "assistant" else None,
         metadata={"model": text_at(message, "model")},
         error=_message_error(message),
+        relation="revision" if id is not None else "new",
     )
     if not results:
         return [message_part]
@@ -411,8 +409,8 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         blocks=results,
         key=id and f"{id}/results",
         key_scope="session",
-        replaces=id is not None,
-        timestamp=time,
+        facts=Facts(timestamp=time),
+        relation="revision" if id is not None else "new",
     )
     return [message_part, result_part] if response or role != "user" else [result_part]
 
@@ -436,7 +434,7 @@ def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
     if wire_type in _EVENT_PARTS:
         return _EVENT_PARTS[wire_type](record, reading)
     if (message_id := text_at(record, "$rewindTo")) is not None:
-        return [Part(role=None, truncate_to=message_id)]
+        return [Part(role=None, retracts=(message_id,), relation="truncation")]
     return _output_parts(record, reading) if "stats" in record else []
 
 
@@ -444,7 +442,7 @@ def _message_event_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a response item or a tool result; events have no response id."""
     role: Speaker = "assistant" if reading.role == "assistant" else "user"
     joins_previous = role == "assistant" or reading.role == "tool"
-    return [Part(role=role, blocks=reading.blocks, joins_previous=joins_previous)]
+    return [Part(role=role, blocks=reading.blocks, relation="continuation" if joins_previous else "new")]
 
 
 def _notice_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -457,10 +455,7 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """End a run, with its total usage."""
     return [
         Part(
-            role=None,
-            usage=_stats_usage(record.get("stats")),
-            ends_turn=True,
-            error=_run_error(record),
+            role=None, usage=_stats_usage(record.get("stats")), error=_run_error(record), relation="turn_end"
         )
     ]
 
@@ -526,7 +521,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
-    message_steps: list[Step] = list(map(Complete, _message_parts(message, blocks)))
+    message_steps: list[Step] = list(_message_parts(message, blocks))
     return (
         [*message_steps, Interrupt("user_cancel", only_if_open=True)]
         if _is_cancelled(message)
@@ -555,7 +550,7 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
 
 
 def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:
-    return list(map(Complete, event_parts))
+    return list(event_parts)
 
 
 def _notice_steps(record: Record, event_parts: list[Part]) -> list[Step]:
@@ -569,7 +564,7 @@ def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
         return _whole_steps(record, event_parts)
     (part,) = event_parts
     interruption = Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage))
-    return [Complete(Part(role=None, error=part.error)), interruption]
+    return [Part(role=None, error=part.error), interruption]
 
 
 _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {

@@ -55,7 +55,6 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunksEnd,
-    Complete,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -481,8 +480,7 @@ def _message_part(message: _Message) -> Part:
         blocks=blocks,
         key=None if message_id is None else f"{role} {message_id}",
         key_scope="session",
-        replaces=message_id is not None,
-        id=message_id,
+        facts=Facts(uuid=message_id),
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
         message_id=message_id if role == "assistant" else None,
         metadata={
@@ -491,6 +489,7 @@ def _message_part(message: _Message) -> Part:
         },
         error=_standard_error(value_at(response_metadata, "error")),
         original=message.fields,
+        relation="revision" if message_id is not None else "new",
     )
 
 
@@ -528,7 +527,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if contents is None or reading.kind == "record":
         return None
     if reading.kind == "message":
-        complete: list[Step] = [Complete(part, may_repeat_stream=True) for part in parts(record, reading)]
+        complete: list[Step] = [*parts(record, reading)]
         return complete if contents.is_state or reading.role == "assistant" else [ChunksEnd(), *complete]
     message = _parse_message(contents.messages[0])
     if message is None:
@@ -536,7 +535,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     return (
         _chunk_steps(message.fields)
         if _ROLES.get(message.wire_type) == "assistant"
-        else [Complete(_message_part(message))]
+        else [_message_part(message)]
     )
 
 
@@ -614,7 +613,7 @@ def _block_steps(block: Block, index: Any) -> list[Step]:
             "text", block["text"], f"text/{index}", fields=pick(block, "variant"), anonymous_slot=True
         )
         return [ChunksEnd(("thinking",)), text]
-    return [ChunksEnd(), Complete(Part(role="assistant", blocks=[block]))]
+    return [ChunksEnd(), Part(role="assistant", blocks=[block])]
 
 
 def _call_steps(fields: Record) -> list[Step]:

@@ -50,7 +50,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, Complete, Emit, Interrupt, ResponseEnd, Step, TurnEnd
+from ash_shared.providers._kit.steps import Chunk, Emit, Interrupt, ResponseEnd, Step, TurnEnd
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -356,8 +356,7 @@ def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
         role=_message_role(info),
         key=text_at(info, "id"),
         key_scope="session",
-        id=text_at(info, "id"),
-        timestamp=_created_at(info),
+        facts=Facts(uuid=text_at(info, "id"), timestamp=_created_at(info)),
         usage=_standard_usage(info.get("tokens")),
         cost=cost_at(info, "cost"),
         message_id=text_at(info, "id"),
@@ -377,8 +376,12 @@ def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     blocks = [block for block in _read_part(part) if block.get("reason") != "control"]
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    content_parts = [Part(role=role, blocks=content, key=key, key_scope="session", id=key, message_id=key)]
-    result_parts = [Part(role="user", blocks=results, key=text_at(part, "callID"), id=text_at(part, "id"))]
+    content_parts = [
+        Part(role=role, blocks=content, key=key, key_scope="session", facts=Facts(uuid=key), message_id=key)
+    ]
+    result_parts = [
+        Part(role="user", blocks=results, key=text_at(part, "callID"), facts=Facts(uuid=text_at(part, "id")))
+    ]
     return (content_parts if content else []) + (result_parts if results else [])
 
 
@@ -388,7 +391,7 @@ def _step_part(part: Record, key: str | None) -> Part:
         role="assistant",
         key=key,
         key_scope="session",
-        id=key,
+        facts=Facts(uuid=key),
         usage=_standard_usage(part.get("tokens")),
         cost=cost_at(part, "cost"),
         message_id=key,
@@ -452,8 +455,8 @@ def _message_steps(message: Record) -> list[Step]:
     part_steps = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
     info_part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
-        return [*part_steps, Complete(replace(info_part, error=None)), Interrupt("user_cancel")]
-    return [*part_steps, Complete(info_part)]
+        return [*part_steps, replace(info_part, error=None), Interrupt("user_cancel")]
+    return [*part_steps, info_part]
 
 
 def _info_steps(info: Record) -> list[Step]:
@@ -461,8 +464,8 @@ def _info_steps(info: Record) -> list[Step]:
     part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
         open_text = Chunk("text", "", text_at(info, "id") or "")  # opens a turn even if the prompt is missing
-        return [Complete(replace(part, error=None)), open_text, Emit("interrupt", {"reason": "user_cancel"})]
-    return [Complete(part)]
+        return [replace(part, error=None), open_text, Emit("interrupt", {"reason": "user_cancel"})]
+    return [part]
 
 
 def _part_steps(part: Record, role: Speaker) -> list[Step]:
@@ -472,14 +475,14 @@ def _part_steps(part: Record, role: Speaker) -> list[Step]:
     content_parts = _parts_of_document_part(part, role)
     if part.get("synthetic") is True:
         content_parts = [replace(item, origin="synthetic") for item in content_parts]
-    return [*map(Complete, content_parts)]
+    return [*content_parts]
 
 
 def _finish_steps(part: Record) -> list[Step]:
     """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
     ends: list[Step] = [TurnEnd()] if reason not in _CONTINUING_REASONS else []
-    return [Complete(_step_part(part, text_at(part, "messageID"))), ResponseEnd(), *ends]
+    return [_step_part(part, text_at(part, "messageID")), ResponseEnd(), *ends]
 
 
 _CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})
@@ -495,12 +498,12 @@ def _tool_steps(part: Record) -> list[Step]:
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
-    call: Step = Complete(
-        Part(role="assistant", blocks=calls, replaces=True, message_id=text_at(part, "messageID"))
+    call: Step = Part(
+        role="assistant", blocks=calls, message_id=text_at(part, "messageID"), relation="revision"
     )
     if status == "running":
         return [call, *_output_steps(part, state)]
-    return [call, *(Complete(Part(role="user", blocks=[result], replaces=True)) for result in results)]
+    return [call, *(Part(role="user", blocks=[result], relation="revision") for result in results)]
 
 
 def _output_steps(part: Record, state: Record) -> list[Step]:

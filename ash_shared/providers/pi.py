@@ -53,7 +53,6 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Complete,
     Interrupt,
     ResponseEnd,
     ResponseStart,
@@ -372,7 +371,7 @@ def _result_part(message: Record, reading: RecordReading) -> Part:
     """Return the part of a tool result. It is written when the tool ends, and again in a message whose part replaces
     this one."""
     id = text_at(message, "toolCallId")
-    return Part(role="user", blocks=reading.blocks, key=id, replaces=id is not None)
+    return Part(role="user", blocks=reading.blocks, key=id, relation="revision" if id is not None else "new")
 
 
 def _response_part(message: Record, reading: RecordReading) -> Part:
@@ -429,14 +428,14 @@ def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
-        return [Complete(part), ResponseEnd()]
-    return [Complete(replace(part, error=None)), Interrupt("user_cancel")]
+        return [part, ResponseEnd()]
+    return [replace(part, error=None), Interrupt("user_cancel")]
 
 
 def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Represent a command of the user as a call with its result."""
     call, result = reading.blocks
-    return [Complete(Part(role="assistant", blocks=[call])), Complete(Part(role="user", blocks=[result]))]
+    return [Part(role="assistant", blocks=[call]), Part(role="user", blocks=[result])]
 
 
 _MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
@@ -490,7 +489,7 @@ def _execution_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a running call, which usually was already emitted with its response."""
     id, name = text_at(record, "toolCallId"), text_at(record, "toolName")
     call = {"type": "tool_use", "id": id, "name": name, "input": record.get("args")}
-    return [Complete(Part(role="assistant", blocks=[call], replaces=True))] if name is not None else []
+    return [Part(role="assistant", blocks=[call], relation="revision")] if name is not None else []
 
 
 def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -506,7 +505,7 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    part_steps: list[Step] = [Complete(part) for part in parts(record, reading)]
+    part_steps: list[Step] = [*parts(record, reading)]
     return part_steps + ([TurnStart(trigger="system")] if record.get("willRetry") is True else []) or None
 
 

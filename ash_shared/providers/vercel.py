@@ -45,7 +45,6 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     ChunksEnd,
-    Complete,
     Emit,
     Interrupt,
     ResponseEnd,
@@ -421,9 +420,9 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
         part,
         key=f"{part.role} {id}",
         key_scope="session",
-        replaces=True,
-        id=id,
+        facts=Facts(uuid=id),
         message_id=message_id,
+        relation="revision",
     )
 
 
@@ -463,7 +462,7 @@ _ChunkReader = Callable[[Record], list[Step]]
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of chunks and messages; a bare part has none."""
     if reading.kind == "message":
-        return [Complete(part, may_repeat_stream=True) for part in parts(record, reading)]
+        return [*parts(record, reading)]
     read_chunk = _CHUNK_READERS.get(record["type"]) if reading.kind == "chunk" else None
     return read_chunk(record) if read_chunk else []
 
@@ -533,7 +532,7 @@ def _continue_call(chunk: Record) -> list[Step]:
 def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
     """Return the steps of the complete call and, if its input is invalid, of the error, which may be repeated."""
     blocks = _translate_tool({**chunk, "type": "dynamic-tool", "state": state})
-    call = Complete(Part(role="assistant", blocks=blocks[:1]), slot=_call_slot(chunk))
+    call = Part(role="assistant", blocks=blocks[:1], slot=_call_slot(chunk))
     return [call, *(_result_step(result) for result in blocks[1:])]
 
 
@@ -547,11 +546,11 @@ def _result_reader(state: str) -> _ChunkReader:
 
 
 def _result_step(result: Block) -> Step:
-    return Complete(Part(role="user", blocks=[result], replaces=True))
+    return Part(role="user", blocks=[result], relation="revision")
 
 
 def _file_steps(chunk: Record) -> list[Step]:
-    return [Complete(Part(role="assistant", blocks=[_translate_file(chunk)]))]
+    return [Part(role="assistant", blocks=[_translate_file(chunk)])]
 
 
 _CHUNK_READERS: Mapping[str, _ChunkReader] = {

@@ -31,7 +31,7 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     speaker_of_role,
 )
-from ash_shared.providers._kit.steps import Complete, PlainText, Step, Usage, is_valid_step
+from ash_shared.providers._kit.steps import Emit, Step, Usage, is_valid_step
 from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
@@ -102,9 +102,9 @@ class Read(Struct, frozen=True):
         if role is not None and self.provider is None and parts:
             parts = [Part(role=speaker_of_role(role), blocks=self.reading.blocks)]
         if parts or self.reading.kind != "record":
-            return [Complete(part) for part in parts]
+            return [*parts]
         # No standard message contains this record, but the event log does.
-        return [Complete(Part(role="system", blocks=self.reading.blocks))]
+        return [Part(role="system", blocks=self.reading.blocks)]
 
     def _provider_steps(self) -> list[Step] | None:
         """Return the provider's steps, if any. Invalid steps, and a malformed stream chunk, become a `raw` block."""
@@ -118,7 +118,7 @@ class Read(Struct, frozen=True):
             if self.reading.kind != "chunk":
                 return None
         malformed = raw_block("malformed", self.record, wire_name(self.record))
-        return [Complete(Part(role="system", blocks=[malformed]))]
+        return [Part(role="system", blocks=[malformed])]
 
 
 def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
@@ -136,7 +136,11 @@ def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
         if steps is not None:
             return steps
     is_stream_line = _SSE_LINE.match(line) if declared is not None else _API_EVENT_LINE.fullmatch(line)
-    return [] if is_stream_line else [PlainText(text, declared is not None)]
+    if is_stream_line:
+        return []
+    if declared is None:
+        return [Part(role="user", blocks=[text_block(text)], relation="plain_text")]
+    return [Emit("raw", {"source": declared, "raw": text})] if line else []
 
 
 def _data_line_steps(data: str, declared: str | None) -> list[Step] | None:

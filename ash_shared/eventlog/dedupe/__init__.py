@@ -9,7 +9,7 @@ dropped:
   (`assembled_answers`).
 - Written by two kinds of record: a copy (`Part.is_copy`) is held until its original comes (`copies`).
 - An item that is written again when it changes: only new blocks are emitted, removed ones are retracted
-  (`complete_messages`, `Part.replaces`).
+  (`complete_messages`, a part with the relation `revision`).
 - A request that repeats the conversation so far: blocks that were counted before it are dropped (`resent_messages`).
 
 The state keeps only digests, as many of each kind as the `MAX_` constants in `state` allow.

@@ -13,8 +13,8 @@ from ash_shared.eventlog.dedupe import digests
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import (
-    Complete,
     Emit,
+    Part,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -22,7 +22,7 @@ from ash_shared.providers._kit.steps import (
     Usage,
 )
 
-_COMPLETE_STEPS = frozenset({Usage, ResponseEnd, ResponseStart, Emit, TurnEnd, Complete})
+_COMPLETE_STEPS = frozenset({Usage, ResponseEnd, ResponseStart, Emit, TurnEnd, Part})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 
@@ -43,22 +43,22 @@ def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) ->
         return steps
     if state.turn is None:
         return ()
-    parts = [step.part for step in steps if isinstance(step, Complete) and step.part.usage is not None]
-    spent = [Complete(replace(part, blocks=[], error=None)) for part in parts]
+    parts = [step for step in steps if isinstance(step, Part) and step.usage is not None]
+    spent = [replace(part, blocks=[], error=None) for part in parts]
     return [*spent, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
 
 
 def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
     if not all(step.__class__ in _COMPLETE_STEPS for step in steps):
         return False
-    parts = [step.part for step in steps if isinstance(step, Complete)]
+    parts = [step for step in steps if isinstance(step, Part)]
     names = {part.message_id or part.key for part in parts}
     names |= {step.id for step in steps if isinstance(step, ResponseStart)}
     if answer.id is not None and names - {None, answer.id}:
         return False
     blocks = [block for part in parts for block in part.blocks]
     return (
-        all(part.role == "assistant" and not (part.is_copy or part.replaces) for part in parts if part.blocks)
+        all(map(_is_new_answer, parts))
         and any(map(_has_identity, blocks))
         and all(
             digests.message_digest("assistant", block) in answer.block_digests
@@ -67,6 +67,10 @@ def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
         )
         and all(block["type"] in _IDENTITY_KEYS for block in blocks)
     )
+
+
+def _is_new_answer(part: Part) -> bool:
+    return not part.blocks or (part.role == "assistant" and not part.is_copy and part.relation != "revision")
 
 
 def _has_identity(block: Block) -> bool:

@@ -23,7 +23,7 @@ def without_resent(log: Log, part: Part) -> Part:
     new = list[Block]()
     for block in part.blocks:
         digest = digests.message_digest(part.role, block)
-        if is_one_of_several and not part.replaces and log.resendable.get(digest):
+        if is_one_of_several and part.relation != "revision" and log.resendable.get(digest):
             log.resendable[digest] -= 1
         else:
             new.append(block)

@@ -560,7 +560,7 @@ def item_part(role: Role, blocks: list[Block], *, synthetic: bool) -> Part:
     return Part(
         role=speaker_of_role(role),
         blocks=blocks,
-        joins_previous=role in ("assistant", "tool"),
         origin="synthetic" if synthetic else "prompt",
         metadata={"stop_reason": refusal_reason(blocks)},
+        relation="continuation" if role in ("assistant", "tool") else "new",
     )

@@ -12,17 +12,49 @@ from msgspec import Struct
 
 from ash_shared.model.blocks import Block, is_valid
 from ash_shared.model.events import is_payload
+from ash_shared.model.message import Facts
 
 Speaker = Literal["user", "assistant", "system"]
 """The speaker of a standard message."""
 Origin = Literal["prompt", "mid_turn", "synthetic"]
+"""For the user's messages: a prompt starts a turn; a message sent during a turn (mid_turn), or to a subagent, does not.
+synthetic: the client wrote the message, not the person or model that its role names."""
+Relation = Literal[
+    "new",
+    "continuation",
+    "revision",
+    "copy",
+    "held_copy",
+    "release",
+    "recap",
+    "turn_end",
+    "truncation",
+    "plain_text",
+]
+"""How a part relates to the other parts of its session.
+
+- new: independent of them, apart from its key.
+- continuation: appended to the previous message, provided that it has the same role and consists of continuations. For
+  formats that write the items of a response one by one without naming the response.
+- revision: its blocks replace those of an earlier part with its key, as when an item is reported again on completion.
+- copy: a later part of the turn may contain the same text, or the same call or result, and is then the original. Usage
+  without a role: a repetition that counts once per key.
+- held_copy: a copy whose events wait for the original, and are emitted only if none comes.
+- release: has no content; the oldest user message that waits as a held copy is emitted.
+- recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
+- turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
+  the turn, and counts only if none of its responses reported usage.
+- truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
+- plain_text: a text that is not a record: user input in a session of plain texts, ignored between records.
+"""
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A contribution of a record to the standard messages of its session. Most records add one part; a request adds one
-    per message.
+    """Complete (non-streamed) content that a record adds to its session. Most records add one part; a request adds one
+    per message. Standard messages and events both follow from the parts.
 
-    A part without a role is not a message: its usage, metadata and error go to the last assistant message.
+    A part without a role is not a message: its usage, metadata and error go to the last assistant message, and its tool
+    results complete those of other records. If chunks of a part were streamed, it supersedes them.
     """
 
     role: Speaker | None
@@ -32,48 +64,43 @@ class Part(Struct, frozen=True, kw_only=True):
     key_scope: Literal["turn", "session"] = "turn"
     """session: the key names one message in the whole session, and its first part sets the role. For formats that
     write a message and its parts separately."""
-    replaces: bool = False
-    """True if the blocks replace those of an earlier part with this key, as when an item is reported again on
-    completion."""
-    joins_previous: bool = False
-    """True if the part is appended to the previous message, provided that its parts also have this flag and the same
-    role. For formats that write the items of a response one by one without naming the response."""
-    is_copy: bool = False
-    """True if a later part of the turn may contain the same text, or the same call or result; the later part is
-    then the authoritative one."""
-    id: str | None = None
-    """The message id, if it is not the `uuid` of the record."""
-    timestamp: int | None = None
-    """The time in milliseconds, if it is not that of the record."""
+    relation: Relation = "new"
+    origin: Origin = "prompt"
+    facts: Facts | None = None
+    """The `uuid` and `timestamp` of the message, if they are not those of the record."""
+    original: Any = None
+    """The section of the record that contains this message, if the record contains several messages."""
     usage: Block | None = None
     """From `token_usage`; if several parts report usage for one message, the last one counts."""
-    ends_turn: bool = False
-    """True if the turn ends here. The usage, if any, is the total of the turn; it counts only if none of its
-    responses reported usage."""
-    usage_key: str | None = None
-    """Usage with a key that already occurred is a repetition and is not counted."""
     cost: float | None = None
     """In US dollars: the cost of the answer. If the part ends the turn, the cost of the whole session so far."""
     message_id: str | None = None
     """The API's id of the message, by which its events name their response."""
     parent_call: str | None = None
     """The id of the call that started the subagent that the part belongs to; None for the main conversation."""
-    origin: Origin = "prompt"
-    """For the user's messages: a prompt starts a turn; a message sent during a turn, or to a subagent, does not.
-    synthetic: the client wrote the message, not the person or model that its role names."""
     metadata: Mapping[str, Any] = {}
     """Further keys of `MessageMetadata` by their wire names; keys with the value None are left out."""
     error: Block | None = None
     """The keys of `MessageError`."""
-    original: Any = None
-    """The section of the record that contains this message, if the record contains several messages."""
-    results: Mapping[str, Block] = {}
-    """Keys to add to tool results that are in other records, by call id."""
     retracts: tuple[str, ...] = ()
     """Ids of records that this record retracts."""
-    truncate_to: str | None = None
-    """The id of a message that this record retracts together with everything after it; if the id is unknown,
-    everything before this record is retracted."""
+    slot: str | None = None
+    """For events: the open item of the response that the part completes, including nested items (`3` covers `3/0`);
+    the part is dropped if that item was already emitted. If None, each block completes the first open item of its
+    kind."""
+    fields: Mapping[str, Any] = {}
+    """For events: further payload keys of the assistant's text, thinking and calls: `partial`."""
+    ids_local_to_turn: bool = False
+    """For events: True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
+
+    @property
+    def is_copy(self) -> bool:
+        """True if another part may contain the same text, or the same call or result; that part is then the
+        original."""
+        return self.relation in _COPIES or (self.relation == "turn_end" and self.role is not None)
+
+
+_COPIES = frozenset({"copy", "held_copy"})
 
 
 class Chunk(NamedTuple):
@@ -99,7 +126,7 @@ class Chunk(NamedTuple):
     parent_call: str = ""
     """The id of the call that started the subagent that wrote the fragment; empty for the main conversation."""
     ids_local_to_turn: bool = False
-    """Same as `Complete.ids_local_to_turn`."""
+    """Same as `Part.ids_local_to_turn`."""
     is_last: bool = False
     """True if the record of this fragment also ends the item. If nothing was streamed before, only the complete
     item is emitted."""
@@ -132,28 +159,6 @@ class ChunksEnd(NamedTuple):
     parent_call: str = ""
     slot_prefix: str = ""
     """Restricts the step to slots whose names start with this prefix."""
-
-
-class Complete(NamedTuple):
-    """A complete (non-streamed) part of a message. If fragments of it were streamed, the part supersedes them."""
-
-    part: Part
-    slot: str | None = None
-    """The open item of the response that the part completes, including nested items (`3` covers `3/0`); the
-    part is dropped if that item was already emitted. If None, each block completes the first open item of its
-    kind."""
-    wait_for_original: bool = False
-    """For a user message or tool result with `is_copy`: True if it is held back until its authoritative record
-    arrives, and emitted only if none does."""
-    ids_local_to_turn: bool = False
-    """True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
-    fields: Mapping[str, Any] = {}
-    """Further payload keys for the assistant's text, thinking and calls: `partial`."""
-    may_repeat_stream: bool = False
-    """True if the part may repeat content that the response with its `message_id` already streamed completely."""
-    may_repeat_turn: bool = False
-    """True if the text may repeat all text of the turn so far; text that was already streamed is not emitted
-    again."""
 
 
 class ResponseStart(NamedTuple):
@@ -234,19 +239,7 @@ class Emit(NamedTuple):
     once_key: str = ""
     """A deduplication key: events with the same key are emitted once per turn. For formats that repeat them."""
     ids_local_to_turn: bool = False
-    """True if its `messageId` is unique only within the turn, as in `Complete`."""
-
-
-class ReleaseCopy(NamedTuple):
-    """Emit the oldest pending user message (see `Complete.wait_for_original`)."""
-
-
-class PlainText(NamedTuple):
-    """A text that is not a record: user input in a session of plain texts, ignored between records."""
-
-    text: str
-    in_stream: bool
-    """True if the sender declared a source, so that the text is a line of a stream."""
+    """True if its `messageId` is unique only within the turn, as in `Part`."""
 
 
 class PassThrough(NamedTuple):
@@ -259,7 +252,7 @@ Step: TypeAlias = (
     Chunk
     | ChunkEnd
     | ChunksEnd
-    | Complete
+    | Part
     | ResponseStart
     | ResponseEnd
     | Usage
@@ -267,12 +260,10 @@ Step: TypeAlias = (
     | TurnEnd
     | Interrupt
     | Emit
-    | PlainText
-    | ReleaseCopy
     | PassThrough
 )
 
-_STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Complete)  # built once; a union would be rebuilt for each step
+_STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Part)  # built once; a union would be rebuilt for each step
 _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
 
 _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
@@ -288,7 +279,7 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     ),
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT), ("parent_call", _STR)),
     ChunksEnd: (("parent_call", _STR), ("slot_prefix", _STR)),
-    Complete: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
+    Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
     ResponseStart: (("id", _OPTIONAL_STR), ("parent_call", _STR)),
     ResponseEnd: (("stop_reason", _OPTIONAL_STR), ("parent_call", _STR), ("slot_prefix", _STR)),
     Usage: (("key", _STR),),
@@ -315,7 +306,7 @@ def is_valid_step(step: Step) -> bool:
             return False
     if isinstance(step, Emit):
         return is_payload(step.type, step.payload)
-    if isinstance(step, Complete) and not _is_valid_part(step.part):
+    if isinstance(step, Part) and not _is_valid_part(step):
         return False
     if not isinstance(step, _STEPS_WITH_FIELDS) or not step.fields:
         return True
@@ -326,6 +317,4 @@ def is_valid_step(step: Step) -> bool:
 
 
 def _is_valid_part(part: Part) -> bool:
-    if part.results and not all(call_id.__class__ is str for call_id in part.results):
-        return False
     return all(map(is_valid, part.blocks))

@@ -175,12 +175,11 @@ def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
         Part(
             role=None if not (texts or failed) else "assistant" if record.get("result") else "system",
             blocks=reading.blocks if failed else texts,
-            is_copy=True,
             usage=standard_usage(record.get("usage")),
-            ends_turn=True,
             metadata={"stop_reason": text_at(record, "stop_reason")},
             cost=cost_at(record, "total_cost_usd"),
             error=_run_error(record) if failed else None,
+            relation="turn_end",
         )
     ]
 
@@ -244,7 +243,7 @@ def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
     origin: Origin = "synthetic" if is_task_notification(reading.blocks) else "prompt"
-    return [Part(role="user", blocks=reading.blocks, is_copy=True, origin=origin)]
+    return [Part(role="user", blocks=reading.blocks, origin=origin, relation="held_copy")]
 
 
 def _system_parts(record: Record, reading: RecordReading) -> list[Part]:

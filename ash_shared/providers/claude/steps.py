@@ -19,10 +19,8 @@ from ash_shared.providers._kit.json_fields import count_at, is_one_of, text_at, 
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Complete,
     Emit,
     Interrupt,
-    ReleaseCopy,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -64,7 +62,7 @@ def _event_steps(table: _EventTable, event: _Event, record: Record, lane: str) -
     try:
         return table[event["type"]](event, lane)
     except (AttributeError, KeyError, TypeError):
-        return [Complete(Part(role="system", blocks=[raw_block("unknown_type", record)]))]
+        return [Part(role="system", blocks=[raw_block("unknown_type", record)])]
 
 
 def _begin_cli_response(event: _Event, lane: str) -> list[Step]:
@@ -78,7 +76,7 @@ def _begin_cli_response(event: _Event, lane: str) -> list[Step]:
 
 def _begin_api_response(event: _Event, lane: str) -> list[Step]:
     message = event["message"]
-    complete_blocks = [Complete(_assistant_part(read_block(block))) for block in message.get("content") or []]
+    complete_blocks = [_assistant_part(read_block(block)) for block in message.get("content") or []]
     return [ResponseStart(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
 
 
@@ -103,11 +101,11 @@ def _begin_block(event: _Event, lane: str) -> list[Step]:
 
 def _begin_api_block(event: _Event, lane: str) -> list[Step]:
     opening = _begin_block(event, lane)
-    return opening or [Complete(_assistant_part(read_block(event["content_block"])), _slot(event))]
+    return opening or [_assistant_part(read_block(event["content_block"]), _slot(event))]
 
 
-def _assistant_part(block: Block) -> Part:
-    return Part(role="assistant", blocks=[block])
+def _assistant_part(block: Block, slot: str | None = None) -> Part:
+    return Part(role="assistant", blocks=[block], slot=slot)
 
 
 def _slot(event: _Event) -> str:
@@ -226,7 +224,7 @@ def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
         ends = [ResponseEnd(ends_turn=True)]
     if interrupts and not blocks:
         return list(ends)
-    return [Complete(part), *ends]
+    return [part, *ends]
 
 
 def _is_unattributed_sidechain(record: Record, part: Part) -> bool:
@@ -247,9 +245,7 @@ def _unattributed_prompt_steps(part: Part) -> list[Step]:
     raw_blocks = [block for block in part.blocks if block["type"] == "raw"]
     sidechain_steps: list[Step] = []
     if results or raw_blocks:
-        sidechain_steps.append(
-            Complete(replace(part, blocks=_add_structured_result(results, part) + raw_blocks))
-        )
+        sidechain_steps.append(replace(part, blocks=_add_structured_result(results, part) + raw_blocks))
     if content_blocks:
         texts = [block["text"] for block in content_blocks if block["type"] == "text"]
         content = {"content": content_blocks} if len(content_blocks) > 1 or not texts else {}
@@ -305,17 +301,17 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = parts(record, reading)
     if part.error is not None and part.origin == "synthetic":
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
-    more = {"partial": True} if record.get("aborted") is True else {}
-    return [
-        Complete(part, fields={**more, **_SIDECHAIN} if _is_unattributed_sidechain(record, part) else more)
-    ]
+    fields = {"partial": True} if record.get("aborted") is True else {}
+    if _is_unattributed_sidechain(record, part):
+        fields |= _SIDECHAIN
+    return [replace(part, fields=fields) if fields else part]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a complete API response."""
     stop = text_at(record, "stop_reason")
     is_final = stop is not None and stop not in _CONTINUING_STOP_REASONS
-    return [*map(Complete, parts(record, reading)), *([TurnEnd()] if is_final else [])]
+    return [*parts(record, reading), *([TurnEnd()] if is_final else [])]
 
 
 def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -324,19 +320,19 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         return [Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage, part.cost))]
     if part.error is not None:
-        return [Complete(replace(part, role="assistant", blocks=[]))]
-    return [Complete(part if text_at(record, "result") is not None else replace(part, blocks=[]))]
+        return [replace(part, role="assistant", blocks=[])]
+    return [part if text_at(record, "result") is not None else replace(part, blocks=[])]
 
 
 def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
-    return [*map(Complete, parts(record, reading)), Interrupt("error", only_if_open=True)]
+    return [*parts(record, reading), Interrupt("error", only_if_open=True)]
 
 
 def _queued_steps(record: Record, reading: RecordReading) -> list[Step]:
     if record.get("operation") == "remove":
-        return [ReleaseCopy()]
-    return [Complete(part, wait_for_original=True) for part in parts(record, reading)]
+        return [Part(role="user", relation="release")]
+    return [*parts(record, reading)]
 
 
 def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -347,7 +343,7 @@ def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
         return []
     blocks = read_content(attachment["prompt"], read_block)
     synthetic = attachment.get("commandMode") == "task-notification" or record.get("isMeta") is True
-    return [Complete(Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn"))]
+    return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
 
 
 def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -18,7 +18,7 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.responses_items import ITEMS, item_part, item_speaker
-from ash_shared.providers._kit.steps import Origin
+from ash_shared.providers._kit.steps import Origin, Relation
 from ash_shared.providers.codex.turn_items import SERVER_TOOLS, TEXT_ITEMS, item_type
 from ash_shared.reading.system_text import starts_with_codex_context
 
@@ -83,13 +83,12 @@ def _event_parts(event: Record, reading: RecordReading, *, is_legacy_stream: boo
 
 def _text_part(reading: RecordReading, *, is_copy: bool) -> Part:
     role = speaker_of_role(reading.role)
-    joins_previous = role == "assistant" and not is_copy
+    relation: Relation = "copy" if is_copy else "continuation" if role == "assistant" else "new"
     return Part(
         role=role,
         blocks=reading.blocks,
-        is_copy=is_copy,
-        joins_previous=joins_previous,
         origin=_origin(role, reading.blocks),
+        relation=relation,
     )
 
 
@@ -98,7 +97,8 @@ def _call_end_parts(call: Any, blocks: list[Block]) -> list[Part]:
     results = [block for block in blocks if block["type"] == "tool_result"]
     if call.__class__ is not str or not results:
         return []
-    return [Part(role=None, results={call: pick(results[0], "is_error", "exit_code", "structured")})]
+    details = pick(results[0], "is_error", "exit_code", "structured")
+    return [Part(role=None, blocks=[{"type": "tool_result", "tool_use_id": call, **details}])]
 
 
 def _completed_item_parts(item: Record, reading: RecordReading) -> list[Part]:
@@ -129,12 +129,14 @@ def _turn_item_parts(item: Record, reading: RecordReading) -> list[Part]:
             role=role,
             blocks=content,
             key=key,
-            replaces=key is not None,
             origin=_origin(role, content),
+            relation="revision" if key is not None else "new",
         )
     ]
     return message + (
-        [Part(role="user", blocks=results, key=key, replaces=key is not None)] if results else []
+        [Part(role="user", blocks=results, key=key, relation="revision" if key is not None else "new")]
+        if results
+        else []
     )
 
 
@@ -166,16 +168,18 @@ def _token_count_parts(event: Record) -> list[Part]:
 def usage_parts(last: Any, total: Any) -> list[Part]:
     """Return the usage of the last response; it was already reported if the total is unchanged."""
     usage = _standard_usage(last)
-    return [Part(role=None, usage=usage, usage_key=json.dumps(total, sort_keys=True))] if usage else []
+    if usage is None:
+        return []
+    return [Part(role=None, usage=usage, key=json.dumps(total, sort_keys=True), relation="copy")]
 
 
 def _turn_end_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:
-    return [Part(role=None, usage=_standard_usage(record.get("usage")), ends_turn=True)]
+    return [Part(role=None, usage=_standard_usage(record.get("usage")), relation="turn_end")]
 
 
 def _turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
     error_block = _standard_error("turn.failed", record["error"])
-    return [Part(role=None, error=error_block, ends_turn=True)]
+    return [Part(role=None, error=error_block, relation="turn_end")]
 
 
 def _error_parts(record: Record, reading: RecordReading | None = None) -> list[Part]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
-from ash_shared.providers._kit.steps import Chunk, Complete, Emit, Interrupt, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, Emit, Interrupt, Relation, Step, TurnEnd, TurnStart
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
 from ash_shared.providers.codex.turn_items import (
@@ -68,14 +68,14 @@ def _message_steps(item: Record, part: Part) -> Steps:
     """Return the steps of a message. Labels that Codex puts around media are removed from the user's text, because the
     event that repeats the text does not have them."""
     if part.role == "system":
-        return [Complete(replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks]))]
+        return [replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks])]
     if part.role != "user":
         return None
     command = _user_command_steps(part.blocks)
     if command is not None:
         return command
     unlabelled = [block for block in part.blocks if not _MEDIA_LABEL.fullmatch(block.get("text") or "")]
-    return [Complete(replace(part, blocks=unlabelled or part.blocks))]
+    return [replace(part, blocks=unlabelled or part.blocks)]
 
 
 _INSTRUCTIONS: Block = {"variant": "instructions"}
@@ -100,8 +100,8 @@ def _user_command_steps(blocks: list[Block]) -> list[Step] | None:
     call = {"type": "tool_use", "name": "shell", "input": {"command": command}, "executor": "user"}
     result = {"content": output, "exit_code": code, "is_error": code != 0, "extra": {"name": "shell"}}
     return [
-        Complete(Part(role="assistant", blocks=[call])),
-        Complete(Part(role="user", blocks=[{"type": "tool_result", **result}])),
+        Part(role="assistant", blocks=[call]),
+        Part(role="user", blocks=[{"type": "tool_result", **result}]),
     ]
 
 
@@ -113,16 +113,14 @@ def _unescape(*texts: str) -> tuple[str, ...]:
     return tuple(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in texts)
 
 
-def _thinking_steps(part: Part) -> list[Step]:
+def _thinking_parts(part: Part) -> list[Part]:
     """Return each thinking block as a separate part, as in the events. Unreadable blocks are left out."""
     readable = [block for block in part.blocks if block["type"] != "thinking" or block["thinking"]]
-    return [Complete(replace(part, blocks=[block])) for block in readable]
+    return [replace(part, blocks=[block]) for block in readable]
 
 
 def _hosted_call_steps(item: Record, part: Part) -> Steps:
-    return [
-        Complete(replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))]))
-    ]
+    return [replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))])]
 
 
 def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
@@ -158,7 +156,7 @@ def _agent_callback_steps(item: Record, part: Part) -> Steps:
 _ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
     "agent_message": _agent_callback_steps,
     "message": _message_steps,
-    "reasoning": lambda item, part: _thinking_steps(part),
+    "reasoning": lambda item, part: [*_thinking_parts(part)],
     "web_search_call": _hosted_call_steps,
 }
 
@@ -214,11 +212,12 @@ def _call_of_end_event(event: Record) -> Block:
 
 def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> list[Step]:
     """Return the steps of calls and results."""
+    relation: Relation = "held_copy" if is_copy else "new"
     call_parts = (
-        Part(role="assistant", blocks=calls, is_copy=is_copy),
-        Part(role="user", blocks=results, is_copy=is_copy),
+        Part(role="assistant", blocks=calls, relation=relation),
+        Part(role="user", blocks=results, relation=relation),
     )
-    return [Complete(part, wait_for_original=is_copy) for part in call_parts if part.blocks]
+    return [part for part in call_parts if part.blocks]
 
 
 _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
@@ -257,16 +256,14 @@ def _completed_item_steps(item: Record, record: Record, reading: RecordReading) 
     if wire_type in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire_type](item)
     if wire_type == "reasoning":
-        return [step for part in parts(record, reading) for step in _thinking_steps(part)]
+        return [thought for part in parts(record, reading) for thought in _thinking_parts(part)]
     if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or reading.kind != "message":
         return None
     if _value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
     calls = [block for block in reading.blocks if block["type"] == "tool_use"]
     if not calls:
-        return [
-            Complete(replace(part, key=None), slot=text_at(item, "id")) for part in parts(record, reading)
-        ]
+        return [replace(part, key=None, slot=text_at(item, "id")) for part in parts(record, reading)]
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), is_copy=True)
 
@@ -307,7 +304,7 @@ def _task_end_steps(event: Record) -> Steps:
         return [*errors, TurnEnd()]
     return [
         *errors,
-        Complete(Part(role="assistant", blocks=[text_block(last)], is_copy=True, ends_turn=True)),
+        Part(role="assistant", blocks=[text_block(last)], relation="turn_end"),
     ]
 
 
@@ -450,7 +447,7 @@ _EVENT_STEPS_FROM_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], 
 
 def _legacy_patch_end_steps(event: Record, record: Record, reading: RecordReading) -> Steps:
     event_parts = parts(record, reading)
-    return [Complete(replace(part, blocks=_with_stderr(part.blocks, event))) for part in event_parts]
+    return [replace(part, blocks=_with_stderr(part.blocks, event)) for part in event_parts]
 
 
 _LEGACY_EVENT_STEPS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
@@ -499,15 +496,15 @@ def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
     id = text_at(item, "id")
     is_hook = item_type(item) == "hook_prompt"
     unkeyed = [
-        replace(part, key=None, replaces=False, message_id=id, origin="synthetic" if is_hook else part.origin)
+        replace(part, key=None, message_id=id, origin="synthetic" if is_hook else part.origin, relation="new")
         for part in text_parts
     ]
     if item_type(item) != "reasoning":
-        return [Complete(part, slot=id) for part in unkeyed]
-    thoughts = [step.part for part in unkeyed for step in _thinking_steps(part) if isinstance(step, Complete)]
+        return [replace(part, slot=id) for part in unkeyed]
+    thoughts = [thought for part in unkeyed for thought in _thinking_parts(part)]
     indexes = {True: count(), False: count()}
     return [
-        Complete(part, slot=_reasoning_slot(id, next(indexes[_is_summary(part)]), _is_summary(part)))
+        replace(part, slot=_reasoning_slot(id, next(indexes[_is_summary(part)]), _is_summary(part)))
         for part in thoughts
     ]
 
@@ -535,8 +532,8 @@ def _tool_item_steps(item: Record, phase: str, blocks: list[Block], *, scoped: b
     ]
 
 
-def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Complete:
-    return Complete(Part(role=role, blocks=blocks, replaces=True), ids_local_to_turn=scoped)
+def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Part:
+    return Part(role=role, blocks=blocks, ids_local_to_turn=scoped, relation="revision")
 
 
 def _with_todo_items(block: Block) -> Block:
@@ -638,7 +635,7 @@ def _turn_error_steps(fields: Record) -> list[Step]:
 
 def _usage_steps(params: Record) -> Steps:
     counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
-    return [Complete(part) for part in usage_parts(counts["last"], counts["total"])]
+    return [*usage_parts(counts["last"], counts["total"])]
 
 
 def _snake_case_keys(counts: Record) -> Record:

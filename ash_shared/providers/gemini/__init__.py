@@ -46,7 +46,7 @@ from ash_shared.providers._kit.json_fields import (
     to_milliseconds,
     value_at,
 )
-from ash_shared.providers._kit.steps import ChunksEnd, Complete, Step
+from ash_shared.providers._kit.steps import ChunksEnd, Step
 from ash_shared.providers.gemini.interaction_steps import interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -301,7 +301,6 @@ def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
             role="assistant",
             blocks=[] if reading.blocks[0].get("raw") is record else reading.blocks,
             key=id,
-            joins_previous=id is None,
             usage=_response_usage(record),
             message_id=id,
             metadata={
@@ -309,6 +308,7 @@ def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
                 "stop_reason": first_text(candidate, ("finishReason", "finish_reason")),
             },
             error=_block_error(record) or _finish_error(candidate),
+            relation="continuation" if id is None else "new",
         )
     ]
 
@@ -365,7 +365,7 @@ def _request_steps(record: Record, reading: RecordReading) -> list[Step]:
     response."""
     content_parts = parts(record, reading)
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
-    return [*([ChunksEnd()] if has_results else []), *map(Complete, content_parts)]
+    return [*([ChunksEnd()] if has_results else []), *content_parts]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:

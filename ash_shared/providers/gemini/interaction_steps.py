@@ -15,7 +15,6 @@ from ash_shared.providers._kit.json_fields import list_or_empty, message_error, 
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Complete,
     Emit,
     Interrupt,
     ResponseEnd,
@@ -64,12 +63,12 @@ def _call_delta(delta: Record, slot: str) -> list[Step]:
 
 
 def _result_delta(delta: Record, slot: str) -> list[Step]:
-    return [Complete(_assistant_part(read_step(delta)), slot=slot)]
+    return [_assistant_part(read_step(delta), slot)]
 
 
 def _media_delta(delta: Record, slot: str) -> list[Step]:
     """Return complete media; text may precede and follow it."""
-    return [ChunkEnd(slot), Complete(_assistant_part(read_step(delta)))]
+    return [ChunkEnd(slot), _assistant_part(read_step(delta))]
 
 
 def _ignore_delta(delta: Record, slot: str) -> list[Step]:
@@ -144,8 +143,8 @@ def _end_step(event: Record) -> list[Step]:
 # Responses
 
 
-def _assistant_part(blocks: list[Block]) -> Part:
-    return Part(role="assistant", blocks=blocks)
+def _assistant_part(blocks: list[Block], slot: str | None = None) -> Part:
+    return Part(role="assistant", blocks=blocks, slot=slot)
 
 
 def _is_visible(block: Block) -> bool:
@@ -160,9 +159,9 @@ def _output_steps(interaction: Record) -> list[Step]:
     for step in response_steps(interaction):
         blocks = [block for block in read_step(step) if _is_visible(block)]
         if value_at(step, "type") == "user_input":
-            emitted.append(Complete(Part(role="user", blocks=blocks, is_copy=True)))
+            emitted.append(Part(role="user", blocks=blocks, relation="copy"))
         else:
-            emitted.append(Complete(Part(role=step_speaker(step), blocks=blocks), slot=str(slot)))
+            emitted.append(Part(role=step_speaker(step), blocks=blocks, slot=str(slot)))
             slot += 1
     return emitted
 
@@ -210,7 +209,7 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 def _interaction_record_steps(record: Record) -> list[Step]:
     end_reader = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
-        Complete(Part(role=role, blocks=blocks, is_copy=role == "user"))
+        Part(role=role, blocks=blocks, relation="copy" if role == "user" else "new")
         for role, blocks in input_blocks(record)
     ]
     output = _output_steps(record) if end_reader is not None else []

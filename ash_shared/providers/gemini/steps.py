@@ -18,7 +18,6 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     ChunksEnd,
-    Complete,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -39,11 +38,11 @@ def response_steps(record: Record, part: Part) -> list[Step]:
     if part.error is not None and not block_steps:
         return [
             *_complete_without_turn_end(ends),
-            Complete(Part(role="assistant", error=part.error)),
+            Part(role="assistant", error=part.error),
             *ends,
             *usage,
         ]
-    errors = [] if part.error is None else [Complete(Part(role=None, error=part.error))]
+    errors = [] if part.error is None else [Part(role=None, error=part.error)]
     start = [ResponseStart(part.key, is_explicit=False, has_stable_id=True)] if block_steps else []
     return [*start, *block_steps, *ends, *errors, *usage]
 
@@ -100,9 +99,7 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
         yield ChunksEnd(slot_prefix=prefix)
-        yield Complete(
-            replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, joins_previous=False)
-        )
+        yield replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, relation="new")
 
 
 def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:

@@ -14,7 +14,6 @@ from ash_shared.providers._kit.json_fields import first_text, list_or_empty, mes
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunksEnd,
-    Complete,
     Emit,
     ResponseEnd,
     ResponseStart,
@@ -111,7 +110,7 @@ def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
     if usage is None:
         return []
     usage_part = Part(role=None, usage=usage, key=response_id, cost=response_cost(record))
-    return [Complete(usage_part), Usage(None)]
+    return [usage_part, Usage(None)]
 
 
 # Chunks
@@ -183,7 +182,7 @@ def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
 def _complete_block_steps(blocks: list[Block], prefix: str, more: Block) -> list[Step]:
     """Return the steps of blocks that arrive in one chunk."""
     ends = ChunksEnd(("text", "thinking"), slot_prefix=prefix)
-    return [ends, Complete(Part(role="assistant", blocks=blocks), fields=more)]
+    return [ends, Part(role="assistant", blocks=blocks, fields=more)]
 
 
 def _image_steps(images: Any, prefix: str, more: Block) -> list[Step]:
@@ -277,8 +276,9 @@ def _completion_steps(record: Record) -> list[Step]:
 
 def _complete_choice_steps(choice: Any, response_id: str | None) -> list[Step]:
     reason = text_at(choice, "finish_reason")
-    part = Part(role="assistant", blocks=_with_stop_reason(choice_blocks(choice), reason), key=response_id)
-    return [Complete(part, fields=_choice_fields(choice)), *_error_steps(choice, reason)]
+    blocks = _with_stop_reason(choice_blocks(choice), reason)
+    part = Part(role="assistant", blocks=blocks, key=response_id, fields=_choice_fields(choice))
+    return [part, *_error_steps(choice, reason)]
 
 
 def _with_stop_reason(blocks: list[Block], reason: str | None) -> list[Block]:

@@ -94,7 +94,7 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
 
 def _request_parts(record: Record) -> list[Part]:
     return [
-        replace(_item_part(role, blocks), joins_previous=False, original=source)
+        replace(_item_part(role, blocks), original=source, relation="new")
         for role, source, blocks in request_messages(record)
     ]
 
@@ -113,7 +113,7 @@ def _event_parts(record: Record) -> list[Part]:
 
 _END_FIELDS: Mapping[str, Any] = {"role": None, "key": None}
 _EVENT_PART_FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "response.created": {"joins_previous": True, "usage": None, "error": None},
+    "response.created": {"relation": "continuation", "usage": None, "error": None},
     "response.completed": _END_FIELDS,
     "response.failed": _END_FIELDS,
     "response.incomplete": _END_FIELDS,

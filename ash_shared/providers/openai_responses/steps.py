@@ -25,7 +25,6 @@ from ash_shared.providers._kit.responses_items import item_role, item_type, read
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Complete,
     Emit,
     Interrupt,
     ResponseEnd,
@@ -166,11 +165,7 @@ def _item_steps(item: Any, item_slot: str) -> list[Step]:
     if item_role(item) in ("user", "system"):
         return []
     partial = {"partial": True} if value_at(item, "status") == "incomplete" else {}
-    return [
-        Complete(
-            Part(role="assistant", blocks=_visible_blocks(read_item(item))), slot=item_slot, fields=partial
-        )
-    ]
+    return [Part(role="assistant", blocks=_visible_blocks(read_item(item)), slot=item_slot, fields=partial)]
 
 
 _CALL_DEFAULTS = {"arguments": "", "code": "", "input": "", "queries": []}
@@ -339,7 +334,7 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 def _event_steps(wire_type: str, record: Record, reading: RecordReading) -> list[Step]:
     if wire_type in _EVENT_READERS:
         return _EVENT_READERS[wire_type](record)
-    return [Complete(Part(role="system", blocks=reading.blocks))]
+    return [Part(role="system", blocks=reading.blocks)]
 
 
 def steps(record: Record, reading: RecordReading) -> list[Step] | None:
@@ -350,10 +345,10 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if wire_type.__class__ is not str and is_response(record):
         return _response_steps(record) if record["object"] == "response" else _compaction_steps(record)
     if is_one_of(wire_type, _APPROVAL_BLOCKS):
-        return [Complete(Part(role="assistant", blocks=_visible_blocks(read_item(record))))]
+        return [Part(role="assistant", blocks=_visible_blocks(read_item(record)))]
     if reading.kind == "message":
         record_parts = parts(record, reading)
-        return [Complete(replace(part, blocks=_visible_blocks(part.blocks))) for part in record_parts]
+        return [replace(part, blocks=_visible_blocks(part.blocks)) for part in record_parts]
     return (
         _error_steps(record) if record.get("error") is not None and wire_type.__class__ is not str else None
     )
