@@ -1,7 +1,7 @@
 """Preparation of incoming messages and events: ids, validation, and what reading a text derives for storage."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from uuid import UUID, uuid5
 
 from msgspec import Meta, Struct
@@ -20,6 +20,9 @@ from ash_shared.reading.read import read_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
 """Depth of an event: its payload may hold a record of the greatest depth that is read."""
+
+EventInput: TypeAlias = ChatEvent | Mapping[str, Any]
+"""An event to append: typed, or as a JSON object. `id` and `timestamp` may be absent from an object."""
 
 Source = Annotated[
     str,
@@ -80,7 +83,7 @@ def line_id(session_id: UUID, name: int | str) -> str:
     return str(uuid5(session_id, str(name)))
 
 
-def prepare_event(event: ChatEvent | Mapping[str, Any], index: int = 0, path: str = "$") -> Event:
+def prepare_event(event: EventInput, index: int = 0, path: str = "$") -> Event:
     """Return a validated event for the log, with a new id if it has none and without session and sequences.
 
     Raises InvalidBody or TooDeep; `index` and `path` locate the event in their reports.

@@ -24,7 +24,7 @@ from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
 from ash_server.api.http.streaming import MAX_CLIENT_FRAME_BYTES, mark_as_subscription
-from ash_server.db.event_ranges import Place, Span
+from ash_server.db.event_ranges import LogPosition, Span
 from ash_server.db.events import StoredEvent
 from ash_server.errors import (
     CursorAhead,
@@ -158,7 +158,7 @@ class _FrameSender:
         self._hub = store.hub
         self._session_id = session_id
         self._after = after
-        self._output_place: Place | None = None
+        self._output_place: LogPosition | None = None
         """End of the last `stream_output`; None until caught up."""
 
     async def run(self) -> int:
@@ -183,7 +183,7 @@ class _FrameSender:
                 await self._send_output(end)
                 await self._send_topic("message_complete", partial(self._events.get_turn, end=end))
 
-    async def _send_output(self, end: Place) -> None:
+    async def _send_output(self, end: LogPosition) -> None:
         start = self._output_place
         if start is None:
             return
@@ -199,7 +199,7 @@ class _FrameSender:
         if data != EMPTY_TOPIC or topic == "message_complete":
             await self._send(f'{{"type":"session.{self._session_id}.{topic}","data":{data}}}')
 
-    async def _current_place(self) -> Place:
+    async def _current_place(self) -> LogPosition:
         read = partial(self._events.get_place, self._session_id, self._after)
         return await self._share_with_retry(read, self._session_id, self._after)
 

@@ -11,7 +11,7 @@ from ash_server.api.http.bodies import JSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
 from ash_server.api.http.problems import READ_ERRORS, error_responses
-from ash_server.db.search.query import MAX_RESULTS, Place, SearchPage
+from ash_server.db.search.query import MAX_RESULTS, SearchPage, SearchScope
 from ash_server.errors import NulByte, SessionNotFound
 from ash_shared.model.message import Role
 
@@ -66,7 +66,7 @@ class SearchController(Controller):
             ),
         ],
         place: Annotated[
-            Place,
+            SearchScope,
             QueryParameter(
                 name="in",
                 description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "

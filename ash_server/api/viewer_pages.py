@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from litestar import Controller, HttpMethod, Request, Response, route
+from litestar import Controller, HttpMethod, Response, route
 from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
@@ -20,7 +20,7 @@ from litestar.types import ExceptionHandlersMap
 from ash_server.api.http.bodies import JSON, NDJSON
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
-from ash_server.api.http.problems import HANDLERS
+from ash_server.api.http.problems import HANDLERS, AnyRequest
 from ash_server.api.http.query_guard import ANY_QUERY
 from ash_server.api.http.streaming import buffered, start_stream
 from ash_server.db.sessions import AmbiguousSession, Session
@@ -48,7 +48,6 @@ _NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
 _PLACE_PARAMETERS = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-AnyRequest = Request[Any, Any, Any]
 Chunks = AsyncGenerator[bytes, None]
 
 

@@ -23,7 +23,7 @@ from ash_server.db.embedded.open import open_database
 from ash_server.errors import AshError, SessionNotFound
 from ash_server.settings import Settings, check_exposure
 from ash_server.store import Store
-from ash_server.transfer.exporting.html import Page, build_page, escape_script, join_events
+from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_script, join_events
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.transcript_files import external_id, find_homes, source_at
 
@@ -87,7 +87,7 @@ def _open_file(path: Path) -> int:
     return 1 if loaded.result.problems else 0
 
 
-def _write_page(write: Callable[[str], object], page: Page, loaded: InMemorySession) -> None:
+def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMemorySession) -> None:
     write(page.head)
     write(join_events(loaded.events))
     write(page.between)

@@ -19,7 +19,7 @@ from ash_server.cli.output.terminal import (
     warn,
 )
 from ash_server.cli.store import resolve_session, with_store
-from ash_server.db.search.query import Place, SearchFilter, SearchPage, SearchResult
+from ash_server.db.search.query import SearchFilter, SearchPage, SearchResult, SearchScope
 from ash_server.store import Store
 from ash_shared.model.message import Role
 
@@ -38,7 +38,7 @@ _INDEX_TIMEOUT = 2.0
 @click.option(
     "--in",
     "place",
-    type=click.Choice(get_args(Place)),
+    type=click.Choice(get_args(SearchScope)),
     default=_DEFAULT_PLACE,
     show_default=True,
     help="said: texts of the user and the assistant. conversation: also thinking and tool calls. "

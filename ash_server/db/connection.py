@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection
@@ -10,6 +11,8 @@ from psycopg.errors import UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
 from ash_server.errors import AshError, SchemaMismatch
+
+Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
 REVISION = "0004"
 """The migration that this version needs."""
@@ -25,7 +28,7 @@ _SCRIPTS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / 
 
 def open_pool(
     url: str, *, min_size: int = 1, max_size: int = 10, lock_timeout: float | None = LOCK_TIMEOUT
-) -> AsyncConnectionPool[AsyncConnection]:
+) -> Pool:
     """Return a pool that opens on entry (`async with`). Its connections are in autocommit mode, with times in UTC.
 
     `lock_timeout` is in seconds; None waits for the locks of other writers without a limit.

@@ -9,8 +9,8 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.event_writer import Origin
-from ash_server.db.messages import StoredMessage, list_next
+from ash_server.db.event_writer import EventOrigin
+from ash_server.db.messages import StoredMessage, list_head, list_next
 from ash_server.db.pagination import bounded_query, may_go_on
 from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Kind
@@ -18,9 +18,6 @@ from ash_shared.model.message import Kind
 _MAX_ENTRIES = 1000
 _MAX_BYTES = 512 * 1024
 """Limit of the events of a range, and of its messages, which ends with the entry that exceeds it."""
-
-_HEAD_LINES = 20
-"""First lines of a session, which identify it and its client."""
 
 _TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
 
@@ -50,7 +47,7 @@ _WITHIN = bounded_query(
 )
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A position between two entries."""
 
     event: int
@@ -65,7 +62,7 @@ class SpannedEvent:
 
     sequence: int
     message_sequence: int
-    origin: Origin
+    origin: EventOrigin
     kind: Kind | None
     """The kind of its message; None for events without one."""
     content: str
@@ -91,24 +88,25 @@ class Span(NamedTuple):
     without a message count."""
 
 
-async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Place:
+async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:
     """Return the position after an event."""
     row = await (await conn.execute(_PLACE, [session_id, sequence])).fetchone()
-    return Place(*row) if row else Place(0, 0)
+    return LogPosition(*row) if row else LogPosition(0, 0)
 
 
-async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
+async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) -> Span:
     """Return the turn whose last event precedes this position."""
     row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
-    start = Place(*row) if row else Place(end.event - 1, end.line)
+    start = LogPosition(*row) if row else LogPosition(end.event - 1, end.line)
     return await get_span(conn, session_id, start, end)
 
 
-async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
+async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:
     """Return the range up to its limits."""
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
-    head = await _lines(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
+    has_head = lines and start.line
+    head = await list_head(conn, session_id, before=start.line + 1, max_bytes=_MAX_BYTES) if has_head else []
     is_full = partial(may_go_on, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
     has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
     has_more_events = is_full(events) and await _events(

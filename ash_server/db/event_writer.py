@@ -21,7 +21,7 @@ from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normal
 from ash_shared.model.event_types import CATALOGUE, ChunkGroup
 from ash_shared.providers._kit.steps import PassThrough
 
-Origin = Literal["line", "posted", "end"]
+EventOrigin = Literal["line", "posted", "end"]
 
 LOCK = """
     SELECT message_sequence, event_sequence, normalizer_state, normalizer_version
@@ -47,17 +47,27 @@ _COUNT = """
 
 _WRITE = f"WITH counted AS ({_COUNT}) {INSERT}"
 
-# Looks up ids one by one, as for messages.
-STORED_IDS = """
-    SELECT stored.*
-    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
-        unnest(ids) AS arg_id,
-        LATERAL (
-            SELECT given_id, sequence, content FROM events
-            WHERE events.session_id = args.session_id AND given_id = arg_id
-            LIMIT 1
-        ) AS stored
-"""
+
+def stored_query(table: str, id_column: str) -> str:
+    """Return SQL for the id, the sequence and the content of those of a session's entries that have one of some ids.
+
+    It looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session,
+    which makes a long import quadratic. LIMIT keeps the planner from joining the two.
+    """
+    return f"""
+        SELECT stored.*
+        FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
+            unnest(ids) AS arg_id,
+            LATERAL (
+                SELECT {id_column}, sequence, content
+                FROM {table}
+                WHERE {table}.session_id = args.session_id AND {id_column} = arg_id
+                LIMIT 1
+            ) AS stored
+    """  # noqa: S608  # constant SQL
+
+
+STORED_EVENTS = stored_query("events", "given_id")
 
 # Events of a message precede those posted after it.
 _LAST_POSTED = """
@@ -74,7 +84,7 @@ class PreparedEvent(NamedTuple):
 
     event: Event
     message_sequence: int = 0
-    origin: Origin = "posted"
+    origin: EventOrigin = "posted"
     has_own_id: bool = True
     """True if the writer set the id, False if it was derived."""
 
@@ -219,7 +229,7 @@ async def resolve_id_conflicts(
     own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
     if not any(each.has_own_id for each in new):
         return new
-    stored = await conn.execute(STORED_IDS, [session_id, own_ids])
+    stored = await conn.execute(STORED_EVENTS, [session_id, own_ids])
     taken, numbers = {row[0] for row in await stored.fetchall()}, count()
     resolved = list[PreparedEvent]()
     for each in new:

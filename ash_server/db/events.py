@@ -19,7 +19,7 @@ from psycopg.rows import args_row
 from ash_server.db.connection import one_transaction
 from ash_server.db.event_writer import (
     LOCK,
-    STORED_IDS,
+    STORED_EVENTS,
     PreparedEvent,
     columns,
     ending,
@@ -269,7 +269,7 @@ async def _post_new(
     """Store the events that are not stored yet, under the lock."""
     async with one_transaction(conn):
         locked = await conn.execute(LOCK, [session_id])
-        matches = await conn.execute(STORED_IDS, [session_id, [event["id"] for event in events]])
+        matches = await conn.execute(STORED_EVENTS, [session_id, [event["id"] for event in events]])
         counters = await read_counters(locked)
         stored = {row[0]: (row[1], row[2]) for row in await matches.fetchall()}
         appended, new, last = [], [], counters.event_sequence

@@ -30,6 +30,7 @@ from ash_server.db.event_writer import (
     milliseconds,
     read_counters,
     resolve_id_conflicts,
+    stored_query,
     write_events,
 )
 from ash_server.db.events import Appended
@@ -39,7 +40,8 @@ from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
 from ash_server.errors import DuplicateInBatch, IdConflict, InvalidId, MessageNotFound, SequenceMismatch
 from ash_shared.eventlog import Line, Normalizer
-from ash_shared.model.message import Description, Facts, Kind, Message, Role
+from ash_shared.eventlog.emitter import EMPTY_LINE
+from ash_shared.model.message import Description, Kind, Message, Role
 from ash_shared.reading.parse import PARSER_VERSION, parse_message_content
 
 T = TypeVar("T")
@@ -47,23 +49,13 @@ T = TypeVar("T")
 _MAX_INLINE = 256 * 1024
 """Characters; the events of a larger batch are derived in a thread."""
 
+_HEAD_LINES = 20
+
 _FETCH_SIZE = 1000
 """Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
 # Runs after LOCK as a separate statement, to see what was committed while it waited for the lock.
-# Looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
-# makes a long import quadratic. LIMIT keeps the planner from joining the two.
-_STORED = """
-    SELECT stored.*
-    FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,
-        unnest(ids) AS arg_id,
-        LATERAL (
-            SELECT id, sequence, content
-            FROM messages
-            WHERE messages.session_id = args.session_id AND id = arg_id
-            LIMIT 1
-        ) AS stored
-"""
+_STORED = stored_query("messages", "id")
 
 _WRITE = f"""
     WITH inserted AS (
@@ -106,9 +98,6 @@ _LAST = bounded_query(_COLUMNS, _PAGE, "sequence DESC")
 _ONE = _READ + "%b AND sequence = %b"
 
 
-_NO_EVENTS = Line((), Facts(), "unknown")
-
-
 class PreparedMessage(NamedTuple):
     """A message ready for storage: its id, its text, and what was derived by reading the text."""
 
@@ -121,7 +110,7 @@ class PreparedMessage(NamedTuple):
     role_given: bool = False
     """True if the writer set the role, False if it was derived."""
     source_given: bool = False
-    line: Line = _NO_EVENTS
+    line: Line = EMPTY_LINE
     """The text as input of the event log."""
 
 
@@ -209,6 +198,13 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
     params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
     return await _fetch(conn, _FIRST, params)
+
+
+async def list_head(
+    conn: AsyncConnection, session_id: UUID, *, before: int, max_bytes: int = MAX_PARSE_BYTES
+) -> list[StoredMessage]:
+    """Return the first messages of a session before a sequence; they identify it and its client."""
+    return await list_next(conn, session_id, before=before, limit=_HEAD_LINES, max_bytes=max_bytes)
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:

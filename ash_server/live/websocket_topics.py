@@ -5,7 +5,7 @@ that exists only as stream chunks, or posted events), they are derived from the 
 span has one order and no duplicates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -15,13 +15,12 @@ from pydantic import Field
 from ash_server.db.event_ranges import Span, SpannedEvent
 from ash_server.db.messages import StoredMessage
 from ash_shared.conversation.paging import transform_page
+from ash_shared.eventlog import Event
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.blocks import Block, is_valid, raw_block, text_block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import blocks_of
 from ash_shared.model.message import Role, StandardMessage
-
-Event = Mapping[str, Any]
 
 
 class TopicMessages(AshModel):

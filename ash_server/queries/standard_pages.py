@@ -13,13 +13,10 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from ash_server.db.events import StoredEvent, get_events_since
-from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_next
+from ash_server.db.messages import MAX_PARSE_BYTES, StoredMessage, list_head, list_next
 from ash_server.db.sessions import get_session
 from ash_shared.conversation.paging import transform_page
 from ash_shared.model.message import StandardMessage
-
-_HEAD_LINES = 20
-"""First lines of a session, which identify it and its client."""
 
 _PAGE = 500
 _EVENTS_SOURCE = "ash"
@@ -122,8 +119,7 @@ async def _get_lines(
 ) -> _Lines:
     last = (await get_session(conn, session_id)).message_count
     lines = await list_next(conn, session_id, after=after, limit=limit, max_bytes=max_bytes)
-    first = await list_next(conn, session_id, limit=_HEAD_LINES) if lines and after else []
-    head = [each for each in first if each.sequence <= after]
+    head = await list_head(conn, session_id, before=after + 1) if lines and after else []
     return _Lines(head, lines, bool(lines) and lines[-1].sequence < last)
 
 

@@ -1,24 +1,21 @@
 """The event log of each session: append, read, subscribe."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any, Unpack
+from typing import Unpack
 from uuid import UUID
 
 import msgspec
 
 from ash_server.db import event_ranges, events, rebuild_events
-from ash_server.db.event_ranges import Place, Span
+from ash_server.db.event_ranges import LogPosition, Span
 from ash_server.db.events import Appended, EventFilter, StoredEvent
 from ash_server.db.rebuild_events import Rebuilt
-from ash_server.ingest import prepare_event
+from ash_server.ingest import EventInput, prepare_event
 from ash_server.live.hub import EventBatch, Hub
 from ash_server.repositories.connections import Connections
 from ash_shared.eventlog import Event, OpenTurn
 from ash_shared.model.events import ChatEvent, read_event
-
-NewEvent = ChatEvent | Mapping[str, Any]
-"""An event to append: typed, or as a JSON object. `id` and `timestamp` may be absent from an object."""
 
 
 class EventStore:
@@ -32,11 +29,11 @@ class EventStore:
         self._connections = connections
         self._hub = hub
 
-    async def append(self, session_id: UUID, event: NewEvent) -> Appended:
+    async def append(self, session_id: UUID, event: EventInput) -> Appended:
         """Append one event; see `append_batch`."""
         return (await self.append_batch(session_id, [event]))[0]
 
-    async def append_batch(self, session_id: UUID, new: Iterable[NewEvent]) -> list[Appended]:
+    async def append_batch(self, session_id: UUID, new: Iterable[EventInput]) -> list[Appended]:
         """Append events, all or none, and return where they are stored, in order.
 
         An event without an `id` gets a new one; without a `timestamp`, the time of storing. `sessionId` and the
@@ -131,17 +128,17 @@ class EventStore:
         async with self._connections.connection() as conn:
             return await events.get_open_turn(conn, session_id)
 
-    async def get_place(self, session_id: UUID, sequence: int) -> Place:
+    async def get_place(self, session_id: UUID, sequence: int) -> LogPosition:
         """Return the position after an event: its sequence and that of the last message before it."""
         async with self._connections.connection() as conn:
             return await event_ranges.place_of(conn, session_id, sequence)
 
-    async def get_turn(self, session_id: UUID, end: Place) -> Span:
+    async def get_turn(self, session_id: UUID, end: LogPosition) -> Span:
         """Return the turn that ends at this position."""
         async with self._connections.connection() as conn:
             return await event_ranges.get_turn(conn, session_id, end)
 
-    async def get_range(self, session_id: UUID, start: Place, end: Place) -> Span:
+    async def get_range(self, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:
         """Return the events and messages between two positions, up to the limits of one answer."""
         async with self._connections.connection() as conn:
             return await event_ranges.get_span(conn, session_id, start, end)

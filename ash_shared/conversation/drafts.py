@@ -47,7 +47,7 @@ class Draft:
 _TEXT_TYPES = frozenset({"text", "thinking"})
 
 
-class Line:
+class StoredText:
     """A stored text of the session."""
 
     def __init__(self, raw: str | bytes) -> None:
@@ -62,7 +62,7 @@ class Line:
 class PartName(NamedTuple):
     """Identifies a part by its line and its position among the parts of that line."""
 
-    line: Line
+    line: StoredText
     number: int
 
     def id(self) -> str:

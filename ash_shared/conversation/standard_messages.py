@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ash_shared.conversation.drafts import Draft, Line, PartName, derive_id
+from ash_shared.conversation.drafts import Draft, PartName, StoredText, derive_id
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
 from ash_shared.model.blocks import Block, without
@@ -81,7 +81,7 @@ class Fold:
         self._line += 1
         if is_blank(raw):
             return
-        line, number = Line(raw), count()
+        line, number = StoredText(raw), count()
         for read in _flatten(read_raw(raw, source)):
             facts = read.facts()
             self._update_session(facts)
@@ -110,7 +110,7 @@ class Fold:
             draft.blocks = [self._with_late_result(block) for block in draft.blocks]
         return [_build_message(named[id(draft)], draft) for draft in self._drafts]
 
-    def _is_duplicate_line(self, facts: Facts, line: "Line") -> bool:
+    def _is_duplicate_line(self, facts: Facts, line: StoredText) -> bool:
         """True if the same line, with the same record id, was added before."""
         if facts.uuid is None:
             return False

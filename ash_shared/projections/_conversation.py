@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ash_shared.model.blocks import Block, text_block
 from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.events import blocks_of
-from ash_shared.projections._retractions import Event, Events, is_main, standing, wire_events
+from ash_shared.projections._retractions import Events, WireEvent, is_main, standing, wire_events
 
 MAX_CALLS = 128
 """Calls in one answer: OpenAI's limit."""
@@ -36,7 +36,7 @@ class UserMessage:
 
 
 @dataclass(slots=True)
-class Call:
+class ConversationCall:
     """A call of a tool, with an id and a name that both APIs accept."""
 
     id: str
@@ -53,7 +53,7 @@ class Answer:
     turn: str | None
     response: str | None
     blocks: list[Block] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ConversationCall] = field(default_factory=list)
     is_seen: bool = False
     """True if a result has come: later texts are another answer."""
     is_left: bool = False
@@ -84,14 +84,14 @@ class _Fold:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self._waiting: dict[str, tuple[Call, Answer]] = {}
+        self._waiting: dict[str, tuple[ConversationCall, Answer]] = {}
 
     def add_user(self, *blocks: Block) -> None:
         kept = [block for block in blocks if not _is_blank(block)]
         if kept:
             self.items.append(UserMessage(kept))
 
-    def answer(self, event: Event, *, calls: bool) -> Answer:
+    def answer(self, event: WireEvent, *, calls: bool) -> Answer:
         """Return the answer that the event belongs to."""
         turn, response = event.get("turnId"), event.get("responseId")
         last = self.items[-1] if self.items else None
@@ -102,7 +102,7 @@ class _Fold:
         self.items.append(answer)
         return answer
 
-    def call(self, id: str, call: Call, answer: Answer) -> None:
+    def call(self, id: str, call: ConversationCall, answer: Answer) -> None:
         answer.calls.append(call)
         self._waiting[id] = (call, answer)
 
@@ -133,7 +133,7 @@ def _is_blank(block: Block) -> bool:
     return block["type"] == "text" and not block["text"].strip()
 
 
-def _add_user(fold: _Fold, event: Event) -> None:
+def _add_user(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     if not payload.get("synthetic"):
         fold.add_user(*_blocks(payload))
@@ -146,18 +146,18 @@ def _blocks(payload: Mapping[str, Any]) -> list[Block]:
 _SPOKEN = frozenset({"file", "image", "text"})
 
 
-def _add_text(fold: _Fold, event: Event) -> None:
+def _add_text(fold: _Fold, event: WireEvent) -> None:
     """Add the text of an event without a handler of its own, as text of the user."""
     fold.add_user(text_block(event["payload"][CATALOGUE[event["type"]].text]))
 
 
-def _add_callback(fold: _Fold, event: Event) -> None:
+def _add_callback(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     agent = payload.get("fromAgentId") or payload.get("fromSessionId") or "agent"
     fold.add_user(text_block(f"[Callback from {agent}]: {payload['result']}"))
 
 
-def _add_summary(fold: _Fold, event: Event) -> None:
+def _add_summary(fold: _Fold, event: WireEvent) -> None:
     """Replace the history by a summary; a compaction without text keeps the history."""
     text = event["payload"]["text"]
     if text.strip():
@@ -165,7 +165,7 @@ def _add_summary(fold: _Fold, event: Event) -> None:
         fold.add_user(text_block(f"[Summary of the conversation so far]\n\n{text}"))
 
 
-def _add_answer(fold: _Fold, event: Event) -> None:
+def _add_answer(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     if payload.get("phase") != "commentary":
         blocks = [block for block in _blocks(payload) if not _is_blank(block)]
@@ -173,26 +173,26 @@ def _add_answer(fold: _Fold, event: Event) -> None:
             fold.answer(event, calls=False).blocks += blocks
 
 
-def _add_call(fold: _Fold, event: Event) -> None:
+def _add_call(fold: _Fold, event: WireEvent) -> None:
     payload = event["payload"]
     if not payload.get("partial"):
-        call = Call(payload["toolCallId"], payload["toolName"], payload["args"])
+        call = ConversationCall(payload["toolCallId"], payload["toolName"], payload["args"])
         fold.call(call.id, call, fold.answer(event, calls=True))
 
 
-def _add_result(fold: _Fold, event: Event) -> None:
+def _add_result(fold: _Fold, event: WireEvent) -> None:
     fold.resolve(event["payload"])
 
 
-def _add_start(fold: _Fold, event: Event) -> None:
+def _add_start(fold: _Fold, event: WireEvent) -> None:
     fold.leave(is_over=False)
 
 
-def _add_end(fold: _Fold, event: Event) -> None:
+def _add_end(fold: _Fold, event: WireEvent) -> None:
     fold.leave(is_over=True)
 
 
-_SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
+_SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     "agent_callback": _add_callback,
     "agent_switch": _add_start,
     "assistant_done": _add_answer,
@@ -204,7 +204,7 @@ _SPECIAL_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
     "turn_start": _add_start,
     "user_message": _add_user,
 }
-_HANDLERS: Mapping[str, Callable[[_Fold, Event], None]] = {
+_HANDLERS: Mapping[str, Callable[[_Fold, WireEvent], None]] = {
     name: _SPECIAL_HANDLERS.get(name, _add_text) for name, row in CATALOGUE.items() if row.in_conversation
 }
 
@@ -215,7 +215,7 @@ def _finished(items: list[Item], *, open_calls: bool) -> Iterator[Item]:
         if isinstance(item, Answer):
             keeps_open = open_calls and item is items[-1] and not item.is_over
             item.calls = [
-                Call(ids.take(call.id), _fit_name(call.name), call.args, call.result)
+                ConversationCall(ids.take(call.id), _fit_name(call.name), call.args, call.result)
                 for call in item.calls
                 if call.result is not None or keeps_open
             ]

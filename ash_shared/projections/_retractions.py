@@ -12,19 +12,19 @@ from pydantic import BaseModel
 from ash_shared.model.event_types import CHUNKS, PROMPTS, types_where
 from ash_shared.model.events import ChatEvent
 
-Event: TypeAlias = Mapping[str, Any]
+WireEvent: TypeAlias = Mapping[str, Any]
 """A chat event in its wire form."""
 
-Events: TypeAlias = Iterable[ChatEvent | Event]
+Events: TypeAlias = Iterable[ChatEvent | WireEvent]
 
 _CONTENT_TYPES = types_where(lambda row: row.is_turn_content)
 
 
-def wire_events(events: Events) -> list[Event]:
+def wire_events(events: Events) -> list[WireEvent]:
     """Return the events after the last `reset` in wire form, without chunks."""
     if isinstance(events, str | Mapping | BaseModel):
         raise TypeError(f"expected an iterable of events, got one {type(events).__name__}")
-    last: list[Event] = []
+    last: list[WireEvent] = []
     for event in events:
         wire = event.model_dump() if isinstance(event, BaseModel) else event
         if wire["type"] == "reset":
@@ -34,7 +34,7 @@ def wire_events(events: Events) -> list[Event]:
     return last
 
 
-def standing(events: Iterable[Event]) -> list[Event]:
+def standing(events: Iterable[WireEvent]) -> list[WireEvent]:
     """Return the events that are not retracted, without the retractions themselves."""
     log = _Log()
     for event in events:
@@ -45,13 +45,13 @@ def standing(events: Iterable[Event]) -> list[Event]:
     return log.events()
 
 
-def is_main(event: Event) -> bool:
+def is_main(event: WireEvent) -> bool:
     """True if the event belongs to the main conversation and not to a subagent."""
     payload = event["payload"]
     return payload.get("parentToolCallId") is None and payload.get("sidechain") is not True
 
 
-def count_turns(events: Iterable[Event]) -> int:
+def count_turns(events: Iterable[WireEvent]) -> int:
     """Count the turns with content."""
     log = _Log()
     for event in events:
@@ -63,7 +63,7 @@ class _Log:
     """The events so far. Truncated events are removed, so that their indexes are used again."""
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[WireEvent] = []
         self._revoked: set[int] = set()
         self._places: dict[str, int] = {}
         self._first: dict[str, int] = {}
@@ -77,13 +77,13 @@ class _Log:
         self._known_turns: dict[str, int] = {}
         self._has_marks = False
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[WireEvent]:
         return [event for place, event in enumerate(self._events) if place not in self._revoked]
 
     def turns(self) -> int:
         return len(self._turns)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: WireEvent) -> None:
         place = len(self._events)
         self._events.append(event)
         self._places[event["id"]] = place
@@ -92,7 +92,7 @@ class _Log:
             self._members[name].append(place)
         self._count_turn(event, place)
 
-    def _count_turn(self, event: Event, place: int) -> None:
+    def _count_turn(self, event: WireEvent, place: int) -> None:
         if self._begins_turn(event):
             self._begins.append(place)
         if event.get("turnId") is not None:
@@ -101,7 +101,7 @@ class _Log:
         if event["type"] in _CONTENT_TYPES and (not self._turns or self._turns[-1][0] < begin):
             self._turns.append((begin, place))
 
-    def _begins_turn(self, event: Event) -> bool:
+    def _begins_turn(self, event: WireEvent) -> bool:
         """True if the event begins a turn: by turn id, or else by `turn_start`, or else, without either, by prompts."""
         turn, wire = event.get("turnId"), event["type"]
         self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
@@ -131,7 +131,7 @@ class _Log:
         while self._turns and self._turns[-1][1] >= place:
             self._turns.pop()
 
-    def _remove(self, place: int, event: Event) -> None:
+    def _remove(self, place: int, event: WireEvent) -> None:
         self._revoked.discard(place)
         _drop(self._places, event["id"], place)
         _drop(self._known_turns, event.get("turnId"), place)
@@ -142,7 +142,7 @@ class _Log:
                 members.pop()
 
 
-def _names(event: Event) -> set[str]:
+def _names(event: WireEvent) -> set[str]:
     """Return the ids by which a retraction may name the record or answer of an event."""
     return {event[key] for key in ("recordId", "responseId") if event.get(key) is not None}
 

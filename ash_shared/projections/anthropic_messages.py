@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block
-from ash_shared.projections._conversation import Answer, Call, UserMessage, conversation
+from ash_shared.projections._conversation import Answer, ConversationCall, UserMessage, conversation
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -69,7 +69,7 @@ def _strip_last_text(content: list[Block]) -> None:
         content[-1] = text_block(content[-1]["text"].rstrip())
 
 
-def _tool_use(call: Call) -> Block:
+def _tool_use(call: ConversationCall) -> Block:
     return {
         "type": "tool_use",
         "id": call.id,

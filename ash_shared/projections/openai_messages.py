@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
-from ash_shared.projections._conversation import Answer, Call, UserMessage, conversation
+from ash_shared.projections._conversation import Answer, ConversationCall, UserMessage, conversation
 from ash_shared.projections._request_content import (
     address,
     arguments_of,
@@ -51,7 +51,7 @@ def _from_assistant(answer: Answer) -> Iterator[OpenAiMessage]:
             yield {"role": "tool", "tool_call_id": call.id, "content": text_of(result_blocks(call.result))}
 
 
-def _call(call: Call) -> Block:
+def _call(call: ConversationCall) -> Block:
     function = {"name": call.name, "arguments": arguments_of(call.args)}
     return {"id": call.id, "type": "function", "function": function}
 

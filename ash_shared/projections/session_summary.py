@@ -11,7 +11,7 @@ from ash_shared.eventlog import OpenTurn
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import CATALOGUE, PROMPTS
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
-from ash_shared.projections._retractions import Event, Events, count_turns, is_main, standing, wire_events
+from ash_shared.projections._retractions import Events, WireEvent, count_turns, is_main, standing, wire_events
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
 _MAX_TEXT = 200
@@ -101,27 +101,27 @@ def count_models(messages: Iterable[StandardMessage]) -> Counter[str]:
     return Counter(name for name in models if name is not None and not name.startswith("<"))
 
 
-def _of(events: Iterable[Event], *types: str) -> list[Event]:
+def _of(events: Iterable[WireEvent], *types: str) -> list[WireEvent]:
     return [event for event in events if event["type"] in types]
 
 
-def _envelope(log: list[Event]) -> dict[str, Any]:
+def _envelope(log: list[WireEvent]) -> dict[str, Any]:
     if not log:
         return {}
     times = [event["timestamp"] for event in log]
     return {"sessionId": log[0]["sessionId"], "firstAt": min(times), "lastAt": max(times)}
 
 
-def _is_prompt(event: Event) -> bool:
+def _is_prompt(event: WireEvent) -> bool:
     return event["type"] in PROMPTS and not event["payload"].get("synthetic")
 
 
-def _text(event: Event) -> str:
+def _text(event: WireEvent) -> str:
     words = " ".join(event["payload"][CATALOGUE[event["type"]].text].split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
 
 
-def _texts(main: list[Event]) -> dict[str, Any]:
+def _texts(main: list[WireEvent]) -> dict[str, Any]:
     texts = [
         (text, event)
         for event in main
@@ -135,7 +135,7 @@ def _texts(main: list[Event]) -> dict[str, Any]:
     return {**known, "title": titles[0]} if titles else known
 
 
-def _counts(main: list[Event]) -> dict[str, Any]:
+def _counts(main: list[WireEvent]) -> dict[str, Any]:
     answers = {event.get("responseId") or event["id"] for event in _of(main, "assistant_done")}
     return {
         "turns": count_turns(main),
@@ -151,7 +151,7 @@ def _ranked(names: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     return dict(Counter(names).most_common())
 
 
-def _tools(stands: list[Event]) -> dict[str, Any]:
+def _tools(stands: list[WireEvent]) -> dict[str, Any]:
     calls = [event["payload"] for event in _of(stands, "tool_call") if not event["payload"].get("partial")]
     names = {call["toolCallId"]: call["toolName"] for call in calls}
     failed = [
@@ -167,7 +167,7 @@ def _tools(stands: list[Event]) -> dict[str, Any]:
     }
 
 
-def _agents(stands: list[Event]) -> dict[str, Any]:
+def _agents(stands: list[WireEvent]) -> dict[str, Any]:
     sent = _of(stands, "agent_message")
     answered = {event["payload"]["messageId"] for event in _of(stands, "agent_callback")}
     named = (name for event in stands if event["type"].startswith("agent_") for name in _partners(event))
@@ -177,7 +177,7 @@ def _agents(stands: list[Event]) -> dict[str, Any]:
     }
 
 
-def _partners(event: Event) -> Iterator[str]:
+def _partners(event: WireEvent) -> Iterator[str]:
     payload = event["payload"]
     keys = _PARTNERS.get(event["type"], ())
     for agent in keys:
@@ -193,7 +193,7 @@ _PARTNERS = {
 }
 
 
-def _state(log: list[Event], stands: list[Event]) -> dict[str, Any]:
+def _state(log: list[WireEvent], stands: list[WireEvent]) -> dict[str, Any]:
     """Return the open turn and its pending calls; a retracted `turn_end` still ends its turn."""
     opened: dict[str | None, None] = {}
     for event in _of(log, "turn_start", "turn_end"):
@@ -209,7 +209,7 @@ def _state(log: list[Event], stands: list[Event]) -> dict[str, Any]:
     }
 
 
-def _waiting(stands: list[Event], opened: Iterable[str | None]) -> list[Mapping[str, Any]]:
+def _waiting(stands: list[WireEvent], opened: Iterable[str | None]) -> list[Mapping[str, Any]]:
     waiting: dict[str, Mapping[str, Any]] = {}
     for event in _of(stands, "tool_call", "tool_result"):
         payload = event["payload"]
@@ -220,7 +220,7 @@ def _waiting(stands: list[Event], opened: Iterable[str | None]) -> list[Mapping[
     return list(waiting.values())
 
 
-def _spent(log: list[Event], open_turn: OpenTurn | None) -> dict[str, Any]:
+def _spent(log: list[WireEvent], open_turn: OpenTurn | None) -> dict[str, Any]:
     ends = [event["payload"] for event in _of(log, "turn_end")]
     if open_turn is not None and not _has_ended(log, open_turn.id):
         ends.append(open_turn.spent)
@@ -233,7 +233,7 @@ def _spent(log: list[Event], open_turn: OpenTurn | None) -> dict[str, Any]:
     return spent
 
 
-def _has_ended(log: list[Event], turn: str) -> bool:
+def _has_ended(log: list[WireEvent], turn: str) -> bool:
     """True if the log has the end of this turn."""
     marks = [event for event in _of(log, "turn_start", "turn_end") if event.get("turnId") == turn]
     return bool(marks) and marks[-1]["type"] == "turn_end"

@@ -1,7 +1,9 @@
-"""The layers of the server: only repositories and the hub use connections."""
+"""The layers of the server, where only repositories and the hub use connections, and the names of classes."""
 
 import ast
 import inspect
+from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -46,3 +48,20 @@ def test_a_function_that_takes_a_connection_is_found() -> None:
     assert takes_connection("ash_server.db.connection", "connect")
     assert takes_connection("ash_server.queries.standard_pages", "get_conversation")
     assert not takes_connection("ash_server.db.messages", "to_message")
+
+
+def test_public_classes_and_types_have_names_of_their_own() -> None:
+    paths = [path for package in ("ash_shared", "ash_server") for path in (ROOT / package).rglob("*.py")]
+    defined = Counter(name for path in paths for name in type_names(path.read_text()))
+
+    assert [name for name, count in defined.items() if count > 1] == []
+
+
+def type_names(source: str) -> Iterator[str]:
+    """Return the public names in camel case that a module defines."""
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = (
+            [node.name] if isinstance(node, ast.ClassDef) else [getattr(each, "id", "") for each in targets]
+        )
+        yield from (name for name in names if len(name) > 1 and name[0].isupper() and not name.isupper())

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Page
 
 from ash_shared.model.event_types import CHUNKS, PROMPTS, types_where
-from ash_shared.projections._retractions import Event, standing, wire_events
+from ash_shared.projections._retractions import WireEvent, standing, wire_events
 from tests.marking import slow_unless
 from tests.viewer.logs import COMPLETE_MATERIAL, Log, at_random, is_sample
 from tests.viewer.test_event_log import asked, call, done, event, piece, placed
@@ -125,8 +125,8 @@ def expected(log: Log) -> dict[str, Any]:
 
 def turns(log: Log) -> dict[str, list[str | None]]:
     """Return the start, its trigger and the end of each turn; of several, the first start and the last end count."""
-    starts = dict[str, Event]()
-    ends = dict[str, Event]()
+    starts = dict[str, WireEvent]()
+    ends = dict[str, WireEvent]()
     for each in wire_events(log):
         if each["type"] == "turn_start" and "turnId" in each:
             starts.setdefault(each["turnId"], each)
@@ -138,11 +138,11 @@ def turns(log: Log) -> dict[str, list[str | None]]:
     }
 
 
-def _of_start(start: Event | None) -> list[str | None]:
+def _of_start(start: WireEvent | None) -> list[str | None]:
     return [start["id"], start["payload"].get("trigger")] if start else [None, None]
 
 
-def retracted(log: list[Event]) -> list[list[str]]:
+def retracted(log: list[WireEvent]) -> list[list[str]]:
     """Return the retracted events, and those that each further retraction of one turn adds: so where turns start."""
     one = {"type": "retraction", "payload": {"turns": 1}}
     everything = [event for event in log if event["type"] != "retraction"]

@@ -9,7 +9,7 @@ import click
 from ash_server.cli.import_.files import ImportReport
 from ash_server.cli.output.terminal import counted, visible, warn
 from ash_server.transfer.importing.file_import import ImportedFile
-from ash_server.transfer.importing.result import ImportResult, Outcome, Problem
+from ash_server.transfer.importing.result import ImportResult, LineProblem, Outcome
 
 _MAX_SHOWN_PROBLEMS = 20
 
@@ -54,7 +54,7 @@ def _warn_of_lines(path: Path, result: ImportResult) -> None:
         warn(f"{path}: and {hidden} more lines")
 
 
-def _format_place(path: Path, problem: Problem) -> str:
+def _format_place(path: Path, problem: LineProblem) -> str:
     return f"{path}:{problem.line}" if problem.file is None else f"{path}: {problem.file}:{problem.line}"
 
 
@@ -64,7 +64,7 @@ def _session_fields(path: Path, imported: ImportedFile) -> dict[str, Any]:
     return {**session, "path": visible(str(path)), **_count_fields(imported.result), "problems": problems}
 
 
-def _problem_fields(problem: Problem) -> dict[str, Any]:
+def _problem_fields(problem: LineProblem) -> dict[str, Any]:
     return {name: value for name, value in problem._asdict().items() if value is not None}
 
 

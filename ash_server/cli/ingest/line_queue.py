@@ -16,7 +16,7 @@ _GATHER_SECONDS, _GATHER_LINES = 0.075, 100
 """A batch is returned after this time, or once this many lines have arrived."""
 
 
-class Line(NamedTuple):
+class QueuedLine(NamedTuple):
     number: int
     data: bytes | None
     """Without its newline; None if it is too long."""
@@ -58,7 +58,7 @@ class LineQueue:
             self._complete = self._end
             self._changed.notify_all()
 
-    def next_batch(self) -> list[Line]:
+    def next_batch(self) -> list[QueuedLine]:
         """Wait for lines and return the first of them, without removing them; empty after the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._start < self._complete or self.has_ended)
@@ -68,7 +68,7 @@ class LineQueue:
             )
             return list(self._first_lines())
 
-    def acknowledge(self, lines: Sequence[Line]) -> None:
+    def acknowledge(self, lines: Sequence[QueuedLine]) -> None:
         """Remove the first lines."""
         with self._changed:
             self._start += sum(line.size for line in lines)
@@ -94,7 +94,7 @@ class LineQueue:
     def close(self) -> None:
         self._file.close()
 
-    def _first_lines(self) -> Iterator[Line]:
+    def _first_lines(self) -> Iterator[QueuedLine]:
         self._file.seek(self._start)
         size = count = 0
         while self._start + size < self._complete and count < _MAX_BATCH_LINES and size < MAX_BATCH_BYTES:
@@ -102,11 +102,11 @@ class LineQueue:
             size, count = size + line.size, count + 1
             yield line
 
-    def _read_line(self, number: int) -> Line:
+    def _read_line(self, number: int) -> QueuedLine:
         data = self._file.readline(self._max_line_bytes + 1)
         size = len(data)
         if size <= self._max_line_bytes or data.endswith(b"\n"):
-            return Line(number, data.removesuffix(b"\n"), size)
+            return QueuedLine(number, data.removesuffix(b"\n"), size)
         while not data.endswith(b"\n") and (data := self._file.readline(_CHUNK_BYTES)):
             size += len(data)
-        return Line(number, None, size)
+        return QueuedLine(number, None, size)

@@ -15,7 +15,7 @@ from ash_server.cli.client import (
     find_by_id_prefix,
     retry_delays,
 )
-from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, Line, LineQueue
+from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedLine
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
 from ash_server.errors import AshError
@@ -85,14 +85,14 @@ class Sender:
         except AshError as error:
             self._progress.print_line(f"sending has stopped, input is still passed on: {error.detail}")
 
-    def _next_batch(self) -> list[Line] | None:
+    def _next_batch(self) -> list[QueuedLine] | None:
         """Return the next lines once the session is known; None after the end."""
         while lines := self._queue.next_batch():
             if self.session is not None or self._open_session(lines):
                 return lines
         return None
 
-    def _open_session(self, lines: Sequence[Line]) -> bool:
+    def _open_session(self, lines: Sequence[QueuedLine]) -> bool:
         """Open the session; False if its format is unknown yet and more lines may show it."""
         self.source = self.source or next(filter(None, map(_detect_source, lines[:_MAX_HEAD_LINES])), None)
         is_full = len(lines) >= _MAX_HEAD_LINES or sum(line.size for line in lines) >= MAX_BATCH_BYTES
@@ -138,7 +138,7 @@ class Sender:
             if refused.status != _CONFLICT:  # this run sent it before, with another timestamp
                 raise
 
-    def _send_lines(self, lines: Sequence[Line]) -> None:
+    def _send_lines(self, lines: Sequence[QueuedLine]) -> None:
         messages = []
         for line in lines:
             if line.data is None:
@@ -217,6 +217,6 @@ class Sender:
             self._progress.print_line(f"the server at {self._server.url} answers")
 
 
-def _detect_source(line: Line) -> str | None:
+def _detect_source(line: QueuedLine) -> str | None:
     source = read_raw(line.data or b"", None).source(None)
     return None if source == "unknown" else source

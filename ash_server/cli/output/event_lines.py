@@ -12,7 +12,7 @@ from rich.text import Text
 from ash_server.cli.output.terminal import visible
 from ash_shared.model.event_types import CATALOGUE
 
-Event = Mapping[str, Any]
+PrintedEvent = Mapping[str, Any]
 Payload = Mapping[str, Any]
 _Key = tuple[str, Any, Any, Any]
 
@@ -73,25 +73,25 @@ class EventPrinter:
             self._console.clear()
         self._print("the log was rebuilt", "dim", {})
 
-    def _on_reset(self, event: Event) -> None:
+    def _on_reset(self, event: PrintedEvent) -> None:
         self.restart()
 
-    def _on_turn_start(self, event: Event) -> None:
+    def _on_turn_start(self, event: PrintedEvent) -> None:
         self._turn_start_time = event["timestamp"]
 
-    def _on_turn_end(self, event: Event) -> None:
+    def _on_turn_end(self, event: PrintedEvent) -> None:
         start, self._turn_start_time = self._turn_start_time, 0
         duration = event["timestamp"] - start
         seconds = duration / 1000 if start and 0 <= duration <= _MAX_TURN_MILLISECONDS else None
         self._print(f"─ {_format_turn_end(event['payload'], seconds)}", "dim", event)
         self._streamed.clear()
 
-    def _on_chunk(self, event: Event) -> None:
+    def _on_chunk(self, event: PrintedEvent) -> None:
         key = _key(event)
         self._print_text(key, event, event["payload"]["text"])
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
-    def _on_text(self, event: Event) -> None:
+    def _on_text(self, event: PrintedEvent) -> None:
         """Print the rest of a streamed text, or all of it."""
         key, text = _key(event), event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
         streamed = self._streamed.pop(key, "")
@@ -102,7 +102,7 @@ class EventPrinter:
             self._print_text(key, event, text[len(streamed) :])
         self.pause()
 
-    def _print_text(self, key: _Key, event: Event, text: str) -> None:
+    def _print_text(self, key: _Key, event: PrintedEvent, text: str) -> None:
         kind = key[0]
         if self._open_line != key:
             self.pause()
@@ -114,7 +114,7 @@ class EventPrinter:
         else:
             self._print_open(visible(text).replace("\n", f"\n{_indent(event)}  "), _STYLES[kind])
 
-    def _on_tool_call(self, event: Event) -> None:
+    def _on_tool_call(self, event: PrintedEvent) -> None:
         payload = event["payload"]
         call = Text.assemble(
             _indent(event),
@@ -126,7 +126,7 @@ class EventPrinter:
         self._has_output = True
         self._console.print(call, soft_wrap=True)
 
-    def _on_tool_result(self, event: Event) -> None:
+    def _on_tool_result(self, event: PrintedEvent) -> None:
         payload = event["payload"]
         failed = "error" in payload
         lines = (_result_text(payload) or "(nothing)").strip("\n").split("\n")
@@ -136,19 +136,19 @@ class EventPrinter:
         text = ("✗ " if failed else "  ") + "\n".join(shown).replace("\n", f"\n{_indent(event)}    ")
         self._print(f"  {text}", "red" if failed else "dim", event)
 
-    def _on_error(self, event: Event) -> None:
+    def _on_error(self, event: PrintedEvent) -> None:
         self._print(f"✗ {headline(event)}", "bold red", event)
 
-    def _on_interrupt(self, event: Event) -> None:
+    def _on_interrupt(self, event: PrintedEvent) -> None:
         self._print(f"! {headline(event)}", "yellow", event)
 
-    def _skip(self, event: Event) -> None:
+    def _skip(self, event: PrintedEvent) -> None:
         """Chunks of arguments and output are repeated by the call and its result."""
 
-    def _print_headline(self, event: Event) -> None:
+    def _print_headline(self, event: PrintedEvent) -> None:
         self._print(f"· {event['type']} {headline(event)}", "dim", event)
 
-    def _print(self, text: str, style: str, event: Event) -> None:
+    def _print(self, text: str, style: str, event: PrintedEvent) -> None:
         self.pause()
         self._has_output = True
         self._console.print(Text(_indent(event) + visible(text), style), soft_wrap=True)
@@ -158,18 +158,18 @@ class EventPrinter:
         self._console.print(Text(text, style), soft_wrap=True, end="")
 
 
-def headline(event: Event) -> str:
+def headline(event: PrintedEvent) -> str:
     """Return an event's text in one line; it may contain control characters."""
     format_payload = _HEADLINES.get(event["type"]) or _to_json
     return _one_line(format_payload(event["payload"]))
 
 
-def _key(event: Event) -> _Key:
+def _key(event: PrintedEvent) -> _Key:
     kind = event["type"].partition("_")[0]
     return kind, event.get("turnId"), event.get("responseId"), event["payload"].get("parentToolCallId")
 
 
-def _indent(event: Event) -> str:
+def _indent(event: PrintedEvent) -> str:
     """Indent events of subagents."""
     return "  │ " if event.get("payload", {}).keys() & {"parentToolCallId", "sidechain"} else ""
 
@@ -243,7 +243,7 @@ _HEADLINES: Mapping[str, Callable[[Payload], str]] = {
 }
 """By type; the payload as JSON for any other type."""
 
-_PRINTERS: Mapping[str, Callable[[EventPrinter, Event], None]] = {
+_PRINTERS: Mapping[str, Callable[[EventPrinter, PrintedEvent], None]] = {
     "reset": EventPrinter._on_reset,
     "turn_start": EventPrinter._on_turn_start,
     "turn_end": EventPrinter._on_turn_end,

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ash_server.cli.output.terminal import visible
+from ash_shared.model.blocks import Block
 from ash_shared.model.content import MessageContent
 
 _MAX_CHARACTERS = 2_000
 """Cell per block."""
 
-Block = Mapping[str, Any]
 Cell = tuple[str, str]
 """Details of a block, and the text below them."""
 

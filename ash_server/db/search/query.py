@@ -27,7 +27,7 @@ from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 
-Place = Literal["said", "conversation", "results", "everything"]
+SearchScope = Literal["said", "conversation", "results", "everything"]
 """The texts to search: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""
 
 MAX_RESULTS = 100
@@ -35,7 +35,7 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read for the snippets of one page."""
 
-_FOUND: Mapping[Place, str] = {
+_FOUND: Mapping[SearchScope, str] = {
     "said": "weight = 'A' AND words @@ %(query)b::tsquery",
     "conversation": "weight <> 'D' AND words @@ %(query)b::tsquery",
     "results": "weight = 'D' AND words @@ %(query)b::tsquery",
@@ -119,7 +119,7 @@ class SearchPage(AshModel):
 class SearchFilter(TypedDict, total=False):
     """Options of a search."""
 
-    place: Place
+    place: SearchScope
     source: str | None
     role: Role | None
     session_id: UUID | None

@@ -3,11 +3,11 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-Block = Mapping[str, Any]
+from ash_shared.model.blocks import Block
 
 _DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FIRST_PLACEHOLDER = 0x2E00
@@ -15,7 +15,7 @@ _UNMARKABLE_ENDINGS = ("|", "```", "~~~")
 _UNSAFE_IN_LINK = re.compile(r"[^!-~]|[<>()\[\]\\`]")
 
 
-class Source(NamedTuple):
+class CitedSource(NamedTuple):
     mark: str
     title: str | None
     url: str | None
@@ -27,7 +27,7 @@ def continues(previous: Block, block: Block) -> bool:
     return previous["type"] == block["type"] == "text" and (_is_cited(previous) or _is_cited(block))
 
 
-def list_sources(texts: Sequence[Block]) -> list[Source]:
+def list_sources(texts: Sequence[Block]) -> list[CitedSource]:
     """Return each source once, in order of first citation."""
     citations_by_source = dict[str, list[Any]]()
     for citation in (each for text in texts for each in _citations(text)):
@@ -81,11 +81,13 @@ def _title_and_url(citation: Any) -> tuple[str | None, str | None]:
     return next((title for title in titles if isinstance(title, str)), None), url
 
 
-def _to_source(number: int, citations: Sequence[Any]) -> Source:
+def _to_source(number: int, citations: Sequence[Any]) -> CitedSource:
     title, url = _title_and_url(citations[0])
     if title is None:
-        return Source(_mark(number), None, None, (json.dumps(citations[0], ensure_ascii=False),))
-    return Source(_mark(number), title, url and _link_target(url), tuple(dict.fromkeys(_quotes(citations))))
+        return CitedSource(_mark(number), None, None, (json.dumps(citations[0], ensure_ascii=False),))
+    return CitedSource(
+        _mark(number), title, url and _link_target(url), tuple(dict.fromkeys(_quotes(citations)))
+    )
 
 
 def _quotes(citations: Sequence[Any]) -> Iterator[str]:

@@ -23,7 +23,7 @@ _MAX_PAGE_EVENTS, _MAX_PAGE_BYTES = 500, 1024 * 1024
 _SCRIPT_ESCAPES = (("<", r"\u003c"), ("\u2028", r"\u2028"), ("\u2029", r"\u2029"))
 
 
-class Frame(NamedTuple):
+class PageParts(NamedTuple):
     """The parts that are the same for all sessions."""
 
     style: str
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     licences: str
 
 
-class Page(NamedTuple):
+class ExportedPage(NamedTuple):
     """The page without its data: events separated by commas follow `head`, the summary follows `between`."""
 
     head: str
@@ -41,11 +41,11 @@ class Page(NamedTuple):
     end: str
 
 
-def frame() -> Frame:
+def frame() -> PageParts:
     return _frame(viewer())
 
 
-def build_page(session: Session) -> Page:
+def build_page(session: Session) -> ExportedPage:
     current = viewer()
     style, script, policy, licences = _frame(current)
     texts = {
@@ -59,7 +59,7 @@ def build_page(session: Session) -> Page:
         "licences": licences,
     }
     parts = _PLACEHOLDERS.split(current.shells["exported"].template)
-    return Page(*(Template(part).substitute(texts) for part in parts))
+    return ExportedPage(*(Template(part).substitute(texts) for part in parts))
 
 
 def escape_script(document: str) -> str:
@@ -98,7 +98,7 @@ def join_events(events: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _frame(current: Viewer) -> Frame:
+def _frame(current: Viewer) -> PageParts:
     script = bundled_script(current.assets, ENTRY).replace("\r", "")
     style = current.assets[BUNDLED_STYLE].content.decode().replace("\r", "").replace("</", r"<\/")
     policy = (
@@ -107,7 +107,7 @@ def _frame(current: Viewer) -> Frame:
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
     licences = "\n\n".join(f"{path}\n\n{text.strip()}" for path, text in current.licences.items())
-    return Frame(style, script, policy, licences.replace("--", "- -"))
+    return PageParts(style, script, policy, licences.replace("--", "- -"))
 
 
 def _csp_hash(text: str) -> str:

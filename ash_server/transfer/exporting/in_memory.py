@@ -12,9 +12,9 @@ from ash_server.db.events import StoredEvent
 from ash_server.db.session_facts import SessionFacts, collect_facts
 from ash_server.db.sessions import Session, session_id_for
 from ash_server.ingest import line_id, prepare_message
-from ash_server.transfer.importing.lines import Line
+from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.parents import read_head
-from ash_server.transfer.importing.result import ImportResult, Problem, decode_line
+from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.eventlog import FIRST_LINES, Normalizer
@@ -57,11 +57,11 @@ def load_in_memory(path: Path, name: str, source: str | None = None) -> InMemory
     return InMemorySession(session, list(_collapsed(written)), summary, result)
 
 
-def _decode_lines(lines: Iterable[Line], result: ImportResult) -> Iterator[tuple[Line, str]]:
+def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[tuple[FileLine, str]]:
     names = set[str]()
     for line in lines:
         text = decode_line(line)
-        if isinstance(text, Problem):
+        if isinstance(text, LineProblem):
             result.add_problem(text)
         elif line.name not in names:
             names.add(line.name)

@@ -17,9 +17,8 @@ from ash_server.db.sessions import Session, active_at
 from ash_server.store import Store
 from ash_server.transfer.exporting import citations
 from ash_server.transfer.exporting.markdown_escaping import embed_markdown
+from ash_shared.model.blocks import Block
 from ash_shared.model.message import StandardMessage
-
-Block = Mapping[str, Any]
 
 _BACKTICKS = re.compile("`+")
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "System"}
@@ -161,7 +160,7 @@ def _format_text(run: Sequence[Block]) -> Iterator[str]:
     ).rstrip()
 
 
-def _format_citation(source: citations.Source) -> str:
+def _format_citation(source: citations.CitedSource) -> str:
     title = None if source.title is None else _in_line(source.title)
     label = title if source.url is None else f"[{title}]({source.url})"
     quotes = " … ".join(_code(text) if title is None else f"“{_in_line(text)}”" for text in source.quotes)

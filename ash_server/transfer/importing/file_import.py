@@ -20,9 +20,16 @@ from ash_server.errors import SessionNotFound
 from ash_server.ingest import line_id, prepare_message
 from ash_server.store import Store
 from ash_server.transfer.importing.compressed import text_size
-from ash_server.transfer.importing.lines import START, Line, Place, batched, may_be_unfinished, read_file
+from ash_server.transfer.importing.lines import (
+    START,
+    FileLine,
+    LineStart,
+    batched,
+    may_be_unfinished,
+    read_file,
+)
 from ash_server.transfer.importing.parents import TranscriptHead, read_head
-from ash_server.transfer.importing.result import ImportResult, Problem, decode_line
+from ash_server.transfer.importing.result import ImportResult, LineProblem, decode_line
 from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import uncompressed
 
@@ -91,7 +98,7 @@ class _FileImport:
         self._session_id = session_id
         self._source = source
         self._advance = advance
-        self._last_line: Line | None = None
+        self._last_line: FileLine | None = None
         """The line that the session ends with; None if its stored text differs from the file."""
 
     async def add_lines(self, path: Path, *, is_new: bool) -> None:
@@ -101,14 +108,14 @@ class _FileImport:
             await self._append_lines(path, start)
         await self._store_last_newline()
 
-    async def add_files(self, files: Iterable[Line]) -> None:
+    async def add_files(self, files: Iterable[FileLine]) -> None:
         """Append the files that are not stored; compare the others with their stored text."""
         for batch in batched(files):
             stored = await self._get_stored(file.name for file in batch)
             messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
             await self._append(_Batch(messages, sum(file.size for file in batch)))
 
-    async def _append_lines(self, path: Path, start: Place) -> None:
+    async def _append_lines(self, path: Path, start: LineStart) -> None:
         """Parse each batch while PostgreSQL writes the previous one.
 
         Both run on one thread: the stack of another might be too small for deeply nested JSON.
@@ -123,14 +130,14 @@ class _FileImport:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _next_batch(self, path: Path, batches: Iterator[list[Line]]) -> _Batch | None:
+    async def _next_batch(self, path: Path, batches: Iterator[list[FileLine]]) -> _Batch | None:
         lines = next(batches, None)
         if lines is None:
             return None
         messages = [message async for message in self._parse(self._skip_incomplete(path, lines))]
         return _Batch(messages, sum(line.size for line in lines))
 
-    async def _compare_stored(self, path: Path) -> Place | None:
+    async def _compare_stored(self, path: Path) -> LineStart | None:
         """Compare the file with its stored lines and return the place after the last stored one.
 
         None if the whole file was stored as one document and has changed: nothing can be appended to a document.
@@ -157,7 +164,7 @@ class _FileImport:
         # More than the next line, because lines may have been refused.
         lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)
         if await self._get_stored(map(str, lookahead)):
-            self.result.add_problem(Problem("changed", *end, "the file ends before a stored line"))
+            self.result.add_problem(LineProblem("changed", *end, "the file ends before a stored line"))
             self._last_line = None
         return start
 
@@ -180,7 +187,7 @@ class _FileImport:
         contents = await self._store.messages.get_contents(self._session_id, list(ids))
         return {ids[id]: content for id, content in contents.items()}
 
-    def _compare_line(self, line: Line, stored: str) -> None:
+    def _compare_line(self, line: FileLine, stored: str) -> None:
         if line.data == stored.encode():
             self.result.counts["existing"] += 1
             self._last_line = line
@@ -188,7 +195,7 @@ class _FileImport:
             self.result.add_problem(_changed_problem(line, "differs from the imported text"))
             self._last_line = None
 
-    def _skip_stored(self, batch: Iterable[Line], stored: Mapping[str, str]) -> Iterator[Line]:
+    def _skip_stored(self, batch: Iterable[FileLine], stored: Mapping[str, str]) -> Iterator[FileLine]:
         """Compare the stored files and yield the others. A file occurs twice if two messages have the same id."""
         for line in {line.name: line for line in batch}.values():
             if line.name in stored:
@@ -196,7 +203,7 @@ class _FileImport:
             else:
                 yield line
 
-    def _skip_incomplete(self, path: Path, lines: Iterable[Line]) -> Iterator[Line]:
+    def _skip_incomplete(self, path: Path, lines: Iterable[FileLine]) -> Iterator[FileLine]:
         """Skip a last line that is still being written."""
         for line in lines:
             if may_be_unfinished(line) and _is_being_written(path):
@@ -204,12 +211,12 @@ class _FileImport:
             else:
                 yield line
 
-    async def _parse(self, lines: Iterable[Line]) -> AsyncGenerator[PreparedMessage, None]:
+    async def _parse(self, lines: Iterable[FileLine]) -> AsyncGenerator[PreparedMessage, None]:
         for count, line in enumerate(lines, 1):
             if not count % _YIELD_EVERY:
                 await asyncio.sleep(0)
             text = decode_line(line)
-            if isinstance(text, Problem):
+            if isinstance(text, LineProblem):
                 self.result.add_problem(text)
             else:
                 self._last_line = line
@@ -226,13 +233,13 @@ def _is_being_written(path: Path) -> bool:
     return uncompressed(path).suffix == ".jsonl" and abs(age) < _RECENTLY_WRITTEN_SECONDS
 
 
-def _missing_problem(line: Line) -> Problem:
+def _missing_problem(line: FileLine) -> LineProblem:
     text = decode_line(line)
-    return text if isinstance(text, Problem) else _changed_problem(line, "was not stored at import")
+    return text if isinstance(text, LineProblem) else _changed_problem(line, "was not stored at import")
 
 
-def _changed_problem(line: Line, reason: str) -> Problem:
-    return Problem("changed", *line.place, reason, line.file)
+def _changed_problem(line: FileLine, reason: str) -> LineProblem:
+    return LineProblem("changed", *line.place, reason, line.file)
 
 
 async def _open_session(store: Store, source: str, name: str, replace: bool) -> Session:

@@ -25,7 +25,7 @@ ReadLine = Callable[[int], bytes]
 """`readline` of a binary file: the next line with its newline, at most `limit` bytes."""
 
 
-class Place(NamedTuple):
+class LineStart(NamedTuple):
     """Start of a line in its file."""
 
     number: int
@@ -34,13 +34,13 @@ class Place(NamedTuple):
     """In bytes."""
 
 
-START = Place(1, 0)
+START = LineStart(1, 0)
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     """A line, or a whole file that is one text."""
 
-    place: Place
+    place: LineStart
     data: bytes | None
     """Without the newline; None if longer than MAX_LINE_BYTES."""
     size: int
@@ -55,11 +55,11 @@ class Line(NamedTuple):
         return self.file or str(self.place.number)
 
     @property
-    def end(self) -> Place:
-        return Place(self.place.number + 1, self.place.offset + self.size)
+    def end(self) -> LineStart:
+        return LineStart(self.place.number + 1, self.place.offset + self.size)
 
 
-def read_file(path: Path, start: Place = START) -> Iterator[Line]:
+def read_file(path: Path, start: LineStart = START) -> Iterator[FileLine]:
     """Yield the lines of a plain or compressed file from `start`. Raises OSError."""
     with open_text(path) as file:
         if start == START:
@@ -69,7 +69,7 @@ def read_file(path: Path, start: Place = START) -> Iterator[Line]:
             yield from _read_lines(file.readline, start)
 
 
-def read_texts(file: BinaryIO) -> Iterator[Line]:
+def read_texts(file: BinaryIO) -> Iterator[FileLine]:
     """Yield the file as one JSON document if it is one, else its lines. Lines are streamed if the first one is JSON."""
     head = _read_head(file)
     if not _starts_like_json(head) or _is_json(head):
@@ -82,7 +82,7 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
         yield from _read_lines(_prepend(document, file.readline), START)
 
 
-def may_be_unfinished(line: Line) -> bool:
+def may_be_unfinished(line: FileLine) -> bool:
     """True for an incomplete JSON value at the end of a file, which may still be being written."""
     return (
         not line.terminated
@@ -92,9 +92,9 @@ def may_be_unfinished(line: Line) -> bool:
     )
 
 
-def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def batched(lines: Iterable[FileLine]) -> Iterator[list[FileLine]]:
     """Group lines into lists limited in count and in bytes."""
-    batch: list[Line] = []
+    batch: list[FileLine] = []
     size = 0
     for line in lines:
         if batch and (len(batch) == _MAX_BATCH_LINES or size + line.size > _MAX_BATCH_BYTES):
@@ -106,7 +106,7 @@ def batched(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _read_lines(readline: ReadLine, start: Place) -> Iterator[Line]:
+def _read_lines(readline: ReadLine, start: LineStart) -> Iterator[FileLine]:
     place = start
     while data := readline(MAX_LINE_BYTES + 1):
         is_complete = len(data) <= MAX_LINE_BYTES or data.endswith(b"\n")
@@ -115,16 +115,16 @@ def _read_lines(readline: ReadLine, start: Place) -> Iterator[Line]:
         place = line.end
 
 
-def _line(place: Place, data: bytes) -> Line:
-    return Line(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
+def _line(place: LineStart, data: bytes) -> FileLine:
+    return FileLine(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
 
 
-def _skip_long_line(place: Place, size: int, readline: ReadLine) -> Line:
+def _skip_long_line(place: LineStart, size: int, readline: ReadLine) -> FileLine:
     """Read the rest of a line that is too long; `size` bytes of it were read."""
     chunk = b""
     while not chunk.endswith(b"\n") and (chunk := readline(_CHUNK_BYTES)):
         size += len(chunk)
-    return Line(place, None, size, chunk.endswith(b"\n"))
+    return FileLine(place, None, size, chunk.endswith(b"\n"))
 
 
 def _read_head(file: BinaryIO) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, Line
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine
 
 SOURCE = "opencode"
 
@@ -38,13 +38,13 @@ def session_files(path: Path) -> Iterator[Path]:
         yield from _list_files(storage / "part", message)
 
 
-def read_session(path: Path) -> Iterator[Line]:
+def read_session(path: Path) -> Iterator[FileLine]:
     """Yield each file as one line. Raises OSError, also if OpenCode deletes a file in the meantime."""
     storage = path.absolute().parents[2]
     for file in session_files(path):
         data = _read_bytes(file, MAX_LINE_BYTES + 1)
         text = data if len(data) <= MAX_LINE_BYTES else None
-        yield Line(START, text, len(data), terminated=False, file=file.relative_to(storage).as_posix())
+        yield FileLine(START, text, len(data), terminated=False, file=file.relative_to(storage).as_posix())
 
 
 def _list_files(folder: Path, owner: Path) -> list[Path]:

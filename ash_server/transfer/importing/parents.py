@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ash_server.db.sessions import session_id_for
-from ash_server.transfer.importing.lines import Line
+from ash_server.transfer.importing.lines import FileLine
 from ash_server.transfer.importing.transcript_files import Home, external_id, uncompressed
 from ash_shared.reading.parse import describe_message
 
@@ -29,7 +29,7 @@ class TranscriptHead(NamedTuple):
     """The provider's id of the parent session."""
 
 
-def read_head(lines: Iterable[Line], source: str | None) -> TranscriptHead:
+def read_head(lines: Iterable[FileLine], source: str | None) -> TranscriptHead:
     """`source` overrides the format; if None, it is that of the first recognised line."""
     known_source, session_id, parent = source, None, None
     for line in islice(lines, _MAX_HEAD_LINES):

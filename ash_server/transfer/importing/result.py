@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ash_server.transfer.importing.lines import MAX_LINE_BYTES, Line
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES, FileLine
 
 Outcome = Literal["new", "existing", "changed", "refused", "incomplete"]
 
@@ -12,7 +12,7 @@ MAX_PROBLEMS = 100
 """Listed per file; all are counted."""
 
 
-class Problem(NamedTuple):
+class LineProblem(NamedTuple):
     """A line that is not stored, or is stored with another text."""
 
     kind: Literal["changed", "refused"]
@@ -21,7 +21,7 @@ class Problem(NamedTuple):
     """In bytes: the start of the line, or the byte that cannot be stored."""
     reason: str
     file: str | None = None
-    """See `Line.file`."""
+    """See `FileLine.file`."""
 
 
 @dataclass
@@ -29,10 +29,10 @@ class ImportResult:
     """Outcome of the lines of one file, or of several."""
 
     counts: Counter[Outcome] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[LineProblem] = field(default_factory=list)
     """The first MAX_PROBLEMS."""
 
-    def add_problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: LineProblem) -> None:
         self.counts[problem.kind] += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
@@ -42,7 +42,7 @@ class ImportResult:
         self.problems += other.problems[: MAX_PROBLEMS - len(self.problems)]
 
 
-def decode_line(line: Line) -> str | Problem:
+def decode_line(line: FileLine) -> str | LineProblem:
     """Return the text of a line, or the reason why PostgreSQL cannot store it."""
     if line.data is None:
         return _refused(line, 0, f"longer than {MAX_LINE_BYTES} bytes")
@@ -54,5 +54,5 @@ def decode_line(line: Line) -> str | Problem:
         return _refused(line, error.start, "is not valid UTF-8")
 
 
-def _refused(line: Line, position: int, reason: str) -> Problem:
-    return Problem("refused", line.place.number, line.place.offset + position, reason, line.file)
+def _refused(line: FileLine, position: int, reason: str) -> LineProblem:
+    return LineProblem("refused", line.place.number, line.place.offset + position, reason, line.file)

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ash_server.transfer.importing import opencode
-from ash_server.transfer.importing.lines import Line, read_file
+from ash_server.transfer.importing.lines import FileLine, read_file
 
 
 class Transcript(NamedTuple):
     """A session as its CLI stores it. Both callables raise OSError."""
 
     files: Callable[[], Iterator[Path]]
-    lines: Callable[[], Iterator[Line]]
+    lines: Callable[[], Iterator[FileLine]]
     """In order."""
     source: str | None = None
     """The format, if the location of the file determines it."""

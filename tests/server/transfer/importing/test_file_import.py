@@ -22,7 +22,7 @@ from ash_server.store import Store
 from ash_server.transfer.exporting.jsonl import export_messages
 from ash_server.transfer.importing import file_import, lines, result
 from ash_server.transfer.importing.file_import import import_file
-from ash_server.transfer.importing.result import Problem
+from ash_server.transfer.importing.result import LineProblem
 
 CORPUS = Path(__file__).parents[5] / "shared" / "corpus" / "claude_code_jsonl"
 
@@ -42,7 +42,7 @@ class Importer:
 
     async def __call__(
         self, data: bytes, *, replace: bool = False, still_written: bool = False
-    ) -> tuple[dict[Any, int], list[Problem]]:
+    ) -> tuple[dict[Any, int], list[LineProblem]]:
         self.path.write_bytes(data)
         if not still_written:
             os.utime(self.path, (0, 0))
@@ -122,51 +122,51 @@ CHANGED = {
         b"a\nb\nc\n",
         b"a\nX\nc\n",
         {"existing": 2, "changed": 1},
-        [Problem("changed", 2, 2, REWRITTEN)],
+        [LineProblem("changed", 2, 2, REWRITTEN)],
     ),
     "a line, and one is new": (
         b"a\nb\n",
         b"X\nb\nc\n",
         {"existing": 1, "changed": 1, "new": 1},
-        [Problem("changed", 1, 0, REWRITTEN)],
+        [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
     "a line that cannot be stored now": (
         b"a\n",
         b"\0\n",
         {"changed": 1},
-        [Problem("changed", 1, 0, REWRITTEN)],
+        [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
     "a last line that was cut": (
         b"a\n{b",
         b"a\n{b}\n",
         {"existing": 1, "changed": 1},
-        [Problem("changed", 2, 2, REWRITTEN)],
+        [LineProblem("changed", 2, 2, REWRITTEN)],
     ),
-    "shorter": (b"a\nb\n", b"a\n", {"existing": 1, "changed": 1}, [Problem("changed", 2, 2, SHORTER)]),
-    "empty": (b"a", b"", {"changed": 1}, [Problem("changed", 1, 0, SHORTER)]),
+    "shorter": (b"a\nb\n", b"a\n", {"existing": 1, "changed": 1}, [LineProblem("changed", 2, 2, SHORTER)]),
+    "empty": (b"a", b"", {"changed": 1}, [LineProblem("changed", 1, 0, SHORTER)]),
     "a document": (
         b'{\n"a":1}\n',
         b'{\n"a":2}\n',
         {"changed": 1},
-        [Problem("changed", 1, 0, REWRITTEN)],
+        [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
     "a document, and lines now": (
         b'{\n"a":1}\n',
         b'{\n"a":1}\n{"b":2}\n',
         {"changed": 1},
-        [Problem("changed", 1, 0, REWRITTEN)],
+        [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
     "shorter, just ahead of a line that was refused": (
         b"a\n\0\nc\n",
         b"a\n",
         {"existing": 1, "changed": 1},
-        [Problem("changed", 2, 2, SHORTER)],
+        [LineProblem("changed", 2, 2, SHORTER)],
     ),
     "a line that could not be stored then": (
         b"a\n\0\nc\n",
         b"a\nb\nc\n",
         {"existing": 2, "changed": 1},
-        [Problem("changed", 2, 2, "was not stored at import")],
+        [LineProblem("changed", 2, 2, "was not stored at import")],
     ),
 }
 
@@ -189,30 +189,30 @@ async def test_reports_changed_lines_and_keeps_the_stored_ones(importer: Importe
 NUL = "contains a NUL byte, which PostgreSQL cannot store"
 UTF8 = "is not valid UTF-8"
 REFUSED = {
-    "a NUL": (b"a\nb\0c\nd\n", b"a\nd\n", {"new": 2, "refused": 1}, [Problem("refused", 2, 3, NUL)]),
+    "a NUL": (b"a\nb\0c\nd\n", b"a\nd\n", {"new": 2, "refused": 1}, [LineProblem("refused", 2, 3, NUL)]),
     "a byte that is not UTF-8": (
         b"a\nbc\xff\nd",
         b"a\nd",
         {"new": 2, "refused": 1},
-        [Problem("refused", 2, 4, UTF8)],
+        [LineProblem("refused", 2, 4, UTF8)],
     ),
     "half a surrogate pair in UTF-8": (
         b"\xed\xa0\x80\n",
         b"",
         {"refused": 1},
-        [Problem("refused", 1, 0, UTF8)],
+        [LineProblem("refused", 1, 0, UTF8)],
     ),
     "the last line, which has no newline": (
         b"a\n\0",
         b"a\n",
         {"new": 1, "refused": 1},
-        [Problem("refused", 2, 2, NUL)],
+        [LineProblem("refused", 2, 2, NUL)],
     ),
     "nothing else": (
         b"\0\n\0\n",
         b"",
         {"refused": 2},
-        [Problem("refused", 1, 0, NUL), Problem("refused", 2, 2, NUL)],
+        [LineProblem("refused", 1, 0, NUL), LineProblem("refused", 2, 2, NUL)],
     ),
 }
 
@@ -234,7 +234,7 @@ async def test_reports_a_line_that_is_too_long(importer: Importer, monkeypatch: 
 
     assert await importer(b"short\nlonger\nshort\n") == (
         {"new": 2, "refused": 1},
-        [Problem("refused", 2, 6, "longer than 5 bytes")],
+        [LineProblem("refused", 2, 6, "longer than 5 bytes")],
     )
 
 
@@ -254,11 +254,11 @@ async def test_results_do_not_depend_on_the_batch_size(
     assert await importer(b"a\nx\nb\n\xff\ny\nc\n\0\nd\n\0\n") == (
         {"existing": 3, "new": 1, "changed": 2, "refused": 3},
         [
-            Problem("changed", 2, 2, "was not stored at import"),
-            Problem("refused", 4, 6, UTF8),
-            Problem("changed", 5, 8, "was not stored at import"),
-            Problem("refused", 7, 12, NUL),
-            Problem("refused", 9, 16, NUL),
+            LineProblem("changed", 2, 2, "was not stored at import"),
+            LineProblem("refused", 4, 6, UTF8),
+            LineProblem("changed", 5, 8, "was not stored at import"),
+            LineProblem("refused", 7, 12, NUL),
+            LineProblem("refused", 9, 16, NUL),
         ],
     )
     assert await importer.exported() == b"a\nb\nc\nd\n"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ash_server.transfer.importing import lines
-from ash_server.transfer.importing.lines import Line, Place, batched, read_file, read_texts
+from ash_server.transfer.importing.lines import FileLine, LineStart, batched, read_file, read_texts
 
 DOCUMENT = b'{\n  "a": [1,\n 2]\n}'
 BOM = b"\xef\xbb\xbf"
@@ -56,7 +56,7 @@ def test_a_json_document_is_one_line(name: str) -> None:
     terminated = data.endswith(b"\n")
 
     assert list(read_texts(BytesIO(data))) == [
-        Line(Place(1, 0), data.removesuffix(b"\n"), len(data), terminated)
+        FileLine(LineStart(1, 0), data.removesuffix(b"\n"), len(data), terminated)
     ]
 
 
@@ -92,10 +92,10 @@ def test_skips_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "_CHUNK_BYTES", 3)
 
     assert list(read_texts(BytesIO(b"four\n12345\nfour\n123456789"))) == [
-        Line(Place(1, 0), b"four", 5, True),
-        Line(Place(2, 5), None, 6, True),
-        Line(Place(3, 11), b"four", 5, True),
-        Line(Place(4, 16), None, 9, False),
+        FileLine(LineStart(1, 0), b"four", 5, True),
+        FileLine(LineStart(2, 5), None, 6, True),
+        FileLine(LineStart(3, 11), b"four", 5, True),
+        FileLine(LineStart(4, 16), None, 9, False),
     ]
 
 
