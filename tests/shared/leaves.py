@@ -87,7 +87,7 @@ def _map_list(record: Any, name: str, content: Callable[[Any], Any]) -> list[Any
 
 
 def _item(item: Any) -> Any:
-    """Return the values of an item or part, and of its own parts, without discriminators."""
+    """Return the values of an item or part, also of nested parts, without discriminators."""
     if isinstance(item, list):
         return [_item(part) for part in item]
     if not isinstance(item, dict):
