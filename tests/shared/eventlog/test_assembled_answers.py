@@ -11,7 +11,7 @@ Record = dict[str, Any]
 PROMPT = {"role": "user", "content": "Tides?"}
 BEGIN = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Tides?"})]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-TOTAL = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
+TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
 def chunk(delta: Record, reason: str | None = None, id: str = "c1", **more: Any) -> Record:
@@ -56,8 +56,8 @@ CALL_EVENTS = [
 ]
 RESULT_EVENT = ("tool_result", {"toolCallId": "t1", "result": "09:10"})
 END: tuple[str, Any] = ("turn_end", {})
-USAGE_END = ("turn_end", {"usage": TOTAL})
-PARTIAL_END = ("turn_end", {"usage": TOTAL, "partial": True})
+USAGE_END = ("turn_end", {"usage": TOTALS})
+PARTIAL_END = ("turn_end", {"usage": TOTALS, "partial": True})
 
 
 @pytest.mark.parametrize(
