@@ -17,9 +17,8 @@ from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import AsyncConnection, OperationalError
-from psycopg_pool import AsyncConnectionPool
 
-from ash_server.db.connection import connect
+from ash_server.db.connection import Pool, connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_notification
 from ash_server.db.pagination import may_go_on
@@ -40,7 +39,6 @@ _FLUSH_TIMEOUT_SECONDS = 1.0
 """Limit for sending the last notifications when the hub closes."""
 _PAGE_SIZE, _MAX_PAGE_BYTES = 500, 256 * 1024
 
-Pool = AsyncConnectionPool[AsyncConnection]
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

@@ -9,11 +9,9 @@ from weakref import WeakValueDictionary
 
 from psycopg import AsyncConnection, OperationalError
 from psycopg.errors import UndefinedColumn, UndefinedTable
-from psycopg_pool import AsyncConnectionPool
 
+from ash_server.db.connection import Pool
 from ash_server.errors import DatabaseUnavailable, SchemaMismatch
-
-Pool = AsyncConnectionPool[AsyncConnection]
 
 _MAX_WRITERS_PER_SESSION = 2
 _WRITER_TIMEOUT = 5
