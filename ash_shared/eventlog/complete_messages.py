@@ -8,7 +8,7 @@ from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usa
 from ash_shared.eventlog.dedupe import copies, digests
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_TOLD, Held, Place, State
+from ash_shared.eventlog.state import MAX_REPLACEABLE_PARTS, MAX_SPEAKERS, Held, Place, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import Part, Settled, Speaker, TurnEnds, Whole
 
@@ -44,7 +44,7 @@ def _speaker_of(state: State, part: Part) -> Speaker | None:
     speakers = state.speakers
     known = speakers.get(part.key, part.role)
     if not part.blocks:
-        state.speakers = {**dict(list(speakers.items())[1 - MAX_TOLD :]), part.key: known}
+        state.speakers = {**dict(list(speakers.items())[1 - MAX_SPEAKERS :]), part.key: known}
     return known
 
 
@@ -218,7 +218,7 @@ def _emit_changes(log: Log, step: Whole, units: Sequence[_Unit]) -> None:
     if removed:
         log.emit("retraction", {"eventIds": removed})
     log.state.told[name] = current
-    if len(log.state.told) > MAX_TOLD:
+    if len(log.state.told) > MAX_REPLACEABLE_PARTS:
         del log.state.told[next(iter(log.state.told))]
 
 
