@@ -29,7 +29,7 @@ from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_batch_of, j
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.messages import append_status, parse_lines
 from ash_server.db.events import EventFilter, page_json, parse_types
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     AshError,
     BatchTooLarge,
@@ -234,7 +234,7 @@ class EventController(Controller):
         )
         is_centered = _check_cursors(page)
         rows = await store.events.get_stored_events(session_id, **page)
-        has_more = may_go_on(rows, limit)
+        has_more = may_have_more(rows, limit)
         has_earlier = has_more if before is not None else is_centered and bool(rows) and rows[0].sequence > 1
         cursors: dict[str, int] = {}
         if has_more and before is None:

@@ -21,7 +21,7 @@ from ash_server.cli.output.event_lines import headline
 from ash_server.cli.output.terminal import counted, print_next_page, stdout_console, visible, visible_json
 from ash_server.cli.store import resolve_session, select_sessions, with_store
 from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_types
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
 
@@ -96,7 +96,7 @@ async def _get_page(
 ) -> tuple[list[StoredEvent], int | None]:
     session = await resolve_session(store, reference)
     events = await store.events.get_stored_events(session.id, **page)
-    return events, events[-1].sequence if may_go_on(events, page["limit"]) else None
+    return events, events[-1].sequence if may_have_more(events, page["limit"]) else None
 
 
 def _show_json(events: list[StoredEvent], next_after: int | None) -> None:

@@ -11,7 +11,7 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_writer import Origin
 from ash_server.db.messages import StoredMessage, list_next
-from ash_server.db.pagination import bounded_query, may_go_on
+from ash_server.db.pagination import bounded_query, may_have_more
 from ash_shared.model.message import Kind
 
 _MAX_ENTRIES = 1000
@@ -109,7 +109,7 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
     head = await _lines(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
-    is_full = partial(may_go_on, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
+    is_full = partial(may_have_more, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
     has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
     has_more_events = is_full(events) and await _events(
         conn,

@@ -146,7 +146,7 @@ class MessageFilter(TypedDict, total=False):
     before: int | None
     """The last messages before this sequence."""
     limit: int
-    """100 by default, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
+    """100 by default, at most 1,000. Large texts make a page shorter (`may_have_more`)."""
     kinds: Sequence[Kind]
     """Messages and records by default."""
     role: Role | None

@@ -53,6 +53,6 @@ def check_options(page: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def may_go_on(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
+def may_have_more(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
     """True if more rows may follow a page that was read with these limits."""
     return len(page) == limit or sum(len(entry.content) for entry in page) * 4 >= max_bytes

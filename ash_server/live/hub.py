@@ -21,7 +21,7 @@ from psycopg import AsyncConnection, OperationalError
 from ash_server.db.connection import Pool, connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_notification
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.live.tasks import cancel_tasks, wait_for_event
 
 HEARTBEAT_SECONDS = 15.0
@@ -222,7 +222,7 @@ class Hub:
             events = await get_events_since(
                 conn, session_id, after, limit=_PAGE_SIZE, max_bytes=_MAX_PAGE_BYTES, collapse=collapse
             )
-            return EventBatch(events, caught_up=not may_go_on(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
+            return EventBatch(events, caught_up=not may_have_more(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
 
         key = (session_id, after, version, collapse)
         return await self.share(key, lambda: self._query(read)) or _UNAVAILABLE

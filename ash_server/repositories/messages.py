@@ -78,7 +78,7 @@ class MessageRepository:
         """Return a page of stored messages in ascending order.
 
         `after` pages forwards and `before` backwards. A page of large texts may be shorter than `limit` although more
-        messages follow (`pagination.may_go_on`). Raises SessionNotFound, InvalidParameter.
+        messages follow (`pagination.may_have_more`). Raises SessionNotFound, InvalidParameter.
         """
         async with self._connections.connection() as conn:
             return await messages.list_messages(conn, session_id, **filters)

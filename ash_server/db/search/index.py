@@ -20,7 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.pagination import bounded_query, may_go_on
+from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
 from ash_shared.model.message import Role
 from ash_shared.projections.search_text import PASSAGES_VERSION, SILENT, Passage, Weight, passages, role_of
@@ -156,7 +156,7 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         progress = _Progress(*row)
         after = max(progress.last, progress.events_dropped)
         events = await _read_events(conn, session_id, after)
-        is_cut = may_go_on(events, _PAGE, _PAGE_BYTES)
+        is_cut = may_have_more(events, _PAGE, _PAGE_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
         if progress.dropped < progress.events_dropped:
             await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])

@@ -21,7 +21,7 @@ from ash_server.db.messages import (
     stream_messages,
     to_message,
 )
-from ash_server.db.pagination import MAX_PAGE_BYTES, may_go_on
+from ash_server.db.pagination import MAX_PAGE_BYTES, may_have_more
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     AshError,
@@ -299,8 +299,8 @@ async def test_large_texts_make_a_page_short(connection: AsyncConnection, sessio
     ]
 
     assert [[each.sequence for each in page] for page in pages] == [[3, 4, 5, 6], [4, 5, 6, 7], [7, 8]]
-    assert [may_go_on(page, 100) for page in pages] == [True, True, True]
-    assert not may_go_on([], 100)
+    assert [may_have_more(page, 100) for page in pages] == [True, True, True]
+    assert not may_have_more([], 100)
 
 
 OUT_OF_BOUNDS: list[tuple[MessageFilter, type[AshError]]] = [
