@@ -1,4 +1,4 @@
-"""Stretches of a log: the events from one place to another, and the stored lines that lie between the same places."""
+"""Ranges of a session: the events between two positions in the log, and the messages stored between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ash_shared.model.message import Kind
 
 _MAX_ENTRIES = 1000
 _MAX_BYTES = 512 * 1024
-"""Limit of the events of a range, and of its messages, which ends with the entry that exceeds it."""
+"""Limit for the events of a range, and for its messages. The entry that exceeds the limit is the last one included."""
 
 _HEAD_LINES = 20
 """First lines of a session, which identify it and its client."""
@@ -45,7 +45,7 @@ _WITHIN = bounded_query(
     WHERE event.session_id = %(session_id)b
       AND event.sequence > %(after)b AND event.sequence <= %(last)b
       AND type = ANY(%(types)b)
-      AND NOT (%(loose)b AND origin = 'line' AND kind <> 'chunk')
+      AND NOT (%(omit_in_messages)b AND origin = 'line' AND kind <> 'chunk')
     """,
 )
 
@@ -71,8 +71,8 @@ class SpannedEvent:
     content: str
 
     @property
-    def is_of_line(self) -> bool:
-        """True if a stored message, not a chunk, has the same content."""
+    def is_in_message(self) -> bool:
+        """True if a stored message other than a chunk has the same content."""
         return self.origin == "line" and self.kind != "chunk"
 
 
@@ -85,10 +85,10 @@ class Span(NamedTuple):
     """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
     next_after: int | None
-    """The sequence of the last message here, if more follow."""
+    """The sequence of the last message of the range, if more follow."""
     next_event_after: int | None
-    """The sequence of the last event here, if more follow. If messages have the content of all events here, only events
-    without a message count."""
+    """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
+    following events whose content is in messages do not count."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Place:
@@ -105,7 +105,7 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
-    """Return the range up to its limits."""
+    """Return the range, cut after `_MAX_ENTRIES` or `_MAX_BYTES`."""
     events = await _events(conn, session_id, start.event, end.event)
     lines = await _lines(conn, session_id, start.line, end.line)
     head = await _lines(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
@@ -117,7 +117,7 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
         events[-1].sequence,
         end.event,
         limit=1,
-        loose=all(event.is_of_line for event in events),
+        omit_in_messages=all(event.is_in_message for event in events),
     )
     return Span(
         events,
@@ -135,11 +135,16 @@ async def _events(
     last: int,
     *,
     limit: int | None = None,
-    loose: bool = False,
+    omit_in_messages: bool = False,
 ) -> list[SpannedEvent]:
-    """Return events; `loose` leaves out those whose content a message has."""
+    """Return events; `omit_in_messages` omits those whose content is in a message (`SpannedEvent.is_in_message`)."""
     bounds = {"after": after, "last": last, "limit": limit or _MAX_ENTRIES, "bytes": _MAX_BYTES}
-    params = {"session_id": session_id, "types": list(MESSAGE_EVENTS), "loose": loose, **bounds}
+    params = {
+        "session_id": session_id,
+        "types": list(MESSAGE_EVENTS),
+        "omit_in_messages": omit_in_messages,
+        **bounds,
+    }
     async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
         await cursor.execute(_WITHIN, params)
         return await cursor.fetchall()

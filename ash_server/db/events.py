@@ -1,7 +1,7 @@
-"""Events: posted, or derived from messages as they are appended, in one order, and read by sequence.
+"""The event log of a session: events that are posted or derived from appended messages, read by sequence.
 
-The lock that orders messages orders events, so a reader that continues after a sequence misses nothing. An event is
-stored as its JSON without the sequences, which reading adds at the front.
+The lock that orders messages also orders events, so a reader that continues after a sequence misses nothing. Events are
+stored as JSON without their sequences, which are inserted on read.
 
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
@@ -39,7 +39,7 @@ from ash_shared.model.events import CHUNKS, EVENT_TYPES, EVENTS
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
-# Appends events from which nothing is derived in one statement, which holds the lock only while it runs.
+# Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
 _POST = """
     WITH counted AS (
         UPDATE session_counters
@@ -104,7 +104,7 @@ class StoredEvent:
     content: str
 
     def wire(self) -> str:
-        """Return its JSON with the sequences."""
+        """Return the event as JSON, with its sequences."""
         derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
         return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
 
@@ -123,7 +123,7 @@ class EventFilter(TypedDict, total=False):
     at: int | None
     """Select the page around this sequence."""
     message: int | None
-    """Select the page around the first event of this message, or of a later one if it has none."""
+    """Select the page around the first event of this message, or of the next message with events."""
     limit: int
     collapse: bool
     """Leave out chunks whose complete text follows."""
@@ -151,7 +151,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
 
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
-    """Close what is open and return the number of events that took. Raises SessionNotFound."""
+    """Close everything open and return the number of events appended for that. Raises SessionNotFound."""
     async with one_transaction(conn):
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
@@ -290,7 +290,7 @@ async def _post_new(
 
 
 def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
-    """True if it is the stored event. One sent without a timestamp (`timed` False) takes that of the stored one."""
+    """True if the event equals the stored one; sent without a timestamp (`timed` False), in all but the timestamp."""
     known = msgspec.json.decode(stored)
     repeated = event if timed else {**event, "timestamp": known["timestamp"]}
     return _encode_sorted(known) == _encode_sorted(repeated)
@@ -302,7 +302,7 @@ def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
 
 
 async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:
-    """Return the sequence around which to page, if any. END if no event is as late as the message."""
+    """Return the sequence requested by `at` or `message`; END if neither the message nor a later one has events."""
     message = page.get("message")
     if message is None:
         return page.get("at")

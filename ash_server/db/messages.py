@@ -50,7 +50,7 @@ _MAX_INLINE = 256 * 1024
 _FETCH_SIZE = 1000
 """Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
-# Runs after LOCK as a separate statement, to see what was committed while it waited for the lock.
+# Runs after LOCK as a separate statement, to see what was committed while LOCK waited.
 # Looks up ids one by one: before the table is analysed, `id = ANY(…)` is planned as a scan of the whole session, which
 # makes a long import quadratic. LIMIT keeps the planner from joining the two.
 _STORED = """
@@ -98,7 +98,7 @@ _PAGE = (
 )
 
 MAX_PARSE_BYTES = 4 * 1024 * 1024
-"""Bytes of text parsed together, which takes ten times their size in memory, and 40 times for many small blocks."""
+"""Bytes of text parsed together. Parsing takes ten times this size in memory, and 40 times for many small blocks."""
 
 
 _FIRST = bounded_query(_COLUMNS, _PAGE)
@@ -167,8 +167,8 @@ async def append(
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
-    A message that is stored already keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
-    also closes what is open, as `events.end_session` does.
+    A message that is already stored keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
+    also closes everything open, as `events.end_session` does.
     """
     _check(messages)
     async with one_transaction(conn):
@@ -205,7 +205,10 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     max_bytes: int = MAX_PARSE_BYTES,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
-    """Return the next messages after a sequence, no more than may be parsed together; none of an unknown session."""
+    """Return the next messages after a sequence, at most as many as may be parsed together.
+
+    An unknown session has none.
+    """
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
     params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
     return await _fetch(conn, _FIRST, params)
@@ -234,8 +237,9 @@ async def stream_messages(
     kinds: Sequence[Kind] = ("message", "record", "chunk"),
 ) -> AsyncGenerator[StoredMessage, None]:
     """Yield all messages in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
-    # A server-side cursor fetches a fixed number of rows of any size; with a number that is safe, more than half of the
-    # time goes into round trips. `cursor.stream()` leaves libpq in a mode in which the next pipeline fails.
+    # Not a server-side cursor: it fetches a fixed number of rows of any size, and with a number that is safe for large
+    # rows, round trips take more than half of the time. Not `cursor.stream()`: it leaves libpq in a mode in which the
+    # next pipeline fails.
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         while page := await list_next(conn, session_id, after=after, limit=_FETCH_SIZE, kinds=kinds):
@@ -368,7 +372,7 @@ def _derive_events(
 
 
 async def _offload(is_large: bool, work: Callable[[], T]) -> T:
-    """Run it, in a thread if it takes long."""
+    """Run `work`, in a thread if the batch is large."""
     return await asyncio.to_thread(work) if is_large else work()
 
 

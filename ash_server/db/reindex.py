@@ -1,7 +1,7 @@
-"""Read stored messages again with the current parser, to compare or to update what is derived from them.
+"""Read stored messages again with the current parser, to compare or to update the columns derived from them.
 
-Only derived columns are written: never the text, its id, its sequence, or what its writer set. Schema 0002 and later
-record what the writer set. In older rows, a source other than `unknown` counts as set, with the role of that message.
+Never writes texts, ids, sequences, or fields that the writer set (`role_given`, `source_given`). Rows older than schema
+0002 do not record the latter: a source other than `unknown` counts as set, together with the role of that message.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -74,14 +74,14 @@ class Stored(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """The stored columns of a message, and those that the current parser derives."""
+    """The stored columns of a message, and the columns that the current parser derives."""
 
     stored: Stored
     now: Description
     """Includes the role and the source that the writer set."""
 
     def changed(self) -> tuple[str, ...]:
-        """Return the names of what differs. Without a stored digest, changes of the `blocks` alone are not detected."""
+        """Return the names of what changed. Changes of `blocks` alone are detected only with a stored digest."""
         stored, now = self.stored, self.now
         pairs = {
             "source": (stored.source, now.source),
@@ -132,9 +132,9 @@ async def reread(
 
 
 async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed:
-    """Derive again everything derived from the messages of a session, except events. Raises SessionNotFound.
+    """Derive everything but events again from the messages of a session. Raises SessionNotFound.
 
-    Writers are blocked only while a page is written and while the last page is read. May be repeated if interrupted.
+    Blocks writers only while it writes a page and while it reads the last page. Can be repeated if interrupted.
     """
     work = _Reindexing(conn, session_id)
     await work.process_pages()

@@ -1,8 +1,8 @@
 """The WebSocket topics of a session: standard messages of new events, and of each completed turn.
 
-They are derived from the stored messages, like all standard messages. If these lack part of the content (an answer
-that exists only as stream chunks, or posted events), they are derived from the events instead, which are complete: so a
-span has one order and no duplicates.
+They are derived from the stored messages, like all standard messages. If the stored messages of a span lack part of its
+content (an answer that exists only as stream chunks, or posted events), all standard messages of the span are derived
+from its events instead: this keeps them in order and without duplicates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,13 +60,13 @@ def _lines(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
 
 
 def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]) -> bool:
-    """True if the messages contain everything the events say."""
+    """True if the messages contain the content of all events."""
     message_ids = {message.metadata.message_id for message in messages} - {None}
     result_ids = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }
     return all(
-        each.stored.is_of_line
+        each.stored.is_in_message
         or each.event.get("responseId") in message_ids
         or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in result_ids)
         for each in events
@@ -79,7 +79,7 @@ def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_Decoded
 
 
 def _message_key(event: Event) -> tuple[str, Any]:
-    """Every user event is a message; the events of one response form one message."""
+    """Return the key by which consecutive events form a message: the response, or the event itself for a user event."""
     is_user_event = event["type"].startswith("user_")
     return _role(event), event["id"] if is_user_event else event.get("responseId")
 

@@ -109,7 +109,8 @@ STREAMS = {
         USER + b"\nn\0l\n" + SAID + b"\n",
         [USER.decode(), SAID.decode()],
         [
-            "ash: line 2 was passed on but not stored: the message holds a NUL character, which PostgreSQL cannot store"
+            "ash: line 2 was passed on but not stored: "
+            "the message contains a NUL character, which PostgreSQL cannot store"
         ],
     ),
     "a line that is too long": (
