@@ -308,7 +308,7 @@ def test_somebody_elses_socket_folder_is_refused(data: Path) -> None:
     server = EmbeddedPostgres(data / ("long" * 30), durable=False)
     (folder := socket_dir(server)).mkdir(mode=0o755)
     try:
-        with pytest.raises(EmbeddedPostgresError, match=f"needs {folder} as this user's private folder"):
+        with pytest.raises(EmbeddedPostgresError, match=f"needs {folder} as a private folder of this user"):
             server.start()
     finally:
         folder.rmdir()
@@ -334,8 +334,8 @@ def test_another_versions_cluster_is_refused(data: Path) -> None:
         EmbeddedPostgres(data).start()
 
     assert str(caught.value) == (
-        f"PostgreSQL in {data} was made by version 13 but {bin_dir} is {major_version(bin_dir)}:"
-        " set ASH_PG_BIN to a 13"
+        f"PostgreSQL in {data} was created by version 13 but {bin_dir} is version {major_version(bin_dir)}:"
+        " set ASH_PG_BIN to the bin folder of version 13"
     )
 
 
@@ -343,7 +343,7 @@ def test_a_folder_of_other_files_is_refused(data: Path) -> None:
     data.mkdir()
     (data / "letter").touch()
 
-    with pytest.raises(EmbeddedPostgresError, match="holds other files: move them away"):
+    with pytest.raises(EmbeddedPostgresError, match="the folder contains other files: move them away"):
         EmbeddedPostgres(data).start()
 
 
@@ -368,7 +368,7 @@ def test_a_failed_start_says_why(data: Path) -> None:
     [
         (None, "has no initdb and postgres: name PostgreSQL's bin folder"),
         ("postgres (PostgreSQL) 14.2", "is PostgreSQL 14: Ash needs 15 or newer"),
-        ("no such library", "postgres does not run: it said nothing"),
+        ("no such library", "postgres does not run: no output"),
     ],
 )
 def test_wrong_binaries_are_an_error(
@@ -407,7 +407,7 @@ def test_root_keeps_its_files(data: Path) -> None:
 def test_root_without_any_other_identity(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(data))
 
-    with pytest.raises(EmbeddedPostgresError, match="refuses root, and unshare and setpriv both fail"):
+    with pytest.raises(EmbeddedPostgresError, match="cannot run as root, and unshare and setpriv both fail"):
         EmbeddedPostgres(data).start()
 
 
