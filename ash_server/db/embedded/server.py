@@ -66,8 +66,8 @@ _MAX_SOCKET_DIR = 88
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
 # PostgreSQL refuses to run as root, or as a user without a name. In a user namespace, it runs as `nobody` while its
-# files belong to root. Where namespaces are forbidden (most containers), it runs as the real `nobody`,
-# with root's capability to enter any folder (dac_override), so that no folder's mode or owner has to change.
+# files belong to root. Where namespaces are forbidden (most containers), it runs as the real `nobody`, with root's
+# capability to enter any folder (dac_override), so that no folder's mode or owner has to change.
 _NOBODY = 65534
 _NAMESPACE = ("unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}")
 _DROP_ROOT = (
