@@ -15,7 +15,7 @@ from ash_server.errors import AshError
 from ash_server.settings import Settings
 
 UNAVAILABLE = (OSError, HTTPException)
-"""Raised if the server cannot be reached, or disconnects before it answers."""
+"""Errors raised if the server cannot be reached, or disconnects before it answers."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 _TIMEOUT_SECONDS = 30
@@ -186,7 +186,7 @@ def _decode(response: HTTPResponse) -> Any:
 
 
 def _to_error(response: HTTPResponse) -> AshError:
-    """Without a problem document of Ash, a retryable status is taken for that of a proxy in front of it."""
+    """Return the error of a response. A retryable status without a problem document may come from a proxy before Ash."""
     try:
         problem = json.loads(response.read())
     except ValueError:

@@ -85,7 +85,7 @@ class LiveSession:
         self._requested = asyncio.Event()
 
     def watched(self, next_app: ASGIApp) -> ASGIApp:
-        """Return the application with detection of the first request for the session."""
+        """Return an application that detects the first request for the session."""
         log = f"/api/sessions/{self._session_id}/events"
         paths = frozenset({"/", f"/sessions/{self._session_id}", log, f"{log}/stream", f"{log}/ws"})
 
@@ -116,7 +116,7 @@ class LiveSession:
                 await self._append(app.state.store, _with_current_time(line), end=number == len(lines))
 
     async def _append(self, store: Store, line: str, *, end: bool) -> None:
-        """Append like `POST …/chunks`, and retry while the database is away."""
+        """Append a line and retry while the database is unavailable."""
         prepared = [prepare_message(self._session_id, line)]
         while True:
             try:
@@ -155,7 +155,7 @@ async def _prepare(store: Store) -> tuple[Samples, LiveSession]:
 
 
 async def _rebuild_outdated(store: Store, sessions: Collection[UUID]) -> None:
-    """Rebuild those that an older Ash imported."""
+    """Rebuild the sample sessions that another version of Ash imported."""
     for session_id in await store.events.list_outdated():
         if session_id in sessions:
             await store.events.rebuild(session_id)

@@ -33,7 +33,7 @@ async def _print_sessions(store: Store, limit: int, as_json: bool) -> None:
     elif page.sessions:
         stdout_console().print(_table(page.sessions))
         if page.next_after is not None:
-            warn(f"these are the newest {limit}; --limit lists up to 1000")
+            warn(f"only the newest {limit} are listed; --limit lists up to 1000")
     else:
         warn("no sessions yet; `ash import --discover` lists transcripts to import")
 

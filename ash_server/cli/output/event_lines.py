@@ -18,7 +18,7 @@ _Key = tuple[str, Any, Any, Any]
 _MAX_LINE_LENGTH = 160
 _MAX_RESULT_LINES = 4
 _MAX_TURN_MILLISECONDS = 24 * 60 * 60 * 1000
-"""A longer turn began by the clock of a recording and ended by the server's; its duration is not shown."""
+"""Longer durations are not shown: the turn started with the time of a recording and ended with that of the server."""
 
 _MAIN_ARGUMENTS = (
     "command",
@@ -57,13 +57,13 @@ class EventPrinter:
         _PRINTERS.get(event["type"], EventPrinter._print_headline)(self, event)
 
     def pause(self) -> None:
-        """End the open line, so that other output can follow."""
+        """End the line of a streamed text, so that other output can follow."""
         if self._open_line is not None:
             self._open_line = None
             self._console.print()
 
     def restart(self) -> None:
-        """Discard what was printed: the log was rebuilt."""
+        """Clear the screen and the state: the log was rebuilt, and all its events follow."""
         self.pause()
         self._streamed.clear()
         if not self._has_output:
@@ -91,7 +91,7 @@ class EventPrinter:
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
     def _on_text(self, event: Event) -> None:
-        """Print the rest of a streamed text, or all of it."""
+        """Print a complete text, without the part that was already streamed."""
         key, text = _key(event), event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
         streamed = self._streamed.pop(key, "")
         if not text.startswith(streamed):
@@ -142,7 +142,7 @@ class EventPrinter:
         self._print(f"! {headline(event)}", "yellow", event)
 
     def _skip(self, event: Event) -> None:
-        """Chunks of arguments and output are repeated by the call and its result."""
+        """Print nothing: the complete call or result contains these chunks."""
 
     def _print_headline(self, event: Event) -> None:
         self._print(f"· {event['type']} {headline(event)}", "dim", event)

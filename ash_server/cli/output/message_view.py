@@ -13,7 +13,7 @@ from ash_server.cli.output.terminal import visible
 from ash_shared.model.content import MessageContent
 
 _MAX_CHARACTERS = 2_000
-"""Cell per block."""
+"""Shown per block."""
 
 Block = Mapping[str, Any]
 Cell = tuple[str, str]

@@ -103,7 +103,7 @@ STREAMS = {
     "bytes that are no text": (
         USER + b"\n\xff\xfe\nlast\n",
         [USER.decode(), "last"],
-        ["ash: line 2 was passed on but not stored: its byte 1 is not UTF-8"],
+        ["ash: line 2 was passed on but not stored: byte 1 is not valid UTF-8"],
     ),
     "a NUL": (
         USER + b"\nn\0l\n" + SAID + b"\n",

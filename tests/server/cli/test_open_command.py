@@ -17,7 +17,7 @@ from tests.server.cli.test_cli_serve import answer, running, stopped
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
 UNKNOWN = "ash: no file and no session matches 'nothing'; `ash sessions` lists the sessions\n"
-OWN = "No server was running, so this is one. Ctrl-C stops it; stored sessions are kept.\n"
+OWN = "No server was running, so this command runs one. Ctrl-C stops it; stored sessions are kept.\n"
 
 
 @pytest.fixture
