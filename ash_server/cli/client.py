@@ -186,7 +186,7 @@ def _decode(response: HTTPResponse) -> Any:
 
 
 def _to_error(response: HTTPResponse) -> AshError:
-    """Return the error of a response. A retryable status without a problem document may come from a proxy before Ash."""
+    """Return the error of a response. A retryable status without a problem document may come from a proxy."""
     try:
         problem = json.loads(response.read())
     except ValueError:
