@@ -1,6 +1,6 @@
 r"""Read a transcript file as lines, split on `\n` only, or as one JSON document.
 
-Reading takes bounded memory and can start at any line; nothing is decoded, so nothing is lost.
+Reading takes bounded memory and can start at any line. Lines are not decoded, so every byte is preserved.
 """
 
 import json
@@ -70,7 +70,7 @@ def read_file(path: Path, start: Place = START) -> Iterator[Line]:
 
 
 def read_texts(file: BinaryIO) -> Iterator[Line]:
-    """Yield the file as one JSON document if it is one, else its lines. Lines are streamed if the first one is JSON."""
+    """Yield the whole file if it is one JSON document, else its lines. Lines are streamed if the first one is JSON."""
     head = _read_head(file)
     if not _starts_like_json(head) or _is_json(head):
         yield from _read_lines(_prepend(head, file.readline), START)
@@ -83,7 +83,7 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
 
 
 def may_be_unfinished(line: Line) -> bool:
-    """True for an incomplete JSON value at the end of a file, which may still be being written."""
+    """True for an incomplete JSON value at the end of a file, where a program may still be writing."""
     return (
         not line.terminated
         and line.data is not None
@@ -120,7 +120,7 @@ def _line(place: Place, data: bytes) -> Line:
 
 
 def _skip_long_line(place: Place, size: int, readline: ReadLine) -> Line:
-    """Read the rest of a line that is too long; `size` bytes of it were read."""
+    """Read the rest of a line that is too long, after its first `size` bytes."""
     chunk = b""
     while not chunk.endswith(b"\n") and (chunk := readline(_CHUNK_BYTES)):
         size += len(chunk)
@@ -136,7 +136,7 @@ def _read_head(file: BinaryIO) -> bytes:
 
 
 def _prepend(head: bytes, readline: ReadLine) -> ReadLine:
-    """Return a `readline` that first returns `head` again."""
+    """Return a `readline` that first returns the lines of `head`."""
     buffered = BytesIO(head)
 
     def read(limit: int) -> bytes:

@@ -1,6 +1,6 @@
-"""Find the parent session of a subagent's transcript by where each CLI stores it, and by what its lines say.
+"""Find the parent session of a subagent's transcript, by the folder layout of its CLI and by ids in its lines.
 
-A session's id is derived from its path, so the parent's id is known whether or not the parent is imported.
+A session's id is derived from its path, so the parent's id is known even before the parent is imported.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from ash_server.transfer.importing.transcript_files import Home, external_id, un
 from ash_shared.reading.parse import describe_message
 
 _MAX_HEAD_LINES = 100
-"""Lines read to identify a file: a fixed number, so the answer does not change while the file grows."""
+"""Lines read to identify a file: a fixed number, so that the result does not change while the file grows."""
 
 
 class TranscriptHead(NamedTuple):
@@ -30,7 +30,7 @@ class TranscriptHead(NamedTuple):
 
 
 def read_head(lines: Iterable[Line], source: str | None) -> TranscriptHead:
-    """`source` overrides the format; if None, it is that of the first recognised line."""
+    """Read the facts from the first lines. Without `source`, the source is that of the first recognised line."""
     known_source, session_id, parent = source, None, None
     for line in islice(lines, _MAX_HEAD_LINES):
         described = describe_message(line.data or b"", source)
@@ -101,5 +101,5 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
 
 
 def _is_file_name(id: str | None) -> bool:
-    """True if the id can be part of a file name; ids in lines may hold anything."""
+    """True if the id can be part of a file name; ids in lines may contain any character."""
     return bool(id) and "/" not in str(id) and "\0" not in str(id)
