@@ -64,7 +64,7 @@ class EventPage(AshModel):
 
 
 def _schemas_by_type() -> list[Any]:
-    """Schemas of the payload by type, as in ChatEvent, whose other fields differ."""
+    """Return the payload schema of each type: the same as in ChatEvent, whose other fields differ."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
     return [*(_schema_of_type(type, EVENTS[type]) for type in EVENTS), other]
 
@@ -168,10 +168,10 @@ class EventController(Controller):
         operation_id="listEvents",
         summary="List events",
         description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`), backwards "
-        "with `before` (start with the largest number, continue with `prevBefore`), or get the event `at` a sequence "
-        "in the middle of a page and continue in both directions. `message` does the same with the sequence of a "
-        "stored message, which does not change when events are rebuilt. `collapse` omits stream chunks whose complete "
-        "content is stored. `type` filters by event type.\n\n"
+        "with `before` (start with the largest number, continue with `prevBefore`). `at` returns the page around the "
+        "event with that sequence, from which you can page in both directions. `message` returns the page around the "
+        "first event of a stored message, whose sequence does not change when events are rebuilt. `collapse` omits "
+        "stream chunks whose complete content is stored. `type` filters by event type.\n\n"
         "Sequences have no gaps. After a newer version has rebuilt a session, its events start with a `reset`: discard "
         "the events received before.",
         response_description="A page of events.",
@@ -302,7 +302,7 @@ class _RawEvent(NamedTuple):
 
 
 def _split_json(body: Body) -> list[_RawEvent]:
-    """Split a list into its events; each is decoded later, after its size was checked."""
+    """Split a list into its events, which are decoded later, after a check of their size."""
     if not body.text.lstrip().startswith("["):
         return [_RawEvent(body.text, 0, "$")]
     items = decode_body(body.text, _list_decoder)

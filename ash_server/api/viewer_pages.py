@@ -44,7 +44,7 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 _READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _CACHE_FOREVER = "private, max-age=31536000, immutable"
 _NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
-"""Query of the first request of session/event-pages.js without a place in the URL; preloaded with the page."""
+"""Query of the first request of session/event-pages.js if the page URL has no place; preloaded with the page."""
 _PLACE_PARAMETERS = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -134,7 +134,7 @@ class AssetController(Controller):
 
 
 async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:
-    """Return the session and the suffix of the requested format. External ids may end with a suffix, too."""
+    """Return the session and the suffix of the requested format. An external id may itself end with such a suffix."""
     stem, dot, extension = path.rpartition(".")
     suffix = f"{dot}{extension}"
     if suffix not in _FORMATS:

@@ -31,8 +31,8 @@ class TopicMessages(AshModel):
     """Present if the span is too long for one frame: the sequence of the last stored message included. List the
     standard messages of the session after it for the rest."""
     next_event_after: Omittable[int] = Field(default=ABSENT, alias="nextEventAfter")
-    """Present if the rest is not, or not only, in stored messages: the sequence of the last event included. List the
-    events of the session after it for the rest."""
+    """Present if the span is too long for one frame and its rest is, at least in part, not in stored messages: the
+    sequence of the last event included. List the events of the session after it for the rest."""
 
 
 EMPTY_TOPIC = '{"messages":[]}'
