@@ -54,8 +54,8 @@ def upgrade() -> None:
         postgresql_where=sa.text("piece_of IS NOT NULL AND type NOT LIKE '%chunk'"),
     )
     # Without lz4, contents are not compressed: the default compression takes longer than all other steps of a write.
-    kept = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
-    op.execute(f"ALTER TABLE events ALTER COLUMN content {kept}")
+    storage = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
+    op.execute(f"ALTER TABLE events ALTER COLUMN content {storage}")
     op.add_column(
         "session_counters",
         sa.Column(

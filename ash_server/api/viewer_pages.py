@@ -80,10 +80,10 @@ def _problem_page(
         return response
     problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return _page("refusal", texts, response.headers, problem["status"])
+    return _render_shell("refusal", texts, response.headers, problem["status"])
 
 
-def _page(
+def _render_shell(
     name: str, texts: Mapping[str, str], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response[bytes]:
     page = viewer().shell(name, texts).encode()
@@ -102,7 +102,7 @@ class PageController(Controller):
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self) -> Response[bytes]:
-        return await asyncio.to_thread(_page, "sessions", {})
+        return await asyncio.to_thread(_render_shell, "sessions", {})
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
@@ -183,7 +183,7 @@ async def _session_response(
         if request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_NEWEST_EVENTS}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
-        return await asyncio.to_thread(_page, "session", texts, headers)
+        return await asyncio.to_thread(_render_shell, "session", texts, headers)
     return await _document_response(request, store, session, suffix, headers)
 
 

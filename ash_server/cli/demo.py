@@ -69,10 +69,10 @@ def run_demo(settings: Settings) -> None:
         app.asgi_handler = live.watched(app.asgi_handler)
 
         def on_ready() -> None:
-            where = address(listener)
-            click.echo(_welcome(settings, where, samples))
+            base_url = address(listener)
+            click.echo(_welcome(settings, base_url, samples))
             if sys.stdout.isatty():
-                open_browser(f"{where}/")
+                open_browser(f"{base_url}/")
 
         serve(app, listener, on_ready)
 
@@ -98,13 +98,13 @@ class LiveSession:
 
     @asynccontextmanager
     async def running(self, app: Litestar) -> AsyncGenerator[None, None]:
-        task = asyncio.create_task(self._write(app))
+        task = asyncio.create_task(self._play(app))
         try:
             yield
         finally:
             await cancel_tasks(task)
 
-    async def _write(self, app: Litestar) -> None:
+    async def _play(self, app: Litestar) -> None:
         await self._requested.wait()
         time = asyncio.get_running_loop().time
         start, lines = time(), list(_recorded_lines())
@@ -173,7 +173,7 @@ def _samples(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def _welcome(settings: Settings, where: str, samples: Samples) -> str:
+def _welcome(settings: Settings, base_url: str, samples: Samples) -> str:
     tour, ash = str(samples.tour)[:8], _command_name()
     store = (
         f"embedded PostgreSQL below {settings.home}"
@@ -183,14 +183,14 @@ def _welcome(settings: Settings, where: str, samples: Samples) -> str:
     return f"""\
 Ash is running, with {samples.sessions} sample sessions of {samples.messages} messages.
 
-  viewer    {where}/
-  API       {where}/docs
+  viewer    {base_url}/
+  API       {base_url}/docs
   store     {store}
 
 Two sessions to begin with:
 
-  {where}/sessions/{LIVE}    is written while you watch
-  {where}/sessions/{tour}     shows all seven types of blocks
+  {base_url}/sessions/{LIVE}    is written while you watch
+  {base_url}/sessions/{tour}     shows all seven types of blocks
 
 In another terminal:
 

@@ -151,10 +151,10 @@ def _serve_page(reference: str | None, path: Path | None) -> int:
         )
         if page is None:
             return 1
-        where = address(listener)
+        base_url = address(listener)
 
         def on_ready() -> None:
-            _print_and_open(where + page)
+            _print_and_open(base_url + page)
             click.echo(
                 "No server was running, so this command runs one. Ctrl-C stops it; stored sessions are kept."
             )

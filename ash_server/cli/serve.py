@@ -30,13 +30,13 @@ def command(host: str | None, port: int | None) -> None:
     """
     settings = settings_with(host, port)
     with listen(settings.host, settings.port) as listener, open_database(settings) as url:
-        where = address(listener)
+        base_url = address(listener)
         asyncio.run(run_with_store(url, warn_outdated))
         app = create_app(settings, database_url=url)
         serve(
             app,
             listener,
-            lambda: click.echo(f"Ash serves at {where} (its API: {where}/docs). Ctrl-C stops it."),
+            lambda: click.echo(f"Ash serves at {base_url} (its API: {base_url}/docs). Ctrl-C stops it."),
         )
 
 

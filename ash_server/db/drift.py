@@ -127,7 +127,7 @@ class _Row(NamedTuple):
 
 async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterable[DescribedMessage]) -> None:
     """Store the drift of stored messages. Sends no statement if there is none, as is normal."""
-    rows = [row for each in messages if each.described.drift for row in _rows(each)]
+    rows = [row for each in messages if each.described.drift for row in _build_rows(each)]
     if rows:
         names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
         columns = map(list, zip(*rows, strict=True))
@@ -153,7 +153,7 @@ def client_version_of(facts: Facts) -> str | None:
     return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
 
 
-def _rows(message: DescribedMessage) -> Iterator[_Row]:
+def _build_rows(message: DescribedMessage) -> Iterator[_Row]:
     """Yield a row per reason and type; types that are equal after truncation share one."""
     described, times = message.described, Counter[tuple[str, str]]()
     for drift in described.drift:

@@ -106,12 +106,14 @@ async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: Place) -> Span:
     """Return the range, cut after `_MAX_ENTRIES` or `_MAX_BYTES`."""
-    events = await _events(conn, session_id, start.event, end.event)
-    lines = await _lines(conn, session_id, start.line, end.line)
-    head = await _lines(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
+    events = await _read_events(conn, session_id, start.event, end.event)
+    lines = await _read_messages(conn, session_id, start.line, end.line)
+    head = await _read_messages(conn, session_id, 0, start.line, limit=_HEAD_LINES) if lines else []
     is_full = partial(may_have_more, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
-    has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
-    has_more_events = is_full(events) and await _events(
+    has_more_lines = is_full(lines) and await _read_messages(
+        conn, session_id, lines[-1].sequence, end.line, limit=1
+    )
+    has_more_events = is_full(events) and await _read_events(
         conn,
         session_id,
         events[-1].sequence,
@@ -128,7 +130,7 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: Place, end: P
     )
 
 
-async def _events(
+async def _read_events(
     conn: AsyncConnection,
     session_id: UUID,
     after: int,
@@ -150,7 +152,7 @@ async def _events(
         return await cursor.fetchall()
 
 
-async def _lines(
+async def _read_messages(
     conn: AsyncConnection, session_id: UUID, after: int, last: int, *, limit: int | None = None
 ) -> list[StoredMessage]:
     if last <= after:

@@ -117,9 +117,9 @@ def ending(
     `posted` is the id of the last of these; empty without any. The new ids are derived from both arguments, which a
     rebuild does not change. They are unique: nothing can open between two ends at the same position.
     """
-    when = milliseconds() if now is None else now
+    timestamp = milliseconds() if now is None else now
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
-    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: when)
+    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: timestamp)
     return [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
 
 

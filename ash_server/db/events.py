@@ -171,9 +171,9 @@ async def get_events(
     if middle is not None:
         rows = await _fetch_around(conn, params, middle)
     elif page.get("before") is not None:
-        rows = (await _fetch(conn, _LAST, params))[::-1]
+        rows = (await _fetch_events(conn, _LAST, params))[::-1]
     else:
-        rows = await _fetch(conn, _FIRST, params)
+        rows = await _fetch_events(conn, _FIRST, params)
     if not rows:
         await get_session(conn, session_id)
     return rows
@@ -190,7 +190,7 @@ async def get_events_since(
 ) -> list[StoredEvent]:
     """Return the next events after a sequence. An unknown session has none."""
     params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
-    return await _fetch(conn, _FIRST, {**params, "bytes": max_bytes})
+    return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
 
 
 async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
@@ -312,12 +312,12 @@ async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: E
 
 async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:
     before = {**params, "before": at, "limit": params["limit"] // 2}
-    rows = (await _fetch(conn, _LAST, before))[::-1] if before["limit"] else []
+    rows = (await _fetch_events(conn, _LAST, before))[::-1] if before["limit"] else []
     rest = {**params, "after": at - 1, "limit": params["limit"] - len(rows)}
-    return rows + await _fetch(conn, _FIRST, rest)
+    return rows + await _fetch_events(conn, _FIRST, rest)
 
 
-async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
+async def _fetch_events(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredEvent)) as cursor:
         await cursor.execute(query, params)
         return await cursor.fetchall()

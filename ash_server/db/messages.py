@@ -179,7 +179,7 @@ async def append(
         if new:
             _check_expected(expected_sequence, last)
         if new or end:
-            await _write(conn, session_id, counters, new, end=end)
+            await _write_batch(conn, session_id, counters, new, end=end)
     return places
 
 
@@ -189,7 +189,7 @@ async def list_messages(
     """Raises SessionNotFound."""
     params = {"session_id": session_id, **_to_params(page)}
     backwards = page.get("before") is not None
-    rows = await _fetch(conn, _LAST if backwards else _FIRST, params)
+    rows = await _fetch_messages(conn, _LAST if backwards else _FIRST, params)
     if not rows:
         await get_session(conn, session_id)
     return rows[::-1] if backwards else rows
@@ -211,12 +211,12 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     """
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
     params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
-    return await _fetch(conn, _FIRST, params)
+    return await _fetch_messages(conn, _FIRST, params)
 
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
     """Raises SessionNotFound or MessageNotFound."""
-    rows = await _fetch(conn, _ONE, [session_id, min(max(0, sequence), END)])
+    rows = await _fetch_messages(conn, _ONE, [session_id, min(max(0, sequence), END)])
     if not rows:
         await get_session(conn, session_id)
         raise MessageNotFound
@@ -313,7 +313,7 @@ def _check_expected(expected: int | None, last: int) -> None:
         raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
 
 
-async def _write(
+async def _write_batch(
     conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
 ) -> None:
     # PostgreSQL writes the messages while their events are derived.
@@ -383,7 +383,7 @@ def _to_params(page: MessageFilter) -> dict[str, Any]:
     return {**_DEFAULTS, **options, "kinds": list(options.get("kinds", ("message", "record")))}
 
 
-async def _fetch(
+async def _fetch_messages(
     conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
 ) -> list[StoredMessage]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredMessage)) as cursor:

@@ -146,7 +146,7 @@ class _Rebuild:
         self._pending.append(
             PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
-        async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
+        async with aclosing(self._stream_others()) as others, aclosing(self._stream_messages()) as messages:
             await self._expect()
             other = await anext(others, None)
             at, now = 0, milliseconds()
@@ -163,7 +163,7 @@ class _Rebuild:
     async def _expect(self) -> None:
         """Announce the first messages to the normaliser, as an append does."""
         query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
-        rows = self._rows("first", _Message, query, [self._session_id])
+        rows = self._stream_rows("first", _Message, query, [self._session_id])
         first = [message async for message in rows]
         if first:
             self.normalizer.expect(map(_to_line, first), _stored_at(first[0]))
@@ -209,13 +209,13 @@ class _Rebuild:
         self.written += len(new)
         self._pending = []
 
-    def _messages(self) -> AsyncGenerator[_Message, None]:
-        return self._rows("messages", _Message, _MESSAGES, [self._session_id])
+    def _stream_messages(self) -> AsyncGenerator[_Message, None]:
+        return self._stream_rows("messages", _Message, _MESSAGES, [self._session_id])
 
-    def _others(self) -> AsyncGenerator[_Other, None]:
-        return self._rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
+    def _stream_others(self) -> AsyncGenerator[_Other, None]:
+        return self._stream_rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
 
-    async def _rows(
+    async def _stream_rows(
         self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
     ) -> AsyncGenerator[Row, None]:
         """Yield rows as they were before the rebuild, in bounded memory."""

@@ -126,7 +126,7 @@ async def reread(
 ) -> AsyncGenerator[list[Reread], None]:
     """Yield pages of the messages after a sequence, read by the current parser."""
     bounds = {"limit": _PAGE_SIZE, "bytes": _PAGE_BYTES}
-    while stored := await _fetch(conn, {"session_id": session_id, "after": after, **bounds}):
+    while stored := await _fetch_page(conn, {"session_id": session_id, "after": after, **bounds}):
         yield [_reread_message(each) for each in stored]
         after = stored[-1].sequence
 
@@ -161,13 +161,13 @@ class _Reindexing:
         async for page in reread(self._conn, self._session_id, self._last):
             outdated = [each for each in page if not each.is_current()]
             if outdated:
-                await self._write(outdated)
+                await self._write_page(outdated)
             self.facts = self.facts.merge(collect_facts([each.now for each in page]))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence
 
-    async def _write(self, page: Sequence[Reread]) -> None:
+    async def _write_page(self, page: Sequence[Reread]) -> None:
         async with self._conn.transaction():
             await lock(self._conn, self._session_id)
             await self._conn.execute(_UPDATE_MESSAGES, {"session_id": self._session_id, **_columns(page)})
@@ -202,7 +202,7 @@ def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
     return source, stored.role if keeps_role else None
 
 
-async def _fetch(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
+async def _fetch_page(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
     async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
         await cursor.execute(_PAGE, params)
         return await cursor.fetchall()

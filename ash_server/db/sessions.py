@@ -176,13 +176,13 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
     params = _to_params(fields)
     while True:  # repeat if it is deleted between the two statements
         created = await conn.execute(_CREATE, params)
-        if rows := await _fetch(conn, _GET, params):
+        if rows := await _fetch_sessions(conn, _GET, params):
             return Created(rows[0], created.rowcount == 1)
 
 
 async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
     """Raises SessionNotFound."""
-    rows = await _fetch(conn, _GET, {"id": session_id})
+    rows = await _fetch_sessions(conn, _GET, {"id": session_id})
     if not rows:
         raise SessionNotFound
     return rows[0]
@@ -221,13 +221,13 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
         raise InvalidParameter("limit must be 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    rows = await _fetch(conn, _LIST, {**_NO_FILTERS, **filters, **position})
+    rows = await _fetch_sessions(conn, _LIST, {**_NO_FILTERS, **filters, **position})
     return _to_page(rows, limit)
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:
     """Return the sessions with these ids, as far as they exist."""
-    return await _fetch(conn, _SOME, {"ids": list(session_ids)})
+    return await _fetch_sessions(conn, _SOME, {"ids": list(session_ids)})
 
 
 async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
@@ -276,18 +276,20 @@ async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
     A reference is an external id, else an id or id prefix, else the provider's session id (shared by subagents).
     """
     check_text(reference, "the reference")
-    matches = await _fetch(
+    matches = await _fetch_sessions(
         conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     digits = reference.replace("-", "").lower()
     if not matches and re.fullmatch("[0-9a-f]{1,32}", digits):
         bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
-        matches = await _fetch(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+        matches = await _fetch_sessions(
+            conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds
+        )
     return matches or await _find_by_provider(conn, reference)
 
 
 async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Session]:
-    matches = await _fetch(
+    matches = await _fetch_sessions(
         conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     roots = [session for session in matches if session.parent_id is None]
@@ -380,7 +382,7 @@ def _limited(**params: Any) -> dict[str, Any]:
     return {**params, "limit": MAX_MATCHES}
 
 
-async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
+async def _fetch_sessions(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, params)
         return [_to_session(row) for row in await cursor.fetchall()]

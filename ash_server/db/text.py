@@ -3,15 +3,15 @@
 from ash_server.errors import InvalidUtf8, NulByte
 
 
-def check_text(text: str, what: str, index: int | None = None) -> None:
-    """Raises NulByte or InvalidUtf8. Their detail contains `what`, the name of the text, and never the text itself."""
+def check_text(text: str, name: str, index: int | None = None) -> None:
+    """Raises NulByte or InvalidUtf8. Their detail contains `name`, the name of the text, and never the text itself."""
     if "\0" in text:
-        raise NulByte(f"{what} contains a NUL character, which PostgreSQL cannot store", index=index)
+        raise NulByte(f"{name} contains a NUL character, which PostgreSQL cannot store", index=index)
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidUtf8(
-            f"{what} contains a lone surrogate, which UTF-8 cannot encode", index=index
+            f"{name} contains a lone surrogate, which UTF-8 cannot encode", index=index
         ) from None
 
 

@@ -40,7 +40,7 @@ EMPTY_TOPIC = '{"messages":[]}'
 
 def to_topic(span: Span) -> str:
     """Return the topic data as JSON. CPU-bound: call it in a thread."""
-    messages = transform_page(_lines(span.lines), head=_lines(span.head)).messages
+    messages = transform_page(_texts_with_source(span.lines), head=_texts_with_source(span.head)).messages
     events = [_DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
     next_after = span.next_after
     if not _covers(messages, events):
@@ -55,7 +55,7 @@ class _DecodedEvent(NamedTuple):
     event: Event
 
 
-def _lines(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+def _texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 

@@ -86,13 +86,16 @@ class EventPrinter:
         self._streamed.clear()
 
     def _on_chunk(self, event: Event) -> None:
-        key = _key(event)
+        key = _text_key(event)
         self._print_text(key, event, event["payload"]["text"])
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
     def _on_text(self, event: Event) -> None:
         """Print a complete text, without the part that was already streamed."""
-        key, text = _key(event), event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
+        key, text = (
+            _text_key(event),
+            event["payload"]["text"] or _format_blocks(event["payload"].get("content")),
+        )
         streamed = self._streamed.pop(key, "")
         if not text.startswith(streamed):
             self.pause()
@@ -163,7 +166,7 @@ def headline(event: Event) -> str:
     return _one_line(format_payload(event["payload"]))
 
 
-def _key(event: Event) -> _Key:
+def _text_key(event: Event) -> _Key:
     kind = event["type"].partition("_")[0]
     return kind, event.get("turnId"), event.get("responseId"), event["payload"].get("parentToolCallId")
 

@@ -171,8 +171,8 @@ class EmbeddedPostgres:
     def _sibling(self, suffix: str) -> Path:
         return self._data.with_name(f"{self._data.name}.{suffix}")
 
-    def _failure(self, what: str) -> EmbeddedPostgresError:
-        return EmbeddedPostgresError(f"PostgreSQL in {self._data} {what}")
+    def _failure(self, problem: str) -> EmbeddedPostgresError:
+        return EmbeddedPostgresError(f"PostgreSQL in {self._data} {problem}")
 
     @contextlib.contextmanager
     def _mutex(self) -> Iterator[None]:

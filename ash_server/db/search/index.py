@@ -161,7 +161,7 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         if progress.dropped < progress.events_dropped:
             await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])
         await conn.execute(_DELETE, [session_id, after, last])
-        await _write(conn, session_id, events, progress.now)
+        await _write_rows(conn, session_id, events, progress.now)
         reached = {"last": last, "dropped": progress.events_dropped}
         await conn.execute(_ADVANCE, {**keys, **reached})
     return True
@@ -174,16 +174,20 @@ async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> l
         return await cursor.fetchall()
 
 
-async def _write(conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime) -> None:
+async def _write_rows(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime
+) -> None:
     is_large = sum(len(event.content) for event in events) > MAX_INLINE
-    rows = await asyncio.to_thread(_rows, events, now) if is_large else _rows(events, now)
+    rows = await asyncio.to_thread(_build_rows, events, now) if is_large else _build_rows(events, now)
     if rows:
         names = ("sequences", "parts", "weights", "roles", "ats", "words")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         await conn.execute(_WRITE, {"session_id": session_id, **columns})
 
 
-def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weight, Role, datetime, str]]:
+def _build_rows(
+    events: Sequence[_Event], now: datetime
+) -> list[tuple[int, int, Weight, Role, datetime, str]]:
     """Return the rows to insert, in the order of the columns."""
     rows = []
     for event in events:

@@ -77,7 +77,7 @@ def read_texts(file: BinaryIO) -> Iterator[Line]:
         return
     document = head + file.read(_MAX_DOCUMENT_BYTES - len(head))
     if len(document) < _MAX_DOCUMENT_BYTES and _is_json(document):
-        yield _line(START, document)
+        yield _to_line(START, document)
     else:
         yield from _read_lines(_prepend(document, file.readline), START)
 
@@ -110,12 +110,12 @@ def _read_lines(readline: ReadLine, start: Place) -> Iterator[Line]:
     place = start
     while data := readline(MAX_LINE_BYTES + 1):
         is_complete = len(data) <= MAX_LINE_BYTES or data.endswith(b"\n")
-        line = _line(place, data) if is_complete else _skip_long_line(place, len(data), readline)
+        line = _to_line(place, data) if is_complete else _skip_long_line(place, len(data), readline)
         yield line
         place = line.end
 
 
-def _line(place: Place, data: bytes) -> Line:
+def _to_line(place: Place, data: bytes) -> Line:
     return Line(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
 
 
