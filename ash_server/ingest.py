@@ -127,7 +127,7 @@ def _json_path_part(part: int | str) -> str:
 
 
 def _describe_error(error: ErrorDetails) -> str:
-    """Return what is wrong without the value, which some of pydantic's messages quote."""
+    """Return an error message without the value, which some of pydantic's messages quote."""
     return _ERROR_MESSAGES.get(error["type"], error["msg"])
 
 

@@ -57,7 +57,7 @@ class Store:
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
-        """Wakes subscribers of sessions; the server's live feeds use it, too."""
+        """Wakes subscribers. Also used by the live feeds of the server."""
         self._connections = connections
         self.sessions = SessionRepository(connections, hub.wake)
         self.messages = MessageRepository(connections, hub.wake)

@@ -17,7 +17,7 @@ class Ended(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     events: int
-    """Number of events appended to close what was open."""
+    """Number of events appended to close everything open."""
 
 
 class EndController(Controller):

@@ -64,7 +64,7 @@ class EventPage(AshModel):
 
 
 def _schemas_by_type() -> list[Any]:
-    """Return the payload schema of each type: the same as in ChatEvent, whose other fields differ."""
+    """Return a schema per event type, with the payload of the type as in ChatEvent."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
     return [*(_schema_of_type(type, EVENTS[type]) for type in EVENTS), other]
 

@@ -90,7 +90,7 @@ def server_at(url: str | None) -> Server:
 
 
 def url_arguments(server: Server) -> list[str]:
-    """Return the arguments with which another command reaches the same server."""
+    """Return the command-line arguments that select this server; none if it is the default."""
     return [] if server.url == _default_url().rstrip("/") else ["--url", server.url]
 
 

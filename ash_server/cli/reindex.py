@@ -1,4 +1,4 @@
-"""`ash reindex`: update what is derived from stored messages."""
+"""`ash reindex`: update the columns and the search index that are derived from stored messages."""
 
 from collections.abc import Sequence
 from functools import partial

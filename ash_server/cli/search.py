@@ -27,7 +27,7 @@ _DEFAULT_PLACE = "conversation"
 _DEFAULT_PER_SESSION = 3
 
 _MANY_PENDING = 20_000
-"""Number of pending events from which on indexing is announced, because it takes a while."""
+"""Announce indexing if more events than this are pending, since it takes a while."""
 
 _INDEX_TIMEOUT = 2.0
 """Seconds to wait for another process, such as a server, that is indexing."""

@@ -53,7 +53,7 @@ def _table(sessions: list[Session]) -> Table:
 
 
 def _unique_id_length(sessions: list[Session]) -> int:
-    """Return the shortest length at which the ids differ; commands accept such prefixes."""
+    """Return the shortest length of unique id prefixes, which commands accept."""
     ids = [str(session.id) for session in sessions]
     return next(
         length for length in range(_MIN_ID_LENGTH, 37) if len({id[:length] for id in ids}) == len(ids)

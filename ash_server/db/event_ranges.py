@@ -80,7 +80,7 @@ class Span(NamedTuple):
     """The entries between two positions."""
 
     events: list[SpannedEvent]
-    """Only those of the types `MESSAGE_EVENTS`."""
+    """Events of the types `MESSAGE_EVENTS`."""
     head: Sequence[StoredMessage]
     """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
@@ -98,7 +98,7 @@ async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Pl
 
 
 async def get_turn(conn: AsyncConnection, session_id: UUID, end: Place) -> Span:
-    """Return the turn whose last event precedes this position."""
+    """Return the turn that ends at this position."""
     row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
     start = Place(*row) if row else Place(end.event - 1, end.line)
     return await get_span(conn, session_id, start, end)

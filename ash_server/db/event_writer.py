@@ -46,7 +46,7 @@ _COUNT = """
 
 _WRITE = f"WITH counted AS ({_COUNT}) {INSERT}"
 
-# Looks up ids one by one, for the reason given at `messages._STORED`.
+# Looks up ids one by one; the reason is at `messages._STORED`.
 STORED_IDS = """
     SELECT stored.*
     FROM (SELECT %b::uuid AS session_id, %b::text[] AS ids) AS args,

@@ -110,7 +110,7 @@ _NO_EVENTS = Line((), Facts(), "unknown")
 
 
 class PreparedMessage(NamedTuple):
-    """A message ready for storage: its id, its text, and what was derived by reading the text."""
+    """A message ready for storage: its id, its text, and the values derived from the text."""
 
     id: str
     id_given: bool

@@ -59,7 +59,7 @@ class WrittenMessage(Protocol):
 
 
 class Stored(NamedTuple):
-    """A message with what was derived when it was last read."""
+    """A stored message with its derived columns."""
 
     sequence: int
     content: str
@@ -196,7 +196,7 @@ def _reread_message(stored: Stored) -> Reread:
 
 
 def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
-    """Return the source and the role that the writer of a message set; None for those derived."""
+    """Return the source and the role of a message if its writer set them; None for a derived one."""
     source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
     keeps_role = source is not None if stored.role_given is None else stored.role_given
     return source, stored.role if keeps_role else None

@@ -226,7 +226,7 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:
-    """Return the sessions with these ids, as far as they exist."""
+    """Return the sessions with these ids; unknown ids are skipped."""
     return await _fetch_sessions(conn, _SOME, {"ids": list(session_ids)})
 
 

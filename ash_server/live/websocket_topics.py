@@ -79,7 +79,7 @@ def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_Decoded
 
 
 def _message_key(event: Event) -> tuple[str, Any]:
-    """Return the key by which consecutive events form a message: the response, or the event itself for a user event."""
+    """Return the key that the consecutive events of one message share: by response; each user event has its own."""
     is_user_event = event["type"].startswith("user_")
     return _role(event), event["id"] if is_user_event else event.get("responseId")
 

@@ -49,7 +49,7 @@ class SessionRepository:
             return await sessions.get_session(conn, session_id)
 
     async def get_many(self, session_ids: Collection[UUID]) -> list[Session]:
-        """Return the sessions with these ids, as far as they exist, in no particular order."""
+        """Return the sessions with these ids, in no particular order; unknown ids are skipped."""
         async with self._connections.connection() as conn:
             return await sessions.get_sessions(conn, session_ids)
 

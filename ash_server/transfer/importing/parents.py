@@ -51,7 +51,7 @@ def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> UUID
 
 
 def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
-    """`<session>.jsonl` next to `agent-*.jsonl`, or next to its folder `<session>/subagents`."""
+    """Return `<session>.jsonl`: next to `agent-*.jsonl`, or next to the folder `<session>` with `subagents` in it."""
     parent_id = head.session_id if path.name.startswith("agent-") else head.parent
     if not _is_file_name(parent_id):
         return None
@@ -60,7 +60,7 @@ def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
-    """The rollout whose name ends with the parent's id: usually of the same day, else of any day."""
+    """Return the rollout whose name ends with the parent's id: of the same day, which is usual, or of any other day."""
     if not _is_file_name(head.parent):
         return None
     pattern = f"rollout-*-{escape(str(head.parent))}.jsonl*"
@@ -71,7 +71,7 @@ def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
-    """`chats/session-<time>-<id prefix>.jsonl`, above the folder named after the parent."""
+    """Return `chats/session-<time>-<id prefix>.jsonl`, next to the folder that is named after the parent."""
     if path.parent.parent.name != "chats":
         return None
     prefix = escape(path.parent.name[:8])
@@ -79,7 +79,7 @@ def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_cursor(path: Path, head: TranscriptHead) -> Path | None:
-    """`<session>.jsonl` next to the folder of `<session>/subagents/<id>.jsonl`, or in it."""
+    """Return `<session>.jsonl` of `<session>/subagents/<id>.jsonl`: next to the folder `<session>`, or in it."""
     if path.parent.name != "subagents":
         return None
     folder = path.parent.parent
