@@ -199,7 +199,7 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     assert (done.code, done.out.partition(",")[0], done.err) == (0, "11 sessions", "")
     assert discovered() == {name: (count, count) for name, count in counts.items()}
     heading, *shown = ash("import", "--discover").out.splitlines()
-    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "kept", "in"]
+    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "folder"]
     assert [row.split()[-1] for row in shown] == [
         str(home / folder)
         for folder in (
