@@ -28,7 +28,7 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
 from tests.conftest import at_database, new_database
-from tests.server.db.embedded.test_embedded import left_processes, server_processes
+from tests.server.db.embedded.test_embedded import remaining_processes, server_processes
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
@@ -87,7 +87,7 @@ def answer(url: str) -> Any:
 
 def left_behind(home: Path) -> list[str]:
     """PostgreSQL's working directory is its data directory."""
-    return [each.info["name"] for each in left_processes(home)]
+    return [each.info["name"] for each in remaining_processes(home)]
 
 
 def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
