@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[list[str | bytes | NewMessage], type[AshError], int]] =
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_refuses_the_whole_batch(store: Store, session: UUID, name: str) -> None:
+async def test_rejects_the_whole_batch(store: Store, session: UUID, name: str) -> None:
     new, error, index = REFUSED[name]
     await store.messages.append(session, [NewMessage("a", id="taken")])
 
@@ -345,7 +345,7 @@ BAD_EVENTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_EVENTS)
-async def test_refuses_invalid_events(store: Store, session: UUID, name: str) -> None:
+async def test_rejects_invalid_events(store: Store, session: UUID, name: str) -> None:
     event, path = BAD_EVENTS[name]
     with pytest.raises(InvalidBody) as caught:
         await store.events.append_batch(session, [{"type": "house", "payload": {}}, event])
@@ -414,7 +414,7 @@ async def test_subscriptions_end_with_the_session_and_the_store(database_url: st
     assert [each async for each in subscriptions[1]] == []
 
 
-async def test_refuses_a_cursor_past_the_end(store: Store, session: UUID) -> None:
+async def test_rejects_a_cursor_past_the_end(store: Store, session: UUID) -> None:
     with pytest.raises(CursorAhead):
         await anext(store.events.subscribe(session, after=1))
 
