@@ -1,4 +1,4 @@
-"""The command `ash` on a real PostgreSQL; in this process, except where a process of its own matters."""
+"""The command `ash` on a real PostgreSQL, run in this process unless a separate one matters."""
 
 import json
 import os
@@ -59,18 +59,18 @@ def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path
     with ExitStack() as here:
         here.enter_context(patch.dict(os.environ, environment, clear=True))
         here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
-        here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches what TMPDIR was
+        here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches TMPDIR
         here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
         here.enter_context(redirect_stdout(out))
         here.enter_context(redirect_stderr(err))
         here.enter_context(chdir(folder))
-        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
+        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may run an event loop
         return Ran(thread.submit(main.run).result(), written_to(out), written_to(err))
 
 
 @pytest.fixture
 def process(database_url: str, tmp_path: Path) -> Ash:
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
     (tmp_path / "home").mkdir(exist_ok=True)
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:

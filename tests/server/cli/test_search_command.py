@@ -72,9 +72,7 @@ def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
         (["heron", "--per-session", "1"], [2]),
     ],
 )
-def test_in_option_selects_what_is_searched(
-    ash: Ash, birds: Path, args: list[str], sequences: list[int]
-) -> None:
+def test_options_select_results(ash: Ash, birds: Path, args: list[str], sequences: list[int]) -> None:
     done = json.loads(ash("search", "--json", *args).out)
 
     assert [result["sequence"] for result in done["results"]] == sequences
