@@ -210,10 +210,10 @@ async def test_stores_content_verbatim(connection: AsyncConnection, session_id: 
 
 async def test_get_message_returns_stored_fields(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a", "x", role="system", kind="record", source="codex")])
-    stored = await get_message(connection, session_id, 1)
+    read = await get_message(connection, session_id, 1)
 
-    assert stored == StoredMessage("a", "system", "record", "codex", "x", 1, stored.created_at)
-    assert stored.created_at.tzinfo is UTC or str(stored.created_at.tzinfo) == "UTC"
+    assert read == StoredMessage("a", "system", "record", "codex", "x", 1, read.created_at)
+    assert read.created_at.tzinfo is UTC or str(read.created_at.tzinfo) == "UTC"
 
 
 async def test_rejects_unknown_sequence(connection: AsyncConnection, session_id: UUID) -> None:
@@ -227,8 +227,8 @@ async def test_rejects_unknown_sequence(connection: AsyncConnection, session_id:
 async def test_get_contents_returns_texts_by_id(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message(id, f"text of {id}") for id in "abc"])
 
-    stored = await get_contents(connection, session_id, ["c", "a", "missing"])
-    assert stored == {"a": "text of a", "c": "text of c"}
+    contents = await get_contents(connection, session_id, ["c", "a", "missing"])
+    assert contents == {"a": "text of a", "c": "text of c"}
     assert await get_contents(connection, session_id, []) == {}
     assert await get_contents(connection, UNKNOWN_SESSION, ["a"]) == {}
 
