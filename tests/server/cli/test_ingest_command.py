@@ -124,7 +124,7 @@ STREAMS = {
 }
 
 
-def test_stores_what_it_passes_on(server: str, home: Path) -> None:
+def test_passes_input_on_and_stores_its_lines(server: str, home: Path) -> None:
     for name, (stream, lines, stderr) in STREAMS.items():
         is_unknown = name == "an unknown format"
         session = session_id_for("unknown" if is_unknown else "claude", name)

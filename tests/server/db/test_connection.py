@@ -56,7 +56,7 @@ async def test_processes_can_upgrade_concurrently(bare_database_url: str) -> Non
         assert await current_revision(conn) == REVISION
 
 
-def test_rejects_to_upgrade_newer_schema(database_url: str) -> None:
+def test_upgrade_rejects_newer_schema(database_url: str) -> None:
     with psycopg.connect(database_url) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
 

@@ -235,7 +235,7 @@ async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUI
         await get_events(connection, session_id, **page)
 
 
-async def test_rejects_cursor_after_next_event(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_rejects_cursor_past_the_end(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, PROMPT)
 
     assert [await check_cursor(connection, session_id, after) for after in (0, 2)] == [2, 2]
@@ -330,7 +330,7 @@ async def test_events_without_timestamp_use_first_known_one(
 async def test_repeated_ends_after_one_message_have_unique_ids(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
-    """Derived from the events posted in between, also in a rebuild."""
+    """Their ids depend on the events posted in between, also in a rebuild."""
     await store(connection, session_id, PROMPT)
     await end_session(connection, session_id)
     for number in range(3):

@@ -80,7 +80,7 @@ async def test_appends_to_store_of_earlier_version(old_store: str) -> None:
     assert (again.sequence, again.created) == (3, False)
 
 
-async def test_rejects_to_open_older_schema(old_store: str) -> None:
+async def test_rejects_older_schema(old_store: str) -> None:
     with psycopg.connect(old_store) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '0003'")
 
