@@ -408,7 +408,7 @@ def test_turn_too_long_for_one_frame(base: str) -> None:
     assert len(data["messages"]) < 10
 
 
-def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
+def exchange_frames(connected: ClientConnection, sent: list[str | bytes]) -> None:
     for frame in sent:
         connected.send(frame)
     while True:
@@ -420,7 +420,7 @@ def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
 )
 def test_closes_on_unexpected_client_frames(base: str, sent: list[str | bytes], code: int) -> None:
     with socket(base) as connected, pytest.raises(ConnectionClosed) as closed:
-        talk(connected, sent)
+        exchange_frames(connected, sent)
 
     assert closed.value.rcvd
     assert closed.value.rcvd.code == code

@@ -286,10 +286,10 @@ async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
 
 
 async def test_delete_removes_messages(connection: AsyncConnection) -> None:
-    doomed, kept = [(await create_session(connection)).session.id for _ in range(2)]
-    for session_id in (doomed, kept):
+    deleted, kept = [(await create_session(connection)).session.id for _ in range(2)]
+    for session_id in (deleted, kept):
         await append(connection, session_id, [prepare_message(session_id, "hello")])
-    await delete_session(connection, doomed)
+    await delete_session(connection, deleted)
 
     remaining = [
         await (await connection.execute(f"SELECT {column} FROM {table}")).fetchall()
