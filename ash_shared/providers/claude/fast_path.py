@@ -15,7 +15,7 @@ from ash_shared.model.blocks import MAX_BLOCKS, Block, is_native, text_block
 from ash_shared.providers._kit.contract import FastPath, Record
 from ash_shared.providers.claude.content import read_block
 from ash_shared.reading.json_text import decode_shallow, shallow_json
-from ash_shared.reading.typed_blocks import block_validators, typed_blocks
+from ash_shared.reading.typed_blocks import block_validators
 
 T = TypeVar("T")
 
@@ -66,12 +66,20 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
-            return [_typed_element(block) for block in content]
+            return _typed_content(content)
         if content.__class__ is str:
-            return typed_blocks([text_block(content)])
+            return [_typed_block(text_block(content))]
     except (ValueError, RecursionError):
         pass
     return None
+
+
+def _typed_content(content: list[Any]) -> list[Any]:
+    """Return the content objects of a content list, most of which hold only valid blocks."""
+    try:
+        return [_ELEMENT_VALIDATORS[block["type"]](block) for block in content]
+    except (KeyError, TypeError, ValidationError):
+        return list(map(_typed_element, content))
 
 
 def _typed_element(block: Any) -> Any:
