@@ -9,7 +9,7 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 from ash_server.db.connection import libpq_url
 from ash_server.db.tables import metadata
 
-# An arbitrary lock number: one process migrates, the others wait and then have nothing to do.
+# Number of an advisory lock, chosen at random: one process migrates, the others wait and find nothing left to do.
 LOCK = 0x41534801
 
 

@@ -94,11 +94,11 @@ _MODELS = (
 )
 
 Background = Callable[[Litestar], AbstractAsyncContextManager[None]]
-"""Context of the running server, entered after its database was opened."""
+"""Context that is entered when the server has opened its database, and left when it stops."""
 
 
 def create_app(settings: Settings, *, database_url: str, background: Background | None = None) -> Litestar:
-    """Return the application. It serves without a database, and is ready (`/health/ready`) once the database is."""
+    """Return the application. It starts without a database, and is ready (`/health/ready`) once the database is."""
     app = Litestar(
         route_handlers=_CONTROLLERS,
         guards=[origin_guard(settings), check_path_and_query],

@@ -145,7 +145,7 @@ class SchemaMismatch(AshError):
 
 
 def missing_package_message(error: ModuleNotFoundError) -> str:
-    """Return one line with the missing package of an optional dependency and how to install it."""
+    """Return one line that names the missing package and says how to install it."""
     package = (error.name or "").partition(".")[0]
     return (
         f"ash-messages is installed without {package}; install everything `ash` needs with "

@@ -1,4 +1,4 @@
-"""Preparation of incoming messages and events: ids, validation, and what reading a text derives for storage."""
+"""Prepare incoming messages and events for storage: read texts, derive ids, validate events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -19,7 +19,7 @@ from ash_shared.reading.describe import describe_read
 from ash_shared.reading.read import read_raw
 
 MAX_EVENT_DEPTH = MAX_DEPTH + 2
-"""Depth of an event: its payload may hold a record of the greatest depth that is read."""
+"""Maximum depth of an event. Its payload may contain a record of the maximum depth, MAX_DEPTH, two levels down."""
 
 EventInput: TypeAlias = ChatEvent | Mapping[str, Any]
 """An event to append: typed, or as a JSON object. `id` and `timestamp` may be absent from an object."""
@@ -60,7 +60,7 @@ class NewMessage(Struct, forbid_unknown_fields=True):
 def prepare_message(
     session_id: UUID, raw: str, *, id: str | None = None, role: Role | None = None, source: str | None = None
 ) -> PreparedMessage:
-    """Read a text and derive its id. `role` and `source` override what reading finds.
+    """Read a text and derive its id. `role` and `source` override the detected values.
 
     Without an explicit id, it is derived from the session, the provider's `uuid` in the text and the text, so that a
     repeated line is stored once. Without a `uuid` it is random, so that the text is stored each time.
@@ -79,14 +79,14 @@ def prepare_message(
 
 
 def line_id(session_id: UUID, name: int | str) -> str:
-    """Return the id of a line of an imported file, numbered from 1, or of one file of a multi-file session."""
+    """Return the id of a line of an imported file, by number from 1, or of a file of a multi-file session, by path."""
     return str(uuid5(session_id, str(name)))
 
 
 def prepare_event(event: EventInput, index: int = 0, path: str = "$") -> Event:
     """Return a validated event for the log, with a new id if it has none and without session and sequences.
 
-    Raises InvalidBody or TooDeep; `index` and `path` locate the event in their reports.
+    Raises InvalidBody or TooDeep, with the position of the event: `index` in its batch, `path` in the body.
     """
     fields = event.model_dump() if isinstance(event, BaseModel) else event
     if not isinstance(fields, Mapping):
@@ -104,7 +104,7 @@ _ASSIGNED_BY_LOG = frozenset({"sessionId", "sequence", "messageSequence"})
 def _derive_id(session_id: UUID, provider_id: str | None, raw: str) -> str:
     if provider_id is None:
         return str(uuid7())
-    # `append` rejects lone surrogates and can report their position.
+    # Lone surrogates are escaped, not rejected: `append` rejects them later, with the position of the message.
     name = (provider_id + raw).encode("utf-8", "backslashreplace").decode()
     return str(uuid5(session_id, name))
 
@@ -130,7 +130,7 @@ def _json_path_part(part: int | str) -> str:
 
 
 def _describe_error(error: ErrorDetails) -> str:
-    """Return what is wrong without the value, which some of pydantic's messages quote."""
+    """Return an error message without the value, which some of pydantic's messages quote."""
     return _ERROR_MESSAGES.get(error["type"], error["msg"])
 
 

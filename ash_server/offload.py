@@ -1,4 +1,4 @@
-"""Parsing of many or large texts without blocking the event loop."""
+"""Parse many or large texts without blocking the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable

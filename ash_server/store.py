@@ -12,10 +12,10 @@ async with Store.open(url) as store:  # None: the embedded PostgreSQL
         ...
 ```
 
-The REST API, the command line and the exports use the same object. Commands open it with `Store.open`, `create_app`
-with `Store.connect`, which leaves out the check of the schema; routes receive it as the dependency `store`.
+The REST API, the command line and the exports use the same class. `Store.open` checks the schema; the server and the
+commands, which check it themselves, use `Store.connect`. Routes receive the store as the dependency `store`.
 
-Each method borrows a connection for as long as it runs, so many tasks may use the store at once. A write wakes the
+Each method borrows a connection for as long as it runs, so many tasks may use the store concurrently. A write wakes the
 subscribers of this process at once, and those of other processes within 20 ms or when the store closes. Every error is
 an `ash_server.errors.AshError`; any method may raise DatabaseUnavailable and SchemaMismatch.
 """
@@ -57,7 +57,7 @@ class Store:
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
         self.hub = hub
-        """Wakes subscribers; the live feeds of the server build on it."""
+        """Wakes subscribers. Also used by the live feeds of the server."""
         self._connections = connections
         self.sessions = SessionRepository(connections, hub.wake)
         self.messages = MessageRepository(connections, hub.wake)
@@ -74,7 +74,7 @@ class Store:
         """Open the database at this PostgreSQL URL; without one, the embedded server below `home`.
 
         The embedded database is created and migrated as needed, and its server stops with its last user. `home` is
-        ASH_HOME by default, and `~/.ash` if that is not set. Any other database has to be migrated before
+        ASH_HOME by default, and `~/.ash` if that is not set. Any other database must be migrated first
         (`ash db upgrade`). `lock_timeout` is the number of seconds that a write waits for other writers of its
         session; None means no limit.
 
@@ -91,7 +91,7 @@ class Store:
     async def connect(
         cls, url: str, lock_timeout: float | None = LOCK_TIMEOUT
     ) -> "AsyncGenerator[Store, None]":
-        """Like `open`, but connect at the first use, and leave the check of the schema to `check_schema`."""
+        """Like `open`, but connect at the first use and without checking the schema (see `check_schema`)."""
         async with (
             open_pool(url, lock_timeout=lock_timeout) as pool,
             open_pool(url, min_size=0, max_size=_MAX_STREAMS, lock_timeout=lock_timeout) as stream_pool,
@@ -110,7 +110,7 @@ async def _available_database(url: str | None, home: Path | None) -> AsyncGenera
     """Yield the URL of a database with the current schema; without a URL, run the embedded server while entered."""
     if url is None:
         folder = home or Settings.from_environment(os.environ).home
-        # Entering and leaving it would block the event loop, so threads do both.
+        # Starting and stopping the server would block the event loop, so both run in a thread.
         server = open_embedded(folder)
         embedded_url = await asyncio.to_thread(server.__enter__)
         try:

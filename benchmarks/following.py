@@ -15,9 +15,9 @@ from statistics import quantiles
 from typing import NamedTuple
 from uuid import UUID
 
-from ash_server.db.connection import connect, open_pool
+from ash_server.db.connection import Pool, connect, open_pool
 from ash_server.db.events import append_events
-from ash_server.live.hub import Hub, Pool
+from ash_server.live.hub import Hub
 from benchmarks.database import new_session
 from benchmarks.samples import chunk_event
 from benchmarks.table import Row

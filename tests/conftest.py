@@ -40,14 +40,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are processors, since tests wait for servers and pages."""
+    """One process more than processors, since tests wait for servers and pages."""
     return min((os.cpu_count() or 1) + 1, 8)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip a module of slow tests alone, whose collection generates requests for seconds."""
-    is_unwanted = collection_path.name == "test_conformance.py" and config.option.markexpr == "not slow"
-    return True if is_unwanted else None
+    """Skip a module of slow tests only: collecting it takes seconds."""
+    is_skipped = collection_path.name == "test_conformance.py" and config.option.markexpr == "not slow"
+    return True if is_skipped else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,15 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @cache
 def server_kind() -> str:
     if os.environ.get("ASH_TEST_DATABASE_URL"):
-        return "the one that ASH_TEST_DATABASE_URL names"
-    return "a container" if docker_answers() else "the embedded one"
+        return "ASH_TEST_DATABASE_URL"
+    return "container" if docker_answers() else "embedded"
 
 
 def docker_answers() -> bool:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ResourceWarning
-        )  # a client that reaches nobody leaves its socket open
+        warnings.simplefilter("ignore", ResourceWarning)  # a client without a server leaves its socket open
         try:
             with closing(docker.from_env(timeout=3)) as client:
                 return bool(client.ping())
@@ -87,7 +85,7 @@ def embedded_server(folder: Path) -> Iterator[str]:
 
 
 def memory_folder() -> str | None:
-    """A folder in memory for PostgreSQL's data, if there is enough: creating and dropping databases is faster there."""
+    """An in-memory folder, if large enough: PostgreSQL creates and drops databases faster there."""
     memory = Path("/dev/shm")
     is_large = memory.is_dir() and shutil.disk_usage(memory).free > 1_000_000_000
     return str(memory) if is_large else None
@@ -107,9 +105,9 @@ def named_server(folder: Path) -> Iterator[str]:
 
 
 SERVERS = {
-    "the one that ASH_TEST_DATABASE_URL names": named_server,
-    "a container": container,
-    "the embedded one": embedded_server,
+    "ASH_TEST_DATABASE_URL": named_server,
+    "container": container,
+    "embedded": embedded_server,
 }
 
 
@@ -128,14 +126,14 @@ def template(server_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(server_url: str, template: str) -> Iterator[str]:
-    """A migrated, empty database of the test's own."""
+    """A migrated, empty database for one test."""
     with new_database(server_url, f"TEMPLATE {template} STRATEGY FILE_COPY") as name:
         yield at_database(server_url, name)
 
 
 @pytest.fixture
 def bare_database_url(server_url: str) -> Iterator[str]:
-    """A database of the test's own that nobody has migrated."""
+    """A database without a schema for one test."""
     with new_database(server_url) as name:
         yield at_database(server_url, name)
 

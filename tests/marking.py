@@ -8,5 +8,5 @@ from _pytest.mark import ParameterSet
 
 
 def slow_unless(is_fast: Callable[[Any], bool], cases: Iterable[Any]) -> list[ParameterSet]:
-    """Return the cases as parameters, those that are not fast marked slow."""
+    """Return the cases as parameters, with a slow mark on those that are not fast."""
     return [pytest.param(case, marks=() if is_fast(case) else pytest.mark.slow) for case in cases]

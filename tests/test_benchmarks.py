@@ -12,13 +12,13 @@ RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 
 
 @pytest.mark.slow
-def test_a_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
+def test_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
     before = RESULTS.read_bytes() if RESULTS.exists() else None
 
-    ran = run("--smoke")
+    result = run("--smoke")
 
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert set(re.findall(r"^\| (P\d+) ", ran.stdout, re.MULTILINE)) == {
+    assert (result.returncode, result.stderr) == (0, "")
+    assert set(re.findall(r"^\| (P\d+) ", result.stdout, re.MULTILINE)) == {
         *(f"P{n}" for n in range(1, 10)),
         "P11",
         "P12",
@@ -28,16 +28,16 @@ def test_a_smoke_run_has_a_row_for_every_goal_and_writes_nothing() -> None:
 
 @pytest.mark.slow
 def test_runs_selected_goals() -> None:
-    ran = run("--smoke", "--only", "P2,p8")
+    result = run("--smoke", "--only", "P2,p8")
 
-    assert re.findall(r"^\| (P\d) ", ran.stdout, re.MULTILINE) == ["P2", "P2", "P2", "P8"]
+    assert re.findall(r"^\| (P\d) ", result.stdout, re.MULTILINE) == ["P2", "P2", "P2", "P8"]
 
 
 def test_rejects_an_unknown_goal() -> None:
-    ran = run("--only", "P0")
+    result = run("--only", "P0")
 
-    assert ran.returncode == 2
-    assert "unknown goals: P0" in ran.stderr
+    assert result.returncode == 2
+    assert "unknown goals: P0" in result.stderr
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ SERVICES = COMPOSE["services"]
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction of the Dockerfile with its arguments, continued lines joined."""
+    """Return each instruction of the Dockerfile with its arguments, with continued lines joined."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = filter(str.strip, text.replace("\\\n", " ").splitlines())
     return [(line.split(None, 1)[0], " ".join(line.split()[1:])) for line in lines]
@@ -27,12 +27,12 @@ def arguments_of(name: str) -> list[str]:
     return [arguments for instruction, arguments in instructions() if instruction == name]
 
 
-def copied() -> list[str]:
+def copied_paths() -> list[str]:
     """Return the paths of the repository that the image copies."""
     return [path for each in arguments_of("COPY") if "--from" not in each for path in each.split()[:-1]]
 
 
-def test_services_start_one_after_the_other() -> None:
+def test_services_start_in_order() -> None:
     assert {name: service.get("depends_on") for name, service in SERVICES.items()} == {
         "db": None,
         "migrate": {"db": {"condition": "service_healthy"}},
@@ -40,7 +40,7 @@ def test_services_start_one_after_the_other() -> None:
     }
 
 
-def test_only_this_machine_reaches_the_ports() -> None:
+def test_ports_are_bound_to_localhost() -> None:
     assert {name: service.get("ports") for name, service in SERVICES.items()} == {
         "db": None,
         "migrate": None,
@@ -48,7 +48,7 @@ def test_only_this_machine_reaches_the_ports() -> None:
     }
 
 
-def test_the_database_keeps_its_data() -> None:
+def test_database_data_is_in_a_volume() -> None:
     db = SERVICES["db"]
 
     assert (db["image"], db["volumes"]) == ("postgres:18", ["db:/var/lib/postgresql"])
@@ -57,7 +57,7 @@ def test_the_database_keeps_its_data() -> None:
 
 
 @pytest.mark.parametrize("name", ["migrate", "api"])
-def test_ash_reaches_its_database(name: str) -> None:
+def test_services_connect_to_the_database(name: str) -> None:
     db, environment = SERVICES["db"]["environment"], SERVICES[name]["environment"]
 
     assert environment == {
@@ -76,13 +76,13 @@ def test_commands_exist() -> None:
     assert {"--host", "--port"} <= {name for option in serve.command.params for name in option.opts}
 
 
-def test_server_stops_before_it_is_killed() -> None:
+def test_server_has_time_to_stop() -> None:
     api = SERVICES["api"]
 
     assert (api["init"], api["stop_grace_period"], api.get("command")) == (True, "15s", None)
 
 
-def test_images_are_pinned_and_run_as_a_plain_user() -> None:
+def test_images_are_pinned_and_run_without_root() -> None:
     assert arguments_of("FROM") == ["python:3.12-slim-bookworm AS build", "python:3.12-slim-bookworm"]
     assert [each for each in instructions() if each[0] in ("FROM", "USER")][-1] == ("USER", "ash")
     assert "useradd" in arguments_of("RUN")[-1]
@@ -100,16 +100,16 @@ def test_installed_packages_are_pinned() -> None:
 def test_copied_paths_exist_and_are_in_the_build_context() -> None:
     ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
 
-    assert [path for path in copied() if not (ROOT / path).exists()] == []
+    assert [path for path in copied_paths() if not (ROOT / path).exists()] == []
     assert ignored[0] == "*"
-    assert {line[1:] for line in ignored if line.startswith("!")} == set(copied())
+    assert {line[1:] for line in ignored if line.startswith("!")} == set(copied_paths())
 
 
 def test_wheel_is_built_from_copied_files() -> None:
     """Files named by pyproject.toml are copied before the project is installed."""
     project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    named = {
+    sources = {
         *wheel["packages"],
         *wheel["force-include"],
         project["project"]["readme"],
@@ -117,7 +117,7 @@ def test_wheel_is_built_from_copied_files() -> None:
         "pyproject.toml",
     }
 
-    assert named <= set(copied())
+    assert sources <= set(copied_paths())
 
 
 def test_health_check_requests_the_server() -> None:

@@ -27,13 +27,13 @@ def test_first_example_is_a_valid_event() -> None:
 
 
 def test_python_example_prints_the_shown_output() -> None:
-    (place,) = (place for place, (language, _) in enumerate(FENCES) if language == "python")
+    (index,) = (index for index, (language, _) in enumerate(FENCES) if language == "python")
 
     done = subprocess.run(
-        [sys.executable, "-c", FENCES[place][1]], capture_output=True, text=True, check=True
+        [sys.executable, "-c", FENCES[index][1]], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout == FENCES[place + 1][1]
+    assert done.stdout == FENCES[index + 1][1]
 
 
 def test_posted_example_is_a_valid_event() -> None:

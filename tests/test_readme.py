@@ -59,10 +59,10 @@ def report_script() -> tuple[str, str]:
 
 
 def run(program: str, *arguments: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return result.stdout
 
 
 def cut_lines(text: str) -> str:

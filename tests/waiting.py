@@ -1,4 +1,4 @@
-"""Waiting for a condition, in tests."""
+"""Wait for a condition in tests."""
 
 import asyncio
 import inspect
@@ -6,24 +6,24 @@ import time
 from collections.abc import Awaitable, Callable
 
 TIMEOUT = 120.0
-"""Seconds; far more than any condition takes on an idle machine."""
+"""Seconds, far more than any condition takes on an idle machine."""
 _INTERVAL = 0.01
 
 
 async def until(condition: Callable[[], object | Awaitable[object]]) -> None:
-    """Return as soon as the condition, a function or a coroutine function, gives something true."""
+    """Wait until the condition, a function or a coroutine function, returns a true value."""
     async with asyncio.timeout(TIMEOUT):
-        while not await _result(condition):  # noqa: ASYNC110  # the condition has no event
+        while not await _evaluate(condition):  # noqa: ASYNC110  # the condition has no event
             await asyncio.sleep(_INTERVAL)
 
 
-async def _result(condition: Callable[[], object | Awaitable[object]]) -> object:
+async def _evaluate(condition: Callable[[], object | Awaitable[object]]) -> object:
     result = condition()
     return await result if inspect.isawaitable(result) else result
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Return as soon as the condition gives something true."""
+    """Wait until the condition returns a true value."""
     deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"

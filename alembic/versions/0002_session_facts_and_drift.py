@@ -1,4 +1,4 @@
-"""Session facts from messages, flags for supplied roles and sources, and drift."""
+"""Session facts derived from messages, flags for roles and sources set by writers, and drift."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -53,9 +53,9 @@ def upgrade() -> None:
         ["session_id", "piece_of", "sequence"],
         postgresql_where=sa.text("piece_of IS NOT NULL AND type NOT LIKE '%chunk'"),
     )
-    # Without lz4, compression takes longer than everything else in writing events.
-    kept = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
-    op.execute(f"ALTER TABLE events ALTER COLUMN content {kept}")
+    # Without lz4, contents are not compressed: the default compression takes longer than all other steps of a write.
+    storage = "SET COMPRESSION lz4" if offers_lz4() else "SET STORAGE EXTERNAL"
+    op.execute(f"ALTER TABLE events ALTER COLUMN content {storage}")
     op.add_column(
         "session_counters",
         sa.Column(
@@ -77,7 +77,7 @@ def upgrade() -> None:
 
 
 def offers_lz4() -> bool:
-    """Use lz4 where the server supports it, as for the contents of messages."""
+    """Return True if the server supports lz4; see migration 0001."""
     if context.is_offline_mode():
         return False
     methods = "SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"

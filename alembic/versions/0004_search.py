@@ -9,8 +9,7 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# `json` accepts an escaped NUL, but its operators fail on one; so it is removed first, unless its backslash is itself
-# escaped.
+# The operators of `json` fail on an escaped NUL, so `\u0000` is removed first, unless its backslash is itself escaped.
 _FAILED = r"""
     CASE
         WHEN type = 'error' THEN true

@@ -17,7 +17,7 @@ class Ended(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     events: int
-    """Number of events appended to close what was open."""
+    """Number of events appended to close everything open."""
 
 
 class EndController(Controller):
@@ -27,9 +27,8 @@ class EndController(Controller):
     @post(
         operation_id="endSession",
         summary="Close everything open",
-        description="Declares that the stream has ended, possibly too early: open texts and tool calls are closed with "
-        "the content received so far, then the turn. No content is invented. The session may still be continued "
-        "later.",
+        description="Reports the end of the stream, which may be premature: open texts and tool calls are closed with "
+        "the content received so far, then the turn. No content is added. The session may be continued later.",
         response_description="Everything is closed.",
         status_code=200,
         responses=error_responses(*WRITE_ERRORS, SessionNotFound),

@@ -29,7 +29,7 @@ from ash_server.api.http.openapi_operations import WITHOUT_NUL, json_batch_of, j
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.api.messages import append_status, parse_lines
 from ash_server.db.events import EventFilter, page_json, parse_types
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     AshError,
     BatchTooLarge,
@@ -65,7 +65,7 @@ class EventPage(AshModel):
 
 
 def _schemas_by_type() -> list[Any]:
-    """Schemas of the payload by type, as in ChatEvent, whose other fields differ."""
+    """Return a schema per event type, with the payload of the type as in ChatEvent."""
     other = {"type": "object", "properties": {"type": {"not": {"enum": sorted(EVENT_TYPES)}}}}
     return [*(_schema_of_type(type, row.model) for type, row in CATALOGUE.items()), other]
 
@@ -169,10 +169,10 @@ class EventController(Controller):
         operation_id="listEvents",
         summary="List events",
         description="In ascending order. Page forwards with `after` (start at 0, continue with `nextAfter`), backwards "
-        "with `before` (start with the largest number, continue with `prevBefore`), or get the event `at` a sequence "
-        "in the middle of a page and continue in both directions. `message` does the same with the sequence of a "
-        "stored message, which does not change when events are rebuilt. `collapse` omits stream chunks whose complete "
-        "content is stored. `type` filters by event type.\n\n"
+        "with `before` (start with the largest number, continue with `prevBefore`). `at` returns the page around the "
+        "event with that sequence, from which you can page in both directions. `message` returns the page around the "
+        "first event of a stored message, whose sequence does not change when events are rebuilt. `collapse` omits "
+        "stream chunks whose complete content is stored. `type` filters by event type.\n\n"
         "Sequences have no gaps. After a newer version has rebuilt a session, its events start with a `reset`: discard "
         "the events received before.",
         response_description="A page of events.",
@@ -235,7 +235,7 @@ class EventController(Controller):
         )
         is_centered = _check_cursors(page)
         rows = await store.events.get_stored_events(session_id, **page)
-        has_more = may_go_on(rows, limit)
+        has_more = may_have_more(rows, limit)
         has_earlier = has_more if before is not None else is_centered and bool(rows) and rows[0].sequence > 1
         cursors: dict[str, int] = {}
         if has_more and before is None:
@@ -303,7 +303,7 @@ class _RawEvent(NamedTuple):
 
 
 def _split_json(body: Body) -> list[_RawEvent]:
-    """Split a list into its events; each is decoded later, after its size was checked."""
+    """Split a list into its events, which are decoded later, after a check of their size."""
     if not body.text.lstrip().startswith("["):
         return [_RawEvent(body.text, 0, "$")]
     items = decode_body(body.text, _list_decoder)

@@ -83,7 +83,7 @@ class EventStreamController(Controller):
             ),
         ] = None,
     ) -> Stream:
-        # `last_event_id` only documents the header: it would hold one value of a repeated header.
+        # `last_event_id` only documents the header: of a repeated header, it contains only one value.
         after = _parse_cursor(get_header(request.headers, "last-event-id"), after)
         await store.events.check_cursor(session_id, after)
         mark_as_subscription(request.scope)
@@ -131,7 +131,7 @@ def _to_chunks(events: Sequence[StoredEvent]) -> list[bytes]:
 
 
 def _format_event(event: StoredEvent) -> str:
-    """Format the stored JSON without decoding it. Event types that are names of control events get no name."""
+    """Format the stored JSON without decoding it. An event whose type is the name of a control event gets no name."""
     name = _CONTROL_CHARACTERS.sub(" ", event.type)
     name_line = "" if name in _RESERVED_NAMES else f"event: {name}\n"
     return f"id: {event.sequence}\n{name_line}data: {event.wire()}\n\n"

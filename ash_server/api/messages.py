@@ -32,7 +32,7 @@ from ash_server.api.http.openapi_operations import json_batch_of, json_of, opera
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     BatchTooLarge,
     DuplicateInBatch,
@@ -241,7 +241,7 @@ class MessageController(Controller):
         rows = await store.messages.list_messages(
             session_id, after=after, before=before, limit=limit, kinds=kinds, role=role, type=type
         )
-        has_more = may_go_on(rows, limit)
+        has_more = may_have_more(rows, limit)
         to_wire = partial(_to_wire, str(session_id), parsed=parsed, content=content)
         return _json_response(
             _EncodablePage(

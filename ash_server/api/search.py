@@ -45,9 +45,9 @@ class SearchController(Controller):
         description="Every word of `q` matches words that start with it, ignoring case; words typed without spaces "
         'between them, such as a path, match consecutive words. `"these words"` matches an exact phrase; `-word` '
         "excludes a word; `or` separates alternatives. Other punctuation only separates words. All words must occur in "
-        "one event (in one section of some thousand words if it is longer).\n\n"
-        "Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter. Messages "
-        "that were just stored are found; if too many are not indexed yet, `pending` is their number.",
+        "the same event, and in a long event within the same section of about 4,000 words.\n\n"
+        "Newest first. `nextAfter` of one page is the `after` of the next; large texts make a page shorter. Events not "
+        "indexed yet are indexed first, for a limited time; `pending` is the number of those that remain.",
         response_description="A page of results.",
         responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
         operation_class=operation(responses={200: {JSON: json_of(SearchPage, page=_EXAMPLE)}}),

@@ -43,8 +43,8 @@ class NewSession(Struct, forbid_unknown_fields=True, rename="camel"):
             Meta(
                 min_length=1,
                 max_length=1000,
-                description="The id of the session in its original system. The session's id is derived from `source` "
-                "and this, so that repeated requests return the same session.",
+                description="The id of the session in the system it comes from. The session's id is derived from "
+                "`source` and `externalId`, so repeated requests return the same session.",
                 examples=["projects/-home-ada-site/3f0c.jsonl"],
                 extra_json_schema=WITHOUT_NUL,
             ),
@@ -169,7 +169,7 @@ class SessionController(Controller):
                 name="providerSessionId",
                 min_length=1,
                 pattern=ONE_LINE,
-                description="Only sessions with this id of the provider in their messages.",
+                description="Only sessions with this session id of the provider, from the last message that has one.",
             ),
         ] = None,
         since: Annotated[

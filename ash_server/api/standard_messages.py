@@ -20,7 +20,7 @@ from ash_shared.reading.system_text import filter_system_messages
 
 
 class StandardMessagePage(AshModel):
-    """Standard messages, ordered by where each begins."""
+    """Standard messages, in the order in which they begin."""
 
     data: list[StandardMessage]
     next_after: Omittable[int] = Field(default=ABSENT, alias="nextAfter")
@@ -52,9 +52,9 @@ class StandardMessageController(Controller):
     @get(
         operation_id="listStandardMessages",
         summary="List the conversation as standard messages",
-        description="One standard message per message of the conversation, with usage, metadata and errors, for any "
-        "number of stored lines and any provider. Other records only contribute metadata; stream chunks are "
-        "omitted.\n\n"
+        description="One standard message per message of the conversation, with usage, metadata and errors: the same "
+        "for every provider, even if a message consists of several stored lines. Other records only contribute "
+        "metadata; stream chunks are omitted.\n\n"
         "A page is derived from about `limit` stored messages, fewer if they are large. It ends before a user prompt, "
         "so that no turn is split, and is extended as far as necessary, up to 10,000 stored messages or 16 MiB. A page "
         "may be empty and still have a `nextAfter`.",

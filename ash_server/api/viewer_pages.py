@@ -44,7 +44,7 @@ HTML, MARKDOWN = "text/html", "text/markdown"
 _READ_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 _CACHE_FOREVER = "private, max-age=31536000, immutable"
 _NEWEST_EVENTS = "before=9007199254740991&limit=500&collapse=true"
-"""Query of the first request of session/event-pages.js without a place in the URL; preloaded with the page."""
+"""Query of the first request of session/event-pages.js if the page URL has no place; preloaded with the page."""
 _PLACE_PARAMETERS = ("message", "at")
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -79,10 +79,10 @@ def _problem_page(
         return response
     problem = msgspec.json.decode(response.content)
     texts = {"title": problem["title"], "detail": problem.get("detail", ""), "status": str(problem["status"])}
-    return _page("refusal", texts, response.headers, problem["status"])
+    return _render_shell("refusal", texts, response.headers, problem["status"])
 
 
-def _page(
+def _render_shell(
     name: str, texts: Mapping[str, str], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response[bytes]:
     page = viewer().shell(name, texts).encode()
@@ -101,7 +101,7 @@ class PageController(Controller):
 
     @route("/", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def sessions(self) -> Response[bytes]:
-        return await asyncio.to_thread(_page, "sessions", {})
+        return await asyncio.to_thread(_render_shell, "sessions", {})
 
     @route("/sessions", http_method=_READ_METHODS, opt=ANY_QUERY)
     async def redirect_to_list(self, request: AnyRequest) -> Response[bytes]:
@@ -133,7 +133,7 @@ class AssetController(Controller):
 
 
 async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:
-    """Return the session and the suffix of the requested format. External ids may end with a suffix, too."""
+    """Return the session and the suffix of the requested format. An external id may itself end with such a suffix."""
     stem, dot, extension = path.rpartition(".")
     suffix = f"{dot}{extension}"
     if suffix not in _FORMATS:
@@ -182,7 +182,7 @@ async def _session_response(
         if request.query_params.keys().isdisjoint(_PLACE_PARAMETERS):
             preloads.append(f"/api/sessions/{session.id}/events?{_NEWEST_EVENTS}")
         headers["Link"] += "".join(f", <{each}>; rel=preload; as=fetch; crossorigin" for each in preloads)
-        return await asyncio.to_thread(_page, "session", texts, headers)
+        return await asyncio.to_thread(_render_shell, "session", texts, headers)
     return await _document_response(request, store, session, suffix, headers)
 
 

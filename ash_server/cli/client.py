@@ -15,7 +15,7 @@ from ash_server.errors import AshError
 from ash_server.settings import Settings
 
 UNAVAILABLE = (OSError, HTTPException)
-"""Raised if the server cannot be reached, or disconnects before it answers."""
+"""Errors raised if the server cannot be reached, or disconnects before it answers."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 _TIMEOUT_SECONDS = 30
@@ -90,7 +90,7 @@ def server_at(url: str | None) -> Server:
 
 
 def url_arguments(server: Server) -> list[str]:
-    """Return the arguments with which another command reaches the same server."""
+    """Return the command-line arguments that select this server; none if it is the default."""
     return [] if server.url == _default_url().rstrip("/") else ["--url", server.url]
 
 
@@ -186,7 +186,7 @@ def _decode(response: HTTPResponse) -> Any:
 
 
 def _to_error(response: HTTPResponse) -> AshError:
-    """Without a problem document of Ash, a retryable status is taken for that of a proxy in front of it."""
+    """Return the error of a response. A retryable status without a problem document may come from a proxy."""
     try:
         problem = json.loads(response.read())
     except ValueError:

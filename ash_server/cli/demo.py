@@ -69,10 +69,10 @@ def run_demo(settings: Settings) -> None:
         app.asgi_handler = live.watched(app.asgi_handler)
 
         def on_ready() -> None:
-            where = address(listener)
-            click.echo(_welcome(settings, where, samples))
+            base_url = address(listener)
+            click.echo(_welcome(settings, base_url, samples))
             if sys.stdout.isatty():
-                open_browser(f"{where}/")
+                open_browser(f"{base_url}/")
 
         serve(app, listener, on_ready)
 
@@ -85,7 +85,7 @@ class LiveSession:
         self._requested = asyncio.Event()
 
     def watched(self, next_app: ASGIApp) -> ASGIApp:
-        """Return the application with detection of the first request for the session."""
+        """Return an application that detects the first request for the session."""
         log = f"/api/sessions/{self._session_id}/events"
         paths = frozenset({"/", f"/sessions/{self._session_id}", log, f"{log}/stream", f"{log}/ws"})
 
@@ -98,13 +98,13 @@ class LiveSession:
 
     @asynccontextmanager
     async def running(self, app: Litestar) -> AsyncGenerator[None, None]:
-        task = asyncio.create_task(self._write(app))
+        task = asyncio.create_task(self._play(app))
         try:
             yield
         finally:
             await cancel_tasks(task)
 
-    async def _write(self, app: Litestar) -> None:
+    async def _play(self, app: Litestar) -> None:
         await self._requested.wait()
         time = asyncio.get_running_loop().time
         start, lines = time(), list(_recorded_lines())
@@ -116,7 +116,7 @@ class LiveSession:
                 await self._append(app.state.store, _with_current_time(line), end=number == len(lines))
 
     async def _append(self, store: Store, line: str, *, end: bool) -> None:
-        """Append like `POST …/chunks`, and retry while the database is away."""
+        """Append a line and retry while the database is unavailable."""
         prepared = [prepare_message(self._session_id, line)]
         while True:
             try:
@@ -155,7 +155,7 @@ async def _prepare(store: Store) -> tuple[Samples, LiveSession]:
 
 
 async def _rebuild_outdated(store: Store, sessions: Collection[UUID]) -> None:
-    """Rebuild those that an older Ash imported."""
+    """Rebuild the sample sessions that another version of Ash imported."""
     for session_id in await store.events.list_outdated():
         if session_id in sessions:
             await store.events.rebuild(session_id)
@@ -173,7 +173,7 @@ def _samples(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def _welcome(settings: Settings, where: str, samples: Samples) -> str:
+def _welcome(settings: Settings, base_url: str, samples: Samples) -> str:
     tour, ash = str(samples.tour)[:8], _command_name()
     store = (
         f"embedded PostgreSQL below {settings.home}"
@@ -183,14 +183,14 @@ def _welcome(settings: Settings, where: str, samples: Samples) -> str:
     return f"""\
 Ash is running, with {samples.sessions} sample sessions of {samples.messages} messages.
 
-  viewer    {where}/
-  API       {where}/docs
+  viewer    {base_url}/
+  API       {base_url}/docs
   store     {store}
 
 Two sessions to begin with:
 
-  {where}/sessions/{LIVE}    is written while you watch
-  {where}/sessions/{tour}     shows all seven types of blocks
+  {base_url}/sessions/{LIVE}    is written while you watch
+  {base_url}/sessions/{tour}     shows all seven types of blocks
 
 In another terminal:
 

@@ -1,4 +1,4 @@
-"""`ash drift`: list content that no table of Ash covers, in the store or in files."""
+"""`ash drift`: list content that Ash does not recognize, in the store or in files."""
 
 import os
 from collections import defaultdict, deque
@@ -26,17 +26,17 @@ from ash_shared import describe_message
 _MAX_GROUPS = 1000
 
 Group = dict[str, Any]
-"""A group as the API returns it. For files, samples have a `path` and a `line`, and times come from the lines only."""
+"""A group as the API returns it. For files, samples have a `path` and a `line`, and times are those in the lines."""
 
 
 @click.command("drift")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @json_option
 def command(paths: tuple[Path, ...], as_json: bool) -> int:
-    """List content that no table of Ash covers: unknown types and malformed blocks.
+    """List content that Ash does not recognize: unknown types and malformed blocks.
 
-    It is kept whole, as raw blocks. Reads all stored messages; with a PATH only these files or folders, without a
-    database.
+    Such content is stored completely, as raw blocks. Lists that of all stored messages; with a PATH, that of these
+    files or folders, without a database.
 
     \b
     ash drift ~/.claude/projects
@@ -47,7 +47,7 @@ def command(paths: tuple[Path, ...], as_json: bool) -> int:
 
 
 class _Kind(NamedTuple):
-    """Common properties of the blocks of a group."""
+    """The key of a group: the properties that its blocks share."""
 
     source: str
     version: str | None
@@ -80,12 +80,12 @@ class _Report(NamedTuple):
 async def _read_store(store: Store) -> _Report:
     report = await store.drift.report(limit=_MAX_GROUPS)
     if len(report.drift) == _MAX_GROUPS:
-        warn(f"these are the {_MAX_GROUPS} groups seen last")
+        warn(f"only the {_MAX_GROUPS} groups seen last are listed")
     return _Report(report.model_dump()["drift"], "in the store")
 
 
 def _read_files(paths: Iterable[Path]) -> _Report:
-    """Read all files, and warn of those that cannot be read."""
+    """Read all files, and warn about files that cannot be read."""
     errors: list[OSError] = []
     kinds: defaultdict[_Kind, _Counts] = defaultdict(_Counts)
     homes, lines, files = find_homes(os.environ, Path.home()), 0, 0

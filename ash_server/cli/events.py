@@ -21,7 +21,7 @@ from ash_server.cli.output.event_lines import headline
 from ash_server.cli.output.terminal import counted, print_next_page, stdout_console, visible, visible_json
 from ash_server.cli.store import resolve_session, select_sessions, with_store
 from ash_server.db.events import EventFilter, StoredEvent, page_json, parse_types
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.errors import SessionNotFound
 from ash_server.store import Store
 
@@ -53,7 +53,7 @@ def command() -> None:
 @session_argument
 @after_option
 @page_limit_option
-@click.option("--collapse", is_flag=True, help="Leave out chunks whose complete event follows.")
+@click.option("--collapse", is_flag=True, help="Omit chunks whose complete event follows.")
 @click.option(
     "--type", "types", metavar="TYPES", callback=_parse_types, help="Only these event types, comma-separated."
 )
@@ -69,12 +69,14 @@ def show(session: str, *, as_json: bool, **page: Unpack[EventFilter]) -> None:
 
 @command.command()
 @sessions_argument
-@click.option("--all", "everything", is_flag=True, help="All sessions, also those derived by this version.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All sessions, even if this version derived their events."
+)
 def rebuild(sessions: tuple[str, ...], everything: bool) -> None:
     """Derive events again from the stored lines, with this version's normalizer.
 
     Rebuilds the given sessions; by default those whose events another version of Ash derived. Stored lines and posted
-    events are kept. Clients that follow a session get a reset and then its new events, never a part of both.
+    events are kept. Clients that follow a session receive a `reset` event, then all new events.
     """
     if sessions and everything:
         raise click.UsageError("A SESSION and --all exclude each other.")
@@ -96,7 +98,7 @@ async def _get_page(
 ) -> tuple[list[StoredEvent], int | None]:
     session = await resolve_session(store, reference)
     events = await store.events.get_stored_events(session.id, **page)
-    return events, events[-1].sequence if may_go_on(events, page["limit"]) else None
+    return events, events[-1].sequence if may_have_more(events, page["limit"]) else None
 
 
 def _show_json(events: list[StoredEvent], next_after: int | None) -> None:

@@ -21,7 +21,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 COMMANDS = {
     "db": ("db", "Manage the database."),
     "demo": ("demo", "Start Ash with sample sessions, open the viewer, and print the addresses."),
-    "drift": ("drift", "List content that no table of Ash covers: unknown types and malformed blocks."),
+    "drift": ("drift", "List content that Ash does not recognize: unknown types and malformed blocks."),
     "events": ("events", "Show the event log of a session: `ash events SESSION`."),
     "export": ("export", "Write the bytes of an imported file, or its events."),
     "import": ("import_.command", "Store transcripts, each as a session."),
@@ -33,12 +33,12 @@ COMMANDS = {
     "reindex": ("reindex", "Update what searches, filters and lists use, with this version's parser."),
     "reparse": ("reparse", "Show which stored messages this version reads differently."),
     "replay": ("replay", "Write the lines of a recorded stream at their original speed."),
-    "search": ("search", "Search what was said and done in all sessions, newest first."),
+    "search": ("search", "Search the texts of all sessions, newest results first."),
     "serve": ("serve", "Start the server."),
     "sessions": ("sessions", "List sessions, newest activity first."),
     "tail": ("tail", "Follow a session, until Ctrl-C."),
 }
-"""Modules below `ash_server.cli`, and the first lines of their help, by name."""
+"""Module below `ash_server.cli` and first line of the help, by command."""
 
 
 @click.group(
@@ -119,10 +119,10 @@ def _error_message(error: Exception) -> str:
     if isinstance(error, OperationalError):
         return f"the database does not answer: {error}"
     if isinstance(error, DatabaseError):
-        return f"the database refused: {error}"
+        return f"database error: {error}"
     return f"{type(error).__name__}: {error} (a bug in Ash; set ASH_DEBUG=1 for the traceback)"
 
 
 def _exit_on_signal(signal_number: int, frame: FrameType | None) -> None:
-    """Exit through all contexts, so that the embedded PostgreSQL is stopped."""
+    """Exit by an exception that leaves all contexts, so that the embedded PostgreSQL is stopped."""
     sys.exit(128 + signal_number)

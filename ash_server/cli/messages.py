@@ -14,7 +14,7 @@ from ash_server.cli.output.message_view import show_message
 from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json
 from ash_server.cli.store import resolve_session, with_store
 from ash_server.db.messages import MessageFilter, StoredMessage, to_message
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.store import Store
 from ash_shared import parse_message_content
 from ash_shared.model.blocks import CLASSES
@@ -80,7 +80,7 @@ async def _print_messages(
 ) -> None:
     session = await resolve_session(store, reference)
     messages = await store.messages.list_messages(session.id, **page)
-    has_more = may_go_on(messages, page["limit"]) and messages[-1].sequence < session.message_count
+    has_more = may_have_more(messages, page["limit"]) and messages[-1].sequence < session.message_count
     show(session.id, messages, messages[-1].sequence if has_more else None)
 
 

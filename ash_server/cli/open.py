@@ -46,8 +46,8 @@ def command(reference: str | None, url: str | None, *, stores: bool) -> int:
     """Open a session in the browser, or the list of all sessions.
 
     SESSION is an id, the beginning of one, or a name (external id). A FILE is a transcript, which is imported first.
-    If no server runs, this command is one until Ctrl-C. The address is also printed; without a desktop, or with
-    ASH_NO_BROWSER set, no browser is opened.
+    If no server is running, this command runs one until Ctrl-C. It also prints the address; without a desktop, or with
+    ASH_NO_BROWSER set, it opens no browser.
 
     \b
     ash open                          the list of all sessions
@@ -96,7 +96,7 @@ def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMe
 
 
 def _is_running(server: Server, *, is_explicit: bool) -> bool:
-    """Raises NoServer if the address was given explicitly and does not answer."""
+    """True if the server answers. Raises NoServer if it does not and its address was configured."""
     try:
         server.request("GET", "/health/live")
     except UNAVAILABLE as error:
@@ -151,11 +151,13 @@ def _serve_page(reference: str | None, path: Path | None) -> int:
         )
         if page is None:
             return 1
-        where = address(listener)
+        base_url = address(listener)
 
         def on_ready() -> None:
-            _print_and_open(where + page)
-            click.echo("No server was running, so this is one. Ctrl-C stops it; stored sessions are kept.")
+            _print_and_open(base_url + page)
+            click.echo(
+                "No server was running, so this command runs one. Ctrl-C stops it; stored sessions are kept."
+            )
 
         serve(create_app(settings, database_url=database_url), listener, on_ready)
     return 0

@@ -10,7 +10,7 @@ from ash_shared.providers import discover
 
 
 def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback: refuse an empty argument, or one among several."""
+    """Click callback: reject empty arguments."""
     values = value if isinstance(value, tuple) else (value,)
     if any(each is not None and not each.strip() for each in values):
         raise click.BadParameter("it is empty; `ash sessions` lists the sessions")
@@ -18,7 +18,7 @@ def reject_empty(_: click.Context, parameter: click.Parameter, value: Any) -> An
 
 
 def warn_of_unknown_source(source: str | None) -> None:
-    """Warn only: the name may be mistyped, or a format that a later Ash reads."""
+    """Warn, without failing: the name may be mistyped, or belong to a format that a later version of Ash reads."""
     if source is not None and source not in (known := discover()):
         warn(f"unknown source {source!r}; known sources: {', '.join(known)}")
 

@@ -1,4 +1,4 @@
-"""`ash reindex`: update what is derived from stored messages."""
+"""`ash reindex`: update the columns and the search index that are derived from stored messages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,24 +17,24 @@ from ash_server.store import Store
 def command(sessions: tuple[str, ...]) -> None:
     """Update what searches, filters and lists use, with this version's parser.
 
-    Updates kind, role, source and types of messages; title, times and drift of sessions; and the search index. Covers
-    all sessions by default. Stored texts, ids and sequences are never changed, nor what a writer set: a role, a
-    source, a title. Safe during writes; an interrupted run can be repeated.
+    Updates kind, role, source and types of messages; title, times and drift of sessions; and the search index; for all
+    sessions by default. Never changes stored texts, ids and sequences, or roles, sources and titles set by a writer.
+    Safe during writes; an interrupted run can be repeated.
 
     \b
     ash reindex
     """
-    renewed = with_store(partial(_reindex, references=sessions))
-    click.echo(f"{renewed.read} messages read, {renewed.written} updated")
+    total = with_store(partial(_reindex, references=sessions))
+    click.echo(f"{total.read} messages read, {total.written} updated")
 
 
 async def _reindex(store: Store, references: Sequence[str]) -> Reindexed:
     read = written = 0
     async for session_id in select_sessions(store, references):
         try:
-            renewed = await store.messages.reindex(session_id)
+            reindexed = await store.messages.reindex(session_id)
             await store.search.reindex(session_id)
         except SessionNotFound:  # deleted in the meantime
             continue
-        read, written = read + renewed.read, written + renewed.written
+        read, written = read + reindexed.read, written + reindexed.written
     return Reindexed(read, written)

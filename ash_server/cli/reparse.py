@@ -28,8 +28,8 @@ _MAX_SAMPLES = 5
 def command(sessions: tuple[str, ...], as_json: bool) -> None:
     """Show which stored messages this version reads differently.
 
-    Compares with how a message was read when it was stored or last reindexed. Writes nothing; `ash reindex` does.
-    Compares all sessions by default.
+    Compares the current reading of a message with that at the time it was stored or last reindexed; for all sessions by
+    default. Changes nothing: `ash reindex` updates the stored results.
 
     \b
     ash reparse --diff

@@ -27,7 +27,7 @@ _DEFAULT_PLACE = "conversation"
 _DEFAULT_PER_SESSION = 3
 
 _MANY_PENDING = 20_000
-"""Events whose indexing takes long enough to be announced."""
+"""Announce indexing if more events than this are pending, since it takes a while."""
 
 _INDEX_TIMEOUT = 2.0
 """Seconds to wait for another process, such as a server, that is indexing."""
@@ -60,10 +60,11 @@ _INDEX_TIMEOUT = 2.0
 def command(
     words: tuple[str, ...], session: str | None, *, as_json: bool, per_session: int | None, **filters: Any
 ) -> None:
-    """Search what was said and done in all sessions, newest first.
+    """Search the texts of all sessions, newest results first.
 
-    All words must occur, each as the beginning of a word; "these words" as a phrase; -word excludes; `or` separates
-    alternatives. Quote the whole query, since the shell removes quotes and a leading dash starts an option.
+    All words must occur; each also matches longer words that start with it. "these words" matches a phrase, -word
+    excludes a word, `or` separates alternatives. Quote the whole query, since the shell removes quotes and a leading
+    dash starts an option.
 
     \b
     ash search summer time
@@ -78,7 +79,7 @@ def command(
 
 
 async def _search(store: Store, q: str, session: str | None, **filters: Unpack[SearchFilter]) -> SearchPage:
-    """Index all pending events first, without a time limit, so that everything stored can be found."""
+    """Index all pending events first, without a time limit, so that the search covers everything stored."""
     if session is not None:
         filters["session_id"] = (await resolve_session(store, session)).id
     pending = await _index_pending(store)
@@ -111,7 +112,7 @@ def _show_view(page: SearchPage) -> None:
         for result in results:
             console.print(_format_result(result), soft_wrap=True)
     if not page.results:
-        warn("nothing was found")
+        warn("no results")
     print_next_page(page.next_after)
     if page.pending is not None:
         warn(f"{counted(page.pending, 'event')} not indexed yet")
@@ -119,7 +120,7 @@ def _show_view(page: SearchPage) -> None:
 
 def _format_heading(result: SearchResult) -> Text:
     title = "" if result.title is None else " ".join(visible(result.title).split())
-    matches = f" · {result.matches:,} found"
+    matches = f" · {counted(result.matches, 'matching event')}"
     return Text.assemble(
         (str(result.session_id)[:8], "bold"), f"  {visible(result.source)}  {title}", (matches, "dim")
     )

@@ -23,20 +23,20 @@ from ash_server.store import Store
 def command(host: str | None, port: int | None) -> None:
     """Start the server.
 
-    Other than loopback addresses require ASH_ALLOW_UNAUTHENTICATED=1, because the server has no authentication.
+    Addresses other than loopback require ASH_ALLOW_UNAUTHENTICATED=1, because the server has no authentication.
 
     \b
     ash serve --port 8080
     """
     settings = settings_with(host, port)
     with listen(settings.host, settings.port) as listener, open_database(settings) as url:
-        where = address(listener)
+        base_url = address(listener)
         asyncio.run(run_with_store(url, warn_outdated))
         app = create_app(settings, database_url=url)
         serve(
             app,
             listener,
-            lambda: click.echo(f"Ash serves at {where} (its API: {where}/docs). Ctrl-C stops it."),
+            lambda: click.echo(f"Ash serves at {base_url} (its API: {base_url}/docs). Ctrl-C stops it."),
         )
 
 
@@ -51,7 +51,7 @@ def settings_with(host: str | None, port: int | None) -> Settings:
 
 
 async def warn_outdated(store: Store) -> None:
-    """Warn of sessions whose events another version of Ash derived."""
+    """Warn if events of sessions were derived by another version of Ash, or not at all."""
     if outdated := len(await store.events.list_outdated()):
         have = "has" if outdated == 1 else "have"
         warn(

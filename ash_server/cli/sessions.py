@@ -33,7 +33,7 @@ async def _print_sessions(store: Store, limit: int, as_json: bool) -> None:
     elif page.sessions:
         stdout_console().print(_table(page.sessions))
         if page.next_after is not None:
-            warn(f"these are the newest {limit}; --limit lists up to 1000")
+            warn(f"only the newest {limit} are listed; --limit lists up to 1000")
     else:
         warn("no sessions yet; `ash import --discover` lists transcripts to import")
 
@@ -53,7 +53,7 @@ def _table(sessions: list[Session]) -> Table:
 
 
 def _unique_id_length(sessions: list[Session]) -> int:
-    """Return the shortest length at which the ids differ; commands accept such prefixes."""
+    """Return the shortest length of unique id prefixes, which commands accept."""
     ids = [str(session.id) for session in sessions]
     return next(
         length for length in range(_MIN_ID_LENGTH, 37) if len({id[:length] for id in ids}) == len(ids)

@@ -64,8 +64,8 @@ def command(
 ) -> int:
     """Follow a session, until Ctrl-C.
 
-    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. Continues when a
-    lost server comes back.
+    SESSION is an id, the beginning of one, or a name (external id); the session may not exist yet. Reconnects when an
+    unavailable server is available again.
 
     \b
     ash tail fix
@@ -90,7 +90,7 @@ class ServerEvent(NamedTuple):
     """One server-sent event."""
 
     sequence: int | None
-    """None if it is about the stream, not an event of the log."""
+    """None for a control event of the stream, which is not in the log."""
     name: str
     data: str
 
@@ -114,7 +114,7 @@ def tail_command(server: Server, session: str) -> str:
 
 
 def _tail(server: Server, reference: str, options: TailOptions) -> int:
-    """Follow until the end that the options define, or an interrupt, which is the normal end."""
+    """Follow until a condition of the options, or until an interrupt, which is a normal end."""
     printer = JsonPrinter() if options.as_json else EventPrinter(stdout_console())
     try:
         return _Follower(server, options, printer).run(reference)
@@ -187,14 +187,14 @@ class _Follower:
     def _start_cursor(self, path: str) -> int:
         if self._options.last is None:
             return self._options.after or 0
-        query = {"before": LAST_SEQUENCE, "limit": max(1, self._options.last), **self._form()}
+        query = {"before": LAST_SEQUENCE, "limit": max(1, self._options.last), **self._collapse_parameter()}
         events = self._server.request("GET", f"{path}?{urlencode(query)}")["events"]
         if not events:
             return 0
         return int(events[0]["sequence"]) - 1 if self._options.last else int(events[-1]["sequence"])
 
     def _is_turn_open(self, path: str, cursor: int) -> bool:
-        """True if the last turn up to the cursor has not ended there."""
+        """True if the last turn that starts before the cursor is still open at the cursor."""
         before = cursor + 1
         while before > 1:
             query = {"before": before, "limit": _PAGE, "collapse": "true"}
@@ -205,12 +205,12 @@ class _Follower:
             before = int(page.get("prevBefore", 0))
         return False
 
-    def _form(self) -> dict[str, str]:
-        """Without chunks of complete texts for people; the full log for programs."""
+    def _collapse_parameter(self) -> dict[str, str]:
+        """Omit chunks whose complete content follows, except with --json."""
         return {"collapse": "false" if self._options.as_json else "true"}
 
     def _stream(self) -> Generator[ServerEvent, None, None]:
-        query = urlencode({"after": self._cursor, **self._form()})
+        query = urlencode({"after": self._cursor, **self._collapse_parameter()})
         path = f"{self._path}/stream?{query}"
         with self._server.open("GET", path, accept="text/event-stream", timeout=_SILENCE_TIMEOUT) as response:
             self._note_available()
@@ -232,7 +232,7 @@ class _Follower:
             raise _OutputError(error) from error
 
     def _is_finished(self) -> bool:
-        """With --until-end, an empty log waits for its first turn."""
+        """True if a condition of the options is met. An empty log does not meet --until-end: a turn may still start."""
         if not self._has_caught_up:
             return False
         turn_ended = self._cursor > 0 and not self._has_open_turn
@@ -240,7 +240,7 @@ class _Follower:
 
     def _recover(self, refused: Refused) -> None:
         if refused.code == "cursor_ahead":
-            self._warn("the log is shorter than what was read of it: starting again")
+            self._warn("the log is shorter than the part already read: starting again")
             self._printer.restart()
             self._cursor, self._has_open_turn = 0, False
         elif refused.status in RETRYABLE_STATUSES:

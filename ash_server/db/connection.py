@@ -15,15 +15,15 @@ from ash_server.errors import AshError, SchemaMismatch
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection]
 
 REVISION = "0004"
-"""The migration that this version needs."""
+"""The schema revision that this version requires."""
 
 LOCK_TIMEOUT = 4.0
 """Seconds that a writer waits for another writer of the same session."""
 
-_CURRENT = "SELECT version_num FROM alembic_version"
+_SELECT_REVISION = "SELECT version_num FROM alembic_version"
 
 # A wheel has the migrations inside the package, a checkout in its root.
-_SCRIPTS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
+_MIGRATION_FOLDERS = (Path(__file__).parents[1] / "_alembic", Path(__file__).parents[2] / "alembic")
 
 
 def open_pool(
@@ -52,25 +52,29 @@ def open_pool(
 
 @asynccontextmanager
 async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
-    """Run a pipeline, which PostgreSQL commits at its end. BEGIN and COMMIT would make small appends 20 % slower.
+    """Run the statements in one pipeline, which is one transaction. BEGIN and COMMIT make small appends 20 % slower.
 
-    Leaving the pipeline commits what was sent, even after a failure or cancellation on this side. The connection is
-    closed then, so that PostgreSQL rolls back. Statements that PostgreSQL itself refuses are not committed.
+    PostgreSQL commits at the end of the pipeline, even if this process fails or is cancelled after sending statements.
+    Such an error closes the connection, so that PostgreSQL rolls back. PostgreSQL does not commit statements if it
+    rejects one of them.
     """
     try:
         async with conn.pipeline():
             try:
                 yield
             except BaseException as error:
-                _close_unless_refused(conn, error)
+                _close_on_client_failure(conn, error)
                 raise
     except BaseException as error:  # cancelled while the pipeline ends, with results unread
-        _close_unless_refused(conn, error)
+        _close_on_client_failure(conn, error)
         raise
 
 
-def _close_unless_refused(conn: AsyncConnection, error: BaseException) -> None:
-    if not (isinstance(error, AshError) or (isinstance(error, psycopg.Error) and error.sqlstate)):
+def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> None:
+    is_rejected_by_server = isinstance(error, psycopg.Error) and error.sqlstate
+    if not (
+        is_rejected_by_server or isinstance(error, AshError)
+    ):  # an AshError is raised before the first write
         conn.pgconn.finish()
 
 
@@ -88,14 +92,14 @@ async def connect(url: str) -> AsyncConnection:
 def upgrade(url: str) -> None:
     """Migrate the schema to this version; several processes may do so at once."""
     with psycopg.connect(libpq_url(url), autocommit=True) as conn:
-        if _revision_now(conn) != REVISION:
+        if _current_revision(conn) != REVISION:
             _migrate(url)
 
 
 async def current_revision(conn: AsyncConnection) -> str | None:
     """Return the revision of the schema, to compare with REVISION. None before the first upgrade."""
     try:
-        row = await (await conn.execute(_CURRENT)).fetchone()
+        row = await (await conn.execute(_SELECT_REVISION)).fetchone()
     except UndefinedTable:
         return None
     return row[0] if row else None
@@ -112,20 +116,20 @@ async def check_schema(conn: AsyncConnection) -> None:
 
 
 def libpq_url(url: str) -> str:
-    """Return the URL in libpq's form; it may name SQLAlchemy's driver."""
+    """Return the URL in libpq's form, without the driver of an SQLAlchemy URL."""
     scheme, separator, rest = url.partition("://")
     return f"postgresql{separator}{rest}" if scheme in ("postgresql+psycopg", "postgres") else url
 
 
 async def _configure(conn: AsyncConnection) -> None:
-    # With the default cost of random pages, PostgreSQL reads and sorts a whole session for one page until the table
-    # is analysed, although the index has the rows in order.
+    # With the default random_page_cost and a table that is not analysed yet, PostgreSQL reads and sorts a whole session
+    # for one page instead of reading the rows from the index in order.
     await conn.execute("SET TIME ZONE 'UTC'; SET random_page_cost = 1")
 
 
-def _revision_now(conn: psycopg.Connection) -> str | None:
+def _current_revision(conn: psycopg.Connection) -> str | None:
     try:
-        row = conn.execute(_CURRENT).fetchone()
+        row = conn.execute(_SELECT_REVISION).fetchone()
     except UndefinedTable:
         return None
     return row[0] if row else None
@@ -139,7 +143,9 @@ def _migrate(url: str) -> None:
     from sqlalchemy import NullPool, create_engine
 
     config = Config()
-    config.set_main_option("script_location", str(next(filter(Path.is_dir, _SCRIPTS))).replace("%", "%%"))
+    config.set_main_option(
+        "script_location", str(next(filter(Path.is_dir, _MIGRATION_FOLDERS))).replace("%", "%%")
+    )
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(libpq_url(url)), poolclass=NullPool
     )

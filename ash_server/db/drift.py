@@ -1,7 +1,7 @@
 """Drift: unknown and malformed blocks in stored messages.
 
-A row per message and kind of block that was unknown or malformed when the message was last read; most messages have
-none. Groups of them show which client changed what, since when.
+One row per message and type of block that was unknown or malformed when the message was last read; most messages have
+none. Grouped rows show which client version introduced a block type, and when.
 """
 
 from collections import Counter
@@ -74,20 +74,20 @@ class StoredPlace(AshModel):
 
 
 class DriftGroup(AshModel):
-    """Blocks of one type that drifted in the same way."""
+    """Blocks with the same source, client version, type and reason."""
 
     source: str
     """The format of the messages."""
     client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
-    """The version of the tool that wrote them, from the message, else from its session."""
+    """The version of the tool that wrote the messages: the version in the message, else that of its session."""
     raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
-    """The type the block names; absent if it names none."""
+    """The type in the block; absent if there is none."""
     reason: Reason
-    """`unknown_type`: no table lists it. `malformed`: it does not have the shape of its type."""
+    """`unknown_type`: Ash does not know the type. `malformed`: the block does not match the schema of its type."""
     count: int
     """Number of such blocks."""
     first_seen: datetime = Field(alias="firstSeen")
-    """Timestamp of the first such message, or the time it was stored."""
+    """Timestamp of the first such message, else the time it was stored."""
     last_seen: datetime = Field(alias="lastSeen")
     samples: list[StoredPlace]
     """Up to five messages with such a block, latest first."""
@@ -109,7 +109,7 @@ class DriftFilter(TypedDict, total=False):
 
 
 class DescribedMessage(NamedTuple):
-    """The description of a message and its sequence."""
+    """The sequence of a message, and what the parser derived from it."""
 
     sequence: int
     described: Description
@@ -126,8 +126,8 @@ class _Row(NamedTuple):
 
 
 async def insert_drift(conn: AsyncConnection, session_id: UUID, messages: Iterable[DescribedMessage]) -> None:
-    """Store the drift of stored messages. Without drift, which is the normal case, no statement is sent."""
-    rows = [row for each in messages if each.described.drift for row in _rows(each)]
+    """Store the drift of stored messages. Sends no statement if there is none, as is normal."""
+    rows = [row for each in messages if each.described.drift for row in _build_rows(each)]
     if rows:
         names = ("sequences", "reasons", "raw_types", "sources", "client_versions", "times", "seen_at")
         columns = map(list, zip(*rows, strict=True))
@@ -138,7 +138,7 @@ async def report_drift(conn: AsyncConnection, **filters: Unpack[DriftFilter]) ->
     """Return groups, last seen first. Raises InvalidParameter."""
     check_text(filters.get("source") or "", "source")
     if not 1 <= filters.get("limit", 1) <= 1000:
-        raise InvalidParameter("limit is 1 to 1000")
+        raise InvalidParameter("limit must be 1 to 1000")
     params = {"source": None, "reason": None, "since": None, "limit": 100, **filters}
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_REPORT, params)
@@ -153,15 +153,15 @@ def client_version_of(facts: Facts) -> str | None:
     return storable(facts.client_version)[:_MAX_TYPE_LENGTH] or None if facts.client_version else None
 
 
-def _rows(placed: DescribedMessage) -> Iterator[_Row]:
-    """Types that are alike as far as they are kept count as one."""
-    described, times = placed.described, Counter[tuple[str, str]]()
+def _build_rows(message: DescribedMessage) -> Iterator[_Row]:
+    """Yield a row per reason and type; types that are equal after truncation share one."""
+    described, times = message.described, Counter[tuple[str, str]]()
     for drift in described.drift:
         times[drift.reason, raw_type_of(drift)] += drift.times
     version = client_version_of(described.facts)
     seen_at = to_datetime(described.facts.timestamp)
     for (reason, raw_type), count in times.items():
-        yield _Row(placed.sequence, reason, raw_type, described.source, version, count, seen_at)
+        yield _Row(message.sequence, reason, raw_type, described.source, version, count, seen_at)
 
 
 def _to_group(row: Mapping[str, Any]) -> DriftGroup:

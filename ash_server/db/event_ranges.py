@@ -1,4 +1,4 @@
-"""Stretches of a log: the events from one place to another, and the stored lines that lie between the same places."""
+"""Ranges of a session: the events between two positions in the log, and the messages stored between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from psycopg.rows import args_row
 
 from ash_server.db.event_writer import EventOrigin
 from ash_server.db.messages import StoredMessage, list_head, list_next
-from ash_server.db.pagination import bounded_query, may_go_on
+from ash_server.db.pagination import bounded_query, may_have_more
 from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Kind
 
 _MAX_ENTRIES = 1000
 _MAX_BYTES = 512 * 1024
-"""Limit of the events of a range, and of its messages, which ends with the entry that exceeds it."""
+"""Limit for the events of a range, and for its messages. The entry that exceeds the limit is the last one included."""
 
 _TOPIC_TYPES = sorted(types_where(lambda row: row.is_topic))
 
@@ -42,7 +42,7 @@ _WITHIN = bounded_query(
     WHERE event.session_id = %(session_id)b
       AND event.sequence > %(after)b AND event.sequence <= %(last)b
       AND type = ANY(%(types)b)
-      AND NOT (%(loose)b AND origin = 'line' AND kind <> 'chunk')
+      AND NOT (%(omit_in_messages)b AND origin = 'line' AND kind <> 'chunk')
     """,
 )
 
@@ -68,8 +68,8 @@ class SpannedEvent:
     content: str
 
     @property
-    def is_of_line(self) -> bool:
-        """True if a stored message, not a chunk, has the same content."""
+    def is_in_message(self) -> bool:
+        """True if a stored message other than a chunk has the same content."""
         return self.origin == "line" and self.kind != "chunk"
 
 
@@ -77,15 +77,15 @@ class Span(NamedTuple):
     """The entries between two positions."""
 
     events: list[SpannedEvent]
-    """Only those of the types from which standard messages are built."""
+    """Events of the types from which standard messages are built."""
     head: Sequence[StoredMessage]
     """The first messages of the session, if they precede the range."""
     lines: list[StoredMessage]
     next_after: int | None
-    """The sequence of the last message here, if more follow."""
+    """The sequence of the last message of the range, if more follow."""
     next_event_after: int | None
-    """The sequence of the last event here, if more follow. If messages have the content of all events here, only events
-    without a message count."""
+    """The sequence of the last event of the range, if more follow. If the content of all its events is in messages,
+    following events whose content is in messages do not count."""
 
 
 async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> LogPosition:
@@ -95,27 +95,29 @@ async def place_of(conn: AsyncConnection, session_id: UUID, sequence: int) -> Lo
 
 
 async def get_turn(conn: AsyncConnection, session_id: UUID, end: LogPosition) -> Span:
-    """Return the turn whose last event precedes this position."""
+    """Return the turn that ends at this position."""
     row = await (await conn.execute(_TURN, [session_id, end.event])).fetchone()
     start = LogPosition(*row) if row else LogPosition(end.event - 1, end.line)
     return await get_span(conn, session_id, start, end)
 
 
 async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:
-    """Return the range up to its limits."""
-    events = await _events(conn, session_id, start.event, end.event)
-    lines = await _lines(conn, session_id, start.line, end.line)
+    """Return the range, cut after `_MAX_ENTRIES` or `_MAX_BYTES`."""
+    events = await _read_events(conn, session_id, start.event, end.event)
+    lines = await _read_messages(conn, session_id, start.line, end.line)
     has_head = lines and start.line
     head = await list_head(conn, session_id, before=start.line + 1, max_bytes=_MAX_BYTES) if has_head else []
-    is_full = partial(may_go_on, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
-    has_more_lines = is_full(lines) and await _lines(conn, session_id, lines[-1].sequence, end.line, limit=1)
-    has_more_events = is_full(events) and await _events(
+    is_full = partial(may_have_more, limit=_MAX_ENTRIES, max_bytes=_MAX_BYTES)
+    has_more_lines = is_full(lines) and await _read_messages(
+        conn, session_id, lines[-1].sequence, end.line, limit=1
+    )
+    has_more_events = is_full(events) and await _read_events(
         conn,
         session_id,
         events[-1].sequence,
         end.event,
         limit=1,
-        loose=all(event.is_of_line for event in events),
+        omit_in_messages=all(event.is_in_message for event in events),
     )
     return Span(
         events,
@@ -126,24 +128,29 @@ async def get_span(conn: AsyncConnection, session_id: UUID, start: LogPosition, 
     )
 
 
-async def _events(
+async def _read_events(
     conn: AsyncConnection,
     session_id: UUID,
     after: int,
     last: int,
     *,
     limit: int | None = None,
-    loose: bool = False,
+    omit_in_messages: bool = False,
 ) -> list[SpannedEvent]:
-    """Return events; `loose` leaves out those whose content a message has."""
+    """Return events; `omit_in_messages` omits those whose content is in a message (`SpannedEvent.is_in_message`)."""
     bounds = {"after": after, "last": last, "limit": limit or _MAX_ENTRIES, "bytes": _MAX_BYTES}
-    params = {"session_id": session_id, "types": _TOPIC_TYPES, "loose": loose, **bounds}
+    params = {
+        "session_id": session_id,
+        "types": _TOPIC_TYPES,
+        "omit_in_messages": omit_in_messages,
+        **bounds,
+    }
     async with conn.cursor(binary=True, row_factory=args_row(SpannedEvent)) as cursor:
         await cursor.execute(_WITHIN, params)
         return await cursor.fetchall()
 
 
-async def _lines(
+async def _read_messages(
     conn: AsyncConnection, session_id: UUID, after: int, last: int, *, limit: int | None = None
 ) -> list[StoredMessage]:
     if last <= after:

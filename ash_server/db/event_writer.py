@@ -69,7 +69,7 @@ def stored_query(table: str, id_column: str) -> str:
 
 STORED_EVENTS = stored_query("events", "given_id")
 
-# Events of a message precede those posted after it.
+# Events derived from a message precede the events posted after it, so the last event is decisive.
 _LAST_POSTED = """
     SELECT CASE WHEN origin = 'posted' AND message_sequence = %b THEN given_id END
     FROM events WHERE session_id = %b AND origin <> 'end'
@@ -114,7 +114,7 @@ async def read_counters(locked: AsyncCursor) -> Counters:
 def derive(
     normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int
 ) -> list[PreparedEvent]:
-    """Return the events of one message; `now` is the time of those whose record names none."""
+    """Return the events of one message; `now` is the timestamp of events whose record has none."""
     context = Context(session_name(session_id), _id_generator(session_id, f"{sequence}/"), lambda: now)
     has_own_id = PassThrough in [step.__class__ for step in line.steps]
     return [PreparedEvent(event, sequence, "line", has_own_id) for event in normalizer.follow(line, context)]
@@ -123,24 +123,25 @@ def derive(
 def ending(
     normalizer: Normalizer, session_id: UUID, sequence: int, posted: str = "", now: int | None = None
 ) -> list[PreparedEvent]:
-    """Return the events that close what is open after a message and after the event posted last since, by its id.
+    """Return the events that close everything open after message `sequence` and the events posted since.
 
-    Their ids are computed from both, which a rebuild does not change. Nothing opens between two ends at one place.
+    `posted` is the id of the last of these; empty without any. The new ids are derived from both arguments, which a
+    rebuild does not change. They are unique: nothing can open between two ends at the same position.
     """
-    when = milliseconds() if now is None else now
+    timestamp = milliseconds() if now is None else now
     place = f"{sequence}/end/{posted}/" if posted else f"{sequence}/end/"
-    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: when)
+    context = Context(session_name(session_id), _id_generator(session_id, place), lambda: timestamp)
     return [PreparedEvent(event, sequence, "end", has_own_id=False) for event in normalizer.close(context)]
 
 
 async def last_posted(conn: AsyncConnection, session_id: UUID, sequence: int) -> str:
-    """Return the id of the event posted last after the last message, or an empty text."""
+    """Return the id of the last event posted since the last message, `sequence`; empty if there is none."""
     row = await (await conn.execute(_LAST_POSTED, [sequence, session_id])).fetchone()
     return (row[0] if row else None) or ""
 
 
 def _id_generator(session_id: UUID, place: str) -> Callable[[], str]:
-    """Return a generator of `uuid5` of the place and a running number, several times as fast as `uuid5`."""
+    """Return a function whose nth call returns `uuid5(session_id, f"{place}{n}")`, several times as fast as `uuid5`."""
     prefix = sha1(session_id.bytes + place.encode(), usedforsecurity=False)
     numbers = count()
 
@@ -190,7 +191,7 @@ async def write_events(
 
 
 def columns(new: Sequence[PreparedEvent]) -> dict[str, Any]:
-    """Return one list per column, and the numbers to add to the counters."""
+    """Return the columns of the new rows as lists, and the numbers to add to the counters."""
     events = [each.event for each in new]
     types = {each: storable(each) for each in {event["type"] for event in events}}
     return {
@@ -225,7 +226,7 @@ _ISSUES = {name: row.issue for name, row in CATALOGUE.items() if row.issue is no
 async def resolve_id_conflicts(
     conn: AsyncConnection, session_id: UUID, new: Sequence[PreparedEvent]
 ) -> Sequence[PreparedEvent]:
-    """Replace ids from stored lines that are taken, or that PostgreSQL cannot store, by ids computed from the line."""
+    """Replace ids that stored lines contain if they are in use or cannot be stored; derive new ids from the line."""
     own_ids = [each.event["id"] for each in new if each.has_own_id and _is_storable(each)]
     if not any(each.has_own_id for each in new):
         return new
@@ -268,3 +269,4 @@ _CHUNK_GROUPS: Mapping[str, ChunkGroup] = {
     for name, row in CATALOGUE.items()
     if (group := CATALOGUE[row.chunk_of or name].chunks) is not None
 }
+"""Kind and key fields of the group of an event. A complete event supersedes the earlier chunks of its group."""

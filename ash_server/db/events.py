@@ -1,7 +1,7 @@
-"""Events: posted, or derived from messages as they are appended, in one order, and read by sequence.
+"""The event log of a session: events that are posted or derived from appended messages, read by sequence.
 
-The lock that orders messages orders events, so a reader that continues after a sequence misses nothing. An event is
-stored as its JSON without the sequences, which reading adds at the front.
+The lock that orders messages also orders events, so a reader that continues after a sequence misses nothing. Events are
+stored as JSON without their sequences, which are inserted on read.
 
 Functions take a connection in autocommit mode (`connection.open_pool`); `ash_server.repositories` calls them.
 """
@@ -40,7 +40,7 @@ from ash_shared.model.events import EVENT_TYPES
 
 _FETCH_SIZE, _FETCH_BYTES = 500, 1024 * 1024
 
-# Appends events from which nothing is derived in one statement, which holds the lock only while it runs.
+# Appends events that do not change the state of the normaliser. A single statement holds the lock only while it runs.
 _POST = """
     WITH counted AS (
         UPDATE session_counters
@@ -105,7 +105,7 @@ class StoredEvent:
     content: str
 
     def wire(self) -> str:
-        """Return its JSON with the sequences."""
+        """Return the event as JSON, with its sequences."""
         derived = "" if self.message_sequence is None else f'"messageSequence":{self.message_sequence},'
         return f'{{"sequence":{self.sequence},{derived}{self.content[1:]}'
 
@@ -124,7 +124,7 @@ class EventFilter(TypedDict, total=False):
     at: int | None
     """Select the page around this sequence."""
     message: int | None
-    """Select the page around the first event of this message, or of a later one if it has none."""
+    """Select the page around the first event of this message, or of the next message with events."""
     limit: int
     collapse: bool
     """Leave out chunks whose complete text follows."""
@@ -152,7 +152,7 @@ async def append_events(conn: AsyncConnection, session_id: UUID, events: Sequenc
 
 
 async def end_session(conn: AsyncConnection, session_id: UUID) -> int:
-    """Close what is open and return the number of events that took. Raises SessionNotFound."""
+    """Close everything open and return the number of events appended for that. Raises SessionNotFound."""
     async with one_transaction(conn):
         counters = await lock(conn, session_id)
         normalizer = Normalizer(state=counters.normalizer_state)
@@ -172,9 +172,9 @@ async def get_events(
     if middle is not None:
         rows = await _fetch_around(conn, params, middle)
     elif page.get("before") is not None:
-        rows = (await _fetch(conn, _LAST, params))[::-1]
+        rows = (await _fetch_events(conn, _LAST, params))[::-1]
     else:
-        rows = await _fetch(conn, _FIRST, params)
+        rows = await _fetch_events(conn, _FIRST, params)
     if not rows:
         await get_session(conn, session_id)
     return rows
@@ -191,7 +191,7 @@ async def get_events_since(
 ) -> list[StoredEvent]:
     """Return the next events after a sequence. An unknown session has none."""
     params = _to_params(session_id, {"after": after, "limit": limit, "collapse": collapse})
-    return await _fetch(conn, _FIRST, {**params, "bytes": max_bytes})
+    return await _fetch_events(conn, _FIRST, {**params, "bytes": max_bytes})
 
 
 async def stream_events(conn: AsyncConnection, session_id: UUID) -> AsyncGenerator[StoredEvent, None]:
@@ -291,7 +291,7 @@ async def _post_new(
 
 
 def _is_same(stored: str, event: Event, *, timed: bool) -> bool:
-    """True if it is the stored event. One sent without a timestamp (`timed` False) takes that of the stored one."""
+    """True if the event equals the stored one; sent without a timestamp (`timed` False), in all but the timestamp."""
     known = msgspec.json.decode(stored)
     repeated = event if timed else {**event, "timestamp": known["timestamp"]}
     return _encode_sorted(known) == _encode_sorted(repeated)
@@ -303,7 +303,7 @@ def _to_params(session_id: UUID, page: EventFilter) -> dict[str, Any]:
 
 
 async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: EventFilter) -> int | None:
-    """Return the sequence around which to page, if any. END if no event is as late as the message."""
+    """Return the sequence requested by `at` or `message`; END if neither the message nor a later one has events."""
     message = page.get("message")
     if message is None:
         return page.get("at")
@@ -313,12 +313,12 @@ async def _find_middle(conn: AsyncConnection, params: Mapping[str, Any], page: E
 
 async def _fetch_around(conn: AsyncConnection, params: dict[str, Any], at: int) -> list[StoredEvent]:
     before = {**params, "before": at, "limit": params["limit"] // 2}
-    rows = (await _fetch(conn, _LAST, before))[::-1] if before["limit"] else []
+    rows = (await _fetch_events(conn, _LAST, before))[::-1] if before["limit"] else []
     rest = {**params, "after": at - 1, "limit": params["limit"] - len(rows)}
-    return rows + await _fetch(conn, _FIRST, rest)
+    return rows + await _fetch_events(conn, _FIRST, rest)
 
 
-async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
+async def _fetch_events(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[StoredEvent]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredEvent)) as cursor:
         await cursor.execute(query, params)
         return await cursor.fetchall()

@@ -54,7 +54,7 @@ _HEAD_LINES = 20
 _FETCH_SIZE = 1000
 """Messages of a stream in memory at a time, or fewer if they are large (`MAX_PARSE_BYTES`)."""
 
-# Runs after LOCK as a separate statement, to see what was committed while it waited for the lock.
+# Runs after LOCK as a separate statement, to see what was committed while LOCK waited.
 _STORED = stored_query("messages", "id")
 
 _WRITE = f"""
@@ -90,7 +90,7 @@ _PAGE = (
 )
 
 MAX_PARSE_BYTES = 4 * 1024 * 1024
-"""Bytes of text parsed together, which takes ten times their size in memory, and 40 times for many small blocks."""
+"""Bytes of text parsed together. Parsing takes ten times this size in memory, and 40 times for many small blocks."""
 
 
 _FIRST = bounded_query(_COLUMNS, _PAGE)
@@ -99,7 +99,7 @@ _ONE = _READ + "%b AND sequence = %b"
 
 
 class PreparedMessage(NamedTuple):
-    """A message ready for storage: its id, its text, and what was derived by reading the text."""
+    """A message ready for storage: its id, its text, and the values derived from the text."""
 
     id: str
     id_given: bool
@@ -135,7 +135,7 @@ class MessageFilter(TypedDict, total=False):
     before: int | None
     """The last messages before this sequence."""
     limit: int
-    """100 by default, at most 1,000. Large texts make a page shorter (`may_go_on`)."""
+    """100 by default, at most 1,000. Large texts make a page shorter (`may_have_more`)."""
     kinds: Sequence[Kind]
     """Messages and records by default."""
     role: Role | None
@@ -156,8 +156,8 @@ async def append(
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
-    A message that is stored already keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
-    also closes what is open, as `events.end_session` does.
+    A message that is already stored keeps its sequence. `expected_sequence` is checked only if a message is new. `end`
+    also closes everything open, as `events.end_session` does.
     """
     _check(messages)
     async with one_transaction(conn):
@@ -168,7 +168,7 @@ async def append(
         if new:
             _check_expected(expected_sequence, last)
         if new or end:
-            await _write(conn, session_id, counters, new, end=end)
+            await _write_batch(conn, session_id, counters, new, end=end)
     return places
 
 
@@ -178,7 +178,7 @@ async def list_messages(
     """Raises SessionNotFound."""
     params = {"session_id": session_id, **_to_params(page)}
     backwards = page.get("before") is not None
-    rows = await _fetch(conn, _LAST if backwards else _FIRST, params)
+    rows = await _fetch_messages(conn, _LAST if backwards else _FIRST, params)
     if not rows:
         await get_session(conn, session_id)
     return rows[::-1] if backwards else rows
@@ -194,10 +194,13 @@ async def list_next(  # noqa: PLR0913  # one argument per bound
     max_bytes: int = MAX_PARSE_BYTES,
     kinds: Sequence[Kind] = ("message", "record"),
 ) -> list[StoredMessage]:
-    """Return the next messages after a sequence, no more than may be parsed together; none of an unknown session."""
+    """Return the next messages after a sequence, at most as many as may be parsed together.
+
+    An unknown session has none.
+    """
     bounds = {"after": after, "before": before, "limit": limit, "bytes": max_bytes}
     params = {**_DEFAULTS, "session_id": session_id, "kinds": list(kinds), **bounds}
-    return await _fetch(conn, _FIRST, params)
+    return await _fetch_messages(conn, _FIRST, params)
 
 
 async def list_head(
@@ -209,7 +212,7 @@ async def list_head(
 
 async def get_message(conn: AsyncConnection, session_id: UUID, sequence: int) -> StoredMessage:
     """Raises SessionNotFound or MessageNotFound."""
-    rows = await _fetch(conn, _ONE, [session_id, min(max(0, sequence), END)])
+    rows = await _fetch_messages(conn, _ONE, [session_id, min(max(0, sequence), END)])
     if not rows:
         await get_session(conn, session_id)
         raise MessageNotFound
@@ -230,8 +233,9 @@ async def stream_messages(
     kinds: Sequence[Kind] = ("message", "record", "chunk"),
 ) -> AsyncGenerator[StoredMessage, None]:
     """Yield all messages in order, from one snapshot, in bounded memory. An unknown session yields nothing."""
-    # A server-side cursor fetches a fixed number of rows of any size; with a number that is safe, more than half of the
-    # time goes into round trips. `cursor.stream()` leaves libpq in a mode in which the next pipeline fails.
+    # Not a server-side cursor: it fetches a fixed number of rows of any size, and with a number that is safe for large
+    # rows, round trips take more than half of the time. Not `cursor.stream()`: it leaves libpq in a mode in which the
+    # next pipeline fails.
     async with conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         while page := await list_next(conn, session_id, after=after, limit=_FETCH_SIZE, kinds=kinds):
@@ -305,7 +309,7 @@ def _check_expected(expected: int | None, last: int) -> None:
         raise SequenceMismatch(f"the last sequence is {last}", currentSequence=last)
 
 
-async def _write(
+async def _write_batch(
     conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
 ) -> None:
     # PostgreSQL writes the messages while their events are derived.
@@ -364,7 +368,7 @@ def _derive_events(
 
 
 async def _offload(is_large: bool, work: Callable[[], T]) -> T:
-    """Run it, in a thread if it takes long."""
+    """Run `work`, in a thread if the batch is large."""
     return await asyncio.to_thread(work) if is_large else work()
 
 
@@ -375,7 +379,7 @@ def _to_params(page: MessageFilter) -> dict[str, Any]:
     return {**_DEFAULTS, **options, "kinds": list(options.get("kinds", ("message", "record")))}
 
 
-async def _fetch(
+async def _fetch_messages(
     conn: AsyncConnection, query: str, params: Sequence[Any] | Mapping[str, Any]
 ) -> list[StoredMessage]:
     async with conn.cursor(binary=True, row_factory=args_row(StoredMessage)) as cursor:

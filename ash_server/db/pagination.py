@@ -10,7 +10,7 @@ END = LAST_SEQUENCE + 1
 """A sequence after every entry."""
 
 MAX_PAGE_BYTES = 32 * 1024 * 1024
-"""A page ends with the entry that exceeds this many bytes of text, whatever its limit."""
+"""A page ends with the entry that exceeds this many bytes of text, regardless of `limit`."""
 
 _RANGES = {
     "after": range(END),
@@ -49,10 +49,10 @@ def check_options(page: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in page.items() if value is not None}
     for name, allowed in _RANGES.items():
         if name in options and options[name] not in allowed:
-            raise InvalidParameter(f"{name} is {allowed.start} to {allowed.stop - 1}")
+            raise InvalidParameter(f"{name} must be {allowed.start} to {allowed.stop - 1}")
     return options
 
 
-def may_go_on(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
+def may_have_more(page: Sequence[HasContent], limit: int, max_bytes: int = MAX_PAGE_BYTES) -> bool:
     """True if more rows may follow a page that was read with these limits."""
     return len(page) == limit or sum(len(entry.content) for entry in page) * 4 >= max_bytes

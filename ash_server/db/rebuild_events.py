@@ -111,16 +111,17 @@ async def rebuild_events(conn: AsyncConnection, session_id: UUID) -> Rebuilt:
 
 
 async def outdated_sessions(conn: AsyncConnection) -> list[UUID]:
-    """Return the sessions whose events another version derived, or that have none."""
+    """Return the sessions whose events were derived by another version, or not at all."""
     rows = await conn.execute(_OUTDATED, [NORMALIZER_VERSION])
     return [row[0] for row in await rows.fetchall()]
 
 
-def _line(message: _Message) -> Line:
+def _to_line(message: _Message) -> Line:
     return read_line(message.content, *set_by_writer(message))
 
 
-def _time(message: _Message) -> int:
+def _stored_at(message: _Message) -> int:
+    """Return the time of storing in milliseconds."""
     return round(message.created_at.timestamp() * 1000)
 
 
@@ -145,7 +146,7 @@ class _Rebuild:
         self._pending.append(
             PreparedEvent({**reset, "type": "reset", "payload": {}}, 0, "end", has_own_id=False)
         )
-        async with aclosing(self._others()) as others, aclosing(self._messages()) as messages:
+        async with aclosing(self._stream_others()) as others, aclosing(self._stream_messages()) as messages:
             await self._expect()
             other = await anext(others, None)
             at, now = 0, milliseconds()
@@ -155,27 +156,27 @@ class _Rebuild:
                 message = await anext(messages, None)
                 if message is None:
                     break
-                at, now = message.sequence, _time(message)
+                at, now = message.sequence, _stored_at(message)
                 await self._derive(message, now)
         await self._flush()
 
     async def _expect(self) -> None:
-        """Give the normaliser the first messages, as when they were stored."""
+        """Announce the first messages to the normaliser, as an append does."""
         query = f"{_MESSAGES} LIMIT {FIRST_LINES}"
-        rows = self._rows("first", _Message, query, [self._session_id])
+        rows = self._stream_rows("first", _Message, query, [self._session_id])
         first = [message async for message in rows]
         if first:
-            self.normalizer.expect(map(_line, first), _time(first[0]))
+            self.normalizer.expect(map(_to_line, first), _stored_at(first[0]))
 
     async def _derive(self, message: _Message, now: int) -> None:
-        line = _line(message)
+        line = _to_line(message)
         self.messages += 1
         self._pending += derive(self.normalizer, self._session_id, message.sequence, line, now)
         if len(self._pending) >= _BATCH_SIZE:
             await self._flush()
 
     async def _place(self, other: _Other, others: AsyncGenerator[_Other, None], now: int) -> _Other | None:
-        """Move a posted event to its new place, or end what is open once for a group of end events. Return the next."""
+        """Move a posted event, or replace a group of end events by new ones. Return the event after it."""
         if other.origin == "posted":
             await self._flush()
             self._posted = (other.message_sequence, other.given_id or "")
@@ -208,13 +209,13 @@ class _Rebuild:
         self.written += len(new)
         self._pending = []
 
-    def _messages(self) -> AsyncGenerator[_Message, None]:
-        return self._rows("messages", _Message, _MESSAGES, [self._session_id])
+    def _stream_messages(self) -> AsyncGenerator[_Message, None]:
+        return self._stream_rows("messages", _Message, _MESSAGES, [self._session_id])
 
-    def _others(self) -> AsyncGenerator[_Other, None]:
-        return self._rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
+    def _stream_others(self) -> AsyncGenerator[_Other, None]:
+        return self._stream_rows("others", _Other, _OTHERS, [list(NOTED), self._session_id, self._last])
 
-    async def _rows(
+    async def _stream_rows(
         self, name: str, kind: Callable[..., Row], query: str, params: Sequence[Any]
     ) -> AsyncGenerator[Row, None]:
         """Yield rows as they were before the rebuild, in bounded memory."""

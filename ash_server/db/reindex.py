@@ -1,7 +1,7 @@
-"""Read stored messages again with the current parser, to compare or to update what is derived from them.
+"""Read stored messages again with the current parser, to compare or to update the columns derived from them.
 
-Only derived columns are written: never the text, its id, its sequence, or what its writer set. Schema 0002 and later
-record what the writer set. In older rows, a source other than `unknown` counts as set, with the role of that message.
+Never writes texts, ids, sequences, or fields that the writer set (`role_given`, `source_given`). Rows older than schema
+0002 do not record the latter: a source other than `unknown` counts as set, together with the role of that message.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -59,7 +59,7 @@ class WrittenMessage(Protocol):
 
 
 class Stored(NamedTuple):
-    """A message with what was derived when it was last read."""
+    """A stored message with its derived columns."""
 
     sequence: int
     content: str
@@ -74,14 +74,14 @@ class Stored(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """The stored columns of a message, and those that the current parser derives."""
+    """The stored columns of a message, and the columns that the current parser derives."""
 
     stored: Stored
     now: Description
     """Includes the role and the source that the writer set."""
 
     def changed(self) -> tuple[str, ...]:
-        """Return the names of what differs. Without a stored digest, changes of the `blocks` alone are not detected."""
+        """Return the names of what changed. Changes of `blocks` alone are detected only with a stored digest."""
         stored, now = self.stored, self.now
         pairs = {
             "source": (stored.source, now.source),
@@ -126,15 +126,15 @@ async def reread(
 ) -> AsyncGenerator[list[Reread], None]:
     """Yield pages of the messages after a sequence, read by the current parser."""
     bounds = {"limit": _PAGE_SIZE, "bytes": _PAGE_BYTES}
-    while stored := await _fetch(conn, {"session_id": session_id, "after": after, **bounds}):
+    while stored := await _fetch_page(conn, {"session_id": session_id, "after": after, **bounds}):
         yield [_reread_message(each) for each in stored]
         after = stored[-1].sequence
 
 
 async def reindex_messages(conn: AsyncConnection, session_id: UUID) -> Reindexed:
-    """Derive again everything derived from the messages of a session, except events. Raises SessionNotFound.
+    """Derive everything but events again from the messages of a session. Raises SessionNotFound.
 
-    Writers are blocked only while a page is written and while the last page is read. May be repeated if interrupted.
+    Blocks writers only while it writes a page and while it reads the last page. Can be repeated if interrupted.
     """
     work = _Reindexing(conn, session_id)
     await work.process_pages()
@@ -161,13 +161,13 @@ class _Reindexing:
         async for page in reread(self._conn, self._session_id, self._last):
             outdated = [each for each in page if not each.is_current()]
             if outdated:
-                await self._write(outdated)
+                await self._write_page(outdated)
             self.facts = self.facts.merge(collect_facts([each.now for each in page]))
             self.read += len(page)
             self.written += len(outdated)
             self._last = page[-1].stored.sequence
 
-    async def _write(self, page: Sequence[Reread]) -> None:
+    async def _write_page(self, page: Sequence[Reread]) -> None:
         async with self._conn.transaction():
             await lock(self._conn, self._session_id)
             await self._conn.execute(_UPDATE_MESSAGES, {"session_id": self._session_id, **_columns(page)})
@@ -196,13 +196,13 @@ def _reread_message(stored: Stored) -> Reread:
 
 
 def set_by_writer(stored: WrittenMessage) -> tuple[str | None, Role | None]:
-    """Return the source and the role that the writer of a message set; None for those derived."""
+    """Return the source and the role of a message if its writer set them; None for a derived one."""
     source = stored.source if stored.source_given is not False and stored.source != "unknown" else None
     keeps_role = source is not None if stored.role_given is None else stored.role_given
     return source, stored.role if keeps_role else None
 
 
-async def _fetch(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
+async def _fetch_page(conn: AsyncConnection, params: Mapping[str, Any]) -> list[Stored]:
     async with conn.cursor(binary=True, row_factory=args_row(Stored)) as cursor:
         await cursor.execute(_PAGE, params)
         return await cursor.fetchall()

@@ -80,7 +80,7 @@ REPLACE = f"""
 
 def collect_facts(messages: Sequence[Description]) -> SessionFacts:
     times = [time for each in messages if (time := each.facts.timestamp) is not None and time in _TIMES]
-    prompt = _first(each.prompt for each in messages)
+    prompt = _first_text(each.prompt for each in messages)
     title, rank = _title(messages, prompt)
     return SessionFacts(
         source=next((each.source for each in messages if each.source != "unknown"), "unknown"),
@@ -89,8 +89,8 @@ def collect_facts(messages: Sequence[Description]) -> SessionFacts:
         title=title,
         title_rank=rank,
         first_prompt=prompt,
-        client_version=_first(each.facts.client_version for each in reversed(messages)),
-        provider_session_id=_first(each.facts.session_id for each in reversed(messages)),
+        client_version=_first_text(each.facts.client_version for each in reversed(messages)),
+        provider_session_id=_first_text(each.facts.session_id for each in reversed(messages)),
     )
 
 
@@ -102,12 +102,12 @@ def to_datetime(milliseconds: int | None) -> datetime | None:
 
 
 def _title(messages: Sequence[Description], prompt: str | None) -> tuple[str | None, int]:
-    if named := _first(each.facts.title for each in reversed(messages)):
+    if named := _first_text(each.facts.title for each in reversed(messages)):
         return named, FROM_TOOL
     return prompt, FROM_PROMPT if prompt else UNNAMED
 
 
-def _first(texts: Iterable[str | None]) -> str | None:
+def _first_text(texts: Iterable[str | None]) -> str | None:
     """Return the first non-blank text, shortened and on one line."""
     lines = (" ".join(storable(text).split()) for text in texts if text)
     return next((line[:_MAX_LENGTH] for line in lines if line), None)

@@ -88,7 +88,8 @@ _SET_BY_WRITER = (
 # was committed while it waited.
 _LOCK = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
 _DELETE_EVENTS = "DELETE FROM events WHERE session_id = %s"
-# The holder of this row may be writing to `search`, which locks the session.
+# Deleted first, to wait for an indexer of the session: it locks this row, then the row in `sessions` by inserting
+# into `search`.
 _DELETE_PROGRESS = "DELETE FROM search_progress WHERE session_id = %s"
 _DELETE = "DELETE FROM sessions WHERE id = %s"
 
@@ -121,7 +122,7 @@ class Session(AshModel):
     unrecognised_count: int = Field(alias="unrecognisedCount")
     """Number of `raw` events: records of an unknown type."""
     metadata: dict[str, Any]
-    """The writer's metadata. Unless it sets them, `sessionId` is the provider's id of the session and `cliVersion` the
+    """Metadata set by the writer. Unless set, `sessionId` is the provider's id of the session and `cliVersion` the
     version of the tool, both from the messages."""
 
     @property
@@ -175,13 +176,13 @@ async def create_session(conn: AsyncConnection, **fields: Unpack[SessionFields])
     params = _to_params(fields)
     while True:  # repeat if it is deleted between the two statements
         created = await conn.execute(_CREATE, params)
-        if rows := await _fetch(conn, _GET, params):
+        if rows := await _fetch_sessions(conn, _GET, params):
             return Created(rows[0], created.rowcount == 1)
 
 
 async def get_session(conn: AsyncConnection, session_id: UUID) -> Session:
     """Raises SessionNotFound."""
-    rows = await _fetch(conn, _GET, {"id": session_id})
+    rows = await _fetch_sessions(conn, _GET, {"id": session_id})
     if not rows:
         raise SessionNotFound
     return rows[0]
@@ -217,16 +218,16 @@ async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter])
     for text in (filters.get("source"), filters.get("q"), filters.get("provider_session_id")):
         check_text(text or "", "a filter")
     if not 1 <= limit <= 1000:
-        raise InvalidParameter("limit is 1 to 1000")
+        raise InvalidParameter("limit must be 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    rows = await _fetch(conn, _LIST, {**_NO_FILTERS, **filters, **position})
+    rows = await _fetch_sessions(conn, _LIST, {**_NO_FILTERS, **filters, **position})
     return _to_page(rows, limit)
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:
-    """Return those that exist."""
-    return await _fetch(conn, _SOME, {"ids": list(session_ids)})
+    """Return the sessions with these ids; unknown ids are skipped."""
+    return await _fetch_sessions(conn, _SOME, {"ids": list(session_ids)})
 
 
 async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
@@ -235,9 +236,9 @@ async def recent_sessions(conn: AsyncConnection) -> dict[UUID, datetime]:
 
 
 def active_at(session: Session) -> datetime:
-    """Return the time by which lists are ordered.
+    """Return the time of the last activity, by which lists are sorted.
 
-    The timestamp of the last message, or the time of the last append if that is earlier or there is no timestamp.
+    The timestamp of the last message; the time of the last append if that is earlier, or if there is no timestamp.
     """
     return session.updated_at if session.last_at is None else min(session.last_at, session.updated_at)
 
@@ -270,23 +271,25 @@ async def delete_session(conn: AsyncConnection, session_id: UUID) -> None:
 
 
 async def find_sessions(conn: AsyncConnection, reference: str) -> list[Session]:
-    """Return the sessions a person may mean.
+    """Return the sessions that match a reference typed by a person.
 
-    Matches external ids and ids, else the beginning of an id, else the provider's session id (shared by subagents).
+    A reference is an external id, else an id or id prefix, else the provider's session id (shared by subagents).
     """
     check_text(reference, "the reference")
-    matches = await _fetch(
+    matches = await _fetch_sessions(
         conn, _READ + " WHERE external_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     digits = reference.replace("-", "").lower()
     if not matches and re.fullmatch("[0-9a-f]{1,32}", digits):
         bounds = _limited(low=UUID(digits.ljust(32, "0")), high=UUID(digits.ljust(32, "f")))
-        matches = await _fetch(conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds)
+        matches = await _fetch_sessions(
+            conn, _READ + " WHERE id BETWEEN %(low)s AND %(high)s LIMIT %(limit)s", bounds
+        )
     return matches or await _find_by_provider(conn, reference)
 
 
 async def _find_by_provider(conn: AsyncConnection, reference: str) -> list[Session]:
-    matches = await _fetch(
+    matches = await _fetch_sessions(
         conn, _READ + " WHERE provider_session_id = %(name)s LIMIT %(limit)s", _limited(name=reference)
     )
     roots = [session for session in matches if session.parent_id is None]
@@ -379,7 +382,7 @@ def _limited(**params: Any) -> dict[str, Any]:
     return {**params, "limit": MAX_MATCHES}
 
 
-async def _fetch(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
+async def _fetch_sessions(conn: AsyncConnection, query: str, params: Mapping[str, Any]) -> list[Session]:
     async with conn.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(query, params)
         return [_to_session(row) for row in await cursor.fetchall()]
@@ -397,7 +400,7 @@ _METADATA_COLUMNS = {"sessionId": "provider_session_id", "cliVersion": "client_v
 
 
 def _to_page(rows: list[Session], limit: int) -> SessionPage:
-    """Make a page from `limit + 1` rows; the extra row shows that there is a next page."""
+    """Build a page from up to `limit + 1` rows; an extra row shows that there is a next page."""
     page = rows[:limit]
     return SessionPage(sessions=page, nextAfter=_to_cursor(page[-1]) if len(rows) > limit else None)
 
@@ -420,4 +423,4 @@ def _encode(metadata: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(metadata).decode()
     except UnicodeEncodeError:
-        raise InvalidUtf8("the metadata holds a lone surrogate, which UTF-8 cannot encode") from None
+        raise InvalidUtf8("the metadata contains a lone surrogate, which UTF-8 cannot encode") from None

@@ -1,7 +1,7 @@
 """The tables, for Alembic's comparison; queries are plain SQL next to the functions that run them.
 
-Every primary key, unique key and foreign key begins with the session's id and nothing draws from a sequence,
-so the schema can be sharded or partitioned by session as it is.
+Every primary key, unique key and foreign key begins with the session's id, and no value comes from a PostgreSQL
+sequence, so the schema can be sharded or partitioned by session without changes.
 """
 
 from sqlalchemy import (
@@ -46,7 +46,7 @@ sessions = Table(
     Column("external_id", Text),
     Column("parent_id", Uuid, comment="may name a session that is not stored, or no longer"),
     Column("title", Text),
-    # JSON as text: jsonb refuses a \u0000 escape, which a title or a path may hold.
+    # JSON as text: jsonb rejects the escape \u0000, which a title or a path may contain.
     Column("metadata", Text, nullable=False, server_default="{}"),
     Column(
         "unterminated",
@@ -72,7 +72,7 @@ sessions = Table(
     Index("sessions_activity_idx", text("LEAST(last_at, updated_at) DESC"), text("id DESC")),
 )
 
-# A table of its own without further indexes: its row changes with every append, as a HOT update.
+# Separate from `sessions` and without further indexes: every append updates the row, as a HOT update.
 session_counters = Table(
     "session_counters",
     metadata,
@@ -126,8 +126,8 @@ messages = Table(
     CheckConstraint("kind IN ('message', 'record', 'chunk')", name="kind"),
 )
 
-# Derived from messages, or posted; a rebuild appends them again. No foreign key, which would be checked for each row:
-# writers and deletion of the session hold the row of its counters.
+# Events derived from messages, or posted. A rebuild deletes the derived events and appends them again. No foreign key,
+# since it would be checked for each row: writing and deleting events both lock the session's row in session_counters.
 events = Table(
     "events",
     metadata,
@@ -148,7 +148,7 @@ events = Table(
     ),
     Column("given_id", Text, comment="the id, where a writer gave it; others follow from where they are"),
     Column(
-        "piece_of",
+        "piece_of",  # links the chunks of a content and the complete event that supersedes them
         Text,
         comment="digest of what a chunk is a piece of, and of what a whole takes the place of",
     ),
@@ -214,7 +214,7 @@ search = Table(
     Index("search_rest_idx", "words", postgresql_using="gin", postgresql_where=text("weight = 'D'")),
 )
 
-# Separate from the row of the counters, for whose lock appends wait.
+# Separate from `session_counters`, so that appends do not wait for the lock that indexing holds on the row.
 search_progress = Table(
     "search_progress",
     metadata,

@@ -3,16 +3,18 @@
 from ash_server.errors import InvalidUtf8, NulByte
 
 
-def check_text(text: str, what: str, index: int | None = None) -> None:
-    """Raises NulByte or InvalidUtf8, whose detail names `what` was checked and never quotes it."""
+def check_text(text: str, name: str, index: int | None = None) -> None:
+    """Raises NulByte or InvalidUtf8. Their detail contains `name`, the name of the text, and never the text itself."""
     if "\0" in text:
-        raise NulByte(f"{what} holds a NUL character, which PostgreSQL cannot store", index=index)
+        raise NulByte(f"{name} contains a NUL character, which PostgreSQL cannot store", index=index)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidUtf8(f"{what} holds a lone surrogate, which UTF-8 cannot encode", index=index) from None
+        raise InvalidUtf8(
+            f"{name} contains a lone surrogate, which UTF-8 cannot encode", index=index
+        ) from None
 
 
 def storable(text: str) -> str:
-    """Return a derived text without what PostgreSQL would refuse."""
+    """Return a derived text without the characters that PostgreSQL cannot store."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -21,7 +21,7 @@ from psycopg import AsyncConnection, OperationalError
 from ash_server.db.connection import Pool, connect
 from ash_server.db.events import StoredEvent, get_events_since
 from ash_server.db.notify import CHANNEL, Last, last_sequences, notify, read_notification
-from ash_server.db.pagination import may_go_on
+from ash_server.db.pagination import may_have_more
 from ash_server.live.tasks import cancel_tasks, wait_for_event
 
 HEARTBEAT_SECONDS = 15.0
@@ -64,8 +64,8 @@ class EventBatch:
 @dataclass(slots=True)
 class _SubscribedSession:
     version: int = 0
-    """Changes with each wake-up and each new subscriber, so that none of them shares a query that started earlier and
-    may miss events."""
+    """Changes with each wake-up and each new subscriber, so that a subscriber never shares a query that started before
+    and may miss events."""
     subscribers: set[asyncio.Event] = field(default_factory=set)
     known_last: Last | None = None
     """The last sequence as of the latest poll."""
@@ -89,7 +89,7 @@ class ChangedSessions:
         self.changed.set()
 
     def take(self) -> tuple[set[UUID], bool]:
-        """Return and clear the ids, and whether notifications of other processes may have been lost."""
+        """Return and clear the ids, and True if notifications of other processes may have been lost."""
         taken = self._session_ids, self._is_incomplete
         self._session_ids, self._is_incomplete = set(), False
         self.changed.clear()
@@ -208,7 +208,7 @@ class Hub:
             self._tasks[run.__name__] = asyncio.create_task(run())
 
     async def _load_known_last(self, session_id: UUID, session: _SubscribedSession) -> None:
-        """Read the last sequence before any event, so that a session recreated later is recognised as another one."""
+        """Store the last sequence before events are read, so that `_apply_poll` detects a recreated session."""
 
         async def load(conn: AsyncConnection) -> dict[UUID, Last]:
             return await last_sequences(conn, [session_id])
@@ -222,7 +222,7 @@ class Hub:
             events = await get_events_since(
                 conn, session_id, after, limit=_PAGE_SIZE, max_bytes=_MAX_PAGE_BYTES, collapse=collapse
             )
-            return EventBatch(events, caught_up=not may_go_on(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
+            return EventBatch(events, caught_up=not may_have_more(events, _PAGE_SIZE, _MAX_PAGE_BYTES))
 
         key = (session_id, after, version, collapse)
         return await self.share(key, lambda: self._query(read)) or _UNAVAILABLE
@@ -269,7 +269,7 @@ class Hub:
                 await notify(conn, session_ids, self._name)
 
     async def _listen(self) -> None:
-        """Receive notifications on a dedicated connection. When it opens, wake everyone: earlier ones may be lost."""
+        """Receive notifications on a dedicated connection. Wake all when it opens: earlier ones may have been lost."""
         while True:
             with suppress(psycopg.Error):
                 async with await connect(self._url) as conn:
@@ -297,7 +297,7 @@ class Hub:
                     self._apply_poll(session_id, session, last_by_session.get(session_id))
 
     def _apply_poll(self, session_id: UUID, session: _SubscribedSession, last: Last | None) -> None:
-        """Wake the subscribers of a session that grew; end those of one that was deleted or recreated.
+        """Wake the subscribers of a session with new events; end subscriptions to one that was deleted or recreated.
 
         A session recreated under the same id has its own sequences, so cursors into the old one do not apply.
         """

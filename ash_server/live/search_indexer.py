@@ -17,7 +17,7 @@ from ash_server.repositories.search import SearchRepository
 _COLLECT_SECONDS = 0.5
 """Changes are collected for this long; search requests do not wait for it."""
 _MAX_IDLE_LOAD = 0.1
-"""Maximum share of time spent indexing when nothing is pending: each round checks all sessions."""
+"""Maximum share of time spent on rounds when nothing is pending: each round checks all sessions."""
 
 _log = logging.getLogger(__name__)
 

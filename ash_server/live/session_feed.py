@@ -34,7 +34,7 @@ class SessionFeed(BackgroundTask):
         self._sessions = sessions
         self._subscribers: set[_Subscriber] = set()
         self._recent: Mapping[UUID, datetime] = {}
-        """The recently changed sessions at the last poll, with the time of their change."""
+        """The sessions that the last poll returned, with the time of their change."""
         self._is_incomplete = False
 
     async def subscribe(self) -> AsyncGenerator[bytes, None]:

@@ -1,8 +1,8 @@
 """The WebSocket topics of a session: standard messages of new events, and of each completed turn.
 
-They are derived from the stored messages, like all standard messages. If these lack part of the content (an answer
-that exists only as stream chunks, or posted events), they are derived from the events instead, which are complete: so a
-span has one order and no duplicates.
+They are derived from the stored messages, like all standard messages. If the stored messages of a span lack part of its
+content (an answer that exists only as stream chunks, or posted events), all standard messages of the span are derived
+from its events instead: this keeps them in order and without duplicates.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +31,8 @@ class TopicMessages(AshModel):
     """Present if the span is too long for one frame: the sequence of the last stored message included. List the
     standard messages of the session after it for the rest."""
     next_event_after: Omittable[int] = Field(default=ABSENT, alias="nextEventAfter")
-    """Present if the rest is not, or not only, in stored messages: the sequence of the last event included. List the
-    events of the session after it for the rest."""
+    """Present if the span is too long for one frame and its rest is, at least in part, not in stored messages: the
+    sequence of the last event included. List the events of the session after it for the rest."""
 
 
 EMPTY_TOPIC = '{"messages":[]}'
@@ -40,7 +40,7 @@ EMPTY_TOPIC = '{"messages":[]}'
 
 def to_topic(span: Span) -> str:
     """Return the topic data as JSON. CPU-bound: call it in a thread."""
-    messages = transform_page(_lines(span.lines), head=_lines(span.head)).messages
+    messages = transform_page(_texts_with_source(span.lines), head=_texts_with_source(span.head)).messages
     events = [_DecodedEvent(each, msgspec.json.decode(each.content)) for each in span.events]
     next_after = span.next_after
     if not _covers(messages, events):
@@ -55,18 +55,18 @@ class _DecodedEvent(NamedTuple):
     event: Event
 
 
-def _lines(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
+def _texts_with_source(stored: Iterable[StoredMessage]) -> list[tuple[str, str | None]]:
     return [(each.content, None if each.source == "unknown" else each.source) for each in stored]
 
 
 def _covers(messages: Sequence[StandardMessage], events: Iterable[_DecodedEvent]) -> bool:
-    """True if the messages contain everything the events say."""
+    """True if the messages contain the content of all events."""
     message_ids = {message.metadata.message_id for message in messages} - {None}
     result_ids = {
         block.tool_use_id for message in messages for block in message.content if block.type == "tool_result"
     }
     return all(
-        each.stored.is_of_line
+        each.stored.is_in_message
         or each.event.get("responseId") in message_ids
         or (each.event["type"] == "tool_result" and each.event["payload"]["toolCallId"] in result_ids)
         for each in events
@@ -79,7 +79,7 @@ def _group_by_message(events: Iterable[_DecodedEvent]) -> Iterator[list[_Decoded
 
 
 def _message_key(event: Event) -> tuple[Role | None, Any]:
-    """Every event of the user is a message; the events of one response form one message."""
+    """Return the key that the consecutive events of one message share: by response; each user event has its own."""
     is_user_event = CATALOGUE[event["type"]].message_role == "user"
     return _role(event), event["id"] if is_user_event else event.get("responseId")
 

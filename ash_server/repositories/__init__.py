@@ -1,1 +1,1 @@
-"""Typed access to what is stored: one repository per resource, over the SQL of `ash_server.db`."""
+"""Typed access to the stored data: one repository per resource, on top of the SQL in `ash_server.db`."""

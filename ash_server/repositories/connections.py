@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connections:
-    """Lend connections of a pool for the duration of one operation.
+    """Lends connections of a pool for the duration of one operation.
 
     At most two connections per session go to writers, so that one busy or locked session cannot exhaust the pool.
     Long reads use a pool of their own, so that a slow consumer does not block other operations.

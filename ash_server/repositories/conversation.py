@@ -13,15 +13,15 @@ from ash_shared.projections import SessionSummary
 
 
 class ConversationReader:
-    """Read the conversation of a session in forms that are the same for every provider."""
+    """Reads the conversation of a session in forms that are the same for every provider."""
 
     def __init__(self, connections: Connections) -> None:
         self._connect = connections.connection
 
     async def get_page(self, session_id: UUID, *, after: int = 0, limit: int = 1000) -> Conversation:
-        """Return the standard messages of whole turns, made of about `limit` stored messages after a sequence.
+        """Return the standard messages of whole turns, derived from about `limit` stored messages after a sequence.
 
-        `next_after` continues; a page may be empty and have one. Raises SessionNotFound.
+        `next_after` is the cursor of the next page; an empty page may have one, too. Raises SessionNotFound.
         """
         return await standard_pages.get_conversation(self._connect, session_id, after=after, limit=limit)
 

@@ -1,4 +1,4 @@
-"""Blocks that no provider table covers, over all sessions."""
+"""Unknown and malformed blocks of all sessions."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from ash_server.repositories.connections import Connections
 
 
 class DriftRepository:
-    """Report unknown and malformed blocks of stored messages."""
+    """Reports unknown and malformed blocks of stored messages."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

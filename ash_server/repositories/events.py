@@ -21,8 +21,8 @@ from ash_shared.model.events import ChatEvent, read_event
 class EventStore:
     """The append-only log of chat events, derived from messages or appended directly.
 
-    The sequence of a session's events is 1, 2, 3 … without a gap and in the order of commits. A `reset` event begins a
-    rebuilt log: it invalidates what a reader has from before it.
+    The events of a session are numbered 1, 2, 3 … without gaps, in the order of commits. A rebuilt log begins with a
+    `reset` event: a reader discards the events received before it.
     """
 
     def __init__(self, connections: Connections, hub: Hub) -> None:
@@ -36,9 +36,9 @@ class EventStore:
     async def append_batch(self, session_id: UUID, new: Iterable[EventInput]) -> list[Appended]:
         """Append events, all or none, and return where they are stored, in order.
 
-        An event without an `id` gets a new one; without a `timestamp`, the time of storing. `sessionId` and the
-        sequences are those of the log, whatever the event says. An event whose id is stored already keeps its
-        sequence and is reported with `created` False if it is the same event.
+        An event without an `id` gets a new one; without a `timestamp`, the time of storing. Its `sessionId` and
+        sequences are ignored. An event that is already stored under its id keeps its sequence and is returned with
+        `created` False.
 
         Raises SessionNotFound, IdConflict, DuplicateInBatch, InvalidBody, TooDeep, NulByte, InvalidUtf8; `index` on
         the error is the position in the batch.
@@ -54,9 +54,9 @@ class EventStore:
         return appended
 
     async def end(self, session_id: UUID) -> int:
-        """Close the texts, calls and turn that are open, because the stream has ended, and return the number of events.
+        """Close the open texts, calls and turn when a stream has ended. Return the number of events appended for that.
 
-        A session that continues later simply continues. Raises SessionNotFound.
+        The session may be continued later. Raises SessionNotFound.
         """
         async with self._connections.writer(session_id) as conn:
             count = await events.end_session(conn, session_id)
@@ -67,7 +67,7 @@ class EventStore:
         """Return a page of typed events in ascending order.
 
         `after` pages forwards and `before` backwards; `at` and `message` select the page around a sequence; `collapse`
-        leaves out chunks whose complete text follows. Raises SessionNotFound, InvalidParameter.
+        omits chunks whose complete content follows. Raises SessionNotFound, InvalidParameter.
         """
         return [_to_event(stored) for stored in await self.get_stored_events(session_id, **filters)]
 
@@ -78,7 +78,7 @@ class EventStore:
         return await self.get_events(session_id, after=after, limit=limit, collapse=collapse)
 
     async def get_stored_events(self, session_id: UUID, **filters: Unpack[EventFilter]) -> list[StoredEvent]:
-        """Return the same page as `get_events`, as stored JSON (`StoredEvent.wire`) that is never decoded."""
+        """Like `get_events`, but return the stored JSON (`StoredEvent.wire`) without decoding it."""
         async with self._connections.connection() as conn:
             return await events.get_events(conn, session_id, **filters)
 
@@ -97,10 +97,10 @@ class EventStore:
     async def subscribe(
         self, session_id: UUID, after: int = 0, *, collapse: bool = False
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield every event after a sequence, each once and in order, then each new one as it is stored.
+        """Yield every event after a sequence, once and in order, then each new event when it is stored.
 
-        Ends when the session is deleted or the store closes; continues after interruptions of the database. Raises
-        SessionNotFound, CursorAhead at the first step.
+        Ends when the session is deleted or the store closes; continues after database outages. The first step may raise
+        SessionNotFound or CursorAhead.
         """
         await self.check_cursor(session_id, after)
         async with aclosing(self.subscribe_stored(session_id, after, collapse=collapse)) as pages:
@@ -111,10 +111,10 @@ class EventStore:
     def subscribe_stored(
         self, session_id: UUID, after: int = 0, *, collapse: bool = False
     ) -> AsyncGenerator[EventBatch, None]:
-        """Yield the same events in pages of stored JSON, shared between subscribers at the same sequence.
+        """Like `subscribe`, but yield pages of stored JSON, which subscribers at the same sequence share.
 
-        Call `check_cursor` first. A page may be empty: one comes at least every 15 seconds, and `caught_up` is True on
-        pages after which nothing more was stored.
+        Call `check_cursor` first. A page comes at least every 15 seconds, if necessary an empty one. Its `caught_up` is
+        True if no later event was stored when it was read.
         """
         return self._hub.subscribe(session_id, after, collapse=collapse)
 
@@ -129,7 +129,7 @@ class EventStore:
             return await events.get_open_turn(conn, session_id)
 
     async def get_place(self, session_id: UUID, sequence: int) -> LogPosition:
-        """Return the position after an event: its sequence and that of the last message before it."""
+        """Return the position after an event."""
         async with self._connections.connection() as conn:
             return await event_ranges.place_of(conn, session_id, sequence)
 
@@ -139,15 +139,15 @@ class EventStore:
             return await event_ranges.get_turn(conn, session_id, end)
 
     async def get_range(self, session_id: UUID, start: LogPosition, end: LogPosition) -> Span:
-        """Return the events and messages between two positions, up to the limits of one answer."""
+        """Return the events and messages between two positions; a long range is cut."""
         async with self._connections.connection() as conn:
             return await event_ranges.get_span(conn, session_id, start, end)
 
     async def rebuild(self, session_id: UUID) -> Rebuilt:
         """Derive the log again from the stored messages, in one transaction.
 
-        Posted events stay in their places. Sequences continue after the last one, beginning with a `reset` event, so
-        subscribers continue. Writers wait. Raises SessionNotFound.
+        Posted events keep their places among the others. The new log starts with a `reset` event, numbered after the
+        last old event, so subscribers receive it as new events. Blocks writers. Raises SessionNotFound.
         """
         async with self._connections.writer(session_id) as conn:
             rebuilt = await rebuild_events.rebuild_events(conn, session_id)
@@ -155,7 +155,7 @@ class EventStore:
         return rebuilt
 
     async def list_outdated(self) -> list[UUID]:
-        """Return the sessions whose events another version derived, or none."""
+        """Return the sessions whose events were derived by another version, or not at all."""
         async with self._connections.connection() as conn:
             return await rebuild_events.outdated_sessions(conn)
 

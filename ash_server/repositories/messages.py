@@ -20,8 +20,8 @@ from ash_shared.model.message import Kind, Message
 class MessageRepository:
     """The stored texts of sessions, in their order.
 
-    The sequence of a session's messages is 1, 2, 3 … without a gap and in the order of commits, so a reader that
-    continues after the last sequence it saw misses nothing.
+    The messages of a session are numbered 1, 2, 3 … without gaps, in the order of commits, so a reader that continues
+    after the last sequence it received misses nothing.
     """
 
     def __init__(self, connections: Connections, wake: Callable[[UUID], None]) -> None:
@@ -38,10 +38,10 @@ class MessageRepository:
     ) -> list[Appended]:
         """Store texts verbatim, all or none, together with the events derived from them.
 
-        Returns one entry per text, in order. An append may be repeated if its answer was lost: a text with an id, or
-        with a provider's `uuid` in it, is stored once, keeps its sequence, and is reported with `created` False when
-        it comes again. A text with neither is stored each time. `expected_sequence` has to be the last sequence of
-        the session if any text is new. `end` also closes what the stream left open, as `EventStore.end` does.
+        Returns one entry per text, in order. If the result was lost, repeat the append: a text with an id, or with a
+        provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
+        False. A text with neither is stored each time. `expected_sequence` must be the last sequence of the session if
+        any text is new. `end` also closes everything open, as `EventStore.end` does.
 
         Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
         the `index` of an error is the position of its text in `new`.
@@ -66,7 +66,7 @@ class MessageRepository:
         expected_sequence: int | None = None,
         end: bool = False,
     ) -> list[Appended]:
-        """Store what `prepare` or `ingest.prepare_message` returned; see `append`."""
+        """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`."""
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
                 conn, session_id, prepared, expected_sequence=expected_sequence, end=end
@@ -78,7 +78,7 @@ class MessageRepository:
         """Return a page of stored messages in ascending order.
 
         `after` pages forwards and `before` backwards. A page of large texts may be shorter than `limit` although more
-        messages follow (`pagination.may_go_on`). Raises SessionNotFound, InvalidParameter.
+        messages follow (`pagination.may_have_more`). Raises SessionNotFound, InvalidParameter.
         """
         async with self._connections.connection() as conn:
             return await messages.list_messages(conn, session_id, **filters)
@@ -132,9 +132,9 @@ class MessageRepository:
                 yield page
 
     async def reindex(self, session_id: UUID) -> Reindexed:
-        """Derive again, with the current parser, all that is derived from the messages, except events.
+        """Derive everything but events again from the messages, with the current parser.
 
-        Raises SessionNotFound. Other writers wait only while a page is written. An interrupted call may be repeated.
+        Raises SessionNotFound. Blocks other writers only while a page is written. An interrupted call may be repeated.
         """
         async with self._connections.writer(session_id) as conn:
             return await reindex.reindex_messages(conn, session_id)

@@ -1,4 +1,4 @@
-"""Full-text search over all sessions, and the upkeep of its index."""
+"""Full-text search over all sessions, and maintenance of its index."""
 
 import asyncio
 from typing import Unpack
@@ -12,7 +12,7 @@ _CATCH_UP_SECONDS = 0.25
 
 
 class SearchRepository:
-    """Search in what was said and done."""
+    """Searches the events of all sessions."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -20,11 +20,11 @@ class SearchRepository:
         self._requested = 0
         """Number of calls of `catch_up` so far."""
         self._completed = 0
-        """The value of `_requested` up to which a finished run answers."""
+        """The number of these calls that finished runs cover."""
         self._pending = 0
 
     async def search(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
-        """Index what was just stored, then return a page of results, newest first.
+        """Index pending events for at most a quarter of a second, then return a page of results, newest first.
 
         Each word of `q` is matched as a prefix; `"…"` is a phrase, `-word` excludes, `or` separates alternatives.
         `pending` on the page counts events that are not indexed yet. Raises InvalidParameter, SessionNotFound.
@@ -34,14 +34,14 @@ class SearchRepository:
         return page.model_copy(update={"pending": pending}) if pending else page
 
     async def find(self, q: str, **filters: Unpack[SearchFilter]) -> SearchPage:
-        """Return a page of results of what is indexed already; see `search`."""
+        """Like `search`, but search only events that are already indexed."""
         async with self._connections.connection() as conn:
             return await query.find(conn, q, **filters)
 
     async def catch_up(self) -> int:
         """Index pending events for at most a quarter of a second and return how many remain.
 
-        Calls during a run wait for one further run together.
+        Calls made during a run share the next run.
         """
         self._requested += 1
         requested = self._requested

@@ -49,12 +49,12 @@ class SessionRepository:
             return await sessions.get_session(conn, session_id)
 
     async def get_many(self, session_ids: Collection[UUID]) -> list[Session]:
-        """Return those that exist, in no particular order."""
+        """Return the sessions with these ids, in no particular order; unknown ids are skipped."""
         async with self._connections.connection() as conn:
             return await sessions.get_sessions(conn, session_ids)
 
     async def existing_ids(self, session_ids: Sequence[UUID]) -> set[UUID]:
-        """Return those ids that belong to a stored session."""
+        """Return the ids that belong to a stored session."""
         async with self._connections.connection() as conn:
             return await sessions.existing_ids(conn, session_ids)
 
@@ -78,7 +78,7 @@ class SessionRepository:
             after = page.next_after
 
     async def list_ids(self) -> AsyncGenerator[UUID, None]:
-        """Yield the id of every session, in ascending order, which activity does not change."""
+        """Yield the id of every session in ascending order; unlike `list_all`, activity does not change the order."""
         last = UUID(int=0)
         while True:
             async with self._connections.connection() as conn:
@@ -94,15 +94,15 @@ class SessionRepository:
             return await sessions.recent_sessions(conn)
 
     async def find(self, reference: str) -> list[Session]:
-        """Return the sessions a person may mean, at most 20.
+        """Return the sessions that match a reference typed by a person, at most 20.
 
-        Matches an external id or an id; if there is none, the beginning of an id, or the provider's own session id.
+        A reference is an external id, else an id or id prefix, else the provider's session id.
         """
         async with self._connections.connection() as conn:
             return await sessions.find_sessions(conn, reference)
 
     async def find_one(self, reference: str) -> Session:
-        """Return the session that `find` identifies. Raises SessionNotFound, AmbiguousSession."""
+        """Return the only session that `find` returns. Raises SessionNotFound, AmbiguousSession."""
         matches = await self.find(reference)
         if not matches:
             raise SessionNotFound(f"no session matches {reference!r}")
@@ -111,7 +111,7 @@ class SessionRepository:
         return matches[0]
 
     async def update(self, session_id: UUID, **changes: Unpack[SessionChanges]) -> Session:
-        """Set the title, or replace the metadata as a whole; other fields stay. Raises SessionNotFound."""
+        """Change the title, or replace the metadata as a whole. Raises SessionNotFound."""
         async with self._connections.connection() as conn:
             session = await sessions.update_session(conn, session_id, **changes)
         self._wake(session_id)
@@ -129,7 +129,7 @@ class SessionRepository:
         self._wake(session_id)
 
     async def recreate(self, session_id: UUID, *, source: str, external_id: str) -> Session:
-        """Replace the session by an empty one that keeps its id and what people set: parent, title and metadata.
+        """Replace the session by an empty one with the same id, parent and metadata, and the title set by a person.
 
         Two transactions: if the second fails, the session is deleted. Raises SessionNotFound.
         """

@@ -13,8 +13,8 @@ def load_session(path: str | Path) -> list[StandardMessage]:
     For OpenCode, `path` is the session file, `storage/session/<project>/<session>.json`. Raises OSError if a file
     cannot be read; its contents never raise. Lines longer than 64 MiB are skipped.
 
-    The result holds the whole transcript, decoded (`_original`) and typed: several times the size of the file. Import
-    larger transcripts and read them from the store in pages.
+    The result contains the whole transcript twice, decoded (`_original`) and typed, and takes several times the size of
+    the file in memory. Import larger transcripts and read them from the store in pages.
     """
     transcript = open_transcript(Path(path))
     texts = (line.data for line in transcript.lines() if line.data is not None)

@@ -8,7 +8,7 @@ from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usa
 from ash_shared.eventlog.dedupe import copies, digests
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_KEYS, HeldCopy, Place, State
+from ash_shared.eventlog.state import MAX_REPLACEABLE_PARTS, MAX_SPEAKERS, HeldCopy, Place, State
 from ash_shared.model.blocks import Block, without
 from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Facts
@@ -60,7 +60,7 @@ def _speaker_of(state: State, part: Part) -> Speaker | None:
     roles = state.roles_by_key
     known = roles.get(part.key, part.role)
     if not part.blocks:
-        state.roles_by_key = {**dict(list(roles.items())[1 - MAX_KEYS :]), part.key: known}
+        state.roles_by_key = {**dict(list(roles.items())[1 - MAX_SPEAKERS :]), part.key: known}
     return known
 
 
@@ -268,7 +268,7 @@ def _emit_revision(log: Log, part: Part, units: Sequence[_Unit]) -> None:
     if removed:
         log.emit("retraction", {"eventIds": removed})
     log.state.emitted_revisions[name] = current
-    if len(log.state.emitted_revisions) > MAX_KEYS:
+    if len(log.state.emitted_revisions) > MAX_REPLACEABLE_PARTS:
         del log.state.emitted_revisions[next(iter(log.state.emitted_revisions))]
 
 

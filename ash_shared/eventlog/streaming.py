@@ -12,7 +12,7 @@ from ash_shared.eventlog import emit_messages, tool_calls, turns
 from ash_shared.eventlog.dedupe import assembled_answers, digests
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_KEYS, Response, Slot, State
+from ash_shared.eventlog.state import MAX_STREAMED_ANSWERS, Response, Slot, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
@@ -63,7 +63,7 @@ def end_response(log: Log, step: steps.ResponseEnd) -> None:
     response.is_over = True
     if response.id is not None and response.emitted_slots and not step.is_partial:
         known = [id for id in log.state.streamed_responses if id != response.id]
-        log.state.streamed_responses = [*known, response.id][-MAX_KEYS:]
+        log.state.streamed_responses = [*known, response.id][-MAX_STREAMED_ANSWERS:]
     if not (step.is_partial or step.parent_call):
         assembled_answers.record_end(log.state, response)
     turn = log.state.turn

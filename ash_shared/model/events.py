@@ -255,7 +255,8 @@ class Retracted(_Wire):
     message_ids: Omittable[list[str]] = ABSENT
     """Records, by the `recordId` or `responseId` of their events."""
     from_message_id: Omittable[str] = ABSENT
-    """A record that is revoked with everything after it; if it is not known, everything before is revoked."""
+    """A record, by the `recordId` or `responseId` of its events, that is revoked with everything after it. If the log
+    does not contain the record, everything before the retraction is revoked."""
     turns: Omittable[int] = ABSENT
     """The number of revoked turns, counted back from the last one."""
     reason: Omittable[str] = ABSENT

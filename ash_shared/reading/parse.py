@@ -19,7 +19,7 @@ from ash_shared.reading.json_text import (
     shown_text,
     split_lines,
 )
-from ash_shared.reading.read import FAST_PATHS, read_raw
+from ash_shared.reading.read import FAST_PATHS, read_raw, read_text
 from ash_shared.reading.typed_blocks import typed_blocks
 
 PARSER_VERSION = 6
@@ -35,7 +35,7 @@ def parse_message_content(raw: RawMessage, source: str | None = None) -> list[Me
         content = path.parse(text)
         if content is not None:
             return content
-    return typed_blocks(read_raw(text, source).reading.blocks)
+    return typed_blocks(read_text(text, source).reading.blocks)
 
 
 def parse_message_content_json(raw: RawMessage, source: str | None = None) -> bytes:
@@ -49,7 +49,7 @@ def parse_message_content_json(raw: RawMessage, source: str | None = None) -> by
         content = path.parse_json(text)
         if content is not None:
             return content
-    return _encode(read_raw(text, source).reading.blocks)
+    return _encode(read_text(text, source).reading.blocks)
 
 
 def read_message(raw: RawMessage, source: str | None = None) -> Reading:

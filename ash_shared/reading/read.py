@@ -163,7 +163,11 @@ begin with a colon or with `id:`."""
 
 def read_raw(message: RawMessage, source: str | None) -> Read:
     """Read one message; `source` is its declared format, if known. Never raises on texts."""
-    raw = message_text(message)
+    return read_text(message_text(message), source)
+
+
+def read_text(raw: str | bytes, source: str | None) -> Read:
+    """Same as `read_raw`, for a text."""
     try:
         return _read_value(decode_json(raw), source)
     except (ValueError, RecursionError) as error:

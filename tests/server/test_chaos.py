@@ -96,7 +96,7 @@ class Chaos:
         lock = "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE"
         async with await connect(self.url) as other, other.transaction():
             await other.execute(lock, [self.other_id])
-            await append_events(other, self.other_id, [_event("held")])
+            await append_events(other, self.other_id, [_event("other")])
             async with await connect(self.url) as conn:
                 while self.written < EVENTS:
                     async with conn.transaction():
@@ -111,19 +111,19 @@ class Chaos:
                 self.listener_kills += killed[0] if killed else 0
                 await asyncio.sleep(self.random.uniform(0.1, 0.4))
 
-    async def kill_servers(self, lives: ExitStack, home: Path) -> None:
+    async def kill_servers(self, servers: ExitStack, home: Path) -> None:
         assert self.server
         port = str(urlsplit(self.server.address).port)
-        for life in range(1, SERVER_KILLS + 1):
-            while self.written < EVENTS * life / (SERVER_KILLS + 1):  # noqa: ASYNC110  # polls a counter
+        for kill in range(1, SERVER_KILLS + 1):
+            while self.written < EVENTS * kill / (SERVER_KILLS + 1):  # noqa: ASYNC110  # polls a counter
                 await asyncio.sleep(0.01)
             self.server.process.kill()
             self.server.process.wait()
-            await self.start(lives, home, port)
+            await self.start(servers, home, port)
 
-    async def start(self, lives: ExitStack, home: Path, port: str = "0") -> None:
+    async def start(self, servers: ExitStack, home: Path, port: str = "0") -> None:
         serve = running("serve", "--port", port, home=home, ASH_DATABASE_URL=self.url)
-        self.server = await asyncio.to_thread(lives.enter_context, serve)
+        self.server = await asyncio.to_thread(servers.enter_context, serve)
 
     async def drop_connections(self, subscribers: list[Subscriber]) -> None:
         while sum(each.connections for each in subscribers) < RECONNECTS + SUBSCRIBERS:
@@ -152,8 +152,8 @@ async def test_every_subscriber_gets_every_event_once_in_order(
     async with await connect(database_url) as conn:
         session_id, other_id = [(await create_session(conn)).session.id for _ in range(2)]
     chaos = Chaos(database_url, session_id, other_id, seed)
-    with ExitStack() as lives:
-        await chaos.start(lives, tmp_path)
+    with ExitStack() as servers:
+        await chaos.start(servers, tmp_path)
         assert chaos.server
         kinds = [SseSubscriber, WebSocketSubscriber] * (SUBSCRIBERS // 2)
         subscribers = [kind(chaos.server.address, session_id) for kind in kinds]
@@ -163,7 +163,7 @@ async def test_every_subscriber_gets_every_event_once_in_order(
                     work.create_task(write())
                 work.create_task(chaos.hold_locks())
                 work.create_task(chaos.kill_listeners())
-                work.create_task(chaos.kill_servers(lives, tmp_path))
+                work.create_task(chaos.kill_servers(servers, tmp_path))
                 work.create_task(chaos.drop_connections(subscribers))
             await asyncio.gather(*(each.wait_for_sequence(EVENTS) for each in subscribers))
 

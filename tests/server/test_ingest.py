@@ -1,4 +1,4 @@
-"""What a text becomes when it comes in."""
+"""Preparing texts for storage."""
 
 from typing import Any
 from uuid import UUID
@@ -23,11 +23,11 @@ ANSWER = (
 )
 
 
-def id_of(raw: str, session_id: UUID = SESSION, **said: Any) -> str:
-    return prepare_message(session_id, raw, **said).id
+def id_of(raw: str, session_id: UUID = SESSION, **fields: Any) -> str:
+    return prepare_message(session_id, raw, **fields).id
 
 
-def test_a_text_is_described_by_reading_it() -> None:
+def test_describes_text_by_reading_it() -> None:
     digest = describe_message(ANSWER).digest
     described = Description(
         "claude", "message", "assistant", ("text", "tool_use"), Facts(uuid="u-2"), None, (), digest
@@ -38,15 +38,15 @@ def test_a_text_is_described_by_reading_it() -> None:
     )
 
 
-def test_what_the_writer_says_wins() -> None:
-    said = prepare_message(SESSION, ANSWER, id="mine", role="system", source="house")
+def test_given_role_and_source_take_precedence() -> None:
+    prepared = prepare_message(SESSION, ANSWER, id="mine", role="system", source="house")
 
-    assert (said.role_given, said.source_given) == (True, True)
-    assert said.described == describe_message(ANSWER, "house")._replace(role="system")
-    assert (said.described.role, said.described.source) == ("system", "house")
+    assert (prepared.role_given, prepared.source_given) == (True, True)
+    assert prepared.described == describe_message(ANSWER, "house")._replace(role="system")
+    assert (prepared.described.role, prepared.described.source) == ("system", "house")
 
 
-def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
+def test_plain_text_is_user_message() -> None:
     plain = "[INFO] started"
     digest = describe_message(plain).digest
     described = Description("unknown", "message", "user", ("text",), Facts(), plain, (), digest)
@@ -56,13 +56,13 @@ def test_a_text_of_nobody_is_a_message_of_the_user() -> None:
     )
 
 
-def test_what_no_table_covers_is_told() -> None:
+def test_reports_drift() -> None:
     strange = '{"type":"user","message":{"role":"user","content":[{"type":"holo_frame"}]}}'
 
     assert prepare_message(SESSION, strange).described.drift == (Drift("unknown_type", "holo_frame", 1),)
 
 
-def test_a_line_that_names_itself_has_one_id() -> None:
+def test_line_with_provider_id_has_stable_id() -> None:
     assert prepare_message(SESSION, LINE).id_given is False
     assert id_of(LINE) == "df4e778b-c458-52fe-842b-56140df7d0b4"
     assert id_of(LINE) != id_of(LINE + " ")
@@ -70,17 +70,17 @@ def test_a_line_that_names_itself_has_one_id() -> None:
     assert id_of(LINE) != id_of(LINE, OTHER)
 
 
-def test_a_line_that_does_not_is_new_each_time() -> None:
+def test_line_without_provider_id_has_random_id() -> None:
     for raw in ("hello", "", '{"type":"user","message":{"role":"user","content":"hi"}}', '{"uuid":'):
         assert id_of(raw) != id_of(raw)
         assert UUID(id_of(raw)).version == 7
 
 
-def test_a_given_id_is_taken_as_it_is() -> None:
-    assert [id_of(LINE, id=given) for given in ("x", "", " ü ")] == ["x", "", " ü "]
+def test_keeps_given_id() -> None:
+    assert [id_of(LINE, id=id) for id in ("x", "", " ü ")] == ["x", "", " ü "]
 
 
-def test_lines_of_a_file_have_the_ids_of_their_numbers() -> None:
+def test_file_lines_have_ids_by_line_number() -> None:
     assert line_id(SESSION, 1) == "8d4035dc-2470-5da4-8dfe-3942ac4f1762"
     assert len({line_id(session, number) for session in (SESSION, OTHER) for number in (1, 2, 11)}) == 6
 
@@ -94,7 +94,7 @@ UNSTORABLE = [
 ]
 
 
-async def test_what_cannot_be_stored_is_refused_where_it_is_appended(
+async def test_append_rejects_text_that_cannot_be_stored(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     for raw, refusal in UNSTORABLE:
@@ -103,13 +103,13 @@ async def test_what_cannot_be_stored_is_refused_where_it_is_appended(
         assert refused.value.index == 1
 
 
-async def test_the_same_line_twice_is_stored_once(connection: AsyncConnection, session_id: UUID) -> None:
-    once, twice = [
+async def test_deduplicates_lines_with_provider_id(connection: AsyncConnection, session_id: UUID) -> None:
+    first, second = [
         await append(
             connection, session_id, [prepare_message(session_id, raw) for raw in (LINE, ANSWER, "hello")]
         )
         for _ in range(2)
     ]
 
-    assert [(each.sequence, each.created) for each in once] == [(1, True), (2, True), (3, True)]
-    assert [(each.sequence, each.created) for each in twice] == [(1, False), (2, False), (4, True)]
+    assert [(each.sequence, each.created) for each in first] == [(1, True), (2, True), (3, True)]
+    assert [(each.sequence, each.created) for each in second] == [(1, False), (2, False), (4, True)]

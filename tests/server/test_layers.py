@@ -43,7 +43,7 @@ def takes_connection(module: str, name: str) -> bool:
     return name in CONNECTION_TYPES or AsyncConnection in annotations or "connect" in value.__annotations__
 
 
-def test_a_function_that_takes_a_connection_is_found() -> None:
+def test_detects_functions_that_take_connection() -> None:
     assert takes_connection("ash_server.db.messages", "append")
     assert takes_connection("ash_server.db.connection", "connect")
     assert takes_connection("ash_server.queries.standard_pages", "get_conversation")

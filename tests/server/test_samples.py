@@ -31,9 +31,9 @@ SHOWN = {
     "release-notes.jsonl": {
         "a compaction": '"isCompactSummary":true',
         "a tool that runs at the provider": '"server_tool_use"',
-        "sources of a text": '"citations"',
+        "citations of a text": '"citations"',
         "thinking that was withheld": '"redacted_thinking"',
-        "words typed meanwhile": '"queue-operation"',
+        "words typed during a turn": '"queue-operation"',
     },
     TOUR: {"an image within a result": '"tool_use_id":"toolu_06TideDraw","content":[{'},
 }

@@ -152,7 +152,7 @@ ACCEPTED: dict[str, tuple[str | bytes | NewMessage, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-async def test_accepts(store: Store, session: UUID, name: str) -> None:
+async def test_accepts_texts_and_new_messages(store: Store, session: UUID, name: str) -> None:
     new, fields = ACCEPTED[name]
 
     [appended] = await store.messages.append(session, [new])
@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[list[str | bytes | NewMessage], type[AshError], int]] =
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_refuses_the_whole_batch(store: Store, session: UUID, name: str) -> None:
+async def test_rejects_the_whole_batch(store: Store, session: UUID, name: str) -> None:
     new, error, index = REFUSED[name]
     await store.messages.append(session, [NewMessage("a", id="taken")])
 
@@ -185,7 +185,7 @@ async def test_refuses_the_whole_batch(store: Store, session: UUID, name: str) -
 
 
 @pytest.mark.parametrize("new", [PROMPT, b"a", [{"type": "user"}], [None], [1]])
-async def test_other_types_are_type_errors(store: Store, session: UUID, new: Any) -> None:
+async def test_rejects_other_types(store: Store, session: UUID, new: Any) -> None:
     with pytest.raises(TypeError, match="not"):
         await store.messages.append(session, new)
 
@@ -200,14 +200,14 @@ async def test_repeating_an_append_changes_nothing(store: Store, session: UUID) 
         await store.messages.append(session, ["new"], expected_sequence=0)
 
 
-async def test_ends_with_the_last_message(store: Store, session: UUID) -> None:
+async def test_append_can_end_the_session(store: Store, session: UUID) -> None:
     await store.messages.append(session, [PROMPT, ANSWER], end=True)
 
     assert [event.type for event in await store.events.get_events(session)] == [*TYPES, "turn_end"]
     assert await store.events.end(session) == 0
 
 
-async def test_absence(store: Store, session: UUID) -> None:
+async def test_rejects_unknown_ids(store: Store, session: UUID) -> None:
     missing = uuid4()
     for call in (
         store.sessions.get(missing),
@@ -239,7 +239,7 @@ async def test_absence(store: Store, session: UUID) -> None:
     assert [each.id for each in await store.sessions.get_many([missing, session])] == [session]
 
 
-async def test_limits_of_pages(store: Store, session: UUID) -> None:
+async def test_rejects_invalid_limits_and_cursors(store: Store, session: UUID) -> None:
     for call in (
         store.messages.list_messages(session, limit=0),
         store.messages.list_messages_parsed(session, limit=1001),
@@ -345,7 +345,7 @@ BAD_EVENTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_EVENTS)
-async def test_refuses_invalid_events(store: Store, session: UUID, name: str) -> None:
+async def test_rejects_invalid_events(store: Store, session: UUID, name: str) -> None:
     event, path = BAD_EVENTS[name]
     with pytest.raises(InvalidBody) as caught:
         await store.events.append_batch(session, [{"type": "house", "payload": {}}, event])
@@ -376,7 +376,7 @@ async def test_subscribers_get_stored_events_then_new_ones(store: Store, session
         assert await next_events(subscription, 1) == ["turn_end"]
 
 
-async def test_a_closed_store_has_notified_the_others(
+async def test_closing_a_store_sends_pending_notifications(
     store: Store, session: UUID, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ash_server.live.hub.POLL_SECONDS", 3600)
@@ -389,7 +389,7 @@ async def test_a_closed_store_has_notified_the_others(
         assert await next_events(subscription, 1) == TYPES[2:]
 
 
-async def test_listens_from_the_first_subscriber_on(
+async def test_first_subscriber_starts_listening(
     store: Store, session: UUID, connection: AsyncConnection
 ) -> None:
     async def is_listening() -> bool:
@@ -414,15 +414,15 @@ async def test_subscriptions_end_with_the_session_and_the_store(database_url: st
     assert [each async for each in subscriptions[1]] == []
 
 
-async def test_refuses_a_cursor_past_the_end(store: Store, session: UUID) -> None:
+async def test_rejects_a_cursor_past_the_end(store: Store, session: UUID) -> None:
     with pytest.raises(CursorAhead):
         await anext(store.events.subscribe(session, after=1))
 
 
-async def test_a_locked_session_leaves_connections_for_others(
+async def test_locked_session_does_not_exhaust_the_pool(
     store: Store, session: UUID, connection: AsyncConnection
 ) -> None:
-    """Twice as many writers as the pool has connections wait for one session, and another is written."""
+    """With twice as many writers waiting for one session as the pool has connections."""
     other = (await store.sessions.create()).id
     async with asyncio.TaskGroup() as tasks, connection.transaction():
         await connection.execute("SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session])
@@ -435,7 +435,7 @@ async def test_a_locked_session_leaves_connections_for_others(
 # --- Documentation
 
 
-def test_the_example_of_the_reference_prints_what_it_shows(database_url: str) -> None:
+def test_reference_example_prints_the_documented_output(database_url: str) -> None:
     program, output = re.findall(r"```(?:python)?\n(.*?)```", REFERENCE.read_text(), re.DOTALL)[:2]
     done = subprocess.run(
         [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
@@ -444,7 +444,7 @@ def test_the_example_of_the_reference_prints_what_it_shows(database_url: str) ->
     assert done.stdout == output
 
 
-def test_the_reference_names_every_method(store: Store) -> None:
+def test_reference_documents_every_method(store: Store) -> None:
     repositories = {name: value for name, value in vars(store).items() if name in Store.__annotations__}
     methods = [
         method for each in repositories.values() for method in vars(type(each)) if not method.startswith("_")
@@ -458,7 +458,7 @@ def test_the_reference_names_every_method(store: Store) -> None:
 # --- Search, conversation and drift
 
 
-async def test_searches_what_was_just_stored(store: Store, session: UUID) -> None:
+async def test_finds_messages_just_stored(store: Store, session: UUID) -> None:
     await store.messages.append(session, [PROMPT])
 
     assert (await store.search.find("hi")).results == []
@@ -482,7 +482,7 @@ async def test_reads_the_conversation(store: Store, session: UUID) -> None:
     assert [event["type"] for event in await store.conversation.read_events(session)] == TYPES
 
 
-async def test_reports_drift_and_reads_again(store: Store, session: UUID) -> None:
+async def test_reports_drift_and_reparses(store: Store, session: UUID) -> None:
     strange = '{"type":"assistant","message":{"role":"assistant","content":[{"type":"holo_frame"}]}}'
     await store.messages.append(session, [strange])
 

@@ -227,7 +227,7 @@ _FILES: dict[str, list[dict[str, Any]]] = {
     f".cursor/projects/work-shop/agent-transcripts/{CURSOR}/subagents/{CURSOR_CHILD}.jsonl": _CURSOR_AGENT,
 }
 
-_BESIDE = (
+_OTHER_FILES = (
     ".claude/settings.json",
     ".claude/todos/1.json",
     f".claude/projects/-work-shop/{CLAUDE}/tool-results/1.json",
@@ -337,7 +337,7 @@ def write_home(folder: Path) -> Path:
         write(folder / name, "".join(f"{json.dumps(record)}\n" for record in records))
     for name, record in _OPENCODE.items():
         write(opencode_storage(folder) / name, json.dumps(record, indent=2))
-    for name in _BESIDE:
+    for name in _OTHER_FILES:
         write(folder / name, "{}")
     return folder
 

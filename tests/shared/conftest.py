@@ -1,4 +1,4 @@
-"""Third-party sample files, which are outside the repository."""
+"""Third-party sample files, stored outside the repository."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "corpus_folder" in metafunc.fixturenames:
         folders = sorted(path for path in CORPUS.glob("*/"))
         absent = pytest.param(
-            None, marks=pytest.mark.skip(reason="no ../shared/corpus beside the repository")
+            None, marks=pytest.mark.skip(reason="no ../shared/corpus next to the repository")
         )
         metafunc.parametrize(
             "corpus_folder", folders or [absent], ids=lambda path: path.name if path else "absent"
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def claude_family() -> list[Path]:
-    """The folders of the corpus that hold Claude's formats."""
+    """Return the folders of the corpus with Claude's formats."""
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     return [CORPUS / name for name in CLAUDE_FAMILY]

@@ -1,7 +1,7 @@
 """Count the strings and numbers of a record's content independently of the parser, to check that nothing is lost.
 
-Which part of a record is its content is said once more here, format by format, and shares nothing with the
-providers. A discriminator (`type`, `role`) of what is translated names the block's form: it is not content.
+The content of each format is defined here again, without code of the providers. The discriminators (`type`, `role`)
+of translated objects are not content, since the type of a block replaces them.
 """
 
 from collections import Counter
@@ -12,21 +12,20 @@ Leaves = Counter[tuple[type, Any]]
 
 
 def leaves(value: Any) -> Leaves:
-    """Every string and number of a JSON value, with how often it occurs."""
+    """Count each string and number of a JSON value."""
     return Counter((type(leaf), leaf) for leaf in _walk(value))
 
 
 def lost_leaves(content: Any, blocks: Any) -> Leaves:
-    """The strings and numbers of the content that the blocks do not hold as often. The bytes of a `data:` address
-    may stand without the address."""
-    reached = leaves(blocks)
-    lost = leaves(content) - reached
-    return Counter({leaf: count for leaf, count in lost.items() if _bytes_of(leaf[1]) not in reached})
+    """Return the strings and numbers that are missing in the blocks. Of a `data:` URL, blocks need only the data."""
+    kept = leaves(blocks)
+    lost = leaves(content) - kept
+    return Counter({leaf: count for leaf, count in lost.items() if _data_of_url(leaf[1]) not in kept})
 
 
-def _bytes_of(leaf: Any) -> tuple[type, Any]:
-    address, comma, data = leaf.partition(",") if isinstance(leaf, str) else ("", "", "")
-    return str, data if comma and address.startswith("data:") else None
+def _data_of_url(leaf: Any) -> tuple[type, Any]:
+    prefix, comma, data = leaf.partition(",") if isinstance(leaf, str) else ("", "", "")
+    return str, data if comma and prefix.startswith("data:") else None
 
 
 def _walk(value: Any) -> Iterator[Any]:
@@ -41,19 +40,19 @@ def _walk(value: Any) -> Iterator[Any]:
 
 
 def content_of(record: Any, folder: str = "claude") -> Any:
-    """The part of a record of this folder of samples that the promise speaks of: its content, or else the whole."""
+    """Return the content of a record of a sample folder, or the whole record if it has none."""
     if isinstance(record, list):
-        return [content_of(item, folder) for item in _streamed(record)]
+        return [content_of(item, folder) for item in _langchain_messages(record)]
     if not isinstance(record, dict):
         return record
     if record.get("ev") == "message" and isinstance(record.get("data"), dict):
         return content_of(record["data"], folder)
-    content = next((of for name, of in _CONTENTS.items() if folder.startswith(name)), _claude)(record)
+    content = next((get for name, get in _CONTENTS.items() if folder.startswith(name)), _claude)(record)
     return record if content is None else content
 
 
-def _streamed(values: list[Any]) -> list[Any]:
-    """Of what a graph of LangChain streams, `[mode, payload]`, the messages: what is said beside them is envelope."""
+def _langchain_messages(values: list[Any]) -> list[Any]:
+    """Return the messages of `[mode, payload]`, streamed by a LangChain graph; the rest is envelope."""
     match values:
         case [str(), [{"lc": _} as message, dict()]]:
             return [message]
@@ -69,26 +68,26 @@ def _claude(record: dict[str, Any]) -> Any:
         return [record.get("result"), record.get("errors")]
     if record.get("type") in ("user", "assistant") and _message_content(record.get("message")) is not None:
         return _message_content(record["message"])
-    named = (record.get(name) for name in ("content", "completion", "toolUseResult", "tool_use_result"))
-    return next((content for content in named if content is not None), None)
+    values = (record.get(name) for name in ("content", "completion", "toolUseResult", "tool_use_result"))
+    return next((content for content in values if content is not None), None)
 
 
 def _message_content(message: Any) -> Any:
     return message.get("content") if isinstance(message, dict) else message
 
 
-def _named(record: Any, *names: str) -> list[Any]:
+def _select(record: Any, *names: str) -> list[Any]:
     return [record[name] for name in names if name in record] if isinstance(record, dict) else [record]
 
 
-def _each(record: Any, name: str, content: Callable[[Any], Any]) -> list[Any] | None:
-    """The content of each element of the list of this name; None where there is no such list, or it is empty."""
+def _map_list(record: Any, name: str, content: Callable[[Any], Any]) -> list[Any] | None:
+    """Return the content of each element of the named list; None if it is missing or empty."""
     elements = record.get(name) if isinstance(record, dict) else None
     return [content(element) for element in elements] if isinstance(elements, list) and elements else None
 
 
 def _item(item: Any) -> Any:
-    """An item or part: all of it but its discriminators, here and in the lists of parts it holds."""
+    """Return the values of an item or part, also of nested parts, without discriminators."""
     if isinstance(item, list):
         return [_item(part) for part in item]
     if not isinstance(item, dict):
@@ -106,7 +105,7 @@ _CHAT_KEYS = (
 
 
 def _chat_message(message: Any) -> Any:
-    return [_item(value) for value in _named(message, *_CHAT_KEYS)]
+    return [_item(value) for value in _select(message, *_CHAT_KEYS)]
 
 
 def _chat(record: dict[str, Any]) -> Any:
@@ -114,8 +113,8 @@ def _chat(record: dict[str, Any]) -> Any:
         return record
     if "role" in record:
         return _chat_message(record)
-    answers = _each(record, "choices", lambda choice: _chat_message(choice.get("message", choice)))
-    return answers or _each(record, "messages", _chat_message)
+    answers = _map_list(record, "choices", lambda choice: _chat_message(choice.get("message", choice)))
+    return answers or _map_list(record, "messages", _chat_message)
 
 
 def _responses(record: dict[str, Any]) -> Any:
@@ -123,17 +122,17 @@ def _responses(record: dict[str, Any]) -> Any:
         return _item(record["item"])
     if "input" in record and "output" not in record:
         return [record.get("instructions"), _item(record["input"])]
-    return _each(record, "output", _item) or (None if "output" not in record else [])
+    return _map_list(record, "output", _item) or (None if "output" not in record else [])
 
 
 def _codex(record: dict[str, Any]) -> Any:
     if record.get("type") in ("response_item", "event_msg"):
         return _item(record["payload"])
-    inner = next(iter(_named(record, "payload", "item")), None)
+    inner = next(iter(_select(record, "payload", "item")), None)
     return (
         _item(inner)
         if inner is not None
-        else [_item(_named(record, "content", "arguments", "result", "function"))]
+        else [_item(_select(record, "content", "arguments", "result", "function"))]
     )
 
 
@@ -144,16 +143,16 @@ def _gemini_content(content: Any) -> Any:
 def _gemini(record: dict[str, Any]) -> Any:
     if "contents" in record:
         system = record.get("systemInstruction") or record.get("system_instruction")
-        return [_gemini_content(system), _each(record, "contents", _gemini_content)]
-    return _each(record, "candidates", lambda candidate: _gemini_content(candidate.get("content")))
+        return [_gemini_content(system), _map_list(record, "contents", _gemini_content)]
+    return _map_list(record, "candidates", lambda candidate: _gemini_content(candidate.get("content")))
 
 
 def _interactions(record: dict[str, Any]) -> Any:
-    return _each(record, "steps", _item)
+    return _map_list(record, "steps", _item)
 
 
 def _gemini_cli(record: dict[str, Any]) -> Any:
-    nested = _each(record, "messages", _gemini_cli) or _each(record, "history", _gemini_content)
+    nested = _map_list(record, "messages", _gemini_cli) or _map_list(record, "history", _gemini_content)
     typed = record.get("type") in (
         "user",
         "gemini",
@@ -175,7 +174,7 @@ def _gemini_cli(record: dict[str, Any]) -> Any:
         "output",
         "error",
     )
-    return nested or (_named(record, *names) if typed else None)
+    return nested or (_select(record, *names) if typed else None)
 
 
 def _cursor(record: dict[str, Any]) -> Any:
@@ -188,23 +187,23 @@ def _cursor(record: dict[str, Any]) -> Any:
 
 def _bedrock(record: dict[str, Any]) -> Any:
     if "messages" in record:
-        return [record.get("system"), _each(record, "messages", _message_content)]
+        return [record.get("system"), _map_list(record, "messages", _message_content)]
     message = record.get("output", record).get("message")
     return _message_content(message) if isinstance(message, dict) else None
 
 
 def _vercel(record: dict[str, Any]) -> Any:
-    return _each(record, "parts", _item)
+    return _map_list(record, "parts", _item)
 
 
 def _langchain(record: dict[str, Any]) -> Any:
-    said = record.get("kwargs", record.get("data"))
-    if isinstance(said, dict):
+    message = record.get("kwargs", record.get("data"))
+    if isinstance(message, dict):
         return [
             _item(value)
-            for value in _named(said, "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
+            for value in _select(message, "content", "tool_calls", "invalid_tool_calls", "tool_call_id")
         ]
-    return _each(record, "messages", lambda message: _langchain(message) or message)
+    return _map_list(record, "messages", lambda message: _langchain(message) or message)
 
 
 def _opencode(record: dict[str, Any]) -> Any:
@@ -214,16 +213,16 @@ def _opencode(record: dict[str, Any]) -> Any:
     if part.get("type") not in ("text", "reasoning", "tool"):
         return record.get("json")
     if part["type"] == "tool":
-        return [_named(part, "callID", "tool"), _named(part.get("state"), "input", "output", "error")]
+        return [_select(part, "callID", "tool"), _select(part.get("state"), "input", "output", "error")]
     return part.get("text")
 
 
 def _pi(record: dict[str, Any]) -> Any:
     message = record.get("message")
     if isinstance(message, dict):
-        results = _each(record, "toolResults", lambda result: _item(_named(result, "content"))) or []
-        return [_item(_named(message, "content", "toolCallId")), *results]
-    return _each(record, "messages", lambda each: _item(_named(each, "content", "toolCallId")))
+        results = _map_list(record, "toolResults", lambda result: _item(_select(result, "content"))) or []
+        return [_item(_select(message, "content", "toolCallId")), *results]
+    return _map_list(record, "messages", lambda each: _item(_select(each, "content", "toolCallId")))
 
 
 _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
@@ -240,4 +239,4 @@ _CONTENTS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
     "opencode": _opencode,
     "pi_": _pi,
 }
-"""By how the name of the folder begins; all other folders hold Claude's formats."""
+"""By the prefix of the folder name; all other folders contain Claude's formats."""

@@ -15,7 +15,7 @@ CONTENT_EVENTS = frozenset({"assistant_done", "thinking_done", "tool_call", "too
 
 
 def context(line: int | str) -> Context:
-    """Return a context with ids made of the line and a counter; the time is always 7 ms."""
+    """Return a context with ids that consist of the line and a counter; the time is always 7 ms."""
     number = itertools.count()
     return Context(SESSION, lambda: f"{line}/{next(number)}", lambda: 7)
 

@@ -1,4 +1,4 @@
-"""The promises of the parser, over every record of the sample files."""
+"""Guarantees of the parser, for every record of the sample files."""
 
 import json
 import random
@@ -27,7 +27,7 @@ from tests.shared.texts import texts_of
 BLOCKS = TypeAdapter(list[MessageContent])
 
 
-def test_every_record_reads_the_same_in_every_way(corpus_folder: Path) -> None:
+def test_all_functions_read_a_record_alike(corpus_folder: Path) -> None:
     for where, text in texts_of(corpus_folder):
         objects = parse_message_content(text)
 
@@ -47,7 +47,7 @@ def test_every_record_reads_the_same_in_every_way(corpus_folder: Path) -> None:
         ), where
 
 
-def test_no_leaf_of_the_content_is_lost(corpus_folder: Path) -> None:
+def test_blocks_contain_all_content(corpus_folder: Path) -> None:
     for where, text in texts_of(corpus_folder):
         blocks = json.loads(parse_message_content_json(text))
         try:
@@ -61,7 +61,7 @@ def test_no_leaf_of_the_content_is_lost(corpus_folder: Path) -> None:
         assert not lost, (where, lost.most_common(3))
 
 
-def test_the_claude_family_is_typed(claude_family: list[Path]) -> None:
+def test_claude_blocks_are_typed(claude_family: list[Path]) -> None:
     reasons = Counter(
         block.reason if isinstance(block, RawContent) else "typed"
         for folder in claude_family
@@ -76,12 +76,12 @@ def test_the_claude_family_is_typed(claude_family: list[Path]) -> None:
 
 INVENTED = {
     "agent_sdk_stream": 19,  # an SDK's own tests: {"type": "user"}, {"type": "unknown_type"}, future_block_type …
-    "cursor_transcript": 1,  # custom_block, made up by a reader's test
+    "cursor_transcript": 1,  # custom_block, invented by a parser's test
 }
-"""Folders that are small for the blocks in them that no vendor wrote, and how many those are."""
+"""The number of invented blocks in folders where they exceed the limit."""
 
 
-def test_nearly_everything_is_understood(corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nearly_all_blocks_are_typed(corpus_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [text for _, text in texts_of(corpus_folder)]
     reasons = Counter(
         block.reason if isinstance(block, RawContent) else "typed"
@@ -113,45 +113,45 @@ SOURCES = {
     "pi_": "pi",
     "vercel": "vercel",
 }
-"""Whose format a folder holds, by how its name begins; all others hold Claude's."""
+"""Provider by prefix of the folder name; all other folders contain Claude's formats."""
 
-NOBODY: tuple[str, ...] = ()
-NOT_TOLD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+NONE: tuple[str, ...] = ()
+AMBIGUOUS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "agent_sdk_stream": {
-        "BloopAI__vibe-kanban__001.jsonl:9": NOBODY,  # a made-up tool_use line, and its result
-        "BloopAI__vibe-kanban__001.jsonl:18": NOBODY,
-        "anthropics__claude-agent-sdk-python__001.jsonl:39": NOBODY,  # {"type": "unknown_type"}
-        "charlieyou__claude-agent-sdk-gleam__008.json:1": NOBODY,  # the input of a hook
-        "charlieyou__claude-agent-sdk-gleam__017.json:1": NOBODY,  # future_message_type
+        "BloopAI__vibe-kanban__001.jsonl:9": NONE,  # an invented tool_use line, and its result
+        "BloopAI__vibe-kanban__001.jsonl:18": NONE,
+        "anthropics__claude-agent-sdk-python__001.jsonl:39": NONE,  # {"type": "unknown_type"}
+        "charlieyou__claude-agent-sdk-gleam__008.json:1": NONE,  # the input of a hook
+        "charlieyou__claude-agent-sdk-gleam__017.json:1": NONE,  # future_message_type
     },
     "anthropic_api": {
-        "braintrustdata__lingua__003.json:1": NOBODY,  # {"error": "Error: 400 …"}
-        "pydantic__pydantic-ai__085.jsonl:1": NOBODY,  # Bedrock's envelope of a count of tokens, and its answers
+        "braintrustdata__lingua__003.json:1": NONE,  # {"error": "Error: 400 …"}
+        "pydantic__pydantic-ai__085.jsonl:1": NONE,  # Bedrock's envelope of a token count, and its responses
         "pydantic__pydantic-ai__085.jsonl:2": ("bedrock",),
-        "pydantic__pydantic-ai__086.jsonl:1": NOBODY,
-        "pydantic__pydantic-ai__086.jsonl:2": NOBODY,
-        "pydantic__pydantic-ai__087.jsonl:1": NOBODY,
+        "pydantic__pydantic-ai__086.jsonl:1": NONE,
+        "pydantic__pydantic-ai__086.jsonl:2": NONE,
+        "pydantic__pydantic-ai__087.jsonl:1": NONE,
         "pydantic__pydantic-ai__087.jsonl:2": ("bedrock",),
     },
-    "codex_rollout": {  # look-alikes of other tools: no more than a role and a content
+    "codex_rollout": {  # similar lines of other tools, with only a role and a content
         "jazzyalex__agent-sessions__3.jsonl:4": ("claude",),
         "jazzyalex__agent-sessions__8.jsonl:1": ("claude",),
         "jazzyalex__agent-sessions__8.jsonl:4": ("claude",),
         "jazzyalex__agent-sessions__9.jsonl:1": ("claude",),
         "jazzyalex__agent-sessions__9.jsonl:4": ("claude",),
     },
-    "cursor_cli": {  # without what Cursor adds, its lines are Claude's
+    "cursor_cli": {  # lines without the fields that Cursor adds to Claude's
         "BloopAI__vibe-kanban__001.jsonl:1": ("claude",),
         "BloopAI__vibe-kanban__001.jsonl:2": ("claude",),
         "BloopAI__vibe-kanban__001.jsonl:3": ("claude",),
         "BloopAI__vibe-kanban__001.jsonl:4": ("claude",),
         "jnarowski__agentcmd__001.jsonl:9": ("claude",),
     },
-    "gemini_api_response": {"FirebaseExtended__vertexai-sdk-test-data__31.json:1": NOBODY},  # {"this": …}
-    "gemini_api_stream": {"FirebaseExtended__vertexai-sdk-test-data__19.jsonl:1": NOBODY},
-    "langchain_messages": {"vercel__ai__1.jsonl:100": NOBODY},  # {"__interrupt__": …}
-    "openai_chat_response": {"pydantic__pydantic-ai__13.jsonl:1": NOBODY},  # the echo of a request
-    "openai_responses_response": {  # an error is the same in both of the vendor's formats
+    "gemini_api_response": {"FirebaseExtended__vertexai-sdk-test-data__31.json:1": NONE},  # {"this": …}
+    "gemini_api_stream": {"FirebaseExtended__vertexai-sdk-test-data__19.jsonl:1": NONE},
+    "langchain_messages": {"vercel__ai__1.jsonl:100": NONE},  # {"__interrupt__": …}
+    "openai_chat_response": {"pydantic__pydantic-ai__13.jsonl:1": NONE},  # the echo of a request
+    "openai_responses_response": {  # errors are equal in both of the vendor's formats
         "pydantic__pydantic-ai__13.jsonl:1": ("openai_chat",),
         "vercel__ai__21.json:1": ("openai_chat",),
     },
@@ -160,7 +160,7 @@ NOT_TOLD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def records_of(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a folder that is read as a record, with where it stands."""
+    """Yield each record of a folder with its position."""
     for where, text in texts_of(folder):
         try:
             value = json.loads(text)
@@ -171,22 +171,24 @@ def records_of(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield where, record
 
 
-def test_exactly_one_provider_recognises_each_record(corpus_folder: Path) -> None:
+def test_exactly_one_provider_recognizes_each_record(corpus_folder: Path) -> None:
     providers = discover().values()
-    own = next((source for name, source in SOURCES.items() if corpus_folder.name.startswith(name)), "claude")
-    takers = (
+    owner = next(
+        (source for name, source in SOURCES.items() if corpus_folder.name.startswith(name)), "claude"
+    )
+    recognized = (
         (where, tuple(provider.source for provider in providers if provider.recognizes(record)))
         for where, record in records_of(corpus_folder)
     )
 
-    others = {where: sources for where, sources in takers if sources != (own,)}
+    unexpected = {where: sources for where, sources in recognized if sources != (owner,)}
 
-    named = NOT_TOLD.get(corpus_folder.name, {})
-    assert {where: sources for where, sources in others.items() if named.get(where) != sources} == {}
+    ambiguous = AMBIGUOUS.get(corpus_folder.name, {})
+    assert {where: sources for where, sources in unexpected.items() if ambiguous.get(where) != sources} == {}
 
 
 def mixture(records: list[dict[str, Any]], choice: random.Random) -> dict[str, Any]:
-    """A record with some keys of another, also inside what both hold, and maybe the type of a third."""
+    """Return a record with some keys of another, also in nested objects, and sometimes the type of a third."""
     first, second, third = choice.choices(records, k=3)
     mixed = first | {
         key: second[key] for key in choice.sample(sorted(second), choice.randint(0, len(second)))
@@ -198,10 +200,10 @@ def mixture(records: list[dict[str, Any]], choice: random.Random) -> dict[str, A
     return mixed | ({"type": third["type"]} if "type" in third and choice.random() < 0.3 else {})
 
 
-def test_no_mixture_of_two_records_has_two_owners() -> None:
-    """Records of one key set count once, so that the rare ones are mixed as often as the others."""
+def test_at_most_one_provider_recognizes_mixed_records() -> None:
+    """Each combination of keys has one record, so that rare ones are mixed as often as others."""
     if not CORPUS.is_dir():
-        pytest.skip("no ../shared/corpus beside the repository")
+        pytest.skip("no ../shared/corpus next to the repository")
     providers, choice = discover().values(), random.Random(7)
     forms = {
         (folder.name, str(record.get("type")), frozenset(record)): record
@@ -211,10 +213,10 @@ def test_no_mixture_of_two_records_has_two_owners() -> None:
     records = list(forms.values())
     mixtures = (mixture(records, choice) for _ in range(20_000))
 
-    owners = [
+    conflicts = [
         (sources, record)
         for record in mixtures
         if len(sources := [provider.source for provider in providers if provider.recognizes(record)]) > 1
     ]
 
-    assert owners == []
+    assert conflicts == []

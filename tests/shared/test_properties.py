@@ -1,4 +1,4 @@
-"""Whatever is stored: reading does not raise, its result encodes, both ways agree and nothing is lost."""
+"""Reading any text does not raise, gives an encodable result, agrees in all functions and loses nothing."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ from ash_shared.providers.claude import content, records
 from tests.shared.leaves import content_of, leaves
 
 BLOCKS = TypeAdapter(list[MessageContent])
-SURROGATE_AND_ALL = st.text(st.characters(exclude_categories=()), max_size=12)
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 KEYS = (
     st.sampled_from(
         [
@@ -72,7 +72,7 @@ KEYS = (
             "source_type",
         ]
     )
-    | SURROGATE_AND_ALL
+    | ANY_TEXT
 )
 NAMES = st.sampled_from(
     sorted(
@@ -93,7 +93,7 @@ SCALARS = (
     | st.integers()
     | st.integers(10**38, 10**40)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | SURROGATE_AND_ALL
+    | ANY_TEXT
     | NAMES
 )
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -133,7 +133,7 @@ RECORDS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-def assert_promises(text: str) -> None:
+def assert_guarantees(text: str) -> None:
     objects = parse_message_content(text)
     dumped = json.loads(BLOCKS.dump_json(objects))
     encoded = parse_message_content_json(text)
@@ -154,7 +154,7 @@ def assert_promises(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(RECORDS | JSON | st.lists(RECORDS, max_size=3), st.booleans())
 def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:
-    assert_promises(json.dumps(record, ensure_ascii=ascii_only))
+    assert_guarantees(json.dumps(record, ensure_ascii=ascii_only))
 
 
 @settings(max_examples=150, deadline=None)
@@ -162,11 +162,11 @@ def test_guarantees_hold_for_any_json(record: Any, ascii_only: bool) -> None:
 def test_any_json_keeps_its_leaves(record: Any) -> None:
     blocks = json.loads(parse_message_content_json(json.dumps(record)))
 
-    assert not leaves(content_of(_as_shown(record))) - leaves(blocks)
+    assert not leaves(content_of(_replace_lone_surrogates(record))) - leaves(blocks)
 
 
-def _as_shown(record: Any) -> Any:
-    """The value with U+FFFD for every half of a surrogate pair that stands alone."""
+def _replace_lone_surrogates(record: Any) -> Any:
+    """Return the value with U+FFFD for each lone surrogate."""
     text = (
         json.dumps(record, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
@@ -178,16 +178,16 @@ def _as_shown(record: Any) -> Any:
 def test_guarantees_hold_for_damaged_texts(record: Any, data: st.DataObject) -> None:
     text = json.dumps(record)
     cut = data.draw(st.integers(0, len(text)))
-    assert_promises(text[:cut])
-    assert_promises(text[:cut] + data.draw(SURROGATE_AND_ALL) + text[cut:])
+    assert_guarantees(text[:cut])
+    assert_guarantees(text[:cut] + data.draw(ANY_TEXT) + text[cut:])
 
 
 @settings(max_examples=200, deadline=None)
-@given(SURROGATE_AND_ALL | st.text(alphabet='[]{}",:0123456789eE+-.tfnNaI\\u d8'))
+@given(ANY_TEXT | st.text(alphabet='[]{}",:0123456789eE+-.tfnNaI\\u d8'))
 @example("")
 @example("\ufeff")
 def test_guarantees_hold_for_any_text(text: str) -> None:
-    assert_promises(text)
+    assert_guarantees(text)
 
 
 @settings(max_examples=100, deadline=None)
@@ -238,4 +238,4 @@ def _nested(levels: int) -> str:
     ids=lambda text: text[:24] + "…" + text[-40:] if len(text) > 64 else text,
 )  # fmt: skip
 def test_guarantees_hold_for_hostile_texts(text: str) -> None:
-    assert_promises(text)
+    assert_guarantees(text)

@@ -1,11 +1,11 @@
-"""The stored texts of the sample files."""
+"""The texts of the sample files."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every stored text of a folder with where it stands: the lines of JSONL, or a whole document."""
+    """Yield each text of a folder with its position: the lines of JSONL files, or whole documents."""
     for path in sorted(folder.iterdir()):
         text = path.read_bytes().decode()
         lines = [text] if path.suffix == ".json" else text.split("\n")

@@ -1,4 +1,4 @@
-"""Request bodies, read here because the framework also accepts other media types, encodings and unknown fields.
+"""Read request bodies. The framework would also accept other media types, encodings and unknown fields.
 
 JSON is decoded directly into a strict Struct: decoding stops at the first unknown field, so a rejected body is never
 built in memory.
@@ -49,7 +49,7 @@ BODY_TIMEOUT_SECONDS = 30
 """Time limit for receiving the whole body."""
 
 _MAX_SCANNED_CHARACTERS = 2**20
-"""Limit of the search for deep nesting in a rejected body."""
+"""Length of the part of a rejected body that is searched for deep nesting."""
 _PARAMETERS = frozenset({"charset=utf-8", 'charset="utf-8"'})
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _DEPTH_CHANGE: Mapping[str, int] = {"[": 1, "{": 1, "]": -1, "}": -1}

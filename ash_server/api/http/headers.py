@@ -14,12 +14,12 @@ _DEFAULT_HEADERS = {
 
 
 def get_header(headers: Headers, name: str) -> str | None:
-    """Return the value of a header; the values of a repeated one are joined, so that validation rejects them."""
+    """Return the value of a header. Values of a repeated header are joined, so that validation rejects them."""
     return ", ".join(headers.getall(name, [])) if name in headers else None
 
 
 async def add_default_headers(message: Message, scope: Scope) -> None:
-    """Add the headers that the response does not set itself, as pages and cacheable files do."""
+    """Add the default headers, except those that the response sets itself, such as the policy of a page."""
     if message["type"] != "http.response.start":
         return
     headers = MutableScopeHeaders.from_message(message)
@@ -30,7 +30,7 @@ async def add_default_headers(message: Message, scope: Scope) -> None:
 
 
 def _allowed_methods(app: Litestar, path: str) -> str:
-    """All methods of a path; the framework lists only those of the handler registered first."""
+    """Return all methods of a path; the framework lists only those of the handler registered first."""
     return ", ".join(
         sorted(method for route in app.routes if route.path_format == path for method in route.methods)
     )

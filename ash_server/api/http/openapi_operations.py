@@ -1,4 +1,4 @@
-"""OpenAPI details of a route that the framework cannot derive: hand-read bodies, responses in several media types."""
+"""OpenAPI details that the framework cannot derive: bodies read by the route, responses in several media types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Content = Mapping[str, OpenAPIMediaType]
 
 ONE_LINE = r"^(?![\s\S]*[\x00\r\n])[\s\S]"
 WITHOUT_NUL = {"pattern": r"^[^\x00]*$"}
-"""Schema of stored texts; a NUL is rejected with an error code of its own."""
+"""Schema of stored texts. A NUL is rejected with the error `nul_byte`."""
 
 
 def operation(
@@ -45,7 +45,7 @@ def json_of_any(*models: type, **examples: Any) -> OpenAPIMediaType:
 
 
 def json_batch_of(model: Any, **examples: Any) -> OpenAPIMediaType:
-    """One item, or a list of items."""
+    """Return the content for one item, or a list of items."""
     items = Schema(type=OpenAPIType.ARRAY, items=reference(model), min_items=1, max_items=MAX_BATCH_SIZE)
     return OpenAPIMediaType(schema=Schema(one_of=[reference(model), items]), examples=_examples(examples))
 

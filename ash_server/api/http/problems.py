@@ -69,7 +69,7 @@ class Problem(AshModel):
     type: str
     """`urn:ash:problem:` followed by the code."""
     title: str
-    """The meaning of the code, the same for every occurrence."""
+    """The meaning of the code; the same text for every occurrence."""
     status: int
     """The HTTP status."""
     code: str
@@ -81,7 +81,7 @@ class Problem(AshModel):
     errors: Omittable[list[FieldProblem]] = ABSENT
     """The invalid parts of the request."""
     current_sequence: Omittable[int] = Field(default=ABSENT, alias="currentSequence")
-    """With `sequence_mismatch`: the last sequence of the session."""
+    """With `sequence_mismatch` and `cursor_ahead`: the last sequence of the session's messages or events."""
 
 
 def error_responses(*errors: type[AshError]) -> dict[int, ResponseSpec]:

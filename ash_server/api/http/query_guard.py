@@ -20,7 +20,7 @@ from litestar.typing import FieldDefinition
 from ash_server.errors import InvalidParameter, NotFound
 
 ANY_QUERY = {"any_query": True}
-"""Route option of pages, whose scripts read further parameters."""
+"""Route option of pages, which accept any parameter: their scripts read them."""
 
 _INVALID_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -62,7 +62,7 @@ async def check_path_and_query(connection: ASGIConnection[Any, Any, Any, Any], _
 
 
 def _check_path(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
-    """Accept one spelling of each parameter: `int` would also read 1_000, and `UUID` braces."""
+    """Accept only the canonical spelling of path parameters: `int` also parses 1_000, and `UUID` accepts braces."""
     path = connection.scope["path"].casefold()
     segments = path.split("/")
     for value in map(str.casefold, map(str, connection.path_params.values())):

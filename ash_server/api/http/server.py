@@ -28,7 +28,7 @@ class AddressUnavailable(AshError):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the address; clients that connect before the server is ready wait. Raises AddressUnavailable."""
+    """Bind the address. Clients may connect at once, and wait until the server is ready. Raises AddressUnavailable."""
     try:
         return socket.create_server((host, port), family=_family(host))
     except OSError as error:
@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End subscriptions first, since uvicorn waits for open connections, then abort the slow ones."""
+        """End subscriptions first, since uvicorn waits for open connections; abort the others after a second."""
         self._on_stop()
         asyncio.get_running_loop().call_later(_SHUTDOWN_GRACE_SECONDS, self._abort_connections)
         await super().shutdown(sockets)
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _abort_stalled(self, now: float) -> None:
-        """Disconnect stalled subscribers only: they resume from their cursor, an aborted download would be lost."""
+        """Disconnect stalled subscribers, which can resume from their cursor; other responses could not be resumed."""
         unread = {}
         for connection in filter(_is_subscriber, self.server_state.connections):
             known = self._unread.get(connection)
@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down gracefully on the first signal, at once on the second.
 
-        Unlike uvicorn's handler, this does not raise the signal again at the end: stopping on request is no failure.
+        Unlike uvicorn's handler, this does not raise the signal again at the end, so that the exit code is 0.
         """
         self.force_exit = self.should_exit
         self.should_exit = True

@@ -13,7 +13,7 @@ from ash_server.api.http.problems import HANDLERS
 
 
 class WebSocketErrors(ASGIMiddleware):
-    """Answers a rejected upgrade with the problem response of a request; the framework always answers 403.
+    """Responds to a rejected upgrade with the same problem response as to a request; the framework would send 403.
 
     Wraps the whole application, because unknown paths are rejected outside of the routes.
     """

@@ -33,7 +33,7 @@ class Discovered:
     newest: float = 0
     """Time of the last modification, in seconds since 1970; 0 without files."""
     imported: int | None = None
-    """How many have a session; None without a store."""
+    """Number of transcripts that were imported; None without a store."""
     unread: list[OSError] = field(default_factory=list)
 
 
@@ -48,7 +48,7 @@ def print_discovered(discovered: list[Discovered]) -> None:
     table = Table("CLI", box=None, pad_edge=False, header_style="dim")
     for name in ("transcripts", "size", "newest", "imported"):
         table.add_column(name, justify="right")
-    table.add_column("kept in", overflow="fold")
+    table.add_column("folder", overflow="fold")
     for each in discovered:
         newest = _newest_time(each).astimezone().strftime("%Y-%m-%d %H:%M") if each.newest else ""
         imported = "" if each.imported is None else str(each.imported)
@@ -67,7 +67,7 @@ def print_discovered_json(discovered: list[Discovered]) -> None:
 
 
 def warn_of_unread(discovered: Iterable[Discovered]) -> int:
-    """Warn of what could not be read, and return the exit code."""
+    """Warn about unreadable files, and return the exit code."""
     errors = [error for each in discovered for error in each.unread]
     for error in errors:
         warn(f"{error.filename}: {error.strerror}")

@@ -87,7 +87,7 @@ async def _import_files(
     start = time.monotonic()
     if options.name is not None and len(files) > 1:
         raise click.UsageError(f"--as names one session, but there are {len(files)} files.")
-    with _progress_bar(sum(map(_size, files))) as advance:
+    with _progress_bar(sum(map(_text_size, files))) as advance:
         for path in files:
             try:
                 report.add(path, await _import_file(store, path, homes, options, advance))
@@ -110,7 +110,7 @@ async def _import_file(
 
 
 def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) -> list[Path]:
-    """List each file once, however often and by whatever path it is reached."""
+    """List each file once, even if several paths lead to it."""
     by_real_path: dict[Path, Path] = {}
     for path in paths:
         errors_before = len(report.unread)
@@ -122,7 +122,7 @@ def _list_files(paths: Iterable[Path], homes: list[Home], report: ImportReport) 
     return list(by_real_path.values())
 
 
-def _size(path: Path) -> int:
+def _text_size(path: Path) -> int:
     try:
         return sum(map(text_size, open_transcript(path).files()))
     except OSError:  # reported when the file is opened

@@ -32,7 +32,7 @@ def print_report_json(report: ImportReport) -> None:
 
 
 def warn_of_problems(report: ImportReport) -> None:
-    """Warn of what is not stored, or not with its current text."""
+    """Warn about files and lines that are not stored, or not with their current text."""
     for path, reason in report.unread:
         warn(f"{path}: {reason}")
     for file, imported in report.imported.items():

@@ -60,9 +60,9 @@ def command(
 ) -> int:
     """Store a stream while passing it through.
 
-    Reads lines from standard input, passes every byte to standard output at once, and sends each line to the server
-    once, also if the server is unavailable for a while. When the input ends, open texts, tool calls and turns are
-    closed.
+    Reads lines from standard input, passes every byte to standard output at once, and sends each line to the server.
+    While the server is unavailable, lines are queued; each line is stored once. When the input ends, open texts, tool
+    calls and turns are closed.
 
     \b
     claude -p "Fix the test" --output-format stream-json --verbose | ash ingest --session fix --prompt "Fix the test"
@@ -70,7 +70,7 @@ def command(
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise click.UsageError(
-            "It reads a stream from standard input: claude -p … --output-format stream-json --verbose | ash ingest"
+            "Pipe a stream to standard input: claude -p … --output-format stream-json --verbose | ash ingest"
         )
     warn_of_unknown_source(source)
     run, first = _parse_resume(resume) if resume else (uuid4().hex[:16], 1)
@@ -117,7 +117,7 @@ def _ingest(server: Server, options: IngestOptions) -> int:
 def _wait_for_sender(
     thread: threading.Thread, sender: Sender, timeout: float, interrupts: Interrupts
 ) -> None:
-    """Wait until everything is sent, the server was unavailable for too long, or another interrupt."""
+    """Wait until everything is sent, the server has been unavailable for too long, or another interrupt arrives."""
     start, count = time.monotonic(), interrupts.count
     while thread.is_alive() and interrupts.count == count:
         thread.join(0.05)
@@ -152,7 +152,7 @@ def _event_count(server: Server, session: str) -> str:
 def _save_unsent(
     server: Server, sender: Sender, options: IngestOptions, queue: LineQueue, settings: Settings
 ) -> None:
-    """Save the rest and print the command that sends it with the same ids: some of it may be stored already."""
+    """Save the remaining lines and print the command that sends them, with the same ids: some may already be stored."""
     stored = f"{counted(sender.stored, 'line')} stored"
     if queue.is_empty():
         warn(f"{stored}, but the end of the stream could not be reported to the server")
@@ -168,7 +168,7 @@ def _save_unsent(
 
 
 def _resume_options(server: Server, sender: Sender, options: IngestOptions) -> list[str]:
-    """Return the options of this run that still matter."""
+    """Return the options of this run that the resuming command needs."""
     return [
         *url_arguments(server),
         *(["--source", sender.source] if sender.source else []),

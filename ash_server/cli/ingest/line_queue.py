@@ -1,4 +1,4 @@
-"""Queue of lines that were read but not acknowledged by the server, in memory and beyond that in a temporary file."""
+"""Queue of lines that were read but not acknowledged by the server; a long queue is in a temporary file."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ _MAX_MEMORY_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 
 _GATHER_SECONDS, _GATHER_LINES = 0.075, 100
-"""A batch is returned after this time, or once this many lines have arrived."""
+"""A batch is complete after this time, or once this many further lines have arrived."""
 
 
 class QueuedLine(NamedTuple):
@@ -51,7 +51,7 @@ class LineQueue:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Mark the end of the input, which also ends a last line without a newline."""
+        """Mark the end of the input. A last line without a newline counts as complete then."""
         with self._changed:
             self.has_ended = True
             self.read += self._has_open_line

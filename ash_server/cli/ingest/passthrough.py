@@ -15,10 +15,10 @@ _CHUNK_BYTES = 64 * 1024
 _POLL_SECONDS = 0.2
 
 _GRACE_SECONDS = 2.0
-"""After an interrupt, which the program before this one gets, too: time for its last lines."""
+"""Time to read the last lines of the program before this one, which receives an interrupt, too."""
 
 _FORCE_COUNT = 2
-"""Interrupts that end the copy at once."""
+"""Number of interrupts after which copying stops at once."""
 
 
 class Interrupts:
@@ -71,7 +71,7 @@ def _discard(_: bytes) -> None:
 
 
 class _Target:
-    """Standard output, until its reader closes it. Storing does not depend on it."""
+    """Standard output. If its reader closes it, output ends, but storing continues."""
 
     def __init__(self, interrupts: Interrupts, progress: Progress) -> None:
         self._file = sys.stdout.fileno() if sys.stdout else None

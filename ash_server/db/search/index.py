@@ -1,8 +1,8 @@
 """Index the words of events for full-text search.
 
-Indexing follows the appends page by page; an append neither waits for it nor fails because of it. A row per session
-stores the progress; its lock marks a session being indexed, which other processes skip. Later events are pending, and a
-search reports their number.
+Events are indexed after the append, page by page, so an append neither waits for indexing nor fails because of it.
+`search_progress` stores the last indexed event of each session; later events are pending, and a search reports their
+number. The process that indexes a session locks its row; other processes skip locked rows.
 
 Functions take a connection in autocommit mode (`connection.open_pool`).
 """
@@ -20,7 +20,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from ash_server.db.pagination import bounded_query, may_go_on
+from ash_server.db.pagination import bounded_query, may_have_more
 from ash_server.db.search.tokens import vectors
 from ash_shared.model.event_types import Weight
 from ash_shared.model.message import Role
@@ -32,16 +32,16 @@ MAX_INLINE = 64 * 1024
 """Characters; larger batches of events are read in a thread."""
 _MAX_SESSIONS = 200
 
-_LOGS = """
+_PENDING_SESSIONS = """
     search_progress AS progress JOIN session_counters AS counters USING (session_id)
     WHERE counters.event_sequence > CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END
 """
-"""Sessions with pending events."""
+"""FROM clause that selects sessions with pending events."""
 
 # The smallest backlog first, so that new messages are found during a large import.
-_PENDING = f"""
+_LIST_PENDING = f"""
     SELECT session_id
-    FROM {_LOGS}
+    FROM {_PENDING_SESSIONS}
     ORDER BY version < %(version)b, counters.event_sequence - progress.event_sequence
     LIMIT %(limit)b
 """  # noqa: S608  # constant SQL
@@ -51,13 +51,13 @@ _COUNT_PENDING = f"""
         counters.event_sequence - CASE WHEN version < %(version)b THEN counters.events_dropped
             ELSE greatest(progress.event_sequence, counters.events_dropped) END
     ), 0)::bigint
-    FROM {_LOGS}
+    FROM {_PENDING_SESSIONS}
 """  # noqa: S608  # constant SQL
 
 _LOCK = f"""
     SELECT CASE WHEN version < %(version)b THEN 0 ELSE progress.event_sequence END, progress.events_dropped,
         counters.event_sequence, counters.events_dropped, statement_timestamp()
-    FROM {_LOGS} AND session_id = %(session_id)b
+    FROM {_PENDING_SESSIONS} AND session_id = %(session_id)b
     FOR UPDATE OF progress SKIP LOCKED
 """  # noqa: S608  # constant SQL
 
@@ -122,7 +122,7 @@ async def index_pending(conn: AsyncConnection, *, seconds: float = float("inf"))
     """
     end = time.monotonic() + seconds
     params = {"version": PASSAGES_VERSION, "limit": _MAX_SESSIONS}
-    while rows := await (await conn.execute(_PENDING, params)).fetchall():
+    while rows := await (await conn.execute(_LIST_PENDING, params)).fetchall():
         has_progress = False
         for (session_id,) in rows:
             while await _index_page(conn, session_id):
@@ -141,14 +141,14 @@ async def count_pending(conn: AsyncConnection) -> int:
 
 
 async def reindex_words(conn: AsyncConnection, session_id: UUID) -> None:
-    """Index a session again; its old words are found until they are replaced."""
+    """Index a session again; searches use its old words until they are replaced."""
     await conn.execute(_RESTART, [session_id])
     while await _index_page(conn, session_id):
         pass
 
 
 async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
-    """Index a page and return True; False if nothing is pending or another process is indexing the session."""
+    """Index a page. Return False if nothing is pending or another process is indexing the session."""
     async with conn.transaction():
         keys = {"session_id": session_id, "version": PASSAGES_VERSION}
         row = await (await conn.execute(_LOCK, keys)).fetchone()
@@ -157,12 +157,12 @@ async def _index_page(conn: AsyncConnection, session_id: UUID) -> bool:
         progress = _Progress(*row)
         after = max(progress.last, progress.events_dropped)
         events = await _read_events(conn, session_id, after)
-        is_cut = may_go_on(events, _PAGE, _PAGE_BYTES)
+        is_cut = may_have_more(events, _PAGE, _PAGE_BYTES)
         last = max(progress.last_event if not is_cut else 0, events[-1].sequence if events else after)
         if progress.dropped < progress.events_dropped:
             await conn.execute(_DELETE, [session_id, 0, progress.events_dropped])
         await conn.execute(_DELETE, [session_id, after, last])
-        await _write(conn, session_id, events, progress.now)
+        await _write_rows(conn, session_id, events, progress.now)
         reached = {"last": last, "dropped": progress.events_dropped}
         await conn.execute(_ADVANCE, {**keys, **reached})
     return True
@@ -175,16 +175,20 @@ async def _read_events(conn: AsyncConnection, session_id: UUID, after: int) -> l
         return await cursor.fetchall()
 
 
-async def _write(conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime) -> None:
+async def _write_rows(
+    conn: AsyncConnection, session_id: UUID, events: Sequence[_Event], now: datetime
+) -> None:
     is_large = sum(len(event.content) for event in events) > MAX_INLINE
-    rows = await asyncio.to_thread(_rows, events, now) if is_large else _rows(events, now)
+    rows = await asyncio.to_thread(_build_rows, events, now) if is_large else _build_rows(events, now)
     if rows:
         names = ("sequences", "parts", "weights", "roles", "ats", "words")
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
         await conn.execute(_WRITE, {"session_id": session_id, **columns})
 
 
-def _rows(events: Sequence[_Event], now: datetime) -> list[tuple[int, int, Weight, Role, datetime, str]]:
+def _build_rows(
+    events: Sequence[_Event], now: datetime
+) -> list[tuple[int, int, Weight, Role, datetime, str]]:
     """Return the rows to insert, in the order of the columns."""
     rows = []
     for event in events:

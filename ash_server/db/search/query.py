@@ -1,7 +1,7 @@
 """Full-text search over indexed events, newest first.
 
-Snippets are made from the stored events when a page is read. Functions take a connection in autocommit mode
-(`connection.open_pool`).
+The index has no texts: snippets are cut from the stored events of each page. Functions take a connection in autocommit
+mode (`connection.open_pool`).
 """
 
 import asyncio
@@ -28,45 +28,46 @@ from ash_shared.model.event_types import Weight
 from ash_shared.model.message import LAST_SEQUENCE, Role
 
 SearchScope = Literal["said", "conversation", "results", "everything"]
-"""The texts to search: user and assistant messages; also thinking and tool calls; tool results and other texts; all."""
+"""The texts to search. `said`: user and assistant messages; `conversation`: also thinking and tool calls; `results`:
+tool results and all other texts."""
 
 MAX_RESULTS = 100
 
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read for the snippets of one page."""
 
-_FOUND: Mapping[SearchScope, str] = {
+_CONDITIONS: Mapping[SearchScope, str] = {
     "said": "weight = 'A' AND words @@ %(query)b::tsquery",
     "conversation": "weight <> 'D' AND words @@ %(query)b::tsquery",
     "results": "weight = 'D' AND words @@ %(query)b::tsquery",
     # Each side has its own index.
     "everything": "(weight <> 'D' AND words @@ %(query)b::tsquery OR weight = 'D' AND words @@ %(query)b::tsquery)",
 }
-_FIND = {
+_QUERIES = {
     place: f"""
-        SELECT found.session_id, sequence, weights, role, at, matches, title, source
+        SELECT matching.session_id, sequence, weights, role, at, matches, title, source
         FROM (
             SELECT session_id, sequence, array_agg(DISTINCT weight) AS weights, role, at,
                 row_number() OVER (PARTITION BY session_id ORDER BY at DESC, sequence DESC) AS place,
                 count(*) OVER (PARTITION BY session_id) AS matches
             FROM search
-            WHERE {found}
+            WHERE {condition}
               AND (%(session_id)b::uuid IS NULL OR session_id = %(session_id)b)
               AND (%(role)b::text IS NULL OR role = %(role)b)
               AND (%(since)b::timestamptz IS NULL OR at >= %(since)b)
               AND (%(until)b::timestamptz IS NULL OR at < %(until)b)
             GROUP BY session_id, sequence, role, at
-        ) AS found JOIN sessions ON id = found.session_id
+        ) AS matching JOIN sessions ON id = matching.session_id
         WHERE place <= %(per_session)b
           AND (%(source)b::text IS NULL OR source = %(source)b)
-          AND (at, found.session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
+          AND (at, matching.session_id, sequence) < (%(at)b::timestamptz, %(id)b::uuid, %(sequence)b::bigint)
         ORDER BY at DESC, session_id DESC, sequence DESC
         LIMIT %(limit)b
     """  # noqa: S608  # constant SQL
-    for place, found in _FOUND.items()
+    for place, condition in _CONDITIONS.items()
 }
 
-_SHOWN = """
+_READ_EVENTS = """
     SELECT place, CASE origin WHEN 'line' THEN message_sequence END, content
     FROM (
         SELECT place, event.*, sum(octet_length(content)) OVER (ORDER BY place) - octet_length(content) AS bytes_before
@@ -87,21 +88,21 @@ class SearchResult(AshModel):
     source: str
     """The format of the session."""
     sequence: Omittable[int] = ABSENT
-    """The stored message it was derived from; absent if the event was posted."""
+    """Sequence of the stored message it was derived from; absent if the event was posted."""
     event_id: str = Field(alias="eventId")
     event_sequence: int = Field(alias="eventSequence")
     """Its sequence in the log of the session."""
     type: str
     """The type of the event: `user_message`, `assistant_done`, `tool_call` …"""
     role: Role
-    """Whose text it is: `tool` for tool results, `system` for text of neither user nor assistant."""
+    """The author of the text: `tool` for tool results, `system` for texts of neither the user nor the assistant."""
     created_at: datetime = Field(alias="createdAt")
     """The timestamp of the event."""
     snippet: str
-    """The part of its text around the match, on one line."""
+    """The part of the text around the match, on one line."""
     marks: list[tuple[int, int]]
-    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the text is spelled
-    differently from the query."""
+    """Start and end of each match in the snippet, in UTF-16 code units as in JavaScript. Empty if the match is spelled
+    differently in the text than in the query."""
     matches: int
     """Number of matching events in its session."""
 
@@ -137,7 +138,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
     source, limit = filters.get("source"), filters.get("limit", 20)
     check_text(source or "", "source")
     if not 1 <= limit <= MAX_RESULTS:
-        raise InvalidParameter(f"limit is 1 to {MAX_RESULTS}")
+        raise InvalidParameter(f"limit must be 1 to {MAX_RESULTS}")
     after = filters.get("after")
     params = {
         **dict.fromkeys(("session_id", "role", "since", "until", "source")),
@@ -148,7 +149,7 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
         **(_read_cursor(after) if after else _NEWEST),
     }
     async with conn.cursor(binary=True, row_factory=args_row(_Match)) as cursor:
-        await cursor.execute(_FIND[filters.get("place", "conversation")], params, prepare=False)
+        await cursor.execute(_QUERIES[filters.get("place", "conversation")], params, prepare=False)
         rows = await cursor.fetchall()
     if not rows and params["session_id"]:
         await get_session(conn, params["session_id"])
@@ -174,7 +175,7 @@ async def _to_page(
 ) -> SearchPage:
     page = matches[:limit]
     places = [[each.session_id for each in page], [each.sequence for each in page], _MAX_SNIPPET_BYTES]
-    rows = await (await conn.execute(_SHOWN, places, binary=True)).fetchall()
+    rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
     is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
     shown = [(page[place - 1], message_sequence, content) for place, message_sequence, content in rows]
     work = partial(_results, shown, parsed)

@@ -11,8 +11,8 @@ from ash_server.db.search.tokens import Hits, lowered
 _CONTEXT, _LENGTH, _MAX_LENGTH = 60, 240, 480
 """Characters before the first hit; of a snippet; of a snippet with a long hit."""
 _MAX_COMPARED = 40
-"""Hits among which the one with the most different hits after it is chosen."""
-_CUT = "\u2026"
+"""Hits of a text to choose from: the snippet shows the hit that is followed by the most different hits."""
+_ELLIPSIS = "\u2026"
 
 
 class Snippet(NamedTuple):
@@ -29,7 +29,7 @@ class Snippet(NamedTuple):
 def snippet(texts: Iterable[str], hits: Hits) -> Snippet:
     """Return the snippet of the first text with a hit, else the beginning of the first text.
 
-    There may be no hit in a matching event: the index equates spellings that this module does not.
+    A matching event may have no hit: the index treats some spellings as equal that this module does not.
     """
     first = ""
     for text in texts:
@@ -45,7 +45,7 @@ def _units(text: str) -> int:
 
 
 def _best(text: str, spans: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return the first of the hits that have the most different hits in their snippet."""
+    """Return the hit whose snippet would contain the most different hits; of several, the first."""
 
     def count_hits(hit: tuple[int, int]) -> int:
         bound = hit[0] + _LENGTH - _CONTEXT
@@ -60,7 +60,7 @@ def _around(text: str, hit: tuple[int, int], hits: Hits) -> Snippet:
     if start:
         start = _word_start(text, start, hit[0])
     piece = " ".join(text[start:end].split())
-    shown = f"{_CUT if start else ''}{piece}{_CUT if end < len(text) else ''}"
+    shown = f"{_ELLIPSIS if start else ''}{piece}{_ELLIPSIS if end < len(text) else ''}"
     return Snippet(shown, list(hits.spans(lowered(shown))))
 
 

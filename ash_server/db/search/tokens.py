@@ -1,8 +1,8 @@
 """Tokenise texts and queries for PostgreSQL's full-text search.
 
-Texts are cut into words here and not by PostgreSQL, whose parser keeps paths, addresses and versions together, and sees
-letters as the locale of the server has them. It is given finished vectors and queries of nothing but letters and
-digits: no text can be a syntax error, or anything else than words.
+Texts are split into words here and not by PostgreSQL, whose parser keeps paths, addresses and versions together and
+classifies letters by the locale of the server. PostgreSQL receives finished vectors and queries of letters and digits
+only, so that no text can cause a syntax error or act as an operator.
 """
 
 import re
@@ -13,134 +13,136 @@ from unicodedata import category, normalize
 
 from ash_server.errors import InvalidParameter
 
-_ALONE = (
+_UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\uff66-\uff9d\U00020000-\U0003134f"
 )
-"""Characters of scripts without blanks between words; each counts as a word."""
-_IS_ALONE = re.compile(f"[{_ALONE}]")
-_POINTS = (
+"""Character ranges of scripts without blanks between words; each character counts as a word."""
+_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED_SCRIPTS}]")
+_VOWEL_MARKS = (
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
     "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"
 )
 """Hebrew and Arabic vowel marks, which are optional and ignored."""
-_POINTED = re.compile("[\u05d0-\u05ea\u0620-\u06d5]")
-_SPOKEN = re.compile(f"[{_POINTS}]+")
-_MARKS = "".join(
+_HEBREW_OR_ARABIC = re.compile("[\u05d0-\u05ea\u0620-\u06d5]")
+_VOWEL_MARK_RUN = re.compile(f"[{_VOWEL_MARKS}]+")
+_COMBINING_MARKS = "".join(
     mark
     for mark in map(chr, (*range(0x300, 0x1E00), *range(0xA620, 0xAC00)))
-    if category(mark) in ("Mn", "Mc") and not _IS_ALONE.match(mark)
+    if category(mark) in ("Mn", "Mc") and not _UNSPACED_CHARACTER.match(mark)
 )
-"""Combining marks, such as the vowels of Hindi, which belong to the letter before them."""
-_LETTER = rf"[^\W_{_ALONE}]"
-_ASCII = re.compile(r"[a-z0-9]+")
-_ANY = re.compile(rf"{_LETTER}+(?:[{_MARKS}]+{_LETTER}*)*|(?!_)(?=\w)[{_ALONE}]")
-_WITHIN = re.compile(rf"(?:{_LETTER}|[{_MARKS}]){{2}}")
-_BYTES = re.compile(r"[A-Za-z0-9+/=_-]{256,}+|(?:[A-Za-z0-9+/=]{60,}+\r?\n){4,}+[A-Za-z0-9+/=]*")
+"""Combining marks, such as the vowels of Hindi; they belong to the preceding letter."""
+_LETTER = rf"[^\W_{_UNSPACED_SCRIPTS}]"
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_WORD = re.compile(rf"{_LETTER}+(?:[{_COMBINING_MARKS}]+{_LETTER}*)*|(?!_)(?=\w)[{_UNSPACED_SCRIPTS}]")
+_INSIDE_WORD = re.compile(rf"(?:{_LETTER}|[{_COMBINING_MARKS}]){{2}}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_-]{256,}+|(?:[A-Za-z0-9+/=]{60,}+\r?\n){4,}+[A-Za-z0-9+/=]*")
 """Base64, on one line or several."""
 
-_MAX_WORD = 255
-"""Characters of a word that are indexed; PostgreSQL limits the length of a word."""
-_MAX_CHARACTERS = 4 * 1024 * 1024
-"""Limit of one text; words after it are not indexed."""
-_PIECE = 32 * 1024
-"""Characters split in one call, which blocks the process."""
+_MAX_WORD_CHARACTERS = 255
+"""Longer words are not indexed; PostgreSQL limits the length of a word."""
+_MAX_TEXT_CHARACTERS = 4 * 1024 * 1024
+"""Only the beginning of a longer text is indexed."""
+_CHUNK_CHARACTERS = 32 * 1024
+"""Characters split in one call, during which no other thread can run."""
 _BLANK = re.compile(r"\s")
-_PART = 4000
-"""Words of a vector, which stores 255 positions per word, up to position 16,383."""
-_PART_CHARACTERS = 128 * 1024
-"""Bytes of these words; a vector is smaller than a megabyte."""
-_OVERLAP = 16
-"""Words by which two vectors overlap, so that phrases are not cut."""
-_GAP = [""] * _OVERLAP
-"""Distance between two texts, so that no phrase spans both."""
+_MAX_VECTOR_WORDS = 4000
+"""PostgreSQL stores 255 positions per word of a vector, up to position 16,383."""
+_MAX_VECTOR_CHARACTERS = 128 * 1024
+"""Total length of the words of a vector; PostgreSQL limits a vector to a megabyte."""
+_OVERLAP_WORDS = 16
+"""Words shared by consecutive vectors, so that phrases at the boundary match."""
+_TEXT_GAP = [""] * _OVERLAP_WORDS
+"""Empty positions between two texts, so that no phrase spans both."""
 
 _MAX_QUERY_WORDS = 32
-"""Words of a query."""
 _MAX_CANDIDATES = 20_000
-"""False candidates in a text before the search for hits ends."""
-_NEVER = "(?!)"
+"""The search for hits in a text stops after this many candidates inside words."""
+_MATCHES_NOTHING = "(?!)"
 
 _QUOTES = str.maketrans("\u201c\u201d\u201e\u00ab\u00bb", '"""""')
 _TERM = re.compile(r'-?"[^"]*"?|\S+')
 
 
 def words(text: str) -> list[str]:
-    """Return the words in order, folded: case and the encoding of accents make no difference."""
-    found: list[str] = []
-    for piece in _pieces(text[:_MAX_CHARACTERS]):
-        found += _split(_BYTES.sub(" ", piece))
-    return [word for word in found if len(word) <= _MAX_WORD] if len(text) > _MAX_WORD else found
+    """Return the words in order, case-folded and in Unicode normal form C."""
+    result: list[str] = []
+    for piece in _split_chunks(text[:_MAX_TEXT_CHARACTERS]):
+        result += _split_words(_BASE64.sub(" ", piece))
+    if len(text) <= _MAX_WORD_CHARACTERS:
+        return result
+    return [word for word in result if len(word) <= _MAX_WORD_CHARACTERS]
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Split a text at blanks, if it has any."""
+def _split_chunks(text: str) -> Iterator[str]:
+    """Split a text into chunks, at blanks if there are any."""
     start = 0
     while start < len(text):
-        blank = _BLANK.search(text, start + _PIECE, start + 2 * _PIECE)
-        end = blank.start() if blank else start + 2 * _PIECE
+        blank = _BLANK.search(text, start + _CHUNK_CHARACTERS, start + 2 * _CHUNK_CHARACTERS)
+        end = blank.start() if blank else start + 2 * _CHUNK_CHARACTERS
         yield text[start:end]
         start = end
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     if text.isascii():
-        return _ASCII.findall(text.lower())
-    return _ANY.findall(_SPOKEN.sub("", normalize("NFC", text)).casefold())
+        return _ASCII_WORD.findall(text.lower())
+    return _WORD.findall(_VOWEL_MARK_RUN.sub("", normalize("NFC", text)).casefold())
 
 
 def vectors(texts: Iterable[str]) -> Iterator[str]:
-    """Return a `tsvector` literal for each part of these texts: words with positions."""
-    gathered: list[str] = []
+    """Yield `tsvector` literals (words with positions) that together contain the words of these texts."""
+    all_words: list[str] = []
     for text in texts:
-        gathered += [*_GAP, *words(text)] if gathered else words(text)
-    yield from _vectors(gathered)
+        all_words += [*_TEXT_GAP, *words(text)] if all_words else words(text)
+    yield from _vectors(all_words)
 
 
-def _vectors(gathered: Sequence[str]) -> Iterator[str]:
-    for start in range(0, max(1, len(gathered) - _OVERLAP), _PART - _OVERLAP):
-        part = gathered[start : start + _PART]
-        if sum(map(len, part)) > _PART_CHARACTERS:
+def _vectors(all_words: Sequence[str]) -> Iterator[str]:
+    for start in range(0, max(1, len(all_words) - _OVERLAP_WORDS), _MAX_VECTOR_WORDS - _OVERLAP_WORDS):
+        part = all_words[start : start + _MAX_VECTOR_WORDS]
+        if sum(map(len, part)) > _MAX_VECTOR_CHARACTERS:
             middle = len(part) // 2
-            yield from _vectors(part[: middle + _OVERLAP])
+            yield from _vectors(part[: middle + _OVERLAP_WORDS])
             yield from _vectors(part[middle:])
         elif part:
             yield _vector(part)
 
 
 def _vector(part: Sequence[str]) -> str:
-    places: dict[str, list[str]] = {}
-    for word, place in zip(part, _PLACES, strict=False):
-        if word in places:
-            places[word].append(place)
+    positions: dict[str, list[str]] = {}
+    for word, position in zip(part, _POSITIONS, strict=False):
+        if word in positions:
+            positions[word].append(position)
         else:
-            places[word] = [place]
-    places.pop("", None)
-    return " ".join([f"'{word}':{','.join(at)}" for word, at in places.items()])
+            positions[word] = [position]
+    positions.pop("", None)
+    return " ".join([f"'{word}':{','.join(numbers)}" for word, numbers in positions.items()])
 
 
-_PLACES = [str(place) for place in range(1, _PART + 1)]
+_POSITIONS = [str(number) for number in range(1, _MAX_VECTOR_WORDS + 1)]
 
 
 class Hits:
-    """Find the words of a query in `lowered` texts; of a prefix, only the characters of the query."""
+    """Finds the words of a query in `lowered` texts. For a prefix, a hit is only the typed characters."""
 
     def __init__(self, terms: Iterable["_Term"]) -> None:
         shown = [term for term in terms if not term.is_excluded and term.typed]
-        begun = {_pattern(term.typed) for term in shown if term.is_begun}
-        whole = {_pattern(term.typed) for term in shown if not term.is_begun}
-        self._find = re.compile(f"({_any_of(begun)})|{_any_of(whole)}").search
+        prefixes = {_pattern(term.typed) for term in shown if term.is_prefix}
+        phrases = {_pattern(term.typed) for term in shown if not term.is_prefix}
+        self._search = re.compile(f"({_alternatives(prefixes)})|{_alternatives(phrases)}").search
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of hits. Stops after many candidates inside words."""
-        place = tried = 0
-        while tried < _MAX_CANDIDATES and (found := self._find(text, place)):
-            start, end = found.span()
-            if _is_within(text, start) or (found[1] is None and _is_within(text, end)):
-                place, tried = start + 1, tried + 1
+        """Yield the spans of hits. Stops after `_MAX_CANDIDATES` candidates that are inside of words."""
+        position = rejected = 0
+        while rejected < _MAX_CANDIDATES and (match := self._search(text, position)):
+            start, end = match.span()
+            is_prefix = match[1] is not None
+            if _is_inside_word(text, start) or (not is_prefix and _is_inside_word(text, end)):
+                position, rejected = start + 1, rejected + 1
             else:
                 yield start, end
-                place = end
+                position = end
 
 
 class ParsedQuery(NamedTuple):
@@ -154,7 +156,7 @@ class ParsedQuery(NamedTuple):
 class _Term(NamedTuple):
     words: Sequence[str]
     """Consecutive words."""
-    is_begun: bool
+    is_prefix: bool
     """True if the last word is a prefix."""
     is_excluded: bool
     typed: Sequence[str]
@@ -162,14 +164,14 @@ class _Term(NamedTuple):
 
 
 def read_query(text: str) -> ParsedQuery:
-    """Parse a query. Raises InvalidParameter if it has no word to find.
+    """Parse a query. Raises InvalidParameter if it, or an alternative in it, has no word that is not excluded.
 
     All words are matched as prefixes; words typed without blanks between them, such as a path, must be consecutive.
     `"…"` is a phrase of whole words, `-` excludes a word or a phrase, `or` separates alternatives. Other characters
     only separate words.
     """
     alternatives = [
-        [term for term in map(_term, option) if term.words] for option in _split_alternatives(text)
+        [term for term in map(_parse_term, option) if term.words] for option in _split_alternatives(text)
     ]
     alternatives = [option for option in alternatives if option]
     terms = [term for option in alternatives for term in option]
@@ -177,21 +179,21 @@ def read_query(text: str) -> ParsedQuery:
         raise InvalidParameter("q needs a word that is not excluded, also on each side of an `or`.")
     if sum(len(term.words) for term in terms) > _MAX_QUERY_WORDS:
         raise InvalidParameter(f"q has at most {_MAX_QUERY_WORDS} words.")
-    query = "|".join(f"({'&'.join(map(_tsquery, option))})" for option in alternatives)
+    query = "|".join(f"({'&'.join(map(_to_tsquery, option))})" for option in alternatives)
     return ParsedQuery(query, Hits(terms))
 
 
 def lowered(text: str) -> str:
-    """Return the text in lower case with every character at its position."""
+    """Return the text in lower case without changing any character's position."""
     return text.replace("\u0130", "I").lower()
 
 
 def _split_alternatives(text: str) -> Iterator[list[str]]:
-    """Split the terms at `or`, which is a word at the beginning and end of a query."""
-    terms = [found[0] for found in _TERM.finditer(text.translate(_QUOTES))]
+    """Split the terms at `or`; at the beginning or end of a query, `or` is an ordinary word."""
+    terms = [match[0] for match in _TERM.finditer(text.translate(_QUOTES))]
     option: list[str] = []
-    for place, term in enumerate(terms):
-        if term.lower() == "or" and option and place + 1 < len(terms):
+    for index, term in enumerate(terms):
+        if term.lower() == "or" and option and index + 1 < len(terms):
             yield option
             option = []
         else:
@@ -199,39 +201,39 @@ def _split_alternatives(text: str) -> Iterator[list[str]]:
     yield option
 
 
-def _term(text: str) -> _Term:
+def _parse_term(text: str) -> _Term:
     is_excluded = text.startswith("-") and not text.startswith("--")
-    found = [word[:_MAX_WORD] for word in _split(text)]
-    may_go_on = '"' not in text[:2] and not is_excluded and bool(found) and len(found[-1]) > 1
-    typed = _ANY.findall(lowered(_SPOKEN.sub("", normalize("NFC", text))))
-    return _Term(found, may_go_on, is_excluded, typed)
+    folded = [word[:_MAX_WORD_CHARACTERS] for word in _split_words(text)]
+    is_prefix = '"' not in text[:2] and not is_excluded and bool(folded) and len(folded[-1]) > 1
+    typed = _WORD.findall(lowered(_VOWEL_MARK_RUN.sub("", normalize("NFC", text))))
+    return _Term(folded, is_prefix, is_excluded, typed)
 
 
-def _tsquery(term: _Term) -> str:
+def _to_tsquery(term: _Term) -> str:
     *first, last = [f"'{word}'" for word in term.words]
-    phrase = "<->".join([*first, last + ":*" * term.is_begun])
+    phrase = "<->".join([*first, last + ":*" * term.is_prefix])
     return f"!({phrase})" if term.is_excluded else f"({phrase})"
 
 
 def _pattern(typed: Sequence[str]) -> str:
-    pattern = _spoken(typed[0])
+    pattern = _with_optional_vowels(typed[0])
     for before, word in pairwise(typed):
-        stands_alone = _IS_ALONE.match(before) or _IS_ALONE.match(word)
-        pattern += (r"[\W_]*" if stands_alone else r"[\W_]+") + _spoken(word)
+        is_unspaced = _UNSPACED_CHARACTER.match(before) or _UNSPACED_CHARACTER.match(word)
+        pattern += (r"[\W_]*" if is_unspaced else r"[\W_]+") + _with_optional_vowels(word)
     return pattern
 
 
-def _spoken(word: str) -> str:
+def _with_optional_vowels(word: str) -> str:
     """Return a pattern that allows optional vowel marks."""
-    return f"[{_POINTS}]*".join(word) if _POINTED.match(word) else word
+    return f"[{_VOWEL_MARKS}]*".join(word) if _HEBREW_OR_ARABIC.match(word) else word
 
 
-def _any_of(patterns: Iterable[str]) -> str:
+def _alternatives(patterns: Iterable[str]) -> str:
     """Return alternatives, longest first, so that the longest match wins."""
-    return "|".join(sorted(patterns, key=len, reverse=True)) or _NEVER
+    return "|".join(sorted(patterns, key=len, reverse=True)) or _MATCHES_NOTHING
 
 
-def _is_within(text: str, place: int) -> bool:
-    """True if the position is inside a word."""
-    beside = text[max(0, place - 1) : place + 1]
-    return 0 < place < len(text) and _WITHIN.fullmatch(beside) is not None
+def _is_inside_word(text: str, position: int) -> bool:
+    """True if the characters before and after the position belong to one word."""
+    adjacent = text[max(0, position - 1) : position + 1]
+    return 0 < position < len(text) and _INSIDE_WORD.fullmatch(adjacent) is not None

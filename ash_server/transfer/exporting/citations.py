@@ -1,4 +1,4 @@
-"""Citations of an answer as footnotes: a mark after each cited text, and the list of sources."""
+"""Format the citations of an answer as footnotes: a mark after each cited text, and a list of sources."""
 
 import json
 import re
@@ -106,6 +106,6 @@ def _mark(number: int) -> str:
 
 
 def _unused_character(text: str) -> str:
-    """Return a character of Unicode punctuation, next to which Markdown parses delimiters as at the end of a line."""
+    """Return an unused punctuation character: next to one, Markdown parses delimiters as at the end of a line."""
     characters = map(chr, range(_FIRST_PLACEHOLDER, 0xFFFF))
     return next(each for each in characters if unicodedata.category(each)[0] == "P" and each not in text)

@@ -85,7 +85,7 @@ async def write_html(store: Store, session: Session) -> AsyncGenerator[bytes, No
 
 
 async def _summary_json(store: Store, session: Session) -> str:
-    """Return `null` if the session is too large for a summary, or was deleted in the meantime."""
+    """Return the summary as JSON; `null` if the session is too large for one, or was deleted in the meantime."""
     try:
         return escape_script((await store.conversation.read_summary(session.id)).model_dump_json())
     except (SessionNotFound, SessionTooLarge):

@@ -1,4 +1,4 @@
-"""Read a transcript file as the session it would become if it were stored, without a database."""
+"""Build the session that a transcript file would be stored as, without a database."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ def _decode_lines(lines: Iterable[FileLine], result: ImportResult) -> Iterator[t
 
 
 def _collapsed(written: Mapping[str, Any]) -> Iterator[str]:
-    """Skip chunks that are followed by their complete event."""
+    """Yield the events in wire form, without chunks that are followed by their complete event."""
     columns = ("types", "message_sequences", "contents", "pieces")
     rows = list(enumerate(zip(*(written[name] for name in columns), strict=True), 1))
     complete = {piece: sequence for sequence, (type, _, _, piece) in rows if type not in CHUNKS}

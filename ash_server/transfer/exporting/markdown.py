@@ -1,7 +1,7 @@
 """Export a conversation as Markdown.
 
-Texts are embedded as Markdown (`markdown_escaping`); tool arguments and results are fenced with more backticks than any
-run inside, so no message affects how the next one is rendered.
+Texts are embedded as Markdown (`markdown_escaping`). Fences around tool arguments and results have more backticks than
+any run of backticks inside. So no message affects how the next one is rendered.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class MarkdownWriter:
     def write(self, message: StandardMessage) -> str:
         """Return the Markdown of a message; empty if it duplicates another one.
 
-        A text at its end is returned with the next message, which may continue it.
+        If the message ends with a text, which the next message may continue, that text is returned by the next call.
         """
         if message.metadata.shadow_of is not None:
             return ""
@@ -100,7 +100,7 @@ class MarkdownWriter:
         return _join_parts(_format_blocks(pending))
 
     def _heading(self, message: StandardMessage, blocks: Sequence[Block]) -> Iterator[str]:
-        """No heading for tool results: they follow their calls, although they are messages of the user."""
+        """Yield a heading if the speaker changes. Tool results get none: they follow their calls as user messages."""
         if blocks and all(block["type"] == "tool_result" for block in blocks):
             return
         metadata = message.metadata
@@ -179,7 +179,7 @@ def _format_tool_use(block: Block) -> Iterator[str]:
 
 
 def _format_arguments(args: Any) -> Iterator[str]:
-    """Multi-line texts get a fence each, since JSON would escape their line ends."""
+    """Yield the arguments as JSON, and each multi-line text in its own fence, since JSON would escape its line ends."""
     if not isinstance(args, dict):
         yield _fenced(args) if isinstance(args, str) else _json(args)
         return
@@ -227,7 +227,7 @@ def _format_raw(block: Block) -> Iterator[str]:
 
 
 def _media_source(source: Block) -> str:
-    """Describe where the data is. Nothing is embedded or loaded."""
+    """Describe the location of the data, which is neither embedded nor loaded."""
     data = source.get("data")
     values = [source.get("media_type"), source.get("url"), source.get("file_id")]
     parts = [_code(value) for value in values if isinstance(value, str)]

@@ -1,8 +1,8 @@
 """Embed a text in a Markdown document so that it cannot affect the rest of the document.
 
 Markdown in the text is rendered. But HTML tags are shown as text, images become links, link reference definitions are
-escaped, and an open fence is closed. Code is left unchanged if it is certain to be code; text that is code only in some
-contexts is escaped, which at worst shows a backslash.
+escaped, and an open fence is closed. Only text that is code in every context is left unescaped; at worst, a backslash
+is shown in code.
 """
 
 import re
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _WHITESPACE = " \t"
 _CONTINUATION = " " * 4
-"""A line indented like this may continue the previous paragraph, whatever it looks like."""
+"""A line with this indentation may continue the previous paragraph, even if it looks like a fence."""
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<fence>`{3,}|~{3,})(?P<info>.*)")
 _TICKS = re.compile("(`+)")
 _MARKUP = re.compile(r"(?P<even>(?<!\\)(?:\\\\)*)(?P<mark><(?=[A-Za-z/!?])|!(?=\[)|(?<=\]):)")
 
 
 def embed_markdown(text: str) -> str | None:
-    """Return the escaped text; None if it is ambiguous which lines are fenced: show the whole text as code then."""
+    """Return the escaped text. None if it is ambiguous which lines are fenced; show the whole text as code then."""
     lines = re.sub("\r\n?", "\n", text).strip("\n").split("\n")
     output, paragraph, index = list[str](), list[str](), 0
     while index < len(lines):
@@ -68,7 +68,7 @@ def _dedent(line: str) -> str:
 
 
 def _escape_paragraph(paragraph: Iterable[str]) -> Iterator[str]:
-    """Escape all but code spans that no backtick of an earlier line could open."""
+    """Escape everything but code spans. A span counts only if no backtick run of an earlier line could include it."""
     unmatched = set[int]()  # lengths of backtick runs that may open a span across lines
     for line in paragraph:
         pieces = _TICKS.split(line)

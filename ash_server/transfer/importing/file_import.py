@@ -1,10 +1,10 @@
 """Import of one transcript file into a session; `exporting.jsonl` returns the same bytes.
 
-A line's id is derived from its session and its number, so importing a file again changes nothing and continues where
-the file has grown. Stored lines are never changed: a line that differs from the stored one is reported as a problem.
-New lines are only appended after all stored lines, so the order of a session is the order of its file. A last line that
-is still being written is left for the next import. In a session spread over many files each file is one line with an id
-derived from its path; new files are added at the end of the session, even if their paths sort before stored ones.
+A line's id is derived from its session and its number, so importing a file again stores only the lines added since.
+Stored lines are never changed: a line that differs from the stored one is reported as a problem. New lines are only
+appended after all stored lines, so the order of a session is the order of its file. A last line that is still being
+written is left for the next import. In a session spread over many files, each file is one line with an id derived from
+its path; new files are added at the end of the session, even if their paths sort before stored ones.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from ash_server.transfer.importing.transcript import open_transcript
 from ash_server.transfer.importing.transcript_files import uncompressed
 
 _LOOKAHEAD_LINES = 200
-"""Numbers of lines after the end of a file that are looked up in the store, to find out if the file was longer."""
+"""Line numbers after the end of a file to look up in the store, to detect that the file has become shorter."""
 
 _YIELD_EVERY = 16
 """Lines parsed between two yields to the event loop."""
 
 _RECENTLY_WRITTEN_SECONDS = 600
-"""A file modified within this time may still be written to."""
+"""A file modified within this time may still be growing."""
 
 
 class ImportedFile(NamedTuple):
@@ -71,9 +71,9 @@ async def import_file(
 ) -> ImportedFile:
     """Import into the session with external id `name`.
 
-    `advance` is called with the number of bytes done since its last call. `replace` first deletes the session
-    and creates it again, empty; the import follows in other transactions, so after an interruption the next import
-    continues. Raises OSError, AshError.
+    `advance` is called with the number of bytes processed since its last call. `replace` first replaces the session by
+    an empty one; the import follows in other transactions, so after an interruption the next import continues. Raises
+    OSError, AshError.
     """
     transcript = open_transcript(path)
     source = source or transcript.source
@@ -88,7 +88,7 @@ async def import_file(
 
 
 class _FileImport:
-    """One run over one transcript into one session."""
+    """The import of one transcript into one session."""
 
     def __init__(
         self, store: Store, session_id: UUID, source: str | None, advance: Callable[[int], None]
@@ -99,7 +99,7 @@ class _FileImport:
         self._source = source
         self._advance = advance
         self._last_line: FileLine | None = None
-        """The line that the session ends with; None if its stored text differs from the file."""
+        """The last line of the session; None if its stored text differs from the file."""
 
     async def add_lines(self, path: Path, *, is_new: bool) -> None:
         """Append the lines of a file that follow the stored ones."""
@@ -109,7 +109,7 @@ class _FileImport:
         await self._store_last_newline()
 
     async def add_files(self, files: Iterable[FileLine]) -> None:
-        """Append the files that are not stored; compare the others with their stored text."""
+        """Append files that are not stored, and compare stored files with their stored text."""
         for batch in batched(files):
             stored = await self._get_stored(file.name for file in batch)
             messages = [message async for message in self._parse(self._skip_stored(batch, stored))]
@@ -143,7 +143,7 @@ class _FileImport:
         None if the whole file was stored as one document and has changed: nothing can be appended to a document.
         """
         start = end = START
-        # The lines since the last stored one: they are missing if another stored line follows, else they are new.
+        # The lines after the last stored one. If another stored line follows, they are missing in the store, else new.
         missing = ImportResult()
         for batch in batched(read_file(path)):
             stored = await self._get_stored(line.name for line in batch)
@@ -161,7 +161,7 @@ class _FileImport:
                     return None
                 self._advance(end.offset - start.offset)
                 start = end
-        # More than the next line, because lines may have been refused.
+        # Several lines, because the next ones may have been refused.
         lookahead = range(end.number, end.number + _LOOKAHEAD_LINES)
         if await self._get_stored(map(str, lookahead)):
             self.result.add_problem(LineProblem("changed", *end, "the file ends before a stored line"))
@@ -252,7 +252,7 @@ async def _open_session(store: Store, source: str, name: str, replace: bool) -> 
 
 
 async def _find_session(store: Store, source: str, name: str) -> Session | None:
-    """Find the session, first as `unknown`: the file may have shown no format before, or Ash was older."""
+    """Find the session, first with the source `unknown`: an earlier import may not have recognised the format."""
     for stored_source in ("unknown", source):
         try:
             return await store.sessions.get(session_id_for(stored_source, name))

@@ -1,6 +1,6 @@
 r"""Read a transcript file as lines, split on `\n` only, or as one JSON document.
 
-Reading takes bounded memory and can start at any line; nothing is decoded, so nothing is lost.
+Reading takes bounded memory and can start at any line. Lines are not decoded, so every byte is preserved.
 """
 
 import json
@@ -70,20 +70,20 @@ def read_file(path: Path, start: LineStart = START) -> Iterator[FileLine]:
 
 
 def read_texts(file: BinaryIO) -> Iterator[FileLine]:
-    """Yield the file as one JSON document if it is one, else its lines. Lines are streamed if the first one is JSON."""
+    """Yield the whole file if it is one JSON document, else its lines. Lines are streamed if the first one is JSON."""
     head = _read_head(file)
     if not _starts_like_json(head) or _is_json(head):
         yield from _read_lines(_prepend(head, file.readline), START)
         return
     document = head + file.read(_MAX_DOCUMENT_BYTES - len(head))
     if len(document) < _MAX_DOCUMENT_BYTES and _is_json(document):
-        yield _line(START, document)
+        yield _to_line(START, document)
     else:
         yield from _read_lines(_prepend(document, file.readline), START)
 
 
 def may_be_unfinished(line: FileLine) -> bool:
-    """True for an incomplete JSON value at the end of a file, which may still be being written."""
+    """True for an incomplete JSON value at the end of a file, where a program may still be writing."""
     return (
         not line.terminated
         and line.data is not None
@@ -110,17 +110,17 @@ def _read_lines(readline: ReadLine, start: LineStart) -> Iterator[FileLine]:
     place = start
     while data := readline(MAX_LINE_BYTES + 1):
         is_complete = len(data) <= MAX_LINE_BYTES or data.endswith(b"\n")
-        line = _line(place, data) if is_complete else _skip_long_line(place, len(data), readline)
+        line = _to_line(place, data) if is_complete else _skip_long_line(place, len(data), readline)
         yield line
         place = line.end
 
 
-def _line(place: LineStart, data: bytes) -> FileLine:
+def _to_line(place: LineStart, data: bytes) -> FileLine:
     return FileLine(place, data.removesuffix(b"\n"), len(data), data.endswith(b"\n"))
 
 
 def _skip_long_line(place: LineStart, size: int, readline: ReadLine) -> FileLine:
-    """Read the rest of a line that is too long; `size` bytes of it were read."""
+    """Read the rest of a line that is too long, after its first `size` bytes."""
     chunk = b""
     while not chunk.endswith(b"\n") and (chunk := readline(_CHUNK_BYTES)):
         size += len(chunk)
@@ -136,7 +136,7 @@ def _read_head(file: BinaryIO) -> bytes:
 
 
 def _prepend(head: bytes, readline: ReadLine) -> ReadLine:
-    """Return a `readline` that first returns `head` again."""
+    """Return a `readline` that first returns the lines of `head`."""
     buffered = BytesIO(head)
 
     def read(limit: int) -> bytes:

@@ -1,8 +1,8 @@
 """OpenCode sessions: each is spread over many small files, which OpenCode rewrites while it runs.
 
 Its storage holds `session/<project>/<session>.json`, `message/<session>/<message>.json` and
-`part/<message>/<part>.json`. The session file represents all of them. Each file becomes one stored message with
-unchanged text and an id derived from its path, so importing again adds new files and reports changed ones.
+`part/<message>/<part>.json`. The path of the session file stands for the whole session. Each file becomes one stored
+message with unchanged text and an id derived from its path, so importing again adds new files and reports changed ones.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from ash_server.transfer.importing.lines import MAX_LINE_BYTES, START, FileLine
 SOURCE = "opencode"
 
 _MAX_METADATA_BYTES = 32 * 1024 * 1024
-"""Larger files are imported, too, but not decoded for their id and time."""
+"""Larger files are not decoded for their id and time, but still imported."""
 
 
 def is_session(path: Path) -> bool:

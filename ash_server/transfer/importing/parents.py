@@ -1,6 +1,6 @@
-"""Find the parent session of a subagent's transcript by where each CLI stores it, and by what its lines say.
+"""Find the parent session of a subagent's transcript, by the folder layout of its CLI and by ids in its lines.
 
-A session's id is derived from its path, so the parent's id is known whether or not the parent is imported.
+A session's id is derived from its path, so the parent's id is known even before the parent is imported.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from ash_server.transfer.importing.transcript_files import Home, external_id, un
 from ash_shared.reading.parse import describe_message
 
 _MAX_HEAD_LINES = 100
-"""Lines read to identify a file: a fixed number, so the answer does not change while the file grows."""
+"""Lines read to identify a file: a fixed number, so that the result does not change while the file grows."""
 
 
 class TranscriptHead(NamedTuple):
@@ -30,7 +30,7 @@ class TranscriptHead(NamedTuple):
 
 
 def read_head(lines: Iterable[FileLine], source: str | None) -> TranscriptHead:
-    """`source` overrides the format; if None, it is that of the first recognised line."""
+    """Read the facts from the first lines. Without `source`, the source is that of the first recognised line."""
     known_source, session_id, parent = source, None, None
     for line in islice(lines, _MAX_HEAD_LINES):
         described = describe_message(line.data or b"", source)
@@ -51,7 +51,7 @@ def find_parent(path: Path, head: TranscriptHead, homes: Iterable[Home]) -> UUID
 
 
 def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
-    """`<session>.jsonl` next to `agent-*.jsonl`, or next to its folder `<session>/subagents`."""
+    """Return `<session>.jsonl`: next to `agent-*.jsonl`, or next to the folder `<session>` with `subagents` in it."""
     parent_id = head.session_id if path.name.startswith("agent-") else head.parent
     if not _is_file_name(parent_id):
         return None
@@ -60,7 +60,7 @@ def _find_for_claude(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
-    """The rollout whose name ends with the parent's id: usually of the same day, else of any day."""
+    """Return the rollout whose name ends with the parent's id: of the same day, which is usual, or of any other day."""
     if not _is_file_name(head.parent):
         return None
     pattern = f"rollout-*-{escape(str(head.parent))}.jsonl*"
@@ -71,7 +71,7 @@ def _find_for_codex(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
-    """`chats/session-<time>-<id prefix>.jsonl`, above the folder named after the parent."""
+    """Return `chats/session-<time>-<id prefix>.jsonl`, next to the folder that is named after the parent."""
     if path.parent.parent.name != "chats":
         return None
     prefix = escape(path.parent.name[:8])
@@ -79,7 +79,7 @@ def _find_for_gemini(path: Path, head: TranscriptHead) -> Path | None:
 
 
 def _find_for_cursor(path: Path, head: TranscriptHead) -> Path | None:
-    """`<session>.jsonl` next to the folder of `<session>/subagents/<id>.jsonl`, or in it."""
+    """Return `<session>.jsonl` of `<session>/subagents/<id>.jsonl`: next to the folder `<session>`, or in it."""
     if path.parent.name != "subagents":
         return None
     folder = path.parent.parent
@@ -101,5 +101,5 @@ _FINDERS: Mapping[str, Callable[[Path, TranscriptHead], Path | None]] = {
 
 
 def _is_file_name(id: str | None) -> bool:
-    """True if the id can be part of a file name; ids in lines may hold anything."""
+    """True if the id can be part of a file name; ids in lines may contain any character."""
     return bool(id) and "/" not in str(id) and "\0" not in str(id)

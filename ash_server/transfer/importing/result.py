@@ -9,7 +9,7 @@ from ash_server.transfer.importing.lines import MAX_LINE_BYTES, FileLine
 Outcome = Literal["new", "existing", "changed", "refused", "incomplete"]
 
 MAX_PROBLEMS = 100
-"""Listed per file; all are counted."""
+"""Problems listed per file; further ones are only counted."""
 
 
 class LineProblem(NamedTuple):

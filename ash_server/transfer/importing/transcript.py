@@ -18,11 +18,11 @@ class Transcript(NamedTuple):
     source: str | None = None
     """The format, if the location of the file determines it."""
     in_many_files: bool = False
-    """Each file is one message; files may be added in between, and any may be rewritten."""
+    """True if each file is one message. Files may be added between existing ones, and existing ones rewritten."""
 
 
 def open_transcript(path: Path) -> Transcript:
-    """Return the transcript that the file holds or represents."""
+    """Return the transcript in the file, or in the files to which an OpenCode session file belongs."""
     if opencode.is_session(path):
         return Transcript(
             partial(opencode.session_files, path),

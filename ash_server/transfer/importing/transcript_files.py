@@ -24,7 +24,7 @@ class CLI(NamedTuple):
     home: str
     """Folder of the CLI, relative to `base`; may be empty."""
     folders: tuple[str, ...]
-    """Folders with transcripts, relative to the CLI's home; they hold other files, too."""
+    """Folders with transcripts and other files, relative to the CLI's home."""
     transcript: re.Pattern[str]
     """Matches the paths of transcripts, relative to the CLI's home."""
     unsupported: str | None = None
@@ -143,8 +143,8 @@ def is_compressed(path: Path) -> bool:
 def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], None]) -> Iterator[Path]:
     """Yield a file, or the transcripts in a folder, in order.
 
-    Links are followed, each folder is visited once. In folders, hidden files are skipped, and in a CLI's home
-    everything but transcripts: the rest holds settings and credentials.
+    Follows links and visits each folder once. Skips hidden files and, in a CLI's home, all files but transcripts: the
+    others contain settings and credentials.
     """
     if path.is_dir():
         yield from _FolderWalk(homes, on_error).files(path)
@@ -155,7 +155,7 @@ def find_files(path: Path, homes: Iterable[Home], on_error: Callable[[OSError], 
 
 
 def find_transcripts(home: Home, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the transcripts of a CLI. Prefers a plain file, which may still grow, to its compressed copy."""
+    """Yield the transcripts of a CLI. Of a plain and a compressed copy, yield the plain one, which may still grow."""
     transcripts: dict[Path, Path] = {}
     if home.path.is_dir():
         for path in find_files(home.path, [home], on_error):
@@ -211,11 +211,11 @@ class _FolderWalk:
 
 
 _OPENCODE_STORAGE = frozenset({"message", "session"})
-"""Folders that identify OpenCode's storage, also a copy of it. Only `session` holds session files."""
+"""Folders that identify OpenCode's storage or a copy of it. Session files are only in `session`."""
 
 
 def _allowed_entries(homes: Iterable[Home]) -> dict[Path, set[str]]:
-    """Names to enter in each CLI's home, and in the folders between it and the transcripts."""
+    """Return the names of the subfolders to visit, by folder: from each CLI's home down to its transcripts."""
     allowed: dict[Path, set[str]] = {}
     for home in homes:
         for folder in home.cli.folders:

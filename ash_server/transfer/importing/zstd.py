@@ -17,7 +17,7 @@ _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 
 _MIN_LIMIT_BYTES = 256 * 1024 * 1024
 _MAX_RATIO = 1000
-"""Applies beyond _MIN_LIMIT_BYTES. Transcripts shrink to a tenth, repeated images to less."""
+"""Applies to more than _MIN_LIMIT_BYTES. Transcripts are compressed to a tenth, repeated images to less."""
 
 
 def content_size(head: bytes) -> int | None:
@@ -30,7 +30,7 @@ def content_size(head: bytes) -> int | None:
 
 
 class ZstdReader(RawIOBase):
-    """Raises OSError on reading invalid zstd, or more than the limit."""
+    """Decompresses a file. Reading raises OSError for invalid zstd and beyond the limit."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from pydantic import ValidationError
 
-from ash_shared.model.blocks import MAX_BLOCKS, is_native, text_block
+from ash_shared.model.blocks import MAX_BLOCKS, Block, is_native, text_block
 from ash_shared.providers._kit.contract import FastPath, Record
 from ash_shared.providers.claude.content import read_block
 from ash_shared.reading.json_text import decode_shallow, shallow_json
-from ash_shared.reading.typed_blocks import block_validators, typed_blocks
+from ash_shared.reading.typed_blocks import block_validators
 
 T = TypeVar("T")
 
@@ -66,24 +66,44 @@ def _parse_content(raw: str | bytes) -> list[Any] | None:
     try:
         content = _envelope_content(_decode_envelope(raw))
         if content.__class__ is list and len(content) <= MAX_BLOCKS:
-            return [_typed_element(block) for block in content]
+            return _typed_content(content)
         if content.__class__ is str:
-            return typed_blocks([text_block(content)])
+            return [_typed_block(text_block(content))]
     except (ValueError, RecursionError):
         pass
     return None
 
 
+def _typed_content(content: list[Any]) -> list[Any]:
+    """Return the content objects of a content list, most of which hold only valid blocks."""
+    try:
+        return [_ELEMENT_VALIDATORS[block["type"]](block) for block in content]
+    except (KeyError, TypeError, ValidationError):
+        return list(map(_typed_element, content))
+
+
 def _typed_element(block: Any) -> Any:
     """Return the content object of one element of a content list, which is read first unless it is a valid block."""
     try:
-        block_type = block["type"]
-        if block_type in _VALIDATORS and (block_type != "tool_result" or block["content"].__class__ is str):
-            return _VALIDATORS[block_type](block)
+        return _ELEMENT_VALIDATORS[block["type"]](block)
     except (KeyError, TypeError, ValidationError):
-        pass
-    read = read_block(block)
-    return _VALIDATORS[read["type"]](read)
+        return _typed_block(read_block(block))
+
+
+def _typed_block(block: Block) -> Any:
+    return _VALIDATORS[block["type"]](block)
+
+
+def _typed_tool_result(block: Any) -> Any:
+    """Return the content object of a result, whose content is read first unless it is a text."""
+    return (
+        _VALIDATORS["tool_result"](block)
+        if block["content"].__class__ is str
+        else _typed_block(read_block(block))
+    )
+
+
+_ELEMENT_VALIDATORS = {**_VALIDATORS, "tool_result": _typed_tool_result}
 
 
 def _parse_content_json(raw: str | bytes) -> bytes | None:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -23,12 +22,6 @@ from ash_server.app import create_app
 from ash_server.settings import Settings
 
 BASE = "http://127.0.0.1:4100"
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a slow file that draws its examples on import, if the slow tests are left out."""
-    is_slow = collection_path.name == "test_conformance.py"
-    return True if is_slow and config.option.markexpr == "not slow" else None
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ ANSWER = (
     '{"type":"assistant","uuid":"u-4","message":{"id":"msg_2","role":"assistant","content":'
     '[{"type":"text","text":"One file."}]}}'
 )
-TOLD = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
+TURN_TYPES = ["turn_start", "user_message", "tool_call", "tool_result", "assistant_done"]
 
 
 def chunk(text: str, **choice: Any) -> str:
@@ -67,7 +67,7 @@ async def test_messages_are_normalized_to_events(client: AsyncClient, session: s
 
     events = await listed(client, session)
 
-    assert [each["type"] for each in events] == TOLD
+    assert [each["type"] for each in events] == TURN_TYPES
     assert [each["sequence"] for each in events] == [1, 2, 3, 4, 5]
     assert [each["messageSequence"] for each in events] == [1, 1, 2, 3, 4]
     assert {each["sessionId"] for each in events} == {session.rpartition("/")[2]}
@@ -88,9 +88,9 @@ async def test_returns_events_as_posted(client: AsyncClient, session: str) -> No
 
 
 async def test_ignores_log_fields_of_posted_events(client: AsyncClient, session: str) -> None:
-    elsewhere: dict[str, Any] = {"sequence": -1, "messageSequence": "x", "sessionId": 5}
+    log_fields: dict[str, Any] = {"sequence": -1, "messageSequence": "x", "sessionId": 5}
 
-    posted = await client.post(f"{session}/events", json=event("e-1", **elsewhere))
+    posted = await client.post(f"{session}/events", json=event("e-1", **log_fields))
 
     assert posted.status_code == 201
     assert await listed(client, session) == [
@@ -254,9 +254,9 @@ class TestPages:
             return {"type": wire, "payload": {"toolCallId": call, "toolName": "Bash", **more}}
 
         raw = {"type": "raw", "payload": {"source": "claude", "raw": {}}}
-        pieces = [called("tool_input_chunk", call) for call in "ac"]
-        wholes = [called("tool_call", call) for call in "abd"]
-        posted = [pieces[0], wholes[0], raw, wholes[1], pieces[1], wholes[2]]
+        chunks = [called("tool_input_chunk", call) for call in "ac"]
+        calls = [called("tool_call", call) for call in "abd"]
+        posted = [chunks[0], calls[0], raw, calls[1], chunks[1], calls[2]]
         (await client.post(f"{session}/events", json=posted)).raise_for_status()
 
         page = (await client.get(f"{session}/events", params=query)).json()
@@ -290,9 +290,9 @@ class TestPages:
     ) -> None:
         refused = await client.get(f"{ten}/events?{query}")
 
-        problem, alone = refused.json(), "It excludes the other cursors."
+        problem, message = refused.json(), "It excludes the other cursors."
         assert (refused.status_code, problem["code"]) == (400, "invalid_parameter")
-        assert problem["errors"] == [{"path": path, "message": alone} for path in paths]
+        assert problem["errors"] == [{"path": path, "message": message} for path in paths]
 
     @pytest.mark.parametrize(
         ("query", "sequences", "ends"),
@@ -377,7 +377,7 @@ class TestChunks:
     async def test_unknown_sources_are_accepted(
         self, client: AsyncClient, session: str, source: str, last: str
     ) -> None:
-        """As for messages: sources are not a closed list, and lines of an unknown source are detected."""
+        """Any source is allowed; the format of lines of an unknown source is detected."""
         posted = await chunks(client, session, *STREAM, source=source)
 
         messages = (await client.get(f"{session}/messages?kind=message,record,chunk")).json()["messages"]

@@ -183,7 +183,7 @@ async def test_rebuild_between_two_pages(
     await client.post(f"{session}/messages", content=text, headers=NDJSON)
     before = await projected(client, session, "openai-messages")
     monkeypatch.setattr(projection_inputs, "_PAGE", 3)
-    kept, rebuilt = projection_inputs._decode, list[Any]()
+    decode, rebuilt = projection_inputs._decode, list[Any]()
 
     def rebuilding(*arguments: Any) -> Any:
         if not rebuilt:
@@ -193,7 +193,7 @@ async def test_rebuild_between_two_pages(
                     rebuilt.append(await rebuild_events(conn, UUID(session.rpartition("/")[2])))
 
             asyncio.run(rebuild())
-        return kept(*arguments)
+        return decode(*arguments)
 
     monkeypatch.setattr(projection_inputs, "_decode", rebuilding)
 

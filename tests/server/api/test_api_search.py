@@ -12,7 +12,10 @@ from psycopg import AsyncConnection
 from ash_server.live import search_indexer
 from tests.waiting import until
 
-SAID = '{"type":"user","timestamp":"2026-11-02T09:00:01Z","message":{"role":"user","content":"Where is the 🙂 heron?"}}'
+PROMPT = (
+    '{"type":"user","timestamp":"2026-11-02T09:00:01Z",'
+    '"message":{"role":"user","content":"Where is the 🙂 heron?"}}'
+)
 CALL = (
     '{"type":"assistant","timestamp":"2026-11-02T09:00:02Z","message":{"role":"assistant","content":'
     '[{"type":"tool_use","id":"t","name":"Grep","input":{"pattern":"heron"}}]}}'
@@ -36,7 +39,7 @@ async def append(client: AsyncClient, session: str, *lines: str) -> None:
 
 
 async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
-    session = await store(own_client, SAID, CALL, RESULT, title="Birds")
+    session = await store(own_client, PROMPT, CALL, RESULT, title="Birds")
     response = await own_client.get("/api/search", params={"q": "heron"})
     events = (await own_client.get(f"/api/sessions/{session}/events")).json()["events"]
 
@@ -49,7 +52,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
         }
         return {**named, **place, "type": event["type"], **more}
 
-    said, call = (event for event in events if event["type"] in ("user_message", "tool_call"))
+    prompt, call = (event for event in events if event["type"] in ("user_message", "tool_call"))
     assert (response.status_code, response.json()) == (
         200,
         {
@@ -62,7 +65,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
                     marks=[[6, 11]],
                 ),
                 result(
-                    said,
+                    prompt,
                     role="user",
                     createdAt="2026-11-02T09:00:01Z",
                     snippet="Where is the 🙂 heron?",
@@ -73,7 +76,7 @@ async def test_finds_messages_just_stored(own_client: AsyncClient) -> None:
     )
 
 
-FOUND: dict[str, list[int]] = {
+QUERIES: dict[str, list[int]] = {
     "q=heron": [2, 1],
     "q=HERON+where": [1],
     "q=%22grey+heron%22": [],
@@ -95,17 +98,17 @@ FOUND: dict[str, list[int]] = {
 
 
 async def test_search_parameters(own_client: AsyncClient) -> None:
-    session = await store(own_client, SAID, CALL, RESULT)
+    session = await store(own_client, PROMPT, CALL, RESULT)
     seen = {}
-    for query in FOUND:
+    for query in QUERIES:
         response = await own_client.get(f"/api/search?{query}&sessionId={session}")
         seen[query] = [result["sequence"] for result in response.json()["results"]]
 
-    assert seen == FOUND
+    assert seen == QUERIES
 
 
 async def test_pagination(own_client: AsyncClient) -> None:
-    await store(own_client, SAID, CALL, RESULT)
+    await store(own_client, PROMPT, CALL, RESULT)
     seen: list[int] = []
     after: dict[str, str] = {}
     while True:
@@ -185,15 +188,19 @@ async def test_reports_pending_events(
     async with connection.transaction():
         session = await store(own_client)
         await connection.execute("SELECT FROM search_progress WHERE session_id = %s FOR UPDATE", [session])
-        await append(own_client, session, SAID)
-        held = (await own_client.get("/api/search?q=heron")).json()
-    free = (await own_client.get("/api/search?q=heron")).json()
+        await append(own_client, session, PROMPT)
+        locked = (await own_client.get("/api/search?q=heron")).json()
+    unlocked = (await own_client.get("/api/search?q=heron")).json()
 
-    assert (held, len(free["results"]), free.get("pending")) == ({"results": [], "pending": 2}, 1, None)
+    assert (locked, len(unlocked["results"]), unlocked.get("pending")) == (
+        {"results": [], "pending": 2},
+        1,
+        None,
+    )
 
 
 async def test_indexes_in_the_background(own_client: AsyncClient, connection: AsyncConnection) -> None:
-    await store(own_client, SAID)
+    await store(own_client, PROMPT)
 
     async def is_indexed() -> bool:
         query = "SELECT count(*) FROM search WHERE words @@ 'heron'"
@@ -205,16 +212,16 @@ async def test_indexes_in_the_background(own_client: AsyncClient, connection: As
 async def test_concurrent_searches(own_client: AsyncClient) -> None:
     session = await store(own_client)
 
-    async def say_and_search(number: int) -> int:
+    async def append_and_search(number: int) -> int:
         line = json.dumps({"type": "user", "message": {"role": "user", "content": f"bird{number}x"}})
         await append(own_client, session, line)
         return len((await own_client.get(f"/api/search?q=bird{number}x")).json()["results"])
 
-    assert await asyncio.gather(*map(say_and_search, range(20))) == [1] * 20
+    assert await asyncio.gather(*map(append_and_search, range(20))) == [1] * 20
 
 
 async def test_deleted_sessions_are_not_found(own_client: AsyncClient) -> None:
-    session = await store(own_client, SAID)
+    session = await store(own_client, PROMPT)
     await own_client.get("/api/search?q=heron")
     await own_client.delete(f"/api/sessions/{session}")
 

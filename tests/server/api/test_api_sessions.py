@@ -13,9 +13,9 @@ UNKNOWN = "/api/sessions/5d3c5a6e-0c0f-4d0a-9d5e-000000000000"
 
 async def test_creates_a_session_with_given_fields(client: AsyncClient) -> None:
     parent = (await client.post("/api/sessions", json={})).json()["id"]
-    said = {"source": "claude", "parentId": parent, "title": "Paths", "metadata": {"team": ["a", 1, None]}}
+    fields = {"source": "claude", "parentId": parent, "title": "Paths", "metadata": {"team": ["a", 1, None]}}
 
-    created = await client.post("/api/sessions", json=said)
+    created = await client.post("/api/sessions", json=fields)
 
     session = created.json()
     assert created.status_code == 201
@@ -28,7 +28,7 @@ async def test_creates_a_session_with_given_fields(client: AsyncClient) -> None:
         "eventCount": 0,
         "errorCount": 0,
         "unrecognisedCount": 0,
-        **said,
+        **fields,
     }
     assert (await client.get(f"/api/sessions/{session['id']}")).json() == session
 

@@ -130,7 +130,7 @@ async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, sess
     def wrapped(kind: str, **payload: Any) -> str:
         return json.dumps({"timestamp": "2026-03-01T00:00:00Z", "type": kind, "payload": payload})
 
-    def said(role: str, words: str) -> str:
+    def item(role: str, words: str) -> str:
         part = {"type": "input_text" if role == "user" else "output_text", "text": words}
         return wrapped("response_item", type="message", role=role, content=[part])
 
@@ -144,7 +144,7 @@ async def test_turn_over_several_pages_is_counted_once(client: AsyncClient, sess
         end = wrapped("event_msg", type="agent_message", message=f"Done {number}.")
         spent = {**info, "total_token_usage": {"input_tokens": number}}
         count = wrapped("event_msg", type="token_count", info=spent)
-        return [said("user", f"Go {number}."), *calls, end, said("assistant", f"Done {number}."), count]
+        return [item("user", f"Go {number}."), *calls, end, item("assistant", f"Done {number}."), count]
 
     lines = [*run(1), *run(2), *run(3)]
     address = await filled(client, session, lines)

@@ -51,7 +51,7 @@ STORED = {
     "33 one long string": json.dumps("a" * 1_000_000),
     "36 many lists": "[" + "[]," * 300_000 + "[]]",
     "43 text without text": '{"type":"text"}',
-    "43 text that is none": '[{"type":"text","text":5},{"type":"text","text":null},{"type":"text","text":[]}]',
+    "43 text that is no string": '[{"type":"text","text":5},{"type":"text","text":null},{"type":"text","text":[]}]',
     "44 odd types": '[{"type":5},{"type":null},{"type":""},{"a":1}]',
     "44 long type": json.dumps({"type": "t" * 10_000}),
     "45 unknown type": '{"type":"server_tool_use_v9","id":"a"}',
@@ -115,10 +115,15 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "24 bytes in a line": (b"a\n\xed\xa0\x80\n", NDJSON, 400, {"code": "invalid_utf8"}),
     "25 UTF-16": ('{"content":"a"}'.encode("utf-16"), JSON, 400, {"code": "invalid_utf8"}),
     "25 latin-1": (b'{"content":"a"}', {"Content-Type": "application/json; charset=latin-1"}, 415, {}),
-    "25 UTF-16 that says so": (b"{", {"Content-Type": "application/json; charset=utf-16"}, 415, {}),
+    "25 declared UTF-16": (b"{", {"Content-Type": "application/json; charset=utf-16"}, 415, {}),
     "32 nested": (b'{"content":' + b"[" * 1001 + b"]" * 1001 + b"}", JSON, 400, {"code": "too_deep"}),
-    "32 nested further": (b"[" * 100_000, JSON, 400, {"code": "too_deep"}),
-    "32 nested elsewhere": (b'{"a":' + b'{"a":' * 500 + b"1" + b"}" * 501, JSON, 400, {"code": "too_deep"}),
+    "32 nested 100,000 deep": (b"[" * 100_000, JSON, 400, {"code": "too_deep"}),
+    "32 nested in an unknown field": (
+        b'{"a":' + b'{"a":' * 500 + b"1" + b"}" * 501,
+        JSON,
+        400,
+        {"code": "too_deep"},
+    ),
     "34 large": (
         json.dumps([{"content": "a"}, {"content": "a" * (2**20 + 1)}]).encode(),
         JSON,
@@ -136,7 +141,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "38 no line": (b"\n \n", NDJSON, 400, {"code": "empty_batch"}),
     "38 nothing": (b"", NDJSON, 400, {"code": "empty_batch"}),
     "38 no JSON": (b"", JSON, 400, {"code": "invalid_json"}),
-    "39 id twice": (
+    "39 duplicate id": (
         b'[{"content":"a","id":"x"},{"content":"a","id":"x"}]',
         JSON,
         422,
@@ -146,7 +151,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "54 form": (b"content=a", {"Content-Type": "application/x-www-form-urlencoded"}, 415, {}),
     "54 multipart": (b'{"content":"a"}', {"Content-Type": "multipart/form-data; boundary=a"}, 415, {}),
     "54 none": (b'{"content":"a"}', {}, 415, {}),
-    "54 nearly": (b'{"content":"a"}', {"Content-Type": "application/json5"}, 415, {}),
+    "54 similar type": (b'{"content":"a"}', {"Content-Type": "application/json5"}, 415, {}),
     "54 with a profile": (b'{"content":"a"}', {"Content-Type": "application/json; profile=a"}, 415, {}),
     "55 gzip": (b"\x1f\x8b", {**JSON, "Content-Encoding": "gzip"}, 415, {}),
     "56 missing": (
@@ -209,7 +214,7 @@ def event(type: str, payload: Any, **more: Any) -> bytes:
     return json.dumps([{"type": "note", "payload": {}}, {**more, "type": type, "payload": payload}]).encode()
 
 
-def misfit(path: str, message: str, index: int = 1) -> dict[str, Any]:
+def invalid_field(path: str, message: str, index: int = 1) -> dict[str, Any]:
     return {"code": "invalid_body", "index": index, "errors": [(path, message)]}
 
 
@@ -220,11 +225,11 @@ REFUSED_EVENTS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "5 trailing comma": (b'[{"type":"note","payload":{}},]', JSON, 400, {"code": "invalid_json"}),
     "6 BOM": (b"\xef\xbb\xbf" + EVENT, JSON, 400, {"code": "invalid_json"}),
     "6 BOM before a list": (b"\xef\xbb\xbf[" + EVENT + b"]", JSON, 400, {"code": "invalid_json"}),
-    "7 null": (b"null", JSON, 400, misfit("$", "Expected an object", 0)),
-    "9 string": (b'"note"', JSON, 400, misfit("$", "Expected an object", 0)),
-    "11 mixed": (b"[" + EVENT + b",5]", JSON, 400, misfit("$[1]", "Expected an object")),
-    "11 a list in a list": (b"[" + EVENT + b",[]]", JSON, 400, misfit("$[1]", "Expected an object")),
-    "11 a list in a line": (EVENT + b"\n[]", NDJSON, 400, misfit("$", "Expected an object")),
+    "7 null": (b"null", JSON, 400, invalid_field("$", "Expected an object", 0)),
+    "9 string": (b'"note"', JSON, 400, invalid_field("$", "Expected an object", 0)),
+    "11 mixed": (b"[" + EVENT + b",5]", JSON, 400, invalid_field("$[1]", "Expected an object")),
+    "11 a list in a list": (b"[" + EVENT + b",[]]", JSON, 400, invalid_field("$[1]", "Expected an object")),
+    "11 a list in a line": (EVENT + b"\n[]", NDJSON, 400, invalid_field("$", "Expected an object")),
     "12 NaN": (b'{"type":"note","payload":{"a":NaN}}', JSON, 400, {"code": "invalid_json"}),
     "13 beyond a float": (b'{"type":"note","payload":{"a":1e400}}', JSON, 400, {}),
     "15 5,000 digits": (b'{"type":"note","payload":{"a":%s}}' % (b"1" * 5000), JSON, 400, {}),
@@ -256,13 +261,13 @@ REFUSED_EVENTS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
         413,
         {"code": "message_too_large", "index": 0},
     ),
-    "36 many empty ones": (b"[" + b"{}," * 2**21 + b"{}]", JSON, 413, {"code": "batch_too_large"}),
+    "36 many empty objects": (b"[" + b"{}," * 2**21 + b"{}]", JSON, 413, {"code": "batch_too_large"}),
     "37 many": (b"[" + b",".join([EVENT] * MANY) + b"]", JSON, 413, {"code": "batch_too_large"}),
     "37 many lines": (b"\n".join([EVENT] * MANY), NDJSON, 413, {"code": "batch_too_large"}),
     "38 none": (b" [ ] ", JSON, 400, {"code": "empty_batch"}),
     "38 no line": (b"\n \r\n", NDJSON, 400, {"code": "empty_batch"}),
     "38 nothing": (b"", JSON, 400, {"code": "invalid_json"}),
-    "39 id twice": (
+    "39 duplicate id": (
         b'[{"id":"a","type":"note","payload":{}},{"id":"a","type":"note","payload":{}}]',
         JSON,
         422,
@@ -271,73 +276,73 @@ REFUSED_EVENTS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "54 text": (EVENT, {"Content-Type": "text/plain"}, 415, {}),
     "54 none": (EVENT, {}, 415, {}),
     "55 gzip": (b"\x1f\x8b", {**JSON, "Content-Encoding": "gzip"}, 415, {}),
-    "no type": (b'{"payload":{}}', JSON, 400, misfit("$.type", MISSING, 0)),
-    "no type in a line": (EVENT + b'\n{"payload":{}}', NDJSON, 400, misfit("$.type", MISSING)),
-    "no payload": (b'{"type":"note"}', JSON, 400, misfit("$.payload", MISSING, 0)),
-    "no payload of a known type": (b'{"type":"reset"}', JSON, 400, misfit("$.payload", MISSING, 0)),
-    "null as payload": (event("note", None), JSON, 400, misfit("$[1].payload", OBJECT)),
-    "list as payload": (event("reset", []), JSON, 400, misfit("$[1].payload", OBJECT)),
-    "44 type of none": (event(None, {}), JSON, 400, misfit("$[1].type", TEXT)),  # type: ignore[arg-type]
-    "44 list as type": (b'{"type":["a"],"payload":{}}', JSON, 400, misfit("$.type", TEXT, 0)),
+    "no type": (b'{"payload":{}}', JSON, 400, invalid_field("$.type", MISSING, 0)),
+    "no type in a line": (EVENT + b'\n{"payload":{}}', NDJSON, 400, invalid_field("$.type", MISSING)),
+    "no payload": (b'{"type":"note"}', JSON, 400, invalid_field("$.payload", MISSING, 0)),
+    "no payload of a known type": (b'{"type":"reset"}', JSON, 400, invalid_field("$.payload", MISSING, 0)),
+    "null as payload": (event("note", None), JSON, 400, invalid_field("$[1].payload", OBJECT)),
+    "list as payload": (event("reset", []), JSON, 400, invalid_field("$[1].payload", OBJECT)),
+    "44 null as type": (event(None, {}), JSON, 400, invalid_field("$[1].type", TEXT)),  # type: ignore[arg-type]
+    "44 list as type": (b'{"type":["a"],"payload":{}}', JSON, 400, invalid_field("$.type", TEXT, 0)),
     "44 empty type": (event("", {}), JSON, 400, {"code": "invalid_body", "index": 1}),
     "44 long type": (event("t" * 101, {}), JSON, 400, {"code": "invalid_body", "index": 1}),
-    "part missing": (event("tool_call", {"toolName": "a", "args": 1}), JSON, 400,
-                     misfit("$[1].payload.toolCallId", MISSING)),
-    "name of another spelling": (
+    "missing field": (event("tool_call", {"toolName": "a", "args": 1}), JSON, 400,
+                      invalid_field("$[1].payload.toolCallId", MISSING)),
+    "field name in snake case": (
         event("tool_call", {"tool_call_id": "a", "toolName": "a", "args": 1}),
         JSON,
         400,
-        misfit("$[1].payload.toolCallId", MISSING),
+        invalid_field("$[1].payload.toolCallId", MISSING),
     ),
-    "part called like the type": (
-        event("raw", {"source": "claude"}), JSON, 400, misfit("$[1].payload.raw", MISSING)
+    "missing field named like the type": (
+        event("raw", {"source": "claude"}), JSON, 400, invalid_field("$[1].payload.raw", MISSING)
     ),
-    "part of a wrong type": (event("user_message", {"text": 5}), JSON, 400, misfit("$[1].payload.text", TEXT)),
-    "part that is no choice": (
+    "field of a wrong type": (event("user_message", {"text": 5}), JSON, 400, invalid_field("$[1].payload.text", TEXT)),
+    "invalid choice": (
         event("turn_start", {"trigger": "boredom"}),
         JSON,
         400,
-        misfit("$[1].payload.trigger", "Input should be 'user', 'callback' or 'system'"),
+        invalid_field("$[1].payload.trigger", "Input should be 'user', 'callback' or 'system'"),
     ),
-    "part of a part": (
+    "missing nested field": (
         event("tool_result", {"toolCallId": "a", "result": None, "error": {"code": "a"}}),
         JSON,
         400,
-        misfit("$[1].payload.error.message", MISSING),
+        invalid_field("$[1].payload.error.message", MISSING),
     ),
-    "count as a text": (
+    "count as string": (
         event("turn_end", {"usage": {"input_tokens": "5", "output_tokens": 1, "total_tokens": 6}}),
         JSON,
         400,
-        misfit("$[1].payload.usage.input_tokens", "Input should be a valid integer"),
+        invalid_field("$[1].payload.usage.input_tokens", "Input should be a valid integer"),
     ),
-    "block of no type": (
+    "block of unknown type": (
         event("user_message", {"text": "a", "content": [{"type": "text", "text": "a"}, {"type": "canary"}]}),
         JSON,
         400,
-        misfit("$[1].payload.content[1]", "Input should be a block of a known type"),
+        invalid_field("$[1].payload.content[1]", "Input should be a block of a known type"),
     ),
-    "part of a block": (
+    "field of a block": (
         event("user_message", {"text": "a", "content": [{"type": "text", "text": 5}]}),
         JSON,
         400,
-        misfit("$[1].payload.content[0].text", TEXT),
+        invalid_field("$[1].payload.content[0].text", TEXT),
     ),
-    "no id of an event": (
-        event("retraction", {"eventIds": ["a", 5]}), JSON, 400, misfit("$[1].payload.eventIds[1]", TEXT)
+    "event id that is a number": (
+        event("retraction", {"eventIds": ["a", 5]}), JSON, 400, invalid_field("$[1].payload.eventIds[1]", TEXT)
     ),
-    "time in parts": (event("note", {}, timestamp=1.5), JSON, 400,
-                      misfit("$[1].timestamp", "Input should be a valid integer")),
-    "time as a text": (event("note", {}, timestamp="1"), JSON, 400,
-                       misfit("$[1].timestamp", "Input should be a valid integer")),
-    "time before all": (event("note", {}, timestamp=-1), JSON, 400, {"code": "invalid_body", "index": 1}),
-    "time beyond all": (event("note", {}, timestamp=2**53), JSON, 400, {"code": "invalid_body", "index": 1}),
-    "no time": (event("note", {}, timestamp=None), JSON, 400,
-                misfit("$[1].timestamp", "Input should be a valid integer")),
+    "fractional timestamp": (event("note", {}, timestamp=1.5), JSON, 400,
+                             invalid_field("$[1].timestamp", "Input should be a valid integer")),
+    "timestamp as string": (event("note", {}, timestamp="1"), JSON, 400,
+                            invalid_field("$[1].timestamp", "Input should be a valid integer")),
+    "negative timestamp": (event("note", {}, timestamp=-1), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "timestamp out of range": (event("note", {}, timestamp=2**53), JSON, 400, {"code": "invalid_body", "index": 1}),
+    "null as timestamp": (event("note", {}, timestamp=None), JSON, 400,
+                          invalid_field("$[1].timestamp", "Input should be a valid integer")),
     "long id": (event("note", {}, id="i" * 256), JSON, 400, {"code": "invalid_body", "index": 1}),
     "empty id": (event("note", {}, id=""), JSON, 400, {"code": "invalid_body", "index": 1}),
-    "number as id": (event("note", {}, id=5), JSON, 400, misfit("$[1].id", TEXT)),
-    "null as turn": (event("note", {}, turnId=None), JSON, 400, misfit("$[1].turnId", TEXT)),
+    "number as id": (event("note", {}, id=5), JSON, 400, invalid_field("$[1].id", TEXT)),
+    "null as turn": (event("note", {}, turnId=None), JSON, 400, invalid_field("$[1].turnId", TEXT)),
 }  # fmt: skip
 REFUSED_CHUNKS: dict[str, tuple[bytes, dict[str, str], int, dict[str, Any]]] = {
     "19 NUL": (b"a\nb\0\n", NDJSON, 422, {"code": "nul_byte", "index": 1}),
@@ -382,18 +387,18 @@ async def test_rejects_invalid_events_without_storing(  # noqa: PLR0917  # one p
     assert (stored_session["messageCount"], stored_session["eventCount"]) == (0, 0)
 
 
-KEPT_EVENTS: dict[str, Any] = {
+UNUSUAL_PAYLOADS: dict[str, Any] = {
     "14 beyond a double": {"a": [9007199254740993, 18446744073709551616, 10**39]},
     "18 NUL in a payload": {"a\0": "\0"},
     "26 control character": {"a": "\x01"},
     "27 odd characters": {"a": "a\u2028b\uffffc\u202ed\x1b[31m"},
     "28 nested 199 deep": {"a": json.loads("[" * 199 + "]" * 199)},
     "53 markup": {"<script>": "</script>"},
-    "a type within": {"type": "turn_start", "sequence": -1, "sessionId": 5},
+    "event fields in the payload": {"type": "turn_start", "sequence": -1, "sessionId": 5},
 }
 
 
-@pytest.mark.parametrize("payload", KEPT_EVENTS.values(), ids=KEPT_EVENTS.keys())
+@pytest.mark.parametrize("payload", UNUSUAL_PAYLOADS.values(), ids=UNUSUAL_PAYLOADS.keys())
 @pytest.mark.parametrize("type", ["note", "raw", "turn_starts", "\u2028", "TURN_START", "t" * 100])
 async def test_unusual_events_are_stored(
     client: AsyncClient, session: str, type: str, payload: dict[str, Any]
@@ -474,7 +479,7 @@ async def test_59_unknown_sessions_have_identical_responses(client: AsyncClient)
     assert (await client.get(unknown)).content == (await client.get(nil)).content
 
 
-OF_LIST = [
+MESSAGE_QUERIES = [
     *(f"after={value}" for value in ("-1", "abc", "1.5", "", "0x10", "1_000", "%2B1", "+1", "1e3", "٣")),
     *(f"after={value}" for value in (2**53, 2**63, 10**20)),
     *(f"before={value}" for value in ("0", "-1", "", "null", 2**53)),
@@ -486,7 +491,7 @@ OF_LIST = [
     *("limit=1&limit=2", "limit=1&limit=1", "nothing=1", "Limit=1", "limit", "=1", "limi%74=1&limit=1"),
     *("role=%ff", "role=%ED%A0%80", "role=%C0%80", "%ff=1", "type=\xff"),
 ]
-OF_SESSIONS = [
+SESSION_QUERIES = [
     "source=",
     "type=text",
     "q=",
@@ -504,7 +509,7 @@ OF_SESSIONS = [
     *(f"{name}={value}" for name in ("since", "until") for value in ("", "now", "2026", "%00")),
     *(f"errors={value}" for value in ("", "1", "True")),
 ]
-ELSEWHERE = [
+OTHER_REQUESTS = [
     ("GET", "/api/sessions/{id}?a=1"),
     ("GET", "/api/sessions/{id}/messages/1?parsed=true"),
     ("GET", "/api/sessions/{id}/messages/0"),
@@ -532,7 +537,7 @@ ELSEWHERE = [
     ("GET", "/health/ready?a=1"),
     ("GET", "/docs?url=https://evil.example/openapi.json"),
 ]
-OF_DRIFT = [
+DRIFT_QUERIES = [
     *(f"source={value}" for value in ("", "%00", "%ff")),
     *(f"reason={value}" for value in ("", "limit", "malformed,unknown_type")),
     *(f"since={value}" for value in ("", "now", "2026", "2026-13-01T00:00:00Z", "%00")),
@@ -540,14 +545,14 @@ OF_DRIFT = [
     "after=1",
     "reason=malformed&reason=malformed",
 ]
-OF_STANDARD = [
+STANDARD_QUERIES = [
     *(f"after={value}" for value in ("-1", "abc", "", "1_000", 2**53)),
     *(f"limit={value}" for value in ("0", "-5", "1001", "")),
     *(f"visible={value}" for value in ("1", "yes", "")),
     "kind=message",
     "parsed=true",
 ]
-OF_EVENTS = [
+EVENT_QUERIES = [
     *(f"after={value}" for value in ("-1", "abc", "1.5", "", "1_000", 2**53)),
     *(f"{name}={value}" for name in ("before", "at", "message") for value in ("0", "-1", "", "null", 2**53)),
     *(f"limit={value}" for value in ("0", "-5", "1001", "")),
@@ -556,12 +561,12 @@ OF_EVENTS = [
     *("at=1&after=1", "at=1&before=2", "at=1&at=1", "Type=raw", "Collapse=true", "kind=message"),
 ]
 ADDRESSES = [
-    *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in OF_LIST),
-    *(("GET", f"/api/sessions?{query}") for query in OF_SESSIONS),
-    *(("GET", f"/api/drift?{query}") for query in OF_DRIFT),
-    *(("GET", f"/api/sessions/{{id}}/standard-messages?{query}") for query in OF_STANDARD),
-    *(("GET", f"/api/sessions/{{id}}/events?{query}") for query in OF_EVENTS),
-    *ELSEWHERE,
+    *(("GET", f"/api/sessions/{{id}}/messages?{query}") for query in MESSAGE_QUERIES),
+    *(("GET", f"/api/sessions?{query}") for query in SESSION_QUERIES),
+    *(("GET", f"/api/drift?{query}") for query in DRIFT_QUERIES),
+    *(("GET", f"/api/sessions/{{id}}/standard-messages?{query}") for query in STANDARD_QUERIES),
+    *(("GET", f"/api/sessions/{{id}}/events?{query}") for query in EVENT_QUERIES),
+    *OTHER_REQUESTS,
 ]
 
 

@@ -20,8 +20,7 @@ SESSION_ID = session_id_for(NAMED["source"], NAMED["externalId"])
 
 IS_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
-# That an id comes twice in a list (422) is another thing that a schema cannot forbid; a list that is too long (413) is
-# one that it can.
+# A schema cannot forbid duplicate ids in a list (422), but it can limit the length of a list (413).
 config = schemathesis.Config.from_dict(
     {
         "checks": {
@@ -51,7 +50,7 @@ def base_url(shared_server: str) -> str:
     return shared_server
 
 
-# Connections of the pool draw random pauses in the background, which hypothesis takes for a fault of the strategies.
+# The pool draws random delays in the background, which hypothesis takes for a fault of the strategies.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @schema.parametrize()

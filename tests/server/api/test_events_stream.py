@@ -34,18 +34,18 @@ CHUNKS = [
 ]
 
 
-def said(type: str, **payload: Any) -> dict[str, Any]:
+def make_event(type: str, **payload: Any) -> dict[str, Any]:
     return {"id": f"{type}-{uuid4()}", "timestamp": 1, "type": type, "turnId": "t", "payload": payload}
 
 
 POSTED = [
-    said("turn_start", trigger="user"),
-    said("user_message", text="How many?"),
-    {**said("thinking_done", text="Count."), "responseId": "r1"},
-    {**said("tool_call", toolCallId="call_1", toolName="count", args={}), "responseId": "r1"},
-    said("tool_result", toolCallId="call_1", result="3"),
-    {**said("assistant_done", text="Three."), "responseId": "r2"},
-    said("turn_end"),
+    make_event("turn_start", trigger="user"),
+    make_event("user_message", text="How many?"),
+    {**make_event("thinking_done", text="Count."), "responseId": "r1"},
+    {**make_event("tool_call", toolCallId="call_1", toolName="count", args={}), "responseId": "r1"},
+    make_event("tool_result", toolCallId="call_1", result="3"),
+    {**make_event("assistant_done", text="Three."), "responseId": "r2"},
+    make_event("turn_end"),
 ]
 
 
@@ -158,8 +158,12 @@ def test_stream_format(base: str, session_id: str) -> None:
     ],
 )
 def test_start_cursor(base: str, query: str, headers: dict[str, str], ids: list[int]) -> None:
-    post(base, *(said("assistant_chunk", text=text) for text in "ab"), said("assistant_done", text="ab"))
-    post(base, said("assistant_chunk", text="c"))
+    post(
+        base,
+        *(make_event("assistant_chunk", text=text) for text in "ab"),
+        make_event("assistant_done", text="ab"),
+    )
+    post(base, make_event("assistant_chunk", text="c"))
 
     with stream(base, query, **headers) as events:
         received = until(events, "caught_up")
@@ -172,7 +176,7 @@ def test_new_events_are_sent(base: str) -> None:
     with stream(base, "collapse=true") as events:
         assert until(events, "caught_up")[1:] == ['event: caught_up\ndata: {"sequence":0}']
         for number, event in enumerate(
-            [said("assistant_chunk", text="a"), said("assistant_done", text="a")], 1
+            [make_event("assistant_chunk", text="a"), make_event("assistant_done", text="a")], 1
         ):
             post(base, event)
             assert next(events).startswith(f"id: {number}\nevent: {event['type']}\n")
@@ -186,7 +190,7 @@ def test_heartbeats_without_events(base: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_events_larger_than_a_chunk(base: str) -> None:
     text = "é" * 300_000
-    post(base, said("summary", text=text), said("summary", text="b"))
+    post(base, make_event("summary", text=text), make_event("summary", text="b"))
 
     with stream(base) as events:
         received = until(events, "caught_up")
@@ -363,12 +367,12 @@ def test_topics_of_posted_events(base: str) -> None:
 
 
 def test_topics_of_events_with_unusual_values(base: str) -> None:
-    call = said("tool_call", toolCallId="c", toolName="n", args="{no json")
-    result = said("tool_result", toolCallId="c", result=None, error={"code": "x", "message": "y"})
-    said_twice = said("user_message", text="a", content=[{"type": "text", "text": "b"}])
+    call = make_event("tool_call", toolCallId="c", toolName="n", args="{no json")
+    result = make_event("tool_result", toolCallId="c", result=None, error={"code": "x", "message": "y"})
+    double_text = make_event("user_message", text="a", content=[{"type": "text", "text": "b"}])
     with socket(base) as connected:
         frames(connected, "caught_up")
-        post(base, call, result, said_twice, said("turn_end"))
+        post(base, call, result, double_text, make_event("turn_end"))
         received = frames(connected, "stream_output")[-1]["data"]["messages"]
 
     blocks = [message["content"][0] for message in received]
@@ -404,7 +408,7 @@ def test_turn_too_long_for_one_frame(base: str) -> None:
     assert len(data["messages"]) < 10
 
 
-def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
+def exchange_frames(connected: ClientConnection, sent: list[str | bytes]) -> None:
     for frame in sent:
         connected.send(frame)
     while True:
@@ -416,7 +420,7 @@ def talk(connected: ClientConnection, sent: list[str | bytes]) -> None:
 )
 def test_closes_on_unexpected_client_frames(base: str, sent: list[str | bytes], code: int) -> None:
     with socket(base) as connected, pytest.raises(ConnectionClosed) as closed:
-        talk(connected, sent)
+        exchange_frames(connected, sent)
 
     assert closed.value.rcvd
     assert closed.value.rcvd.code == code
@@ -426,5 +430,5 @@ def test_accepts_pings_and_few_frames(base: str) -> None:
     with socket(base) as connected:
         connected.send("hello")
         assert connected.ping().wait(10)
-        post(base, said("summary", text="a"))
+        post(base, make_event("summary", text="a"))
         assert frames(connected, "event")[-1]["data"]["sequence"] == 1

@@ -19,7 +19,7 @@ from ash_server.live import session_feed
 from ash_server.live.hub import Hub
 from ash_server.live.session_feed import SessionFeed
 from ash_server.store import Store
-from tests.server.live.test_hub import is_listened_to
+from tests.server.live.test_hub import wait_for_listener
 from tests.server.test_chaos import KILL_LISTENER
 from tests.waiting import until
 
@@ -94,7 +94,7 @@ async def feed(store: Store) -> AsyncIterator[SessionFeed]:
 
 @pytest.fixture
 async def subscriber(feed: SessionFeed, connection: AsyncConnection) -> AsyncIterator[Subscriber]:
-    await is_listened_to(connection)
+    await wait_for_listener(connection)
     subscriber = Subscriber(feed)
     await subscriber.receives("caught_up")
     yield subscriber

@@ -314,14 +314,14 @@ async def test_link_header_preloads_the_first_requests(
 @pytest.mark.parametrize("form", FORMS)
 async def test_formats(client: AsyncClient, session_id: str, form: str) -> None:
     response = await client.get(f"/sessions/{session_id}{form}")
-    asked = await client.head(f"/sessions/{session_id}{form}")
+    head = await client.head(f"/sessions/{session_id}{form}")
 
     assert (response.status_code, response.headers["content-type"]) == (200, FORMS[form])
     assert response.headers["content-disposition"] == f'inline; filename="{session_id}{form}"'
     assert "Because." in response.text
     names = ("content-type", "content-disposition", "link", "content-security-policy", "cache-control")
-    assert (asked.status_code, asked.content) == (200, b"")
-    assert [asked.headers[name] for name in names] == [response.headers[name] for name in names]
+    assert (head.status_code, head.content) == (200, b"")
+    assert [head.headers[name] for name in names] == [response.headers[name] for name in names]
 
 
 async def test_standalone_page_has_its_own_policy(client: AsyncClient, session_id: str) -> None:
@@ -334,7 +334,7 @@ async def test_head_request_does_not_read_the_session(
     client: AsyncClient, session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(*_: object) -> NoReturn:
-        pytest.fail("it is read")
+        pytest.fail("the session is read")
 
     formats = {suffix: format._replace(write=write) for suffix, format in viewer_pages._FORMATS.items()}
     monkeypatch.setattr(viewer_pages, "_FORMATS", formats)
@@ -401,11 +401,11 @@ async def test_viewer_assets(client: AsyncClient) -> None:
     for path, asset in now.assets.items():
         got = await client.get(f"{now.root}/{path}")
         assert (got.status_code, got.content) == (200, asset.content), path
-        assert {name: got.headers[name] for name in OF_FILES} == OF_FILES
+        assert {name: got.headers[name] for name in ASSET_HEADERS} == ASSET_HEADERS
         assert got.headers["content-type"].partition(";")[0] == TYPES[Path(path).suffix]
 
 
-OF_FILES = {
+ASSET_HEADERS = {
     "cache-control": "private, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",

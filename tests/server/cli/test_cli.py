@@ -1,4 +1,4 @@
-"""The command `ash` on a real PostgreSQL; in this process, except where a process of its own matters."""
+"""The command `ash` on a real PostgreSQL, run in this process unless a separate one matters."""
 
 import json
 import os
@@ -59,18 +59,18 @@ def ran_here(arguments: Sequence[str], environment: dict[str, str], folder: Path
     with ExitStack() as here:
         here.enter_context(patch.dict(os.environ, environment, clear=True))
         here.enter_context(patch.object(sys, "argv", [str(COMMAND), *arguments]))
-        here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches what TMPDIR was
+        here.enter_context(patch.object(tempfile, "tempdir", None))  # it caches TMPDIR
         here.enter_context(patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))))
         here.enter_context(redirect_stdout(out))
         here.enter_context(redirect_stderr(err))
         here.enter_context(chdir(folder))
-        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may have a loop of its own
+        thread = here.enter_context(ThreadPoolExecutor(1))  # the test may run an event loop
         return Ran(thread.submit(main.run).result(), written_to(out), written_to(err))
 
 
 @pytest.fixture
 def process(database_url: str, tmp_path: Path) -> Ash:
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
     (tmp_path / "home").mkdir(exist_ok=True)
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
@@ -199,7 +199,7 @@ def test_discovers_and_imports_transcripts(ash: Ash, tmp_path: Path) -> None:
     assert (done.code, done.out.partition(",")[0], done.err) == (0, "11 sessions", "")
     assert discovered() == {name: (count, count) for name, count in counts.items()}
     heading, *shown = ash("import", "--discover").out.splitlines()
-    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "kept", "in"]
+    assert heading.split() == ["CLI", "transcripts", "size", "newest", "imported", "folder"]
     assert [row.split()[-1] for row in shown] == [
         str(home / folder)
         for folder in (
@@ -365,7 +365,7 @@ STRANGE = (
 
 
 def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> None:
-    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    no_database = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
     versionless = STRANGE.replace('"version":"2.1.0",', "")
     path = written(tmp_path / "a/s.jsonl", f"{USER}\n{versionless}\n{STRANGE.replace(':01Z', ':02Z')}\n")
     written(tmp_path / "a/t.jsonl", versionless.replace(',"timestamp"', ',"at"'))
@@ -379,9 +379,9 @@ def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> No
     in_file = [{"path": "a/s.jsonl", "line": 3}, {"path": "a/s.jsonl", "line": 2}]
     of_text = group("text", "malformed", 2, in_file, **facts)
     of_type = group("holo_frame", "unknown_type", 2, in_file, **facts)
-    assert json.loads(ash("drift", "a/s.jsonl", "--json", **nowhere).out) == {"drift": [of_text, of_type]}
-    assert len(json.loads(ash("drift", "a", "--json", **nowhere).out)["drift"]) == 4
-    assert ash("drift", str(written(tmp_path / "b.jsonl", f"{USER}\n")), **nowhere) == Ran(
+    assert json.loads(ash("drift", "a/s.jsonl", "--json", **no_database).out) == {"drift": [of_text, of_type]}
+    assert len(json.loads(ash("drift", "a", "--json", **no_database).out)["drift"]) == 4
+    assert ash("drift", str(written(tmp_path / "b.jsonl", f"{USER}\n")), **no_database) == Ran(
         0, "no drift in 1 line of 1 file: nothing was unknown or malformed\n", ""
     )
 
@@ -417,7 +417,7 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
         {**both, "kind": kind, "types": types}
         for kind, types in (("record", ["raw"]), ("message", ["tool_use"]))
     )
-    alike = {**both, "kind": "message", "types": ["raw"]}
+    unchanged = {**both, "kind": "message", "types": ["raw"]}
 
     def sample(sequence: int, before: Any, now: Any) -> list[Any]:
         return [{"sessionId": session, "sequence": sequence, "before": before, "now": now}]
@@ -427,7 +427,12 @@ def test_reparse_and_reindex(ash: Ash, tmp_path: Path, database_url: str) -> Non
         "withoutDigest": 1,
         "changed": 2,
         "groups": [
-            {"source": "claude", "changed": ["blocks"], "count": 1, "samples": sample(3, alike, alike)},
+            {
+                "source": "claude",
+                "changed": ["blocks"],
+                "count": 1,
+                "samples": sample(3, unchanged, unchanged),
+            },
             {"source": "claude", "changed": ["kind", "types"], "count": 1, "samples": sample(2, before, now)},
         ],
     }
@@ -469,10 +474,10 @@ def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:
     document = '{\n"role": "user",\n"content": "hi"\n}'
     blocks = [{"type": "text", "text": "hi"}]
     user = {"source": "claude", "kind": "message", "role": "user", "parsed": blocks}
-    nowhere = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    no_database = {"ASH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
 
     def parsed(text: str, *arguments: str) -> list[Any]:
-        done = ash("parse", *arguments, stdin=text.encode(), **nowhere)
+        done = ash("parse", *arguments, stdin=text.encode(), **no_database)
         assert (done.code, done.err) == (0, "")
         return [json.loads(line) for line in done.out.splitlines()]
 
@@ -574,8 +579,8 @@ def test_lists_the_sessions_of_an_ambiguous_reference(ash: Ash, tmp_path: Path) 
     named = {f"{session_id_for(name, 'same')} ({name}, TIME)" for name in "abc"}
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("ash: several sessions match 'same': ")
-    timeless = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", done.err.strip())
-    assert set(re.split(r"(?<=\)), ", timeless.partition("same': ")[2])) == named
+    without_times = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", done.err.strip())
+    assert set(re.split(r"(?<=\)), ", without_times.partition("same': ")[2])) == named
 
 
 def test_reports_an_unreachable_database(ash: Ash) -> None:
@@ -601,8 +606,8 @@ def test_reports_a_database_without_a_schema(ash: Ash, bare_database_url: str) -
 
 
 def test_prints_the_url_of_the_database(ash: Ash, database_url: str) -> None:
-    spelled = database_url.replace("postgresql://", "postgresql+psycopg://")
-    done = ash("db", "url", ASH_DATABASE_URL=spelled)
+    sqlalchemy_url = database_url.replace("postgresql://", "postgresql+psycopg://")
+    done = ash("db", "url", ASH_DATABASE_URL=sqlalchemy_url)
 
     assert done == Ran(0, database_url + "\n", "")
     with psycopg.connect(done.out.strip()) as conn:

@@ -28,7 +28,7 @@ from ash_server.transfer.importing.file_import import import_file
 from ash_shared.eventlog import NORMALIZER_VERSION
 from ash_shared.model.blocks import CLASSES
 from tests.conftest import at_database, new_database
-from tests.server.db.embedded.test_embedded import left_processes, server_processes
+from tests.server.db.embedded.test_embedded import remaining_processes, server_processes
 
 COMMAND = Path(sys.executable).with_name("ash")
 LAST_LINE = "Ctrl-C stops"
@@ -85,9 +85,9 @@ def answer(url: str) -> Any:
         return json.load(response)
 
 
-def left_behind(home: Path) -> list[str]:
-    """PostgreSQL's working directory is its data directory."""
-    return [each.info["name"] for each in left_processes(home)]
+def remaining_names(home: Path) -> list[str]:
+    """Return the names of PostgreSQL processes that still run."""
+    return [each.info["name"] for each in remaining_processes(home)]
 
 
 def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_demo_shows_every_type_of_block(tmp_path: Path) -> None:
             ]
             assert "postgres" in [each.info["name"] for each in server_processes(tmp_path)]
             assert stopped(ash.process, signal.SIGINT) == (0, "", "")
-        assert left_behind(tmp_path) == []
+        assert remaining_names(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
     store: Store, connection: AsyncConnection, database_url: str, tmp_path: Path
 ) -> None:
     """The demo rebuilds its samples; both commands only warn of other sessions."""
-    at_its_own: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
+    options: dict[str, Any] = {"home": tmp_path, "ASH_DATABASE_URL": database_url}
     path = tmp_path / "mine.jsonl"
     path.write_text('{"type":"user","message":{"role":"user","content":"hi"}}\n')
     mine = (await import_file(store, path, "mine")).session_id
@@ -138,7 +138,7 @@ async def test_warns_of_outdated_events_and_demo_rebuilds_its_samples(
             )
 
     for command, counted in (("serve", "2 sessions have"), ("demo", "1 session has")):
-        with running(command, "--port", "0", **at_its_own) as ash:
+        with running(command, "--port", "0", **options) as ash:
             warning = (
                 f"ash: {counted} no events, or events of an older Ash: `ash events rebuild` derives them\n"
             )
@@ -157,11 +157,11 @@ def test_server_restarts_its_postgres(tmp_path: Path) -> None:
                 sessions = answer(f"{ash.address}/api/sessions")["sessions"]
                 break
         else:
-            pytest.fail("the server did not find its database again")
+            pytest.fail("the server did not reconnect to its database")
 
         assert len(sessions) == 9
         assert stopped(ash.process, signal.SIGINT)[0] == 0
-    assert left_behind(tmp_path) == []
+    assert remaining_names(tmp_path) == []
 
 
 def test_demo_migrates_the_database(bare_database_url: str, tmp_path: Path) -> None:
@@ -173,21 +173,21 @@ def test_demo_migrates_the_database(bare_database_url: str, tmp_path: Path) -> N
 
 
 REQUESTS = {
-    "was answered": "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "does not read its answer": "GET /api/sessions/{session}/export HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "got its response": "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "does not read its response": "GET /api/sessions/{session}/export HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
 
 
 @pytest.fixture
 async def large_session(store: Store, tmp_path: Path) -> UUID:
-    """Larger than all buffers between server and client."""
+    """A session larger than all buffers between server and client."""
     path = tmp_path / "large.jsonl"
     path.write_text(f"{'x' * 100_000}\n" * 150)
     return (await import_file(store, path, "large")).session_id
 
 
 STOPS = [
-    pytest.param(signal.SIGINT, "was answered"),
+    pytest.param(signal.SIGINT, "got its response"),
     *(pytest.param(signal.SIGTERM, each, marks=pytest.mark.slow) for each in REQUESTS),
 ]
 

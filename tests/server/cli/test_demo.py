@@ -68,7 +68,7 @@ def without_time(line: str) -> Any:
     return {name: value for name, value in json.loads(line).items() if name != "timestamp"}
 
 
-async def test_an_open_turn_is_closed_at_the_end(
+async def test_closes_an_open_turn_at_the_end(
     watched_demo: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "_recorded_lines", lambda: [(0.0, line.encode()) for line in LINES[:20]])

@@ -112,9 +112,9 @@ async def test_exported_events_include_posted_ones(ash: Ash, connection: AsyncCo
 
 
 REBUILT: dict[str, tuple[str, ...]] = {
-    "what an older Ash derived": (),
-    "that which is named": ("kite",),
-    "all": ("--all",),
+    "outdated sessions": (),
+    "a named session": ("kite",),
+    "all sessions": ("--all",),
 }
 
 

@@ -106,7 +106,7 @@ def _facts(session: Session) -> tuple[str | None, str | None, str | None, UUID |
     )
 
 
-async def test_importing_it_all_again_changes_nothing(
+async def test_second_import_changes_nothing(
     store: Store, connection: AsyncConnection, user_home: Path
 ) -> None:
     await import_discovered(store, ImportOptions())
@@ -125,7 +125,7 @@ async def rows(conn: AsyncConnection) -> list[tuple[object, ...]]:
 
 
 async def test_links_a_subagent_when_its_parent_appears_later(store: Store, user_home: Path) -> None:
-    """A rollout is found by the id in its name; a known parent is kept."""
+    """The parent's rollout has its id in the file name; a known parent is kept."""
     [parent] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     [child] = (user_home / ".codex/sessions/2026/03/04").glob("rollout-*")
     aside = parent.rename(user_home / "aside")
@@ -142,11 +142,11 @@ async def test_links_a_subagent_when_its_parent_appears_later(store: Store, user
 
 
 async def parent_of(store: Store, path: Path) -> UUID | None:
-    imported = (await imported_of(store, path)).imported[path]
+    imported = (await import_files(store, path)).imported[path]
     return (await store.sessions.get(imported.session_id)).model_dump(by_alias=False).get("parent_id")
 
 
-async def imported_of(store: Store, *paths: Path, replace: bool = False) -> ImportReport:
+async def import_files(store: Store, *paths: Path, replace: bool = False) -> ImportReport:
     return await import_paths(store, paths, ImportOptions(replace=replace))
 
 
@@ -163,15 +163,15 @@ async def test_a_compressed_rollout_is_the_same_session(
 ) -> None:
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
-    session_id = (await imported_of(store, path)).imported[path].session_id
+    session_id = (await import_files(store, path)).imported[path].session_id
     before = await rows(connection)
     packed = compress(path)
-    again = await imported_of(store, packed)
+    again = await import_files(store, packed)
 
     assert (again.imported[packed].session_id, dict(again.total.counts)) == (session_id, {"existing": 3})
     assert await rows(connection) == before
 
-    replaced = await imported_of(store, packed, replace=True)
+    replaced = await import_files(store, packed, replace=True)
     exported = b"".join([piece async for piece in export_messages(store, session_id)])
     assert (dict(replaced.total.counts), exported) == ({"new": 3}, data)
 
@@ -182,9 +182,9 @@ async def test_continues_a_compressed_rollout_that_has_grown(
     monkeypatch.setattr(compressed, "_CHUNK_BYTES", 100)
     [path] = (user_home / ".codex/sessions/2026/03/03").glob("rollout-*")
     data = path.read_bytes()
-    await imported_of(store, compress(path))
+    await import_files(store, compress(path))
     path.write_bytes(data + b"{}\n" + b"[]")
-    report = await imported_of(store, compress(path))
+    report = await import_files(store, compress(path))
 
     assert dict(report.total.counts) == {"existing": 3, "new": 2}
 
@@ -221,7 +221,7 @@ async def test_reports_invalid_or_excessive_compression(
     data, reason = BROKEN[name]
     path = tmp_path / "rollout-1.jsonl.zst"
     path.write_bytes(data)
-    report = await imported_of(store, path)
+    report = await import_files(store, path)
 
     assert [(file, why[: len(reason)]) for file, why in report.unread] == [(str(path), reason)]
 
@@ -229,7 +229,7 @@ async def test_reports_invalid_or_excessive_compression(
 async def test_imports_the_files_of_an_opencode_session_in_order(store: Store, user_home: Path) -> None:
     storage = opencode_storage(user_home)
     path = storage / "session/global/ses_1.json"
-    session_id = (await imported_of(store, path)).imported[path].session_id
+    session_id = (await import_files(store, path)).imported[path].session_id
     stored = await store.messages.list_messages(session_id)
     names = [
         "session/global/ses_1.json",
@@ -249,18 +249,18 @@ async def test_continues_an_opencode_session_and_reports_rewritten_files(
 ) -> None:
     storage = opencode_storage(user_home)
     path = storage / "session/global/ses_1.json"
-    await imported_of(store, path)
+    await import_files(store, path)
     part = storage / "part/msg_2/prt_3.json"
     write(part, json.dumps(opencode_part("prt_3", "msg_2", "ses_1", "It is written, and passes.")))
     write(storage / "message/ses_1/msg_9.json", json.dumps(opencode_message("msg_9", "ses_1", "user", 1)))
     write(storage / "part/msg_9/prt_9.json", "\0")
-    report = await imported_of(store, path)
+    report = await import_files(store, path)
     problems = [(problem.kind, problem.file) for problem in report.total.problems]
 
     assert dict(report.total.counts) == {"existing": 5, "new": 1, "changed": 1, "refused": 1}
     assert problems == [("refused", "part/msg_9/prt_9.json"), ("changed", "part/msg_2/prt_3.json")]
 
-    replaced = await imported_of(store, path, replace=True)
+    replaced = await import_files(store, path, replace=True)
     assert dict(replaced.total.counts) == {"new": 7, "refused": 1}
 
 
@@ -284,14 +284,14 @@ def test_opencode_ids_may_differ_from_file_names(tmp_path: Path) -> None:
     ]
 
 
-LOADED = {
+PATHS = {
     "claude": ".claude/projects/-work-shop/5f*.jsonl",
     "codex": ".codex/sessions/2026/03/03/rollout-*",
     "gemini_cli": ".gemini/tmp/0a0a/chats/session-*",
     "cursor": ".cursor/projects/work-shop/agent-transcripts/*/*.jsonl",
     "opencode": ".local/share/opencode/storage/session/global/ses_1.json",
 }
-SAID = {
+TEXTS = {
     "claude": ["Why does the basket forget its items?", "The cookie is written without a path."],
     "codex": ["Make the tests faster", "They share one database now."],
     "gemini_cli": ["Draw the architecture", "Three boxes and two arrows."],
@@ -301,9 +301,9 @@ SAID = {
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("source", LOADED)
+@pytest.mark.parametrize("source", PATHS)
 def test_load_session_returns_standard_messages(user_home: Path, source: str, packed: bool) -> None:
-    [path] = user_home.glob(LOADED[source])
+    [path] = user_home.glob(PATHS[source])
     if packed and path.suffix == ".jsonl":
         path = compress(path)
     messages = load_session(path)
@@ -312,13 +312,13 @@ def test_load_session_returns_standard_messages(user_home: Path, source: str, pa
         ("user", source),
         ("assistant", source),
     ]
-    assert [each.content[0].model_dump().get("text") for each in messages] == SAID[source]
+    assert [each.content[0].model_dump().get("text") for each in messages] == TEXTS[source]
 
 
-@pytest.mark.parametrize("source", LOADED)
+@pytest.mark.parametrize("source", PATHS)
 def test_load_session_imports_no_server_packages(user_home: Path, source: str) -> None:
     """Nor the decoder, unless the file is compressed."""
-    [path] = user_home.glob(LOADED[source])
+    [path] = user_home.glob(PATHS[source])
     script = """
 import sys
 from ash_server.transfer import load_session
@@ -341,7 +341,7 @@ def test_load_session_skips_unreadable_lines_and_raises_for_missing_files(tmp_pa
 
 
 def test_load_session_names_the_missing_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = compress(next(user_home.glob(LOADED["codex"])))
+    path = compress(next(user_home.glob(PATHS["codex"])))
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
     with pytest.raises(

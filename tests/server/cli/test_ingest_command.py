@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 USER = b'{"type":"user","message":{"role":"user","content":"hi"}}'
 CALL = b'{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{}}]}}'
-SAID = b'{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"Done."}]}}'
+ANSWER = b'{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"Done."}]}}'
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -92,29 +92,30 @@ def events(url: str, session: UUID | str) -> list[tuple[str, Any]]:
 
 
 STREAMS = {
-    "whole lines": (USER + b"\n" + SAID + b"\n", [USER.decode(), SAID.decode()], []),
-    "a last line without an end": (USER + b"\n" + SAID, [USER.decode(), SAID.decode()], []),
+    "whole lines": (USER + b"\n" + ANSWER + b"\n", [USER.decode(), ANSWER.decode()], []),
+    "a last line without an end": (USER + b"\n" + ANSWER, [USER.decode(), ANSWER.decode()], []),
     "blank lines and carriage returns": (
-        USER + b"\r\n\n" + SAID + b"\n",
-        [USER.decode() + "\r", "", SAID.decode()],
+        USER + b"\r\n\n" + ANSWER + b"\n",
+        [USER.decode() + "\r", "", ANSWER.decode()],
         [],
     ),
-    "what tells no format": (b"one\ntwo\n", ["one", "two"], []),
-    "bytes that are no text": (
+    "an unknown format": (b"one\ntwo\n", ["one", "two"], []),
+    "bytes that are not UTF-8": (
         USER + b"\n\xff\xfe\nlast\n",
         [USER.decode(), "last"],
-        ["ash: line 2 was passed on but not stored: its byte 1 is not UTF-8"],
+        ["ash: line 2 was passed on but not stored: byte 1 is not valid UTF-8"],
     ),
     "a NUL": (
-        USER + b"\nn\0l\n" + SAID + b"\n",
-        [USER.decode(), SAID.decode()],
+        USER + b"\nn\0l\n" + ANSWER + b"\n",
+        [USER.decode(), ANSWER.decode()],
         [
-            "ash: line 2 was passed on but not stored: the message holds a NUL character, which PostgreSQL cannot store"
+            "ash: line 2 was passed on but not stored: "
+            "the message contains a NUL character, which PostgreSQL cannot store"
         ],
     ),
     "a line that is too long": (
-        USER + b"\n" + b"x" * 2**21 + b"\n" + SAID + b"\n",
-        [USER.decode(), SAID.decode()],
+        USER + b"\n" + b"x" * 2**21 + b"\n" + ANSWER + b"\n",
+        [USER.decode(), ANSWER.decode()],
         [
             "ash: line 2 was passed on but not stored: it has 2,097,153 bytes, more than the 1,048,576 of "
             "ASH_MAX_MESSAGE_BYTES, the limit of `ash serve` and `ash ingest`"
@@ -123,9 +124,9 @@ STREAMS = {
 }
 
 
-def test_stores_what_it_passes_on(server: str, home: Path) -> None:
+def test_passes_input_on_and_stores_its_lines(server: str, home: Path) -> None:
     for name, (stream, lines, stderr) in STREAMS.items():
-        is_unknown = name == "what tells no format"
+        is_unknown = name == "an unknown format"
         session = session_id_for("unknown" if is_unknown else "claude", name)
 
         ran = run(server, home, stream, "--session", name)
@@ -163,15 +164,15 @@ def test_passes_bytes_on_at_once_and_stores_complete_lines(server: str, home: Pa
     session = session_id_for("claude", "slow")
     with started(server, home, "--session", "slow") as process:
         stdin, stdout = pipes(process)
-        stdin.write(USER + b"\n" + SAID[:20])
+        stdin.write(USER + b"\n" + ANSWER[:20])
         stdin.flush()
         passed = os.read(stdout.fileno(), 1000)
         wait_until(lambda: stored_or_empty(server, session))
 
-        assert passed == USER + b"\n" + SAID[:20]
+        assert passed == USER + b"\n" + ANSWER[:20]
         assert stored_or_empty(server, session) == [USER.decode()]
-        rest, _ = process.communicate(SAID[20:])
-        assert (rest, stored(server, session)) == (SAID[20:], [USER.decode(), SAID.decode()])
+        rest, _ = process.communicate(ANSWER[20:])
+        assert (rest, stored(server, session)) == (ANSWER[20:], [USER.decode(), ANSWER.decode()])
 
 
 def stored_or_empty(url: str, session: UUID) -> list[str]:
@@ -182,8 +183,8 @@ def stored_or_empty(url: str, session: UUID) -> list[str]:
 
 def test_closes_the_turn_at_the_end_unless_no_end(server: str, home: Path) -> None:
     for name, arguments, end in (
-        ("over", (), [("turn_end", {"partial": True})]),
-        ("goes on", ("--no-end",), []),
+        ("ended", (), [("turn_end", {"partial": True})]),
+        ("left open", ("--no-end",), []),
     ):
         run(server, home, USER + b"\n" + CALL + b"\n", "--session", name, *arguments)
 
@@ -231,7 +232,7 @@ def test_continues_an_existing_session(server: str, home: Path) -> None:
 
 def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
     """Sending the saved lines again stores no duplicates."""
-    stream = SAID + b"\n" + CALL
+    stream = ANSWER + b"\n" + CALL
     options = ("--session", "very late", "--prompt", "It's late", "--wait", "2")
     session = session_id_for("claude", "very late")
 
@@ -246,7 +247,7 @@ def test_saves_unsent_lines_and_resumes(server: str, home: Path) -> None:
         command, environment = match[1].replace(NOWHERE, server), variables(home, NOWHERE)
         environment["PATH"] = f"{COMMAND.parent}:{environment['PATH']}"
         later = subprocess.run(command, shell=True, env=environment, check=False, capture_output=True)
-        assert (later.returncode, stored(server, session)) == (0, [SAID.decode(), CALL.decode()]), (
+        assert (later.returncode, stored(server, session)) == (0, [ANSWER.decode(), CALL.decode()]), (
             later.stderr
         )
         assert [each[0] for each in events(server, session)] == [
@@ -278,14 +279,14 @@ def test_a_closed_output_does_not_stop_storing(server: str, home: Path) -> None:
     assert stored(server, session_id_for("claude", "unread")) == [USER.decode()] * 1000  # a page
 
 
-class Losing(BaseHTTPRequestHandler):
+class LossyProxy(BaseHTTPRequestHandler):
     """A proxy that forwards every request and drops every second response."""
 
     target: str
-    asked = 0
+    requests = 0
 
     def do_POST(self) -> None:
-        Losing.asked += 1
+        LossyProxy.requests += 1
         body = (
             self.rfile.read(int(self.headers["Content-Length"] or 0))
             if "Content-Length" in self.headers
@@ -296,7 +297,7 @@ class Losing(BaseHTTPRequestHandler):
         response = connection.getresponse()
         content = response.read()
         connection.close()
-        if Losing.asked % 2:
+        if LossyProxy.requests % 2:
             return
         self.send_response(response.status)
         self.send_header("Content-Length", str(len(content)))
@@ -311,9 +312,9 @@ class Losing(BaseHTTPRequestHandler):
 
 
 def test_lost_responses_store_no_duplicates(server: str, home: Path) -> None:
-    Losing.target = server
-    stream = b"".join(SAID.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Losing) as proxy:
+    LossyProxy.target = server
+    stream = b"".join(ANSWER.replace(b"Done", b"%d" % number) + b"\n" for number in range(1500))
+    with ThreadingHTTPServer(("127.0.0.1", 0), LossyProxy) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         ran = run(f"http://127.0.0.1:{proxy.server_port}", home, stream, "--session", "lossy")
         proxy.shutdown()

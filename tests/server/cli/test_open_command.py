@@ -17,7 +17,7 @@ from tests.server.cli.test_cli_serve import answer, running, stopped
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
 UNKNOWN = "ash: no file and no session matches 'nothing'; `ash sessions` lists the sessions\n"
-OWN = "No server was running, so this is one. Ctrl-C stops it; stored sessions are kept.\n"
+OWN = "No server was running, so this command runs one. Ctrl-C stops it; stored sessions are kept.\n"
 
 
 @pytest.fixture
@@ -113,13 +113,13 @@ def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     assert (code, stderr) == (0, "")
     assert (shown.parent, shown.suffix, shown.stat().st_mode & 0o777) == (tmp_path, ".html", 0o600)
     text = shown.read_text()
-    told_events = text.split('id="events">')[1].split("</script>")[0]
-    assert [event["type"] for event in json.loads(told_events)] == ["turn_start", "user_message"]
+    events = text.split('id="events">')[1].split("</script>")[0]
+    assert [event["type"] for event in json.loads(events)] == ["turn_start", "user_message"]
     assert f'data-session-id="{id_of(file)}"' in text
     assert not (tmp_path / "ash").exists()
 
 
-def test_reports_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path) -> None:
+def test_no_store_reports_unreadable_input_and_bad_usage(tmp_path: Path, file: Path) -> None:
     file.write_bytes(LINE.encode() + b"\xff\n")
     usage = "ash: --no-store needs a FILE and no server (see `ash open --help`)\n"
 
@@ -138,7 +138,7 @@ def test_reports_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path
 
 
 @pytest.mark.parametrize(
-    ("environ", "platform", "has_one"),
+    ("environ", "platform", "has_desktop"),
     [
         ({"DISPLAY": ":0"}, "linux", True),
         ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
@@ -152,17 +152,17 @@ def test_reports_what_cannot_be_shown_without_a_store(tmp_path: Path, file: Path
         ({"SSH_CLIENT": "a 1 22"}, "darwin", False),
     ],
 )
-def test_detects_a_desktop(environ: dict[str, str], platform: str, has_one: bool) -> None:
-    assert browser.has_desktop(environ, platform) is has_one
+def test_detects_a_desktop(environ: dict[str, str], platform: str, has_desktop: bool) -> None:
+    assert browser.has_desktop(environ, platform) is has_desktop
 
 
-@pytest.mark.parametrize("has_one", [True, False])
-def test_opens_a_browser_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
+@pytest.mark.parametrize("has_desktop", [True, False])
+def test_opens_a_browser_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch, has_desktop: bool) -> None:
     opened = list[str]()
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    monkeypatch.setattr(browser, "has_desktop", lambda: has_one)
+    monkeypatch.setattr(browser, "has_desktop", lambda: has_desktop)
 
     if thread := browser.open_browser("http://127.0.0.1:4100/"):
         thread.join()
 
-    assert opened == ["http://127.0.0.1:4100/"] * has_one
+    assert opened == ["http://127.0.0.1:4100/"] * has_desktop

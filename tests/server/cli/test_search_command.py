@@ -43,7 +43,7 @@ def test_finds_imported_texts(ash: Ash, birds: Path) -> None:
     assert (done.code, lines(done.out), done.err) == (
         0,
         [
-            "…  claude  Where is the 🙂 heron? · 2 found",
+            "…  claude  Where is the 🙂 heron? · 2 matching events",
             "  #2     …  assistant  Grep: heron",
             "  #1     …  user       Where is the 🙂 heron?",
         ],
@@ -72,9 +72,7 @@ def test_escapes_control_characters(ash: Ash, birds: Path) -> None:
         (["heron", "--per-session", "1"], [2]),
     ],
 )
-def test_in_option_selects_what_is_searched(
-    ash: Ash, birds: Path, args: list[str], sequences: list[int]
-) -> None:
+def test_options_select_results(ash: Ash, birds: Path, args: list[str], sequences: list[int]) -> None:
     done = json.loads(ash("search", "--json", *args).out)
 
     assert [result["sequence"] for result in done["results"]] == sequences
@@ -92,7 +90,7 @@ def test_pages(ash: Ash, birds: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "err"),
     [
-        (["egret"], 0, "ash: nothing was found"),
+        (["egret"], 0, "ash: no results"),
         (["-", "…"], 1, "ash: q needs a word that is not excluded, also on each side of an `or`."),
         (
             ["heron", "--session", "egret"],

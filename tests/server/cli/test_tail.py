@@ -62,16 +62,16 @@ def event(type: str, number: int = 1, *, lane: str | None = None, **payload: Any
 
 def printed(*events: dict[str, Any]) -> str:
     shown = StringIO()
-    story = EventPrinter(Console(file=shown, width=40, highlight=False))
+    printer = EventPrinter(Console(file=shown, width=40, highlight=False))
     for each in events:
-        story.show(json.dumps(each))
+        printer.show(json.dumps(each))
     return shown.getvalue()
 
 
 CALL: dict[str, Any] = {"toolCallId": "c1", "toolName": "Bash"}
 LINES = "\n".join(map(str, range(9)))
 
-STORIES = {
+CASES = {
     "a streamed text is not repeated": (
         [
             event("assistant_chunk", text="Wind from "),
@@ -89,7 +89,7 @@ STORIES = {
         [event("thinking_chunk", text="Hm"), event("thinking_done", text="So")],
         "✻ Hm\n✻ So\n",
     ),
-    "two who speak at once": (
+    "two concurrent streams": (
         [
             event("assistant_chunk", text="Mine"),
             event("assistant_chunk", lane="c1", text="yours"),
@@ -114,7 +114,7 @@ STORIES = {
         "> Look\n  here\n→ Bash ls -l\n    0\n    1\n    2\n    3\n    … 5 more lines\n  ✗ No.\n"
         "─ the turn has ended · 3 tokens · $0.5000 · 3.0 s\n",
     ),
-    "a turn by two clocks": (
+    "a turn with inconsistent times": (
         [
             event("turn_start", 5, trigger="user"),
             event("turn_end", 4),
@@ -123,7 +123,7 @@ STORIES = {
         ],
         "─ the turn has ended\n" * 2,
     ),
-    "what goes wrong": (
+    "errors and interruptions": (
         [
             event("error", code="overloaded", message="Later."),
             event("interrupt", reason="user_cancel"),
@@ -131,11 +131,11 @@ STORIES = {
         ],
         "✗ overloaded: Later.\n! interrupted: user_cancel\n─ the turn was cut off\n",
     ),
-    "what no table knows": (
+    "unknown and raw events": (
         [event("holo", n=7), event("raw", source="x", raw={"a": 1})],
         '· holo {"n": 7}\n· raw {"a": 1}\n',
     ),
-    "another reading": (
+    "a rebuild": (
         [event("assistant_chunk", text="Wi"), event("reset"), event("assistant_done", text="Wind")],
         "● Wi\nthe log was rebuilt\n● Wind\n",
     ),
@@ -143,7 +143,7 @@ STORIES = {
         [event("reset"), event("assistant_done", text="Wind")],
         "● Wind\n",
     ),
-    "nothing steers the terminal": (
+    "control characters": (
         [
             event("assistant_chunk", text="\x1b[2J\u202e\r"),
             event("tool_call", toolCallId="c", toolName="\x1b]0;x", args="\x1b[31m\u2066"),
@@ -155,9 +155,9 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", CASES)
 def test_prints_events_as_text(name: str) -> None:
-    events, expected = STORIES[name]
+    events, expected = CASES[name]
 
     assert printed(*events) == expected
 
@@ -167,22 +167,22 @@ def test_truncates_long_lines() -> None:
 
 
 @pytest.fixture(scope="module")
-def both(
+def addresses(
     server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, str]]:
-    with serving(server_url, template, tmp_path_factory.mktemp("home")) as addresses:
-        yield addresses
+    with serving(server_url, template, tmp_path_factory.mktemp("home")) as pair:
+        yield pair
 
 
 @pytest.fixture
-def server(both: tuple[str, str]) -> str:
-    return both[0]
+def server(addresses: tuple[str, str]) -> str:
+    return addresses[0]
 
 
 @pytest.fixture
-async def store(both: tuple[str, str]) -> AsyncIterator[AsyncConnection]:
-    """Create a session on the server's database."""
-    async with await connect(both[1]) as conn:
+async def store(addresses: tuple[str, str]) -> AsyncIterator[AsyncConnection]:
+    """A connection to the server's database."""
+    async with await connect(addresses[1]) as conn:
         yield conn
 
 
@@ -265,7 +265,7 @@ async def test_stops_when_its_output_is_closed(server: str, store: AsyncConnecti
     assert (json.loads(first)["sequence"], rest, (tmp_path / "code").read_text()) == (1, "", "1\n")
 
 
-async def test_finds_a_session_by_name_id_or_prefix(
+async def test_lists_the_sessions_of_an_ambiguous_reference(
     server: str, store: AsyncConnection, tmp_path: Path
 ) -> None:
     for source in ("codex", "cursor"):
@@ -278,11 +278,11 @@ async def test_finds_a_session_by_name_id_or_prefix(
     assert re.fullmatch(f"ash: several sessions match 'twice': {each}, {each}\n", ran.err)
 
 
-def test_waits_for_a_missing_session(server: str, tmp_path: Path) -> None:
+def test_no_follow_rejects_a_missing_session(server: str, tmp_path: Path) -> None:
     assert run(tmp_path, server, "tail", "x", "--no-follow") == Ran(1, "", "ash: no session matches 'x'\n")
 
 
-def test_waits_for_an_unreachable_server(tmp_path: Path) -> None:
+def test_no_follow_reports_an_unreachable_server(tmp_path: Path) -> None:
     ran = run(tmp_path, NOWHERE, "tail", "x", "--no-follow")
 
     assert (ran.code, ran.out, ran.err.partition(": [")[0]) == (1, "", f"ash: {NOWHERE} does not answer")
@@ -306,7 +306,7 @@ def test_due_times_follow_timestamps() -> None:
     )
 
 
-def test_the_recording_is_recognised_completely() -> None:
+def test_recognises_every_line_of_the_recording() -> None:
     readings = [line.reading for line in parse_jsonl(RECORDING.read_text())]
     reasons = {block.reason for reading in readings for block in reading.parsed if block.type == "raw"}
 
@@ -378,11 +378,11 @@ class Followed(NamedTuple):
     lines: list[str]
 
 
-def killed_in_between(database_url: str, folder: Path) -> Followed:
+def run_readme_commands(database_url: str, folder: Path) -> Followed:
     """Run the README's commands at double speed, with a second reader."""
     serve, follow, feed, kill, again, stop = commands("Live")
     url = f"http://127.0.0.1:{(port := free_port())}"
-    people, programs, complaints = folder / "people", folder / "programs", folder / "complaints"
+    people, programs, errors = folder / "people", folder / "programs", folder / "errors"
     with (
         terminal(folder, url, ASH_PORT=str(port), ASH_DATABASE_URL=database_url) as server,
         terminal(folder, url) as reader,
@@ -392,10 +392,10 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
         typed(server, serve)
         typed(reader, f"{follow} > {people}")
         typed(program, f"{follow} --json > {programs}")
-        typed(writer, f"{feed.replace('replay', 'replay --speed 2')} 2> {complaints}")
+        typed(writer, f"{feed.replace('replay', 'replay --speed 2')} 2> {errors}")
         wait_for("tool_result", programs)
         typed(server, kill)
-        wait_for("no server answers", complaints)
+        wait_for("no server answers", errors)
         typed(server, again)
         writer.communicate(timeout=60)
         wait_for("turn_end", programs)
@@ -410,7 +410,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
         server.communicate(timeout=60)
     return Followed(
         [each.returncode for each in (writer, reader, program)],
-        complaints.read_text(),
+        errors.read_text(),
         people.read_text(),
         [json.loads(line) for line in programs.read_text().splitlines()],
         events,
@@ -422,7 +422,7 @@ def killed_in_between(database_url: str, folder: Path) -> Followed:
 def test_readme_session_survives_a_killed_server(database_url: str, tmp_path: Path) -> None:
     recording = RECORDING.read_bytes()
 
-    followed = killed_in_between(database_url, tmp_path)
+    followed = run_readme_commands(database_url, tmp_path)
 
     assert followed.codes == [0, 0, 0], followed.writer
     assert "no server answers" in followed.writer
@@ -447,6 +447,6 @@ def test_readme_shows_the_printed_events() -> None:
         assert words(line.removesuffix("…")) in story
 
 
-def words(story: str) -> str:
+def words(text: str) -> str:
     """Split into words: line breaks differ where a connection was cut within a line."""
-    return re.sub(r"[\s●✻]+", "", story)
+    return re.sub(r"[\s●✻]+", "", text)

@@ -1,4 +1,4 @@
-"""Many writers, and every order in which two of them can meet."""
+"""Concurrent writers, and every order of two calls that compete for a session."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -30,12 +30,12 @@ async def writers(database_url: str) -> AsyncIterator[list[AsyncConnection]]:
         yield [await stack.enter_async_context(await connect(database_url)) for _ in range(WRITERS)]
 
 
-async def log(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str]]:
+async def read_log(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, str]]:
     return [(each.sequence, each.id) for each in await list_messages(connection, session_id, limit=1000)]
 
 
 async def write(connection: AsyncConnection, session_id: UUID, name: str) -> list[Appended]:
-    """Appends of one to three messages, every other one twice, as a writer does that lost the answer."""
+    """Append one to three messages at a time; send half of the batches again, like a writer that lost the answer."""
     answers = []
     random = Random(name)
     numbers = iter(range(EACH))
@@ -47,11 +47,11 @@ async def write(connection: AsyncConnection, session_id: UUID, name: str) -> lis
     return answers
 
 
-async def test_writers_of_one_session_share_one_order(
+async def test_concurrent_writers_get_consecutive_sequences(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     answers = await asyncio.gather(*(write(each, session_id, str(n)) for n, each in enumerate(writers)))
-    stored = await log(connection, session_id)
+    stored = await read_log(connection, session_id)
 
     assert [sequence for sequence, _ in stored] == list(range(1, WRITERS * EACH + 1))
     assert sorted((each.sequence, each.id) for own in answers for each in own) == stored
@@ -61,26 +61,28 @@ async def test_writers_of_one_session_share_one_order(
     assert all(own == sorted(own, key=lambda each: each.sequence) for own in answers)
 
 
-async def test_writers_of_their_own_sessions(
+async def test_writers_of_different_sessions_are_independent(
     writers: list[AsyncConnection], connection: AsyncConnection
 ) -> None:
     ids = [(await create_session(connection)).session.id for _ in writers]
     await asyncio.gather(*(write(each, ids[n], "x") for n, each in enumerate(writers)))
 
     expected = [(number + 1, f"x-{number}") for number in range(EACH)]
-    assert [await log(connection, each) for each in ids] == [expected] * WRITERS
+    assert [await read_log(connection, each) for each in ids] == [expected] * WRITERS
 
 
-async def test_writers_that_all_send_the_same(
+async def test_same_messages_from_all_writers_are_stored_once(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     answers = await asyncio.gather(*(write(each, session_id, "same") for each in writers))
 
-    assert await log(connection, session_id) == [(number + 1, f"same-{number}") for number in range(EACH)]
+    assert await read_log(connection, session_id) == [
+        (number + 1, f"same-{number}") for number in range(EACH)
+    ]
     assert sum(each.created for own in answers for each in own) == EACH
 
 
-async def test_one_of_those_who_expect_the_same_sequence_wins(
+async def test_one_append_per_expected_sequence_succeeds(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     attempts = (
@@ -90,10 +92,10 @@ async def test_one_of_those_who_expect_the_same_sequence_wins(
 
     assert sorted(type(each).__name__ for each in outcomes) == ["SequenceMismatch"] * 7 + ["list"]
     assert {each.extra["currentSequence"] for each in outcomes if isinstance(each, SequenceMismatch)} == {1}
-    assert len(await log(connection, session_id)) == 1
+    assert len(await read_log(connection, session_id)) == 1
 
 
-async def test_a_reader_who_follows_sees_each_once_and_in_order(
+async def test_following_reader_sees_each_message_once_in_order(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     writing = asyncio.gather(*(write(each, session_id, str(n)) for n, each in enumerate(writers)))
@@ -109,9 +111,12 @@ async def test_a_reader_who_follows_sees_each_once_and_in_order(
 Call = Coroutine[Any, Any, Any]
 
 
-async def meet(writers: list[AsyncConnection], session_id: UUID, first: Call, second: Call) -> list[Any]:
-    """What two calls end with that come while somebody else is in the middle of an append, one after the other. Of
-    three, the second and the third could change places: the order of a row's waiters ends where the first wrote it.
+async def run_in_order(
+    writers: list[AsyncConnection], session_id: UUID, first: Call, second: Call
+) -> list[Any]:
+    """Start two calls, one after the other, while another connection locks the session; return their outcomes.
+
+    Of three calls, the last two could change places: waiters of a row lose their order once the first writes it.
     """
     holder, observer = writers[-2:]
     tasks = []
@@ -119,114 +124,116 @@ async def meet(writers: list[AsyncConnection], session_id: UUID, first: Call, se
         await holder.execute("SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id])
         for call in (first, second):
             tasks.append(asyncio.create_task(call))
-            await in_line(observer, len(tasks))
+            await wait_for_blocked(observer, len(tasks))
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def in_line(observer: AsyncConnection, waiting: int) -> None:
-    """Returns when so many wait for a lock."""
+async def wait_for_blocked(observer: AsyncConnection, count: int) -> None:
+    """Wait until this many connections wait for a lock."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(60):
-        while await (await observer.execute(query)).fetchone() != (waiting,):
+        while await (await observer.execute(query)).fetchone() != (count,):
             pass
 
 
-async def test_appends_meet(writers: list[AsyncConnection], session_id: UUID) -> None:
+async def test_waiting_append_continues_sequence(writers: list[AsyncConnection], session_id: UUID) -> None:
     one = append(writers[0], session_id, [message("a"), message("b")])
     other = append(writers[1], session_id, [message("c")])
 
-    assert await meet(writers, session_id, one, other) == [
+    assert await run_in_order(writers, session_id, one, other) == [
         [Appended("a", 1, True), Appended("b", 2, True)],
         [Appended("c", 3, True)],
     ]
 
 
-async def test_an_append_meets_its_repetition(writers: list[AsyncConnection], session_id: UUID) -> None:
+async def test_waiting_append_deduplicates_messages(writers: list[AsyncConnection], session_id: UUID) -> None:
     one = append(writers[0], session_id, [message("a"), message("b")])
     other = append(writers[1], session_id, [message("b"), message("c")])
 
-    assert await meet(writers, session_id, one, other) == [
+    assert await run_in_order(writers, session_id, one, other) == [
         [Appended("a", 1, True), Appended("b", 2, True)],
         [Appended("b", 2, False), Appended("c", 3, True)],
     ]
 
 
-async def test_an_append_meets_another_text_of_the_same_id(
+async def test_waiting_append_with_conflicting_id_is_rejected(
     writers: list[AsyncConnection], session_id: UUID
 ) -> None:
     one = append(writers[0], session_id, [message("a", "first")])
     other = append(writers[1], session_id, [message("new"), message("a", "second")])
-    answers, refusal = await meet(writers, session_id, one, other)
+    answers, refusal = await run_in_order(writers, session_id, one, other)
 
     assert answers == [Appended("a", 1, True)]
     assert isinstance(refusal, IdConflict)
-    assert await log(writers[0], session_id) == [(1, "a")]
+    assert await read_log(writers[0], session_id) == [(1, "a")]
 
 
-async def test_an_append_meets_a_writer_who_expects_the_same(
+async def test_waiting_append_with_same_expected_sequence_is_rejected(
     writers: list[AsyncConnection], session_id: UUID
 ) -> None:
     one = append(writers[0], session_id, [message("a")], expected_sequence=0)
     other = append(writers[1], session_id, [message("b")], expected_sequence=0)
-    answers, refusal = await meet(writers, session_id, one, other)
+    answers, refusal = await run_in_order(writers, session_id, one, other)
 
     assert answers == [Appended("a", 1, True)]
     assert isinstance(refusal, SequenceMismatch)
 
 
-async def test_an_append_meets_the_end_of_its_session(
-    writers: list[AsyncConnection], session_id: UUID
-) -> None:
+async def test_delete_waits_for_append(writers: list[AsyncConnection], session_id: UUID) -> None:
     one = append(writers[0], session_id, [message("a")])
     other = delete_session(writers[1], session_id)
 
-    assert await meet(writers, session_id, one, other) == [[Appended("a", 1, True)], None]
+    assert await run_in_order(writers, session_id, one, other) == [[Appended("a", 1, True)], None]
     with pytest.raises(SessionNotFound):
         await get_session(writers[0], session_id)
 
 
-async def test_the_end_of_a_session_meets_an_append(writers: list[AsyncConnection], session_id: UUID) -> None:
+async def test_append_that_waited_for_delete_is_rejected(
+    writers: list[AsyncConnection], session_id: UUID
+) -> None:
     one = delete_session(writers[0], session_id)
     other = append(writers[1], session_id, [message("a")])
-    deleted, refusal = await meet(writers, session_id, one, other)
+    deleted, refusal = await run_in_order(writers, session_id, one, other)
 
     assert deleted is None
     assert isinstance(refusal, SessionNotFound)
 
 
 WRITES: dict[str, Callable[[AsyncConnection, UUID], Call]] = {
-    "an append": lambda conn, session_id: append(conn, session_id, [prompt(session_id, "a")]),
-    "a piece": lambda conn, session_id: append_events(conn, session_id, [posted("b", "assistant_chunk")]),
-    "a whole": lambda conn, session_id: append_events(conn, session_id, [posted("c", "assistant_done")]),
-    "a rebuild": rebuild_events,
-    "a close": end_session,
+    "append": lambda conn, session_id: append(conn, session_id, [prompt(session_id, "a")]),
+    "chunk event": lambda conn, session_id: append_events(conn, session_id, [posted("b", "assistant_chunk")]),
+    "complete event": lambda conn, session_id: append_events(
+        conn, session_id, [posted("c", "assistant_done")]
+    ),
+    "rebuild": rebuild_events,
+    "end": end_session,
 }
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_no_event_is_left_of_a_session_whose_end_meets_a_writer(
+async def test_delete_that_waited_for_write_removes_its_events(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:
     await append(writers[0], session_id, [prompt(session_id, "first")])
     write, end = WRITES[name](writers[0], session_id), delete_session(writers[1], session_id)
-    written, deleted = await meet(writers, session_id, write, end)
+    written, deleted = await run_in_order(writers, session_id, write, end)
 
     assert not isinstance(written, Exception)
     assert deleted is None
-    assert await orphans(writers[0]) == 0
+    assert await count_orphans(writers[0]) == 0
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_no_event_is_left_of_a_session_where_a_writer_meets_its_end(
+async def test_write_that_waited_for_delete_stores_no_events(
     writers: list[AsyncConnection], session_id: UUID, name: str
 ) -> None:
     await append(writers[0], session_id, [prompt(session_id, "first")])
     end, write = delete_session(writers[0], session_id), WRITES[name](writers[1], session_id)
-    deleted, refusal = await meet(writers, session_id, end, write)
+    deleted, refusal = await run_in_order(writers, session_id, end, write)
 
     assert deleted is None
     assert isinstance(refusal, SessionNotFound)
-    assert await orphans(writers[0]) == 0
+    assert await count_orphans(writers[0]) == 0
 
 
 CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
@@ -240,7 +247,7 @@ CHURN: list[Callable[[AsyncConnection, UUID, str], Call]] = [
 ]
 
 
-async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
+async def test_mixed_writes_do_not_deadlock(
     writers: list[AsyncConnection], connection: AsyncConnection
 ) -> None:
     async def churn(conn: AsyncConnection, seed: int) -> None:
@@ -252,18 +259,18 @@ async def test_appends_and_ends_and_changes_do_not_block_each_other_for_good(
 
     await asyncio.gather(*(churn(each, seed) for seed, each in enumerate(writers)))
 
-    assert await orphans(connection) == 0
+    assert await count_orphans(connection) == 0
 
 
-async def orphans(conn: AsyncConnection) -> int:
-    """Events that no session has."""
+async def count_orphans(conn: AsyncConnection) -> int:
+    """Count events without a session."""
     query = "SELECT count(*) FROM events WHERE session_id NOT IN (SELECT id FROM sessions)"
     ((count,),) = await (await conn.execute(query)).fetchall()
     return int(count)
 
 
 def prompt(session_id: UUID, id: str) -> PreparedMessage:
-    """A message that gives events."""
+    """A message from which events are derived."""
     return prepare_message(session_id, '{"type":"user","message":{"role":"user","content":"hi"}}', id=id)
 
 
@@ -271,12 +278,12 @@ def posted(id: str, type: str) -> dict[str, Any]:
     return {"id": id, "type": type, "turnId": "t", "payload": {"text": "hi"}}
 
 
-async def test_a_reader_does_not_wait_and_sees_what_is_committed(
+async def test_reader_does_not_wait_and_sees_committed_messages(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
     async def read() -> list[tuple[int, str]]:
-        await in_line(connection, 1)
-        return await log(connection, session_id)
+        await wait_for_blocked(connection, 1)
+        return await read_log(connection, session_id)
 
     await append(connection, session_id, [message("a")])
     async with writers[0].transaction():
@@ -288,19 +295,19 @@ async def test_a_reader_does_not_wait_and_sees_what_is_committed(
     await waiting
 
     assert during == [(1, "a")]
-    assert await log(connection, session_id) == [(1, "a"), (2, "b")]
+    assert await read_log(connection, session_id) == [(1, "a"), (2, "b")]
 
 
-async def test_an_append_that_is_given_up_leaves_nothing_and_no_lock(
+async def test_cancelled_append_stores_nothing_and_keeps_no_lock(
     writers: list[AsyncConnection], connection: AsyncConnection, session_id: UUID
 ) -> None:
-    """While it waits for the lock it has written nothing; its connection is closed, so that it never will."""
+    """It has written nothing while it waits for the lock, and its connection is closed."""
     async with writers[0].transaction():
         await writers[0].execute(
             "SELECT FROM session_counters WHERE session_id = %s FOR UPDATE", [session_id]
         )
         waiting = asyncio.create_task(append(writers[1], session_id, [message("a")]))
-        await in_line(connection, 1)
+        await wait_for_blocked(connection, 1)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -309,7 +316,7 @@ async def test_an_append_that_is_given_up_leaves_nothing_and_no_lock(
     assert await append(writers[0], session_id, [message("b")]) == [Appended("b", 1, True)]
 
 
-async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
+async def test_append_cancelled_at_any_moment_is_atomic(
     database_url: str, connection: AsyncConnection, session_id: UUID
 ) -> None:
     random = Random(1)
@@ -322,8 +329,8 @@ async def test_appends_that_are_given_up_at_any_moment_are_whole_or_not_there(
                     answered += await append(conn, session_id, batch)
             except TimeoutError:
                 pass
-    await connection.execute("SELECT FROM session_counters FOR UPDATE")  # one may be at it still
-    stored = await log(connection, session_id)
+    await connection.execute("SELECT FROM session_counters FOR UPDATE")  # one may still be running
+    stored = await read_log(connection, session_id)
     counters = await connection.execute(
         "SELECT message_sequence, event_sequence, (SELECT count(*) FROM events) FROM session_counters"
     )

@@ -1,4 +1,4 @@
-"""Connections as the store needs them, and upgrades that come at once."""
+"""Database connections, and concurrent upgrades of the schema."""
 
 import subprocess
 import sys
@@ -20,13 +20,11 @@ URLS = {
 }
 
 
-def test_every_spelling_of_a_url_is_known_to_libpq() -> None:
+def test_converts_every_form_of_url_for_libpq() -> None:
     assert {url: libpq_url(url) for url in URLS} == URLS
 
 
-async def test_connections_commit_by_themselves_and_tell_utc(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connections_use_autocommit_and_utc(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGTZ", "Asia/Kathmandu")
     async with (
         open_pool(database_url) as pool,
@@ -39,7 +37,7 @@ async def test_connections_commit_by_themselves_and_tell_utc(
         assert [pooled.autocommit, single.autocommit] == [True, True]
 
 
-async def test_upgrading_again_changes_nothing(bare_database_url: str) -> None:
+async def test_upgrade_is_idempotent(bare_database_url: str) -> None:
     async with await connect(bare_database_url) as conn:
         revisions = [await current_revision(conn)]
         for _ in range(2):
@@ -49,7 +47,7 @@ async def test_upgrading_again_changes_nothing(bare_database_url: str) -> None:
     assert revisions == [None, REVISION, REVISION]
 
 
-async def test_several_processes_upgrade_at_once(bare_database_url: str) -> None:
+async def test_processes_can_upgrade_concurrently(bare_database_url: str) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
         outcomes = list(processes.map(upgrade, [bare_database_url] * 4))
 
@@ -58,7 +56,7 @@ async def test_several_processes_upgrade_at_once(bare_database_url: str) -> None
         assert await current_revision(conn) == REVISION
 
 
-def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
+def test_upgrade_rejects_newer_schema(database_url: str) -> None:
     with psycopg.connect(database_url) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
 
@@ -66,14 +64,14 @@ def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
         upgrade(database_url)
 
 
-async def test_a_database_that_was_emptied_has_no_revision(database_url: str) -> None:
+async def test_empty_version_table_has_no_revision(database_url: str) -> None:
     async with await connect(database_url) as conn:
         await conn.execute("DELETE FROM alembic_version")
 
         assert await current_revision(conn) is None
 
 
-def test_connecting_does_not_wait_for_the_migration_tools() -> None:
+def test_connecting_does_not_import_migration_tools() -> None:
     probe = "import sys, ash_server.db.connection; print({'alembic', 'sqlalchemy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
 

@@ -1,4 +1,4 @@
-"""kill -9, of the database and of a writer: what was answered is there, and trying again makes nothing twice."""
+"""kill -9 of the database and of a writer: acknowledged messages survive, and retries store no duplicates."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from tests.server.db.test_messages import message
 ROUNDS = 3
 WRITERS = 4
 
-# Appends pairs of messages and tells each when it is answered.
+# Appends pairs of messages and prints each when it is acknowledged.
 WRITER = """
 import asyncio, sys
 from uuid import UUID
@@ -58,21 +58,21 @@ def kill(server_data: Path) -> None:
 
 
 class Writer:
-    """Remembers what was answered, and the one batch of which it cannot know."""
+    """Records acknowledged messages, and the number of the batch whose outcome is unknown."""
 
     def __init__(self, name: str, session_id: UUID) -> None:
         self.name, self.session_id = name, session_id
-        self.answered: list[Appended] = []
+        self.acknowledged: list[Appended] = []
         self.number = 0
         self.reached = asyncio.Event()
 
     async def run(self, url: str, goal: int) -> None:
-        """Until the connection breaks; tells when so many batches are answered."""
+        """Append until the connection breaks; set `reached` once `goal` batches are acknowledged."""
         self.reached.clear()
         try:
             async with await connect(url) as conn:
                 while True:
-                    self.answered += await append(
+                    self.acknowledged += await append(
                         conn, self.session_id, batch_of(f"{self.name}-{self.number}")
                     )
                     self.number += 1
@@ -83,7 +83,7 @@ class Writer:
 
 
 @pytest.mark.slow
-async def test_killing_the_database_loses_nothing_and_doubles_nothing(
+async def test_killed_database_loses_and_duplicates_no_messages(
     durable: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     async with await connect(durable.url()) as conn:
@@ -106,48 +106,48 @@ async def test_killing_the_database_loses_nothing_and_doubles_nothing(
         own = [writer for writer in writers if writer.session_id == session_id]
         async with await connect(durable.url()) as conn:
             stored = [(each.sequence, each.id) async for each in stream_messages(conn, session_id)]
-        assert stored == sorted((each.sequence, each.id) for writer in own for each in writer.answered)
+        assert stored == sorted((each.sequence, each.id) for writer in own for each in writer.acknowledged)
         assert [sequence for sequence, _ in stored] == list(range(1, len(stored) + 1))
 
 
 async def finish(conn: AsyncConnection, writer: Writer) -> None:
-    """Everything answered is there; the open batch is there whole or not at all, and now it is stored once."""
+    """Check that acknowledged messages are stored and the open batch is stored in full or not at all; then retry it."""
     before = {each.id: each.sequence async for each in stream_messages(conn, writer.session_id)}
     open_batch = batch_of(f"{writer.name}-{writer.number}")
     known = {message.id for message in open_batch} & set(before)
     answers = await append(conn, writer.session_id, open_batch)
 
-    assert {each.id: before.get(each.id) for each in writer.answered} == {
-        each.id: each.sequence for each in writer.answered
+    assert {each.id: before.get(each.id) for each in writer.acknowledged} == {
+        each.id: each.sequence for each in writer.acknowledged
     }
     assert [each.created for each in answers] in ([True] * 3, [False] * 3)
     assert known == {each.id for each in answers if not each.created}
-    writer.answered += answers
+    writer.acknowledged += answers
     writer.number += 1
 
 
-async def test_killing_a_writer_leaves_whole_batches_and_no_lock(
+async def test_killed_writer_leaves_complete_batches_and_no_lock(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
     for round in range(3):
-        answered = killed_writer(database_url, session_id, after=40 + 7 * round)
+        acknowledged = run_killed_writer(database_url, session_id, after=40 + 7 * round)
         stored = [(each.sequence, each.id) async for each in stream_messages(connection, session_id)]
 
-        assert set(answered) <= set(stored)
+        assert set(acknowledged) <= set(stored)
         assert stored == [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored))]
         assert len(stored) % 2 == 0
 
-    # What the last one had sent may be stored still: its batch then stands ahead of the next.
+    # The last batch of the killed writer may still be stored, before the next one.
     next_one = await append(connection, session_id, batch_of("next"))
     stored = [(each.sequence, each.id) async for each in stream_messages(connection, session_id)]
-    whole = [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored) - 3)]
-    assert stored == whole + [(each.sequence, each.id) for each in next_one]
-    assert len(whole) % 2 == 0
-    assert next_one[0].sequence == len(whole) + 1
+    complete = [(n + 1, f"{n // 2}-{'ab'[n % 2]}") for n in range(len(stored) - 3)]
+    assert stored == complete + [(each.sequence, each.id) for each in next_one]
+    assert len(complete) % 2 == 0
+    assert next_one[0].sequence == len(complete) + 1
 
 
-def killed_writer(url: str, session_id: UUID, after: int) -> list[tuple[int, str]]:
-    """What a writer had been answered when it was killed; each new one tries the same messages again."""
+def run_killed_writer(url: str, session_id: UUID, after: int) -> list[tuple[int, str]]:
+    """Run a writer, kill it after some lines, and return what it printed. Each writer sends the same messages."""
     command = [sys.executable, "-c", WRITER, url, str(session_id)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""What no table covers: counted where it is stored, reported in groups."""
+"""Drift: counted per message, reported in groups."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -24,11 +24,13 @@ def facts(second: int, version: str | None = None) -> Facts:
     return Facts(timestamp=round(TIMES[second].timestamp() * 1000), client_version=version)
 
 
-async def reported(connection: AsyncConnection, **wanted: Any) -> list[dict[str, Any]]:
-    return (await report_drift(connection, **wanted)).model_dump(by_alias=True)["drift"]  # type: ignore[no-any-return]
+async def report(connection: AsyncConnection, **filters: Any) -> list[dict[str, Any]]:
+    return (await report_drift(connection, **filters)).model_dump(by_alias=True)["drift"]  # type: ignore[no-any-return]
 
 
-async def test_groups_of_what_was_stored(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_groups_drift_by_source_version_type_and_reason(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
     other = (await create_session(connection)).session.id
     await append(
         connection,
@@ -39,7 +41,7 @@ async def test_groups_of_what_was_stored(connection: AsyncConnection, session_id
             message("3", facts=facts(3, "2.1"), drift=(UNKNOWN,)),
         ],
     )
-    # Without a version of its own: that of its session, which is the last one that a message named.
+    # A message without a version has the session's, which is the last one that a message had.
     await append(connection, session_id, [message("4", facts=facts(4), drift=(UNKNOWN,))])
     await append(connection, other, [message("1", facts=facts(5), drift=(UNKNOWN,), source="pi")])
 
@@ -84,27 +86,27 @@ async def test_groups_of_what_was_stored(connection: AsyncConnection, session_id
             "samples": [place(session_id, 1)],
         },
     ]
-    assert await reported(connection) == groups
-    assert await reported(connection, source="pi") == groups[:1]
-    assert await reported(connection, reason="malformed") == groups[3:]
-    assert await reported(connection, limit=2) == groups[:2]
-    assert await reported(connection, since=TIMES[4]) == [
+    assert await report(connection) == groups
+    assert await report(connection, source="pi") == groups[:1]
+    assert await report(connection, reason="malformed") == groups[3:]
+    assert await report(connection, limit=2) == groups[:2]
+    assert await report(connection, since=TIMES[4]) == [
         groups[0],
         {**groups[1], "count": 2, "firstSeen": TIMES[4], "samples": [place(session_id, 4)]},
     ]
 
     await delete_session(connection, session_id)
-    assert await reported(connection) == groups[:1]
+    assert await report(connection) == groups[:1]
 
 
-async def test_what_tells_no_time_was_seen_when_it_was_stored(
+async def test_message_without_timestamp_counts_at_storage_time(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     await append(connection, session_id, [message(str(number), drift=(UNKNOWN,)) for number in range(9)])
     stored = await connection.execute("SELECT DISTINCT created_at FROM messages")
     ((moment,),) = await stored.fetchall()
 
-    assert await reported(connection) == [
+    assert await report(connection) == [
         {
             "source": "claude",
             "rawType": "holo_frame",
@@ -117,7 +119,7 @@ async def test_what_tells_no_time_was_seen_when_it_was_stored(
     ]
 
 
-async def test_types_that_no_table_of_the_database_could_hold(
+async def test_removes_nul_from_raw_types_and_truncates_them(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     long = "\U0001f300" * 10_000
@@ -125,20 +127,20 @@ async def test_types_that_no_table_of_the_database_could_hold(
     new = message("1", drift=tuple(drift), facts=Facts(timestamp=10**15, client_version="\0" * 3))
     await append(connection, session_id, [new])
 
-    assert [(each["rawType"], each["count"]) for each in await reported(connection)] == [
+    assert [(each["rawType"], each["count"]) for each in await report(connection)] == [
         ("a", 2),
         ("\U0001f300" * 200, 2),
     ]
 
 
-async def test_nothing_drifts_where_nothing_is_stored(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_duplicate_message_adds_no_drift(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("1")])
     await append(connection, session_id, [message("1", drift=(UNKNOWN,))])
 
-    assert await reported(connection) == []
+    assert await report(connection) == []
 
 
-@pytest.mark.parametrize("wanted", [{"limit": 0}, {"limit": 1001}])
-async def test_a_report_out_of_bounds_is_refused(connection: AsyncConnection, wanted: DriftFilter) -> None:
+@pytest.mark.parametrize("filters", [{"limit": 0}, {"limit": 1001}])
+async def test_rejects_limit_out_of_range(connection: AsyncConnection, filters: DriftFilter) -> None:
     with pytest.raises(InvalidParameter):
-        await report_drift(connection, **wanted)
+        await report_drift(connection, **filters)

@@ -1,4 +1,4 @@
-"""Events: derived with the message that they are of, posted, read from a cursor, and derived anew."""
+"""Events: derived from messages, posted, read from a cursor, and rebuilt."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ from ash_server.ingest import line_id, prepare_message
 from ash_shared.model.events import read_event
 from tests.server.db.test_reindex import alembic
 
-STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
 PROMPT = '{"type":"user","uuid":"u-1","message":{"role":"user","content":"Look around."}}'
 CALL = (
@@ -49,7 +49,7 @@ ANSWER = (
     '[{"type":"text","text":"One file."}]}}'
 )
 LINES = (PROMPT, CALL, RESULT, ANSWER)
-TOLD = [
+DERIVED = [
     (1, 1, "turn_start"),
     (2, 1, "user_message"),
     (3, 2, "tool_call"),
@@ -58,16 +58,16 @@ TOLD = [
 ]
 
 
-async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **wanted: Any) -> None:
+async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **options: Any) -> None:
     new = [prepare_message(session_id, line) for line in lines]
-    await append(connection, session_id, new, **wanted)
+    await append(connection, session_id, new, **options)
 
 
 async def wire(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[dict[str, Any]]:
     return [json.loads(event.wire()) for event in await get_events(connection, session_id, **page)]
 
 
-async def told(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[tuple[Any, ...]]:
+async def summaries(connection: AsyncConnection, session_id: UUID, **page: Any) -> list[tuple[Any, ...]]:
     events = await wire(connection, session_id, **page)
     return [(event["sequence"], event.get("messageSequence"), event["type"]) for event in events]
 
@@ -77,20 +77,18 @@ def posted(id: str, type: str = "assistant_done", **more: Any) -> dict[str, Any]
     return {"id": id, "timestamp": 1, "sessionId": "elsewhere", "type": type, "payload": payload, **more}
 
 
-async def test_a_message_and_its_events_are_stored_together(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_append_stores_derived_events(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, *LINES[:2])
     await store(connection, session_id, *LINES[2:])
 
-    assert await told(connection, session_id) == TOLD
+    assert await summaries(connection, session_id) == DERIVED
     events = await wire(connection, session_id)
     assert [read_event(event).session_id for event in events] == [str(session_id)] * 5
     assert {event["turnId"] for event in events} == {events[0]["id"]}
     assert (await get_session(connection, session_id)).event_count == 5
 
 
-async def test_however_lines_come_their_events_are_the_same(connection: AsyncConnection) -> None:
+async def test_events_do_not_depend_on_batch_size(connection: AsyncConnection) -> None:
     logs = []
     for size in (1, 2, 4):
         session = (await create_session(connection)).session.id
@@ -102,32 +100,30 @@ async def test_however_lines_come_their_events_are_the_same(connection: AsyncCon
     assert logs == [logs[0]] * 3
 
 
-async def test_a_message_that_is_stored_already_gives_no_events_again(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_duplicate_messages_add_no_events(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, *LINES)
     await store(connection, session_id, *LINES)
 
-    assert await told(connection, session_id) == TOLD
+    assert await summaries(connection, session_id) == DERIVED
 
 
-async def test_ending_closes_what_is_open_once(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_end_session_ends_open_turn_once(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, PROMPT, ANSWER)
 
     assert [await end_session(connection, session_id) for _ in range(2)] == [1, 0]
-    assert (await told(connection, session_id))[-1] == (4, None, "turn_end")
+    assert (await summaries(connection, session_id))[-1] == (4, None, "turn_end")
     with pytest.raises(SessionNotFound):
-        await end_session(connection, STRANGER)
+        await end_session(connection, UNKNOWN_SESSION)
 
 
-async def test_the_last_lines_may_end_the_session(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_append_can_end_session(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, PROMPT, ANSWER, end=True)
     await store(connection, session_id, end=True)
 
-    assert (await told(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
+    assert (await summaries(connection, session_id))[2:] == [(3, 2, "assistant_done"), (4, None, "turn_end")]
 
 
-async def test_posted_events_keep_what_they_say_but_their_session(
+async def test_posted_event_keeps_its_fields_except_session_and_sequence(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     event = posted("e-1", "house_event", mood="calm", sequence=99, messageSequence=98)
@@ -139,9 +135,7 @@ async def test_posted_events_keep_what_they_say_but_their_session(
 
 
 @pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
-async def test_a_posted_event_is_stored_once(
-    connection: AsyncConnection, session_id: UUID, type: str
-) -> None:
+async def test_deduplicates_posted_events(connection: AsyncConnection, session_id: UUID, type: str) -> None:
     first, second = posted("e-1", type), posted("e-2", type)
     await append_events(connection, session_id, [first])
 
@@ -152,7 +146,7 @@ async def test_a_posted_event_is_stored_once(
     with pytest.raises(IdConflict) as conflict:
         await append_events(connection, session_id, [posted("e-3"), {**second, "timestamp": 2}])
     assert conflict.value.index == 1
-    assert [each[0] for each in await told(connection, session_id)] == [1, 2]
+    assert [each[0] for each in await summaries(connection, session_id)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -163,21 +157,21 @@ async def test_a_posted_event_is_stored_once(
         ([posted("a", "b\0")], NulByte),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_whole(
+async def test_rejects_whole_batch_with_invalid_event(
     connection: AsyncConnection, session_id: UUID, events: list[dict[str, Any]], refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
         await append_events(connection, session_id, events)
-    assert await told(connection, session_id) == []
+    assert await summaries(connection, session_id) == []
 
 
 @pytest.mark.parametrize("type", ["assistant_chunk", "turn_start"])
-async def test_a_session_that_is_not_there_takes_no_events(connection: AsyncConnection, type: str) -> None:
+async def test_append_events_rejects_unknown_session(connection: AsyncConnection, type: str) -> None:
     with pytest.raises(SessionNotFound):
-        await append_events(connection, STRANGER, [posted("a", type)])
+        await append_events(connection, UNKNOWN_SESSION, [posted("a", type)])
 
 
-async def test_derived_events_go_on_with_a_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_derived_events_continue_posted_turn(connection: AsyncConnection, session_id: UUID) -> None:
     await append_events(
         connection, session_id, [posted("t", "turn_start", turnId="mine", payload={"trigger": "user"})]
     )
@@ -195,9 +189,7 @@ async def test_derived_events_go_on_with_a_posted_turn(connection: AsyncConnecti
     ]
 
 
-async def test_a_line_that_is_an_event_passes_and_ids_that_are_taken_give_way(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_event_line_keeps_its_id_unless_taken(connection: AsyncConnection, session_id: UUID) -> None:
     line = json.dumps(posted("e-1"))
     for number in (1, 2):
         await append(
@@ -229,7 +221,7 @@ async def test_pages(
 ) -> None:
     await store(connection, session_id, *LINES)
 
-    assert [each[0] for each in await told(connection, session_id, **page)] == sequences
+    assert [each[0] for each in await summaries(connection, session_id, **page)] == sequences
     if set(page) <= {"after"}:
         since = await get_events_since(connection, session_id, page.get("after", 0))
         assert [event.sequence for event in since] == sequences
@@ -238,23 +230,23 @@ async def test_pages(
 @pytest.mark.parametrize(
     "page", [{"after": -1}, {"after": 2**53}, {"before": 0}, {"at": 0}, {"limit": 0}, {"limit": 1001}]
 )
-async def test_pages_that_cannot_be(connection: AsyncConnection, session_id: UUID, page: EventFilter) -> None:
+async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUID, page: EventFilter) -> None:
     with pytest.raises(InvalidParameter):
         await get_events(connection, session_id, **page)
 
 
-async def test_a_cursor_is_held_against_the_log(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_rejects_cursor_past_the_end(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, PROMPT)
 
     assert [await check_cursor(connection, session_id, after) for after in (0, 2)] == [2, 2]
-    with pytest.raises(CursorAhead) as ahead:
+    with pytest.raises(CursorAhead) as caught:
         await check_cursor(connection, session_id, 3)
-    assert ahead.value.extra == {"currentSequence": 2}
+    assert caught.value.extra == {"currentSequence": 2}
     with pytest.raises(SessionNotFound):
-        await check_cursor(connection, STRANGER, 0)
+        await check_cursor(connection, UNKNOWN_SESSION, 0)
 
 
-async def test_a_replay_needs_no_pieces_of_what_is_whole(
+async def test_collapse_omits_chunks_of_complete_events(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     def event(number: int, type: str, response: str = "r-1", **payload: Any) -> dict[str, Any]:
@@ -273,15 +265,17 @@ async def test_a_replay_needs_no_pieces_of_what_is_whole(
     ]
     await append_events(connection, session_id, log)
 
-    shown = [each[0] for each in await told(connection, session_id, collapse=True)]
+    shown = [each[0] for each in await summaries(connection, session_id, collapse=True)]
     assert shown == [3, 4, 5, 7, 8, 9]
-    assert [each[0] for each in await told(connection, session_id, collapse=True, before=9, limit=2)] == [
+    assert [
+        each[0] for each in await summaries(connection, session_id, collapse=True, before=9, limit=2)
+    ] == [
         7,
         8,
     ]
 
 
-async def test_writers_of_one_session_leave_no_gap(
+async def test_concurrent_writers_leave_no_gap(
     connection: AsyncConnection, session_id: UUID, database_url: str
 ) -> None:
     async def write(writer: int) -> None:
@@ -294,14 +288,12 @@ async def test_writers_of_one_session_leave_no_gap(
 
     await asyncio.gather(*(write(writer) for writer in range(6)))
 
-    found = await get_events(connection, session_id, limit=1000)
-    assert [event.sequence for event in found] == list(range(1, len(found) + 1))
-    assert len({json.loads(event.content)["id"] for event in found}) == len(found)
+    events = await get_events(connection, session_id, limit=1000)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert len({json.loads(event.content)["id"] for event in events}) == len(events)
 
 
-async def test_a_rebuild_gives_the_same_log_behind_the_old_one(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_rebuild_writes_same_events_after_reset(connection: AsyncConnection, session_id: UUID) -> None:
     await append_events(connection, session_id, [posted("before", "house_event")])
     await store(connection, session_id, PROMPT, CALL)
     await append_events(connection, session_id, [posted("amid", "house_event")])
@@ -322,23 +314,23 @@ async def test_a_rebuild_gives_the_same_log_behind_the_old_one(
     assert (await get_session(connection, session_id)).event_count == len(after)
 
 
-async def test_what_names_no_time_is_told_in_that_of_the_first_that_does(
+async def test_events_without_timestamp_use_first_known_one(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
-    told = 1_700_000_000_000
-    timed = json.dumps({**json.loads(ANSWER), "timestamp": told})
+    timestamp = 1_700_000_000_000
+    timed = json.dumps({**json.loads(ANSWER), "timestamp": timestamp})
     await store(connection, session_id, PROMPT, timed)
     before = await wire(connection, session_id)
     await rebuild_events(connection, session_id)
     after = await wire(connection, session_id)
 
-    assert {round(event["timestamp"], -3) for event in (*before, *after[1:])} == {told}
+    assert {round(event["timestamp"], -3) for event in (*before, *after[1:])} == {timestamp}
 
 
-async def test_ends_at_one_message_have_ids_of_their_own(
+async def test_repeated_ends_after_one_message_have_unique_ids(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
-    """Told apart by what was posted between them, also where the session is rebuilt."""
+    """Their ids depend on the events posted in between, also in a rebuild."""
     await store(connection, session_id, PROMPT)
     await end_session(connection, session_id)
     for number in range(3):
@@ -364,7 +356,7 @@ def without_place(event: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name not in ("sequence", "timestamp")}
 
 
-async def test_what_goes_on_after_a_rebuild_is_what_would_have_gone_on(
+async def test_append_after_rebuild_continues_open_turn(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     await store(connection, session_id, PROMPT, CALL)
@@ -372,32 +364,28 @@ async def test_what_goes_on_after_a_rebuild_is_what_would_have_gone_on(
     await store(connection, session_id, RESULT, ANSWER)
 
     events = await wire(connection, session_id)
-    assert [event["type"] for event in events] == ["reset", *(name for _, _, name in TOLD)]
+    assert [event["type"] for event in events] == ["reset", *(name for _, _, name in DERIVED)]
     assert len({event["turnId"] for event in events[1:]}) == 1
     assert "orphan" not in events[4]["payload"]
 
 
-async def test_nobody_sees_half_a_rebuild(
-    connection: AsyncConnection, session_id: UUID, database_url: str
-) -> None:
+async def test_rebuild_is_atomic(connection: AsyncConnection, session_id: UUID, database_url: str) -> None:
     await store(connection, session_id, *LINES)
     seen = set[tuple[str, ...]]()
 
     async def watch() -> None:
         async with await connect(database_url) as conn:
             while not rebuilt.done():
-                seen.add(tuple(name for _, _, name in await told(conn, session_id)))
+                seen.add(tuple(name for _, _, name in await summaries(conn, session_id)))
 
     rebuilt = asyncio.create_task(rebuild_events(connection, session_id))
     await watch()
 
-    whole = tuple(name for _, _, name in TOLD)
+    whole = tuple(name for _, _, name in DERIVED)
     assert seen <= {whole, ("reset", *whole)}
 
 
-async def test_sessions_of_an_older_schema_are_found_and_rebuilt(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_lists_and_rebuilds_outdated_sessions(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, *LINES)
     await connection.execute("DELETE FROM events")
     await connection.execute("UPDATE session_counters SET event_sequence = 0, normalizer_version = NULL")
@@ -405,10 +393,12 @@ async def test_sessions_of_an_older_schema_are_found_and_rebuilt(
     assert await outdated_sessions(connection) == [session_id]
     await rebuild_events(connection, session_id)
     assert await outdated_sessions(connection) == []
-    assert [name for _, _, name in await told(connection, session_id)][1:] == [each[2] for each in TOLD]
+    assert [name for _, _, name in await summaries(connection, session_id)][1:] == [
+        each[2] for each in DERIVED
+    ]
 
 
-async def test_what_is_added_to_such_a_session_does_not_make_it_current(
+async def test_appending_to_outdated_session_leaves_it_outdated(
     connection: AsyncConnection, session_id: UUID
 ) -> None:
     await store(connection, session_id, *LINES)
@@ -426,15 +416,13 @@ FAILED = RESULT.replace('"content":"a.txt"', '"content":"no such file\\u0000","i
 STRANGE = '{"type":"holo_frame","uuid":"u-9"}'
 
 
-async def trouble(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
+async def error_counts(connection: AsyncConnection, session_id: UUID) -> tuple[int, int]:
     session = await get_session(connection, session_id)
     return session.error_count, session.unrecognised_count
 
 
-async def test_errors_and_what_is_not_recognised_are_counted(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
-    """Of lines and of posts, however they come, and again where they are derived anew."""
+async def test_counts_errors_and_unrecognised_events(connection: AsyncConnection, session_id: UUID) -> None:
+    """Derived and posted ones, without duplicates, and with equal counts after a rebuild."""
     oops = {"code": "x", "message": "y"}
     posts = [
         [posted("p-1", "error", payload=oops)],
@@ -444,16 +432,16 @@ async def test_errors_and_what_is_not_recognised_are_counted(
     ]
     counts = []
     await store(connection, session_id, PROMPT, CALL, RESULT)
-    counts.append(await trouble(connection, session_id))
+    counts.append(await error_counts(connection, session_id))
     await store(connection, session_id, FAILED.replace("u-3", "u-5"), STRANGE)
-    counts.append(await trouble(connection, session_id))
+    counts.append(await error_counts(connection, session_id))
     for events in posts:
         await append_events(connection, session_id, events)
         await append_events(connection, session_id, events)
-        counts.append(await trouble(connection, session_id))
+        counts.append(await error_counts(connection, session_id))
     for _ in range(2):
         await rebuild_events(connection, session_id)
-        counts.append(await trouble(connection, session_id))
+        counts.append(await error_counts(connection, session_id))
 
     assert counts == [(0, 0), (1, 1), (2, 1), (2, 2), (3, 2), (3, 2), (3, 2), (3, 2)]
 
@@ -464,7 +452,7 @@ MIGRATED = """
 """
 
 
-async def test_what_is_stored_is_counted_when_the_schema_comes_to_it(
+async def test_migration_counts_stored_errors_and_events(
     connection: AsyncConnection, session_id: UUID, database_url: str
 ) -> None:
     oops = {"code": "x", "message": "y"}
@@ -477,7 +465,7 @@ async def test_what_is_stored_is_counted_when_the_schema_comes_to_it(
         )
         await append_events(connection, session_id, [posted(f"f-{number}", "tool_result", payload=failed)])
         await append_events(connection, session_id, [posted(f"w-{number}", "tool_result", payload=went_well)])
-    before = await trouble(connection, session_id)
+    before = await error_counts(connection, session_id)
     alembic(database_url, "downgrade", "0003")
     alembic(database_url, "upgrade", "head")
 

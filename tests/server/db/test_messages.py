@@ -1,4 +1,4 @@
-"""Appending and reading, by one writer and one reader at a time."""
+"""Appending and reading messages with one writer and one reader."""
 
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from ash_server.db.messages import (
     stream_messages,
     to_message,
 )
-from ash_server.db.pagination import MAX_PAGE_BYTES, may_go_on
+from ash_server.db.pagination import MAX_PAGE_BYTES, may_have_more
 from ash_server.db.sessions import create_session, get_session
 from ash_server.errors import (
     AshError,
@@ -37,7 +37,7 @@ from ash_server.errors import (
 )
 from ash_shared.model.message import Description, Facts, Kind
 
-STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 DESCRIBED = Description("claude", "message", "user", ("text",), Facts(), None, (), bytes(16))
 
 
@@ -50,9 +50,7 @@ async def stored(connection: AsyncConnection, session_id: UUID) -> list[tuple[in
     return [(each.sequence, each.id, each.content) for each in page]
 
 
-async def test_messages_get_the_next_sequences_in_their_order(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_append_assigns_sequences_in_order(connection: AsyncConnection, session_id: UUID) -> None:
     answers = [
         await append(connection, session_id, [message("a", "1")]),
         await append(connection, session_id, [message("b", "2"), message("c", "3")]),
@@ -63,14 +61,14 @@ async def test_messages_get_the_next_sequences_in_their_order(
     assert await stored(connection, session_id) == [(1, "a", "1"), (2, "b", "2"), (3, "c", "3")]
 
 
-async def test_sessions_count_by_themselves(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_each_session_has_its_own_sequence(connection: AsyncConnection, session_id: UUID) -> None:
     other = (await create_session(connection)).session.id
     await append(connection, session_id, [message("a")])
 
     assert await append(connection, other, [message("a", "other")]) == [Appended("a", 1, True)]
 
 
-async def test_repeating_an_append_answers_as_before(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_repeated_append_changes_nothing(connection: AsyncConnection, session_id: UUID) -> None:
     batch = [message("a"), message("b", id_given=False)]
     await append(connection, session_id, batch)
     session = await get_session(connection, session_id)
@@ -79,7 +77,7 @@ async def test_repeating_an_append_answers_as_before(connection: AsyncConnection
     assert await get_session(connection, session_id) == session
 
 
-async def test_a_batch_stores_what_is_new_in_it(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_append_stores_only_new_messages(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("b")])
 
     assert await append(connection, session_id, [message("a"), message("b"), message("c")]) == [
@@ -89,12 +87,10 @@ async def test_a_batch_stores_what_is_new_in_it(connection: AsyncConnection, ses
     ]
 
 
-async def test_a_line_that_repeats_within_a_batch_is_stored_once(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
-    twice = [message("a", id_given=False), message("b", id_given=False), message("a", id_given=False)]
+async def test_deduplicates_lines_within_batch(connection: AsyncConnection, session_id: UUID) -> None:
+    batch = [message("a", id_given=False), message("b", id_given=False), message("a", id_given=False)]
 
-    assert await append(connection, session_id, twice) == [
+    assert await append(connection, session_id, batch) == [
         Appended("a", 1, True),
         Appended("b", 2, True),
         Appended("a", 1, False),
@@ -103,24 +99,24 @@ async def test_a_line_that_repeats_within_a_batch_is_stored_once(
 
 REFUSALS: dict[str, tuple[list[PreparedMessage], type[AshError], int | None]] = {
     "other text": ([message("new"), message("a", "other")], IdConflict, 1),
-    "other text, derived": ([message("a", "other", id_given=False)], IdConflict, 0),
-    "other text within": (
+    "other text, derived id": ([message("a", "other", id_given=False)], IdConflict, 0),
+    "other text within the batch": (
         [message("x", "1", id_given=False), message("x", "2", id_given=False)],
         IdConflict,
         1,
     ),
-    "an id named twice": ([message("new"), message("b"), message("new")], DuplicateInBatch, 2),
+    "a duplicate id": ([message("new"), message("b"), message("new")], DuplicateInBatch, 2),
     "a NUL": ([message("new"), message("b", "a\0b")], NulByte, 1),
     "a NUL in the id": ([message("a\0")], NulByte, 0),
     "a NUL in the source": ([message("new", source="\0")], NulByte, 0),
-    "half a surrogate pair": ([message("new", "\udc00")], InvalidUtf8, 0),
+    "a lone surrogate": ([message("new", "\udc00")], InvalidUtf8, 0),
     "no id": ([message("new"), message("")], InvalidId, 1),
     "a long id": ([message("é" * 256)], InvalidId, 0),
 }
 
 
 @pytest.mark.parametrize(("batch", "refusal", "index"), REFUSALS.values(), ids=REFUSALS)
-async def test_a_batch_is_stored_whole_or_not_at_all(
+async def test_rejects_whole_batch_with_invalid_message(
     connection: AsyncConnection,
     session_id: UUID,
     batch: list[PreparedMessage],
@@ -135,7 +131,9 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
     assert await append(connection, session_id, [message("next")]) == [Appended("next", 2, True)]
 
 
-async def test_an_expected_sequence_guards_what_is_new(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_expected_sequence_applies_to_new_messages_only(
+    connection: AsyncConnection, session_id: UUID
+) -> None:
     await append(connection, session_id, [message("a")], expected_sequence=0)
     for wrong in (0, 2, -1, 2**70):
         with pytest.raises(SequenceMismatch) as mismatch:
@@ -150,19 +148,19 @@ async def test_an_expected_sequence_guards_what_is_new(connection: AsyncConnecti
     ]
 
 
-async def test_nobody_appends_to_a_stranger_or_reads_one(connection: AsyncConnection) -> None:
+async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     for call in (
-        append(connection, STRANGER, [message("a")]),
-        append(connection, STRANGER, []),
-        list_messages(connection, STRANGER),
-        list_messages(connection, STRANGER, before=5),
-        get_message(connection, STRANGER, 1),
+        append(connection, UNKNOWN_SESSION, [message("a")]),
+        append(connection, UNKNOWN_SESSION, []),
+        list_messages(connection, UNKNOWN_SESSION),
+        list_messages(connection, UNKNOWN_SESSION, before=5),
+        get_message(connection, UNKNOWN_SESSION, 1),
     ):
         with pytest.raises(SessionNotFound):
             await call
 
 
-async def test_an_append_is_the_sessions_activity(connection: AsyncConnection) -> None:
+async def test_append_updates_session(connection: AsyncConnection) -> None:
     session, _ = await create_session(connection)
     await append(connection, session.id, [message("a", source="unknown"), message("b", source="codex")])
     first = await get_session(connection, session.id)
@@ -179,7 +177,7 @@ async def test_an_append_is_the_sessions_activity(connection: AsyncConnection) -
     ]
 
 
-async def test_a_large_batch_and_a_large_message(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_accepts_large_batch_and_large_message(connection: AsyncConnection, session_id: UUID) -> None:
     large = "é" * 5_000_000
     answers = await append(
         connection, session_id, [message("large", large)] + [message(str(n)) for n in range(2000)]
@@ -202,7 +200,7 @@ VERBATIM = [
 ]
 
 
-async def test_what_comes_in_comes_out(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_stores_content_verbatim(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message(text or "empty", text) for text in VERBATIM])
 
     assert [(id, content) for _, id, content in await stored(connection, session_id)] == [
@@ -210,17 +208,15 @@ async def test_what_comes_in_comes_out(connection: AsyncConnection, session_id: 
     ]
 
 
-async def test_a_stored_message_has_what_was_said_of_it(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_get_message_returns_stored_fields(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a", "x", role="system", kind="record", source="codex")])
-    found = await get_message(connection, session_id, 1)
+    read = await get_message(connection, session_id, 1)
 
-    assert found == StoredMessage("a", "system", "record", "codex", "x", 1, found.created_at)
-    assert found.created_at.tzinfo is UTC or str(found.created_at.tzinfo) == "UTC"
+    assert read == StoredMessage("a", "system", "record", "codex", "x", 1, read.created_at)
+    assert read.created_at.tzinfo is UTC or str(read.created_at.tzinfo) == "UTC"
 
 
-async def test_a_sequence_that_is_not_there(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_rejects_unknown_sequence(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a")])
 
     for sequence in (0, -1, 2, 2**53, 2**63, 10**30, -(10**30)):
@@ -228,20 +224,18 @@ async def test_a_sequence_that_is_not_there(connection: AsyncConnection, session
             await get_message(connection, session_id, sequence)
 
 
-async def test_texts_are_found_by_the_ids_of_their_messages(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_get_contents_returns_texts_by_id(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message(id, f"text of {id}") for id in "abc"])
 
-    found = await get_contents(connection, session_id, ["c", "a", "missing"])
-    assert found == {"a": "text of a", "c": "text of c"}
+    contents = await get_contents(connection, session_id, ["c", "a", "missing"])
+    assert contents == {"a": "text of a", "c": "text of c"}
     assert await get_contents(connection, session_id, []) == {}
-    assert await get_contents(connection, STRANGER, ["a"]) == {}
+    assert await get_contents(connection, UNKNOWN_SESSION, ["a"]) == {}
 
 
 @pytest.fixture
 async def mixed(connection: AsyncConnection, session_id: UUID) -> UUID:
-    """Ten messages: kinds message, record, chunk in turn; the even ones by the assistant, with a tool use."""
+    """Ten messages, of kinds message, record and chunk in turn; the even ones from the assistant, with a tool use."""
     kinds = ("message", "record", "chunk")
     even: dict[str, Any] = {"role": "assistant", "block_types": ("text", "tool_use")}
     odd: dict[str, Any] = {"role": "user", "block_types": ()}
@@ -280,15 +274,15 @@ PAGES: list[tuple[MessageFilter, list[int]]] = [
 ]
 
 
-async def test_a_page_has_what_it_was_asked_for(connection: AsyncConnection, mixed: UUID) -> None:
-    async def page(wanted: MessageFilter) -> list[int]:
-        return [each.sequence for each in await list_messages(connection, mixed, **wanted)]
+async def test_page_applies_filters(connection: AsyncConnection, mixed: UUID) -> None:
+    async def page(filters: MessageFilter) -> list[int]:
+        return [each.sequence for each in await list_messages(connection, mixed, **filters)]
 
-    for _ in range(2):  # the second time with statements that PostgreSQL has prepared
-        assert [(wanted, await page(wanted)) for wanted, _ in PAGES] == PAGES
+    for _ in range(2):  # the second time with prepared statements
+        assert [(filters, await page(filters)) for filters, _ in PAGES] == PAGES
 
 
-async def test_large_texts_make_a_page_short(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_page_size_is_limited_in_bytes(connection: AsyncConnection, session_id: UUID) -> None:
     size = MAX_PAGE_BYTES // 4
     await append(connection, session_id, [message(str(n), str(n) * size) for n in range(8)])
 
@@ -299,8 +293,8 @@ async def test_large_texts_make_a_page_short(connection: AsyncConnection, sessio
     ]
 
     assert [[each.sequence for each in page] for page in pages] == [[3, 4, 5, 6], [4, 5, 6, 7], [7, 8]]
-    assert [may_go_on(page, 100) for page in pages] == [True, True, True]
-    assert not may_go_on([], 100)
+    assert [may_have_more(page, 100) for page in pages] == [True, True, True]
+    assert not may_have_more([], 100)
 
 
 OUT_OF_BOUNDS: list[tuple[MessageFilter, type[AshError]]] = [
@@ -316,14 +310,14 @@ OUT_OF_BOUNDS: list[tuple[MessageFilter, type[AshError]]] = [
 ]
 
 
-async def test_a_page_out_of_bounds_is_refused(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_rejects_invalid_page(connection: AsyncConnection, session_id: UUID) -> None:
     for page, refusal in OUT_OF_BOUNDS:
         with pytest.raises(refusal):
             await list_messages(connection, session_id, **page)
 
 
-async def test_a_page_is_found_by_its_key(connection: AsyncConnection, session_id: UUID) -> None:
-    """A page reads its own rows and no other, wherever it is and however much PostgreSQL knows when it plans."""
+async def test_page_reads_only_its_own_rows(connection: AsyncConnection, session_id: UUID) -> None:
+    """With any cursor and any query plan."""
     await connection.execute(
         """
         INSERT INTO messages
@@ -344,9 +338,9 @@ async def test_a_page_is_found_by_its_key(connection: AsyncConnection, session_i
 
 
 async def rows_read(connection: AsyncConnection, session_id: UUID, page: MessageFilter) -> int:
-    """As PostgreSQL counts them."""
+    """Count rows of `messages` that the query reads, in PostgreSQL's statistics."""
 
-    async def counted() -> int:
+    async def count() -> int:
         await connection.execute("SELECT pg_stat_force_next_flush()")
         cursor = await connection.execute(
             "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'messages'"
@@ -354,21 +348,21 @@ async def rows_read(connection: AsyncConnection, session_id: UUID, page: Message
         row = await cursor.fetchone()
         return int(row[0]) if row else 0
 
-    before = await counted()
+    before = await count()
     await list_messages(connection, session_id, **page)
-    return await counted() - before
+    return await count() - before
 
 
-async def test_a_stream_has_everything_in_order(connection: AsyncConnection, mixed: UUID) -> None:
+async def test_stream_returns_messages_in_order(connection: AsyncConnection, mixed: UUID) -> None:
     everything = [each.sequence async for each in stream_messages(connection, mixed)]
     chosen = [each.sequence async for each in stream_messages(connection, mixed, after=3, kinds=("chunk",))]
 
     assert (everything, chosen) == (list(range(1, 11)), [6, 9])
     assert await append(connection, mixed, [message("next")]) == [Appended("next", 11, True)]
-    assert [each async for each in stream_messages(connection, STRANGER)] == []
+    assert [each async for each in stream_messages(connection, UNKNOWN_SESSION)] == []
 
 
-async def test_a_stream_may_be_left_early(connection: AsyncConnection, mixed: UUID) -> None:
+async def test_stream_can_be_closed_early(connection: AsyncConnection, mixed: UUID) -> None:
     async with aclosing(stream_messages(connection, mixed)) as streamed:
         first = await anext(streamed)
 
@@ -376,9 +370,7 @@ async def test_a_stream_may_be_left_early(connection: AsyncConnection, mixed: UU
     assert await append(connection, mixed, [message("next")]) == [Appended("next", 11, True)]
 
 
-async def test_a_stream_tells_of_one_moment(
-    connection: AsyncConnection, mixed: UUID, database_url: str
-) -> None:
+async def test_stream_reads_one_snapshot(connection: AsyncConnection, mixed: UUID, database_url: str) -> None:
     async with await connect(database_url) as other, aclosing(stream_messages(connection, mixed)) as streamed:
         seen = [(await anext(streamed)).sequence]
         await append(other, mixed, [message("late")])
@@ -411,7 +403,7 @@ POISONED = {
 }
 
 
-async def test_no_row_breaks_a_page(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_page_includes_malformed_messages(connection: AsyncConnection, session_id: UUID) -> None:
     good = '{"type":"user","message":{"role":"user","content":"fine"}}'
     batch = [message(name, raw) for name, raw in POISONED.items()]
     await append(connection, session_id, [message("first", good), *batch, message("last", good)])

@@ -1,4 +1,4 @@
-"""Stored messages, read anew."""
+"""Reindexing stored messages."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ SESSION = (
     "updated_at"
 )
 
-# As an older Ash may have left it: it knew less, and said so.
+# Rows as an older version may have stored them, with an older parser version and fewer fields.
 OLDER = """
     UPDATE messages SET source = 'unknown', role = 'system', kind = 'record', block_types = '{raw}',
         parser_version = 0, digest = NULL, role_given = NULL, source_given = NULL;
@@ -67,8 +67,8 @@ async def everything(connection: AsyncConnection, session_id: UUID) -> list[Any]
     return [await (await connection.execute(query, [session_id])).fetchall() for query in queries]
 
 
-async def store(connection: AsyncConnection, session_id: UUID, texts: Sequence[str], **said: Any) -> None:
-    await append(connection, session_id, [prepare_message(session_id, text, **said) for text in texts])
+async def store(connection: AsyncConnection, session_id: UUID, texts: Sequence[str], **fields: Any) -> None:
+    await append(connection, session_id, [prepare_message(session_id, text, **fields) for text in texts])
 
 
 async def changes(connection: AsyncConnection, session_id: UUID) -> list[tuple[int, tuple[str, ...]]]:
@@ -79,7 +79,7 @@ async def changes(connection: AsyncConnection, session_id: UUID) -> list[tuple[i
     ]
 
 
-async def test_what_was_derived_today_reads_alike(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_current_messages_are_unchanged(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
     before = await everything(connection, session_id)
 
@@ -88,7 +88,7 @@ async def test_what_was_derived_today_reads_alike(connection: AsyncConnection, s
     assert await everything(connection, session_id) == before
 
 
-async def test_renewing_derives_what_appending_would(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, [PROMPT, STRANGE, PLAIN])
     before = await everything(connection, session_id)
     await connection.execute(OLDER)
@@ -101,7 +101,7 @@ async def test_renewing_derives_what_appending_would(connection: AsyncConnection
     assert await reindex_messages(connection, session_id) == Reindexed(3, 3)
     derived, *others = await everything(connection, session_id)
     assert others == before[1:]
-    # Whether a writer said it is still not known.
+    # Whether the writer gave role and source remains unknown.
     assert derived == [(*row[:-2], None, None) for row in before[0]]
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
     assert await reindex_messages(connection, session_id) == Reindexed(3, 0)
@@ -109,19 +109,19 @@ async def test_renewing_derives_what_appending_would(connection: AsyncConnection
 
 OUTDATED: dict[str, tuple[str, tuple[str, ...]]] = {
     "nothing": ("SET parser_version = parser_version", ()),
-    "the version alone": ("SET parser_version = 0", ()),
-    "inside of the blocks": ("SET digest = '\\x00'", ("blocks",)),
-    "inside of the blocks, which nobody can tell": ("SET digest = NULL", ()),
+    "only the version": ("SET parser_version = 0", ()),
+    "block contents": ("SET digest = '\\x00'", ("blocks",)),
+    "block contents, without a digest": ("SET digest = NULL", ()),
     "the types": ("SET block_types = '{raw}', digest = '\\x00'", ("types",)),
     "the kind and the role": ("SET kind = 'record', role = 'system', digest = '\\x00'", ("kind", "role")),
     "the source": ("SET source = 'pi'", ("source",)),
-    "the source, which counts as said": ("SET source = 'house', source_given = NULL", ()),
-    "the role, which counts as said": ("SET role = 'tool', role_given = NULL, source_given = NULL", ()),
+    "the source, considered given": ("SET source = 'house', source_given = NULL", ()),
+    "the role, considered given": ("SET role = 'tool', role_given = NULL, source_given = NULL", ()),
 }
 
 
 @pytest.mark.parametrize(("outdated", "changed"), OUTDATED.values(), ids=OUTDATED)
-async def test_what_reads_differently_is_told(
+async def test_reports_changed_fields(
     connection: AsyncConnection, session_id: UUID, outdated: str, changed: tuple[str, ...]
 ) -> None:
     await store(connection, session_id, [PROMPT])
@@ -134,7 +134,7 @@ async def test_what_reads_differently_is_told(
     assert await cursor.fetchall() == [(describe_message(PROMPT).digest, PARSER_VERSION)]
 
 
-async def test_what_the_writer_said_stays(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_keeps_given_role_and_source(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, [PROMPT], role="tool", source="house")
     await store(connection, session_id, [STRANGE], role="system")
     before = await everything(connection, session_id)
@@ -145,7 +145,7 @@ async def test_what_the_writer_said_stays(connection: AsyncConnection, session_i
     assert await everything(connection, session_id) == before
 
 
-async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> None:
+async def test_keeps_given_title(connection: AsyncConnection) -> None:
     session_id = (await create_session(connection, title="mine")).session.id
     await store(connection, session_id, [PROMPT])
     await reindex_messages(connection, session_id)
@@ -153,9 +153,7 @@ async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> 
     assert (await get_session(connection, session_id)).title == "mine"
 
 
-async def test_drift_that_the_parser_now_covers_is_forgotten(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_removes_drift_that_parser_now_covers(connection: AsyncConnection, session_id: UUID) -> None:
     await store(connection, session_id, [PROMPT, STRANGE])
     covered = "INSERT INTO drift SELECT session_id, 1, reason, raw_type, source, NULL, 1, seen_at FROM drift"
     await connection.execute(covered)
@@ -167,22 +165,24 @@ async def test_drift_that_the_parser_now_covers_is_forgotten(
     assert [(group.count, [sample.sequence for sample in group.samples])] == [(1, [2])]
 
 
-async def test_an_unknown_session_is_refused(connection: AsyncConnection) -> None:
+async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     with pytest.raises(SessionNotFound):
         await reindex_messages(connection, UUID(int=7))
 
 
-async def test_every_session_is_found(connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_session_ids_returns_every_session(
+    connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reindex, "_IDS_PAGE_SIZE", 3)
     ids = [(await create_session(connection)).session.id for _ in range(7)]
 
     assert [each async for each in session_ids(connection)] == sorted(ids)
 
 
-async def test_renewing_while_others_write_and_renew(
+async def test_reindexes_during_concurrent_writes_and_reindexes(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
-    """Whatever comes in meanwhile is told of the session once, and every message is derived in the end."""
+    """Each concurrent message counts once in the session's fields, and in the end all messages are current."""
     lines = [
         PROMPT.replace("u1", f"u{number}").replace(":01Z", f":{number % 60:02}Z") for number in range(1500)
     ]
@@ -194,20 +194,20 @@ async def test_renewing_while_others_write_and_renew(
             for start in range(1000, 1500, 20):
                 await store(own, session_id, [STRANGE.replace("u2", f"x{start}"), *lines[start : start + 20]])
 
-    async def renew_it() -> None:
+    async def reindex_all() -> None:
         async with await connect(database_url) as own:
             await reindex_messages(own, session_id)
 
-    await gather(write(), renew_it(), renew_it())
+    await gather(write(), reindex_all(), reindex_all())
 
     assert {each for _, each in await changes(connection, session_id)} == {()}
-    renewed = await everything(connection, session_id)
+    reindexed = await everything(connection, session_id)
     await connection.execute(OLDER)
     await reindex_messages(connection, session_id)
     assert [row[1:-1] for row in (await everything(connection, session_id))[2]] == [
-        row[1:-1] for row in renewed[2]
+        row[1:-1] for row in reindexed[2]
     ]
-    assert len(renewed[3]) == 25
+    assert len(reindexed[3]) == 25
 
 
 WAITING = (
@@ -215,7 +215,7 @@ WAITING = (
 )
 
 
-async def test_what_is_stored_at_the_last_moment_is_told_too(
+async def test_includes_message_committed_while_waiting(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
 
@@ -226,9 +226,9 @@ async def test_what_is_stored_at_the_last_moment_is_told_too(
     async with await connect(database_url) as writer, await connect(database_url) as other:
         async with writer.transaction():
             await store(writer, session_id, [STRANGE])
-            renewing = create_task(reindex_messages(other, session_id))
+            reindexing = create_task(reindex_messages(other, session_id))
             await until(is_waiting_for_a_lock)
-        assert await renewing == Reindexed(2, 0)
+        assert await reindexing == Reindexed(2, 0)
 
     session = await get_session(connection, session_id)
     assert (session.first_at, session.last_at) == (
@@ -242,7 +242,7 @@ def alembic(url: str, *arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "alembic", *arguments], cwd=ROOT, env=environment, check=True)
 
 
-async def test_a_database_with_rows_is_upgraded(bare_database_url: str) -> None:
+async def test_upgrades_database_with_rows(bare_database_url: str) -> None:
     alembic(bare_database_url, "upgrade", "0001")
     named, unnamed = session_id_for("a", "named"), session_id_for("a", "unnamed")
     with psycopg.connect(bare_database_url) as old:

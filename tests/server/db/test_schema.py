@@ -1,4 +1,4 @@
-"""The schema: what the migrations make is what the code expects, and it can be sharded by session."""
+"""The migrated schema matches the code and can be sharded by session."""
 
 import os
 import subprocess
@@ -17,8 +17,7 @@ from ash_server.db.tables import metadata
 
 ROOT = Path(__file__).parents[3]
 
-# Whatever must be unique, or refers to something, has to begin with the session's id; nothing may draw from a
-# sequence that all sessions share.
+# Selects keys and unique indexes that do not begin with the session id, and sequences that all sessions share.
 UNSHARDABLE = """
     WITH keys AS (
         SELECT conrelid AS relation, conname AS name, conkey[1] AS first
@@ -55,11 +54,11 @@ async def unshardable(connection: AsyncConnection) -> list[str]:
     return [name for (name,) in await (await connection.execute(UNSHARDABLE)).fetchall()]
 
 
-async def test_the_schema_can_be_sharded_by_session(connection: AsyncConnection) -> None:
+async def test_schema_can_be_sharded_by_session(connection: AsyncConnection) -> None:
     assert await unshardable(connection) == []
 
 
-async def test_a_table_that_cannot_be_sharded_would_be_found(connection: AsyncConnection) -> None:
+async def test_detects_table_that_cannot_be_sharded(connection: AsyncConnection) -> None:
     await connection.execute(BAD_TABLE)
 
     assert await unshardable(connection) == [
@@ -71,7 +70,7 @@ async def test_a_table_that_cannot_be_sharded_would_be_found(connection: AsyncCo
     ]
 
 
-def test_the_tables_are_what_the_migrations_make(database_url: str) -> None:
+def test_tables_match_migrations(database_url: str) -> None:
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(database_url), poolclass=NullPool
     )
@@ -82,7 +81,7 @@ def test_the_tables_are_what_the_migrations_make(database_url: str) -> None:
     assert differences == []
 
 
-async def test_the_checks_are_what_the_migrations_make(connection: AsyncConnection) -> None:
+async def test_check_constraints_match_migrations(connection: AsyncConnection) -> None:
     """Alembic does not compare them."""
     cursor = await connection.execute(
         "SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
@@ -97,7 +96,7 @@ async def test_the_checks_are_what_the_migrations_make(connection: AsyncConnecti
     assert {name for (name,) in await cursor.fetchall()} == declared
 
 
-async def test_content_is_compressed_with_lz4_where_the_server_has_it(connection: AsyncConnection) -> None:
+async def test_content_uses_lz4_if_available(connection: AsyncConnection) -> None:
     cursor = await connection.execute(
         """
         SELECT CASE attcompression WHEN 'l' THEN 'lz4' ELSE 'pglz' END = enumvals[cardinality(enumvals)]
@@ -109,7 +108,7 @@ async def test_content_is_compressed_with_lz4_where_the_server_has_it(connection
     assert await cursor.fetchone() == (True,)
 
 
-async def test_events_are_kept_as_they_are_where_the_server_has_no_lz4(connection: AsyncConnection) -> None:
+async def test_events_are_not_compressed_without_lz4(connection: AsyncConnection) -> None:
     cursor = await connection.execute(
         """
         SELECT (attcompression, attstorage) = CASE enumvals[cardinality(enumvals)]
@@ -122,11 +121,11 @@ async def test_events_are_kept_as_they_are_where_the_server_has_no_lz4(connectio
     assert await cursor.fetchone() == (True,)
 
 
-def test_the_code_knows_the_newest_migration() -> None:
+def test_revision_is_newest_migration() -> None:
     assert ScriptDirectory(str(ROOT / "alembic")).get_current_head() == REVISION
 
 
-def test_the_command_of_alembic_works_in_a_checkout(bare_database_url: str) -> None:
+def test_alembic_command_works_in_checkout(bare_database_url: str) -> None:
     environment = {**os.environ, "ASH_DATABASE_URL": bare_database_url}
 
     def alembic(*arguments: str) -> str:

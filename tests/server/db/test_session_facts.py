@@ -32,13 +32,13 @@ def at(second: int) -> int:
     return round(TIMES[second].timestamp() * SECOND)
 
 
-def told(session: Session) -> dict[str, Any]:
+def collected(session: Session) -> dict[str, Any]:
     dumped: dict[str, Any] = session.model_dump(by_alias=True)
-    wanted = {"title", "prompt", "firstAt", "lastAt", "source"}
-    return {**{key: value for key, value in dumped.items() if key in wanted}, **session.metadata}
+    keys = {"title", "prompt", "firstAt", "lastAt", "source"}
+    return {**{key: value for key, value in dumped.items() if key in keys}, **session.metadata}
 
 
-STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "nothing": ([{}], {}),
     "a later and an earlier time": (
         [
@@ -48,7 +48,7 @@ STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         ],
         {"firstAt": TIMES[2], "lastAt": TIMES[7]},
     ),
-    "times that no clock told": (
+    "invalid times": (
         [
             {"facts": Facts(timestamp=NEVER)},
             {"facts": Facts(timestamp=0)},
@@ -58,20 +58,20 @@ STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         {"firstAt": TIMES[1], "lastAt": TIMES[1]},
     ),
     "the first prompt": ([{}, {"prompt": "one\n two"}, {"prompt": "three"}], {"title": "one two"}),
-    "a prompt that says nothing": ([{"prompt": " \0\n"}, {"prompt": "three"}], {"title": "three"}),
-    "the last name that a tool gave": (
+    "a blank prompt": ([{"prompt": " \0\n"}, {"prompt": "three"}], {"title": "three"}),
+    "the last title from a tool": (
         [{"facts": Facts(title="a")}, {"prompt": "say"}, {"facts": Facts(title="b")}, {"prompt": "more"}],
         {"title": "b", "prompt": "say"},
     ),
-    "a tool's name after a prompt": (
+    "a tool's title after a prompt": (
         [{"prompt": "say"}, {"facts": Facts(title="a")}],
         {"title": "a", "prompt": "say"},
     ),
-    "a tool's name that is the prompt": (
+    "a tool's title equal to the prompt": (
         [{"prompt": "say"}, {"facts": Facts(title="say")}],
         {"title": "say"},
     ),
-    "a long name": ([{"facts": Facts(title="ä" * 1000)}], {"title": "ä" * 200}),
+    "a long title": ([{"facts": Facts(title="ä" * 1000)}], {"title": "ä" * 200}),
     "the last client and the last id": (
         [
             {"facts": Facts(client_version="1", session_id="a")},
@@ -80,7 +80,7 @@ STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         ],
         {"cliVersion": "2", "sessionId": "b"},
     ),
-    "the first source that is known": (
+    "the first known source": (
         [{"source": "unknown"}, {"source": "codex"}, {"source": "pi"}],
         {"source": "codex"},
     ),
@@ -88,60 +88,56 @@ STORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("batch", [1, 2, 10])
-@pytest.mark.parametrize(("messages", "expected"), STORIES.values(), ids=STORIES)
-async def test_a_session_is_what_its_messages_tell(
+@pytest.mark.parametrize(("messages", "expected"), CASES.values(), ids=CASES)
+async def test_collects_fields_from_messages(
     connection: AsyncConnection,
     session_id: UUID,
     messages: list[dict[str, Any]],
     expected: dict[str, Any],
     batch: int,
 ) -> None:
-    """However they are cut into batches."""
+    """The batch size does not matter."""
     new = [message(str(number), **described) for number, described in enumerate(messages)]
-    told_together = SessionFacts()
+    merged = SessionFacts()
     for start in range(0, len(new), batch):
         await append(connection, session_id, new[start : start + batch])
-        told_together = told_together.merge(
-            collect_facts([each.described for each in new[start : start + batch]])
-        )
+        merged = merged.merge(collect_facts([each.described for each in new[start : start + batch]]))
 
-    assert told(await get_session(connection, session_id)) == {"source": "claude", **expected}
-    assert told_together == collect_facts([each.described for each in new])
+    assert collected(await get_session(connection, session_id)) == {"source": "claude", **expected}
+    assert merged == collect_facts([each.described for each in new])
 
 
-async def test_what_is_stored_already_tells_nothing_more(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_duplicate_message_changes_no_fields(connection: AsyncConnection, session_id: UUID) -> None:
     await append(connection, session_id, [message("a", prompt="first")])
     await append(connection, session_id, [message("a", facts=Facts(title="other", timestamp=at(1)))])
 
-    assert told(await get_session(connection, session_id)) == {"source": "claude", "title": "first"}
+    assert collected(await get_session(connection, session_id)) == {"source": "claude", "title": "first"}
 
 
-async def test_a_title_that_a_person_gave_stays(connection: AsyncConnection) -> None:
-    given = (await create_session(connection, title="given")).session.id
+async def test_keeps_title_set_by_person(connection: AsyncConnection) -> None:
+    titled = (await create_session(connection, title="given")).session.id
     patched = (await create_session(connection)).session.id
     await append(connection, patched, [message("a", facts=Facts(title="a tool's"))])
     await update_session(connection, patched, title="patched")
-    for session_id in (given, patched):
+    for session_id in (titled, patched):
         await append(connection, session_id, [message("b", prompt="say", facts=Facts(title="a tool's"))])
 
-    assert [(await get_session(connection, each)).title for each in (given, patched)] == ["given", "patched"]
+    assert [(await get_session(connection, each)).title for each in (titled, patched)] == ["given", "patched"]
 
     await update_session(connection, patched, title=None)
-    assert told(await get_session(connection, patched)) == {"source": "claude", "prompt": "say"}
-    await append(connection, patched, [message("c", prompt="once more")])
-    assert told(await get_session(connection, patched)) == {
+    assert collected(await get_session(connection, patched)) == {"source": "claude", "prompt": "say"}
+    await append(connection, patched, [message("c", prompt="again")])
+    assert collected(await get_session(connection, patched)) == {
         "source": "claude",
-        "title": "once more",
+        "title": "again",
         "prompt": "say",
     }
 
 
-async def test_what_messages_tell_is_not_what_a_person_gave(connection: AsyncConnection) -> None:
+async def test_collected_fields_do_not_replace_writer_fields(connection: AsyncConnection) -> None:
     session_id = (await create_session(connection, metadata={"team": "a", "sessionId": "mine"})).session.id
-    tell = message("a", prompt="say", facts=Facts(session_id="theirs", client_version="2"))
-    await append(connection, session_id, [tell])
+    new = message("a", prompt="say", facts=Facts(session_id="theirs", client_version="2"))
+    await append(connection, session_id, [new])
 
     assert (await get_session(connection, session_id)).metadata == {
         "team": "a",

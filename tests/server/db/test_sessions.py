@@ -1,4 +1,4 @@
-"""Sessions: made once, found again, listed by what happened last."""
+"""Sessions: creating, listing, finding, changing and deleting them."""
 
 import json
 from asyncio import gather
@@ -28,7 +28,7 @@ from ash_server.db.sessions import (
 from ash_server.errors import InvalidParameter, InvalidUtf8, NulByte, SessionNotFound
 from ash_server.ingest import prepare_message
 
-STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
 
 def nest(levels: int) -> dict[str, Any]:
@@ -36,21 +36,21 @@ def nest(levels: int) -> dict[str, Any]:
 
 
 def shape(session: Session) -> dict[str, Any]:
-    """As it leaves over the wire, without its times."""
+    """The session as JSON, without timestamps."""
     dumped = session.model_dump(mode="json")
     return {key: value for key, value in dumped.items() if not key.endswith("At")}
 
 
-async def titles(connection: AsyncConnection, **wanted: Any) -> list[Any]:
-    return [session.title for session in (await list_sessions(connection, **wanted)).sessions]
+async def titles(connection: AsyncConnection, **filters: Any) -> list[Any]:
+    return [session.title for session in (await list_sessions(connection, **filters)).sessions]
 
 
-async def test_a_new_session_has_what_was_said_of_it(connection: AsyncConnection) -> None:
+async def test_new_session_has_given_fields(connection: AsyncConnection) -> None:
     session, created = await create_session(
         connection,
         source="claude",
         external_id="projects/a/b.jsonl",
-        parent_id=STRANGER,
+        parent_id=UNKNOWN_SESSION,
         title="Ünïcode\nand lines",
         metadata={"nul": "a\0b", "big": 2**70, "deep": {"list": [1, None, True, 1.5]}},
     )
@@ -60,7 +60,7 @@ async def test_a_new_session_has_what_was_said_of_it(connection: AsyncConnection
         "id": str(session_id_for("claude", "projects/a/b.jsonl")),
         "source": "claude",
         "externalId": "projects/a/b.jsonl",
-        "parentId": str(STRANGER),
+        "parentId": str(UNKNOWN_SESSION),
         "title": "Ünïcode\nand lines",
         "messageCount": 0,
         "eventCount": 0,
@@ -71,7 +71,7 @@ async def test_a_new_session_has_what_was_said_of_it(connection: AsyncConnection
     assert session == await get_session(connection, session.id)
 
 
-async def test_keys_of_which_nothing_is_known_are_absent(connection: AsyncConnection) -> None:
+async def test_omits_unset_fields(connection: AsyncConnection) -> None:
     session, _ = await create_session(connection)
 
     assert session.id.version == 7
@@ -88,7 +88,7 @@ async def test_keys_of_which_nothing_is_known_are_absent(connection: AsyncConnec
     }
 
 
-async def test_an_external_id_is_one_session(connection: AsyncConnection) -> None:
+async def test_external_id_identifies_session_per_source(connection: AsyncConnection) -> None:
     first = await create_session(connection, source="codex", external_id="x", title="first")
     again = await create_session(connection, source="codex", external_id="x", title="again")
     other = await create_session(connection, source="claude", external_id="x")
@@ -98,7 +98,7 @@ async def test_an_external_id_is_one_session(connection: AsyncConnection) -> Non
     assert len({first.session.id, other.session.id, empty.session.id}) == 3
 
 
-async def test_writers_that_race_get_one_session(database_url: str) -> None:
+async def test_concurrent_creates_return_one_session(database_url: str) -> None:
     async def create() -> tuple[UUID, bool]:
         async with await connect(database_url) as conn:
             session, created = await create_session(conn, source="claude", external_id="hot")
@@ -110,12 +110,12 @@ async def test_writers_that_race_get_one_session(database_url: str) -> None:
     assert {session_id for session_id, _ in outcomes} == {session_id_for("claude", "hot")}
 
 
-def test_ids_that_were_computed_once_stay_as_they_are() -> None:
+def test_derived_ids_are_stable() -> None:
     assert str(session_id_for("claude", "projects/a/b.jsonl")) == "5143c82b-3db7-52b5-a31e-0d3960974e1d"
     assert session_id_for("a", "bc") != session_id_for("ab", "c")
 
 
-def test_random_ids_are_ordered_by_time_and_valid() -> None:
+def test_random_ids_are_valid_and_ordered_by_time() -> None:
     ids = [uuid7() for _ in range(1000)]
 
     assert {(each.version, each.variant) for each in ids} == {(7, "specified in RFC 4122")}
@@ -123,7 +123,7 @@ def test_random_ids_are_ordered_by_time_and_valid() -> None:
     assert [each.int >> 80 for each in ids] == sorted(each.int >> 80 for each in ids)
 
 
-async def test_the_list_has_the_newest_activity_first(connection: AsyncConnection) -> None:
+async def test_lists_newest_activity_first(connection: AsyncConnection) -> None:
     ids = {title: (await create_session(connection, title=title)).session.id for title in "abcd"}
     await append(connection, ids["b"], [prepare_message(ids["b"], "hello")])
     await update_session(connection, ids["a"], metadata={"seen": True})
@@ -131,8 +131,8 @@ async def test_the_list_has_the_newest_activity_first(connection: AsyncConnectio
     assert await titles(connection) == ["a", "b", "d", "c"]
 
 
-async def test_pages_of_the_list_follow_each_other(connection: AsyncConnection) -> None:
-    async with connection.transaction():  # one moment for all of them: the id decides
+async def test_list_pages_are_consecutive(connection: AsyncConnection) -> None:
+    async with connection.transaction():  # equal times: ordered by id
         for number in range(7):
             await create_session(connection, title=str(number))
     pages, after = [], None
@@ -148,7 +148,7 @@ async def test_pages_of_the_list_follow_each_other(connection: AsyncConnection) 
     assert pages == [ids[:3], ids[3:6], ids[6:]]
 
 
-async def test_a_last_page_that_is_full_says_so(connection: AsyncConnection) -> None:
+async def test_full_last_page_has_no_cursor(connection: AsyncConnection) -> None:
     for _ in range(2):
         await create_session(connection)
 
@@ -156,12 +156,12 @@ async def test_a_last_page_that_is_full_says_so(connection: AsyncConnection) -> 
     assert "nextAfter" in (await list_sessions(connection, limit=1)).model_dump()
 
 
-async def test_the_list_can_be_narrowed(connection: AsyncConnection) -> None:
+async def test_filters_list_by_source_and_text(connection: AsyncConnection) -> None:
     await create_session(connection, source="claude", title="Fix the PARSER", external_id="one.jsonl")
     await create_session(connection, source="codex", title="100% done_", external_id="two.jsonl")
     await create_session(connection, source="codex", title="İstanbul")
 
-    found = {
+    listed = {
         "codex": await titles(connection, source="codex"),
         "parser": await titles(connection, q="parser"),
         "ONE.JSON": await titles(connection, q="ONE.JSON"),
@@ -170,7 +170,7 @@ async def test_the_list_can_be_narrowed(connection: AsyncConnection) -> None:
         "nothing": await titles(connection, q="' OR true --"),
     }
 
-    assert found == {
+    assert listed == {
         "codex": ["İstanbul", "100% done_"],
         "parser": ["Fix the PARSER"],
         "ONE.JSON": ["Fix the PARSER"],
@@ -180,7 +180,7 @@ async def test_the_list_can_be_narrowed(connection: AsyncConnection) -> None:
     }
 
 
-async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncConnection) -> None:
+async def test_filters_list_by_fields_from_messages(connection: AsyncConnection) -> None:
     parent, *children = [(await create_session(connection, title=title)).session.id for title in "pab"]
     await create_session(connection, parent_id=parent, title="forked")
     for minute, child in enumerate(children, 1):
@@ -196,11 +196,11 @@ async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncC
     def at(minute: int) -> datetime:
         return datetime(2026, 11, 2, 9, minute, tzinfo=UTC)
 
-    found = {
-        "of a parent": await titles(connection, parent_id=parent),
-        "of a stranger": await titles(connection, parent_id=STRANGER),
-        "of the provider's session": await titles(connection, provider_session_id="theirs"),
-        "of another": await titles(connection, provider_session_id="' OR true --"),
+    listed = {
+        "parent": await titles(connection, parent_id=parent),
+        "unknown parent": await titles(connection, parent_id=UNKNOWN_SESSION),
+        "provider session": await titles(connection, provider_session_id="theirs"),
+        "unknown provider session": await titles(connection, provider_session_id="' OR true --"),
         "since": await titles(connection, provider_session_id="theirs", since=at(2)),
         "until": await titles(connection, provider_session_id="theirs", until=at(2)),
         "between": await titles(connection, since=at(0), until=at(2)),
@@ -208,11 +208,11 @@ async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncC
         "without errors": await titles(connection, errors=False),
     }
 
-    assert found == {
-        "of a parent": ["forked"],
-        "of a stranger": [],
-        "of the provider's session": ["b", "a"],
-        "of another": [],
+    assert listed == {
+        "parent": ["forked"],
+        "unknown parent": [],
+        "provider session": ["b", "a"],
+        "unknown provider session": [],
         "since": ["b"],
         "until": ["a"],
         "between": ["a"],
@@ -221,25 +221,25 @@ async def test_the_list_can_be_narrowed_by_what_messages_tell(connection: AsyncC
     }
 
 
-async def test_a_list_out_of_bounds_is_refused(connection: AsyncConnection) -> None:
+async def test_rejects_invalid_cursor_and_limit(connection: AsyncConnection) -> None:
     before_time = urlsafe_b64encode(
         b"0001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000"
     ).decode()
     cursors = ["x", "====", "é", "\0", "2024", "MjAyNC0wMS0wMQ==", "bm90IGEgdGltZSB4", before_time]
-    wanted: list[dict[str, Any]] = [{"after": cursor} for cursor in cursors]
-    for each in [*wanted, {"limit": 0}, {"limit": -1}, {"limit": 1001}]:
+    pages: list[dict[str, Any]] = [{"after": cursor} for cursor in cursors]
+    for each in [*pages, {"limit": 0}, {"limit": -1}, {"limit": 1001}]:
         with pytest.raises(InvalidParameter):
             await list_sessions(connection, **each)
 
 
-async def test_a_cursor_in_another_time_zone_is_the_same_time(connection: AsyncConnection) -> None:
+async def test_accepts_cursor_in_other_time_zone(connection: AsyncConnection) -> None:
     await create_session(connection)
     forged = urlsafe_b64encode(b"2001-01-01T00:00:00+23:59 00000000-0000-0000-0000-000000000000").decode()
 
     assert (await list_sessions(connection, after=forged)).sessions == []
 
 
-async def test_changes_touch_only_what_they_name(connection: AsyncConnection) -> None:
+async def test_update_changes_only_given_fields(connection: AsyncConnection) -> None:
     session, _ = await create_session(connection, title="old", metadata={"a": 1, "b": 2})
     steps = [
         await update_session(connection, session.id, title="new"),
@@ -265,7 +265,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception]]] = [
 ]
 
 
-async def test_what_cannot_be_stored_is_refused(connection: AsyncConnection) -> None:
+async def test_rejects_invalid_fields(connection: AsyncConnection) -> None:
     for fields, refusal in REFUSED:
         with pytest.raises(refusal):
             await create_session(connection, **fields)
@@ -273,25 +273,25 @@ async def test_what_cannot_be_stored_is_refused(connection: AsyncConnection) -> 
     assert await titles(connection) == []
 
 
-async def test_nobody_knows_a_stranger(connection: AsyncConnection) -> None:
+async def test_rejects_unknown_session(connection: AsyncConnection) -> None:
     for call in (
-        get_session(connection, STRANGER),
-        update_session(connection, STRANGER, title="x"),
-        delete_session(connection, STRANGER),
-        is_unterminated(connection, STRANGER),
-        set_unterminated(connection, STRANGER, True),
+        get_session(connection, UNKNOWN_SESSION),
+        update_session(connection, UNKNOWN_SESSION, title="x"),
+        delete_session(connection, UNKNOWN_SESSION),
+        is_unterminated(connection, UNKNOWN_SESSION),
+        set_unterminated(connection, UNKNOWN_SESSION, True),
     ):
         with pytest.raises(SessionNotFound):
             await call
 
 
-async def test_a_session_takes_its_messages_along(connection: AsyncConnection) -> None:
-    doomed, kept = [(await create_session(connection)).session.id for _ in range(2)]
-    for session_id in (doomed, kept):
+async def test_delete_removes_messages(connection: AsyncConnection) -> None:
+    deleted, kept = [(await create_session(connection)).session.id for _ in range(2)]
+    for session_id in (deleted, kept):
         await append(connection, session_id, [prepare_message(session_id, "hello")])
-    await delete_session(connection, doomed)
+    await delete_session(connection, deleted)
 
-    left = [
+    remaining = [
         await (await connection.execute(f"SELECT {column} FROM {table}")).fetchall()
         for column, table in [
             ("id", "sessions"),
@@ -300,17 +300,17 @@ async def test_a_session_takes_its_messages_along(connection: AsyncConnection) -
             ("session_id", "search_progress"),
         ]
     ]
-    assert left == [[(kept,)]] * 4
+    assert remaining == [[(kept,)]] * 4
 
 
-async def test_a_person_finds_a_session_by_what_they_type(connection: AsyncConnection) -> None:
+async def test_finds_sessions_by_id_prefix_or_external_id(connection: AsyncConnection) -> None:
     twins = [UUID(f"abcdef00-0000-4000-8000-00000000000{digit}") for digit in (1, 2)]
     for twin in twins:
         await create_session(connection, id=twin)
     named, _ = await create_session(connection, id=uuid4(), external_id="abcdef")
     other, _ = await create_session(connection, source="codex", id=uuid4(), external_id="abcdef")
 
-    async def found(reference: str) -> set[UUID]:
+    async def find(reference: str) -> set[UUID]:
         return {session.id for session in await find_sessions(connection, reference)}
 
     references = {
@@ -319,19 +319,17 @@ async def test_a_person_finds_a_session_by_what_they_type(connection: AsyncConne
         twins[1].hex: {twins[1]},
         "abcdef00-0000": set(twins),
         "abcdef": {named.id, other.id},
-        str(STRANGER): set(),
+        str(UNKNOWN_SESSION): set(),
         "": set(),
         "-": set(),
         "xyz": set(),
         "a" * 33: set(),
         "%": set(),
     }
-    assert {reference: await found(reference) for reference in references} == references
+    assert {reference: await find(reference) for reference in references} == references
 
 
-async def test_the_end_of_the_imported_text_is_remembered(
-    connection: AsyncConnection, session_id: UUID
-) -> None:
+async def test_stores_whether_import_is_unterminated(connection: AsyncConnection, session_id: UUID) -> None:
     seen = [await is_unterminated(connection, session_id)]
     for unterminated in (True, False):
         await set_unterminated(connection, session_id, unterminated)

@@ -43,7 +43,7 @@ def old_store(request: pytest.FixtureRequest, bare_database_url: str) -> str:
     return bare_database_url
 
 
-async def test_a_store_of_an_earlier_version_reads_the_same(old_store: str) -> None:
+async def test_reads_store_of_earlier_version(old_store: str) -> None:
     upgrade(old_store)
     async with Store.open(old_store) as store:
         birds = await store.sessions.get(BIRDS)
@@ -64,7 +64,7 @@ async def test_a_store_of_an_earlier_version_reads_the_same(old_store: str) -> N
         assert [result.session_id for result in (await store.search.search("indexed")).results] == [POSTED]
 
 
-async def test_a_store_of_an_earlier_version_continues(old_store: str) -> None:
+async def test_appends_to_store_of_earlier_version(old_store: str) -> None:
     upgrade(old_store)
     async with Store.open(old_store) as store:
         before = [event.type for event in await store.events.get_events(BIRDS, limit=1000)]
@@ -80,7 +80,7 @@ async def test_a_store_of_an_earlier_version_continues(old_store: str) -> None:
     assert (again.sequence, again.created) == (3, False)
 
 
-async def test_an_older_schema_is_refused_until_it_is_upgraded(old_store: str) -> None:
+async def test_rejects_older_schema(old_store: str) -> None:
     with psycopg.connect(old_store) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '0003'")
 

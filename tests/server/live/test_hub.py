@@ -65,7 +65,7 @@ async def post(conn: AsyncConnection, session_id: UUID, *ids: str, text: str = "
     await append_events(conn, session_id, [{"id": id, **event} for id in ids])
 
 
-async def is_listened_to(conn: AsyncConnection) -> None:
+async def wait_for_listener(conn: AsyncConnection) -> None:
     async def has_listener() -> int:
         return (await conn.execute(LISTENING)).rowcount
 
@@ -105,7 +105,7 @@ class Reader:
 
 
 @WITHOUT_POLLING
-async def test_notification_of_another_process_wakes(
+async def test_notification_of_another_process_wakes_subscribers(
     hub: Hub, connection: AsyncConnection, session_id: UUID
 ) -> None:
     reader = Reader(hub, session_id)
@@ -146,7 +146,7 @@ async def test_ignores_foreign_notifications(
 ) -> None:
     reader = Reader(hub, session_id)
     await reader.wait_for_caught_up()
-    await is_listened_to(connection)
+    await wait_for_listener(connection)
     await connection.execute("SELECT pg_notify('ash_events', %s)", [payload])
     await post(connection, session_id, "1")
     await notify(connection, [session_id])
@@ -168,7 +168,7 @@ async def test_killed_listener_is_replaced(hub: Hub, connection: AsyncConnection
 
 
 @WITHOUT_POLLING
-async def test_import_wakes(hub: Hub, store: Store, tmp_path: Path) -> None:
+async def test_import_wakes_subscribers(hub: Hub, store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"user","uuid":"u1","message":{"role":"user","content":"a"}}\n')
     session_id = (await import_file(store, path, "a")).session_id
@@ -233,7 +233,7 @@ async def test_recreation_ends_subscriptions(hub: Hub, connection: AsyncConnecti
     session_id = (await create_session(connection, source="a", external_id="b")).session.id
     assert session_id == session_id_for("a", "b")
     await post(connection, session_id, *"12345")
-    await is_listened_to(connection)
+    await wait_for_listener(connection)
     reader = Reader(hub, session_id)
     await reader.wait_for_sequence(5)
     async with connection.transaction():
@@ -299,8 +299,8 @@ async def test_server_restart(
 ) -> None:
     """Some subscribers do not read."""
     await post(connection, session_id, *map(str, range(40)), text="x" * 200_000)
-    with ExitStack() as lives:
-        server = await asyncio.to_thread(lives.enter_context, serve(database_url, tmp_path))
+    with ExitStack() as servers:
+        server = await asyncio.to_thread(servers.enter_context, serve(database_url, tmp_path))
         subscribers: list[Subscriber] = [
             kind(server.address, session_id) for kind in (SseSubscriber, WebSocketSubscriber)
         ]
@@ -313,7 +313,7 @@ async def test_server_restart(
             code = await asyncio.to_thread(server.process.wait, 60)
             await post(connection, session_id, "while down")
             server = await asyncio.to_thread(
-                lives.enter_context, serve(database_url, tmp_path, port_of(server))
+                servers.enter_context, serve(database_url, tmp_path, port_of(server))
             )
             await post(connection, session_id, "after restart")
             async with asyncio.timeout(60):
@@ -330,13 +330,13 @@ async def test_server_restart(
 
 @pytest.mark.slow
 async def test_database_restart(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path / "pg") as database, ExitStack() as lives:
+    with EmbeddedPostgres(tmp_path / "pg") as database, ExitStack() as servers:
         url = database.url()
         upgrade(url)
         async with await connect(url) as conn:
             session_id = (await create_session(conn)).session.id
             await post(conn, session_id, "1", "2")
-        server = await asyncio.to_thread(lives.enter_context, serve(url, tmp_path))
+        server = await asyncio.to_thread(servers.enter_context, serve(url, tmp_path))
         subscribers: list[Subscriber] = [
             kind(server.address, session_id) for kind in (SseSubscriber, WebSocketSubscriber)
         ]
@@ -345,7 +345,7 @@ async def test_database_restart(tmp_path: Path) -> None:
                 await asyncio.gather(*(reader.wait_for_event("caught_up") for reader in subscribers))
                 postmaster = int((tmp_path / "pg" / "postmaster.pid").read_text().split()[0])
                 os.kill(postmaster, [signal.SIGKILL, signal.SIGINT][round])
-                await ends(postmaster)
+                await wait_for_exit(postmaster)
                 await asyncio.to_thread(database.start)
                 async with await connect(url) as conn:
                     await post(conn, session_id, f"after {round}")
@@ -362,8 +362,8 @@ async def is_answered(client: socket.socket) -> None:
     await until(lambda: select.select([client], [], [], 0)[0])
 
 
-async def ends(pid: int) -> None:
-    """Return when the process is gone, or left only for its parent to collect."""
+async def wait_for_exit(pid: int) -> None:
+    """Wait until the process is gone or a zombie."""
     with suppress(psutil.NoSuchProcess):
         await until(lambda: psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
@@ -377,8 +377,8 @@ async def test_stalled_readers_are_disconnected(
     database_url: str, connection: AsyncConnection, session_id: UUID, tmp_path: Path
 ) -> None:
     await post(connection, session_id, *map(str, range(60)), text="x" * 150_000)
-    with ExitStack() as lives:
-        server = await asyncio.to_thread(lives.enter_context, serve(database_url, tmp_path))
+    with ExitStack() as servers:
+        server = await asyncio.to_thread(servers.enter_context, serve(database_url, tmp_path))
         reader = SseSubscriber(server.address, session_id)
         async with running_subscribers(reader):
             await reader.wait_for_event("caught_up")

@@ -46,7 +46,7 @@ async def last_turn(conn: AsyncConnection, session_id: UUID) -> dict[str, Any]:
     return topic
 
 
-def said(topic: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+def conversation(topic: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(message["role"], message["content"]) for message in topic["messages"]]
 
 
@@ -64,7 +64,7 @@ async def test_answer_without_response_id(connection: AsyncConnection, session_i
     await store(connection, session_id, PROMPT)
     await post(connection, session_id, ("assistant_done", {"text": "Three."}), END)
 
-    assert said(await last_turn(connection, session_id)) == [
+    assert conversation(await last_turn(connection, session_id)) == [
         ("user", [text("How many?")]),
         ("assistant", [text("Three.")]),
     ]
@@ -90,7 +90,7 @@ async def test_blocks_of_events(
 ) -> None:
     await post(connection, session_id, START, event, END)
 
-    assert said(await last_turn(connection, session_id)) == [expected]
+    assert conversation(await last_turn(connection, session_id)) == [expected]
 
 
 async def test_event_larger_than_a_span(connection: AsyncConnection, session_id: UUID) -> None:
@@ -98,7 +98,7 @@ async def test_event_larger_than_a_span(connection: AsyncConnection, session_id:
     await post(connection, session_id, START, answer, END)
 
     topic = await last_turn(connection, session_id)
-    assert (len(said(topic)), "nextEventAfter" in topic) == (1, False)
+    assert (len(conversation(topic)), "nextEventAfter" in topic) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ async def test_events_without_lines_continue_after_lines(
     await post(connection, session_id, *posted, END)
 
     topic = await last_turn(connection, session_id)
-    assert said(topic) == [("assistant", [text(str(number)) for number in range(4)])]
+    assert conversation(topic) == [("assistant", [text(str(number)) for number in range(4)])]
     assert {name: topic[name] for name in topic if name != "messages"} == rest
 
 

@@ -11,13 +11,13 @@ class Verdict(BaseModel):
     passed: int
 
 
-def said(words: str) -> dict[str, Any]:
-    message = {"id": "m", "role": "assistant", "model": "m1", "content": [{"type": "text", "text": words}]}
+def reply(text: str) -> dict[str, Any]:
+    message = {"id": "m", "role": "assistant", "model": "m1", "content": [{"type": "text", "text": text}]}
     return {"type": "assistant", "session_id": "s1", "message": message}
 
 
-def ended(words: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "session_id": "s1", "result": words, **more}
+def result(text: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "session_id": "s1", "result": text, **more}
 
 
 def output(*records: Any) -> str:
@@ -27,34 +27,34 @@ def output(*records: Any) -> str:
 FAILED = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": ["No."]}
 
 ANSWERS: dict[str, tuple[str, int, tuple[Any, str, str | None]]] = {
-    "text": (output(said("All pass."), ended("All pass.")), 0, ("All pass.", "success", "s1")),
-    "one pretty document": (json.dumps(ended("Done."), indent=2), 0, ("Done.", "success", "s1")),
-    "plain words": ("Done.\n", 0, ("Done.", "success", None)),
-    "plain words in lines": ("Done:\n- a\n- b\n", 0, ("Done:\n- a\n- b", "success", None)),
-    "nothing": ("", 1, (None, "error", None)),
-    "a run that ended before it said anything": (
+    "text": (output(reply("All pass."), result("All pass.")), 0, ("All pass.", "success", "s1")),
+    "one pretty document": (json.dumps(result("Done."), indent=2), 0, ("Done.", "success", "s1")),
+    "plain text": ("Done.\n", 0, ("Done.", "success", None)),
+    "plain text in lines": ("Done:\n- a\n- b\n", 0, ("Done:\n- a\n- b", "success", None)),
+    "no output": ("", 1, (None, "error", None)),
+    "a run without an answer": (
         output({"type": "system", "subtype": "init", "session_id": "s1"}),
         0,
         (None, "success", "s1"),
     ),
-    "a record that was cut": (output(said("I try."))[:-9], 0, (None, "success", None)),
+    "a cut record": (output(reply("I try."))[:-9], 0, (None, "success", None)),
     "a warning before the records": (
-        "Warning: old version\n" + output(said("Done.")),
+        "Warning: old version\n" + output(reply("Done.")),
         0,
         ("Done.", "success", "s1"),
     ),
-    "a run that failed": (output(said("I try."), FAILED), 1, ("I try.", "error", "s1")),
-    "an error that was got over": (
-        output(FAILED, said("Now it works.")),
+    "a failed run": (output(reply("I try."), FAILED), 1, ("I try.", "error", "s1")),
+    "an error before the answer": (
+        output(FAILED, reply("Now it works.")),
         0,
         ("Now it works.", "success", "s1"),
     ),
-    "killed": (output(said("I try.")), 137, ("I try.", "error", "s1")),
+    "killed": (output(reply("I try.")), 137, ("I try.", "error", "s1")),
 }
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_text(name: str) -> None:
+def test_reads_answer_status_and_session(name: str) -> None:
     stdout, exit_code, expected = ANSWERS[name]
 
     response = parse_cli_output(stdout, "claude", duration=1.5, exit_code=exit_code)
@@ -66,20 +66,20 @@ def test_text(name: str) -> None:
 
 
 STRUCTURED: dict[str, tuple[str, Verdict | str]] = {
-    "all of it": ('{"passed": 3}', Verdict(passed=3)),
+    "the whole text": ('{"passed": 3}', Verdict(passed=3)),
     "in a fence": ('Here:\n```json\n{"passed": 3}\n```\nand ```more```', Verdict(passed=3)),
     "in a sentence": ('The set {a, b} and [1] and {"passed": 3}.', Verdict(passed=3)),
-    "the first that fits": ('{"failed": 1} {"passed": 3} {"passed": 4}', Verdict(passed=3)),
-    "none": ("All pass.", "There is no JSON in the answer."),
-    "of another form": ('{"failed": 1}', "The JSON in the answer does not fit."),
+    "the first match": ('{"failed": 1} {"passed": 3} {"passed": 4}', Verdict(passed=3)),
+    "no JSON": ("All pass.", "There is no JSON in the answer."),
+    "of another schema": ('{"failed": 1}', "The JSON in the answer does not fit."),
 }
 
 
 @pytest.mark.parametrize("name", STRUCTURED)
-def test_structured(name: str) -> None:
-    words, expected = STRUCTURED[name]
+def test_reads_structured_answers(name: str) -> None:
+    text, expected = STRUCTURED[name]
 
-    response = parse_cli_output(output(said(words)), duration=1, exit_code=0, response_model=Verdict)
+    response = parse_cli_output(output(reply(text)), duration=1, exit_code=0, response_model=Verdict)
 
     assert response.model_dump_json()
     if isinstance(expected, Verdict):
@@ -92,7 +92,7 @@ def test_structured(name: str) -> None:
 def test_role_of_plain_text() -> None:
     answers = {
         "Done.\nBye.": ["assistant"],
-        "Warning: old\n" + output(said("Done.")): ["system", "assistant"],
+        "Warning: old\n" + output(reply("Done.")): ["system", "assistant"],
     }
     for stdout, roles in answers.items():
         response = parse_cli_output(stdout, duration=1, exit_code=0)

@@ -1,4 +1,4 @@
-"""Standard messages: what holds for every provider, and Claude's lines."""
+"""Standard messages: guarantees for every provider, and Claude's lines."""
 
 import json
 from itertools import groupby
@@ -16,8 +16,8 @@ from tests.shared.transcripts import Short, lines, short_messages
 STANDARD = TypeAdapter(list[StandardMessage])
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
 
 
 def user(content: Any, **more: Any) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def assistant(id: str | None, *blocks: dict[str, Any], usage: Any = None, **more
     return {"type": "assistant", "sessionId": "s1", "message": message, **more}
 
 
-def result(words: str | None, **more: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "result": words, "session_id": "s1", **more}
+def result(value: str | None, **more: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "result": value, "session_id": "s1", **more}
 
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
@@ -38,7 +38,7 @@ ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
 M1 = {"model": "m1"}
 
 TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
-    "one API message in three lines, the last usage, results between them": (
+    "one API message in three lines around a result, with the last usage": (
         [
             user("list it"),
             assistant("msg_1", text("I look."), usage={"input_tokens": 10, "output_tokens": 1}),
@@ -60,15 +60,15 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("user", [("tool_result", "a.py")], {"toolUseResult": {"stdout": "a.py"}}),
         ],
     ),
-    "the same words twice are two messages": (
+    "equal prompts are two messages": (
         [user("go on"), user("go on")],
         [("user", [("text", "go on")]), ("user", [("text", "go on")])],
     ),
-    "a line that was written twice is one message": (
+    "a duplicate line is one message": (
         [user("go on", uuid="u1"), user("go on", uuid="u1"), user("stop", uuid="u1")],
         [("user", [("text", "go on")]), ("user", [("text", "stop")])],
     ),
-    "a result repeats the answer; the cost of the run goes to it": (
+    "a result that repeats the answer is its shadow; the answer has the cost": (
         [
             user("hi"),
             assistant("msg_1", text("Hello."), usage={"input_tokens": 3, "output_tokens": 2}),
@@ -94,18 +94,18 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("assistant", [("text", "There.")], M1 | {"shadowOf": 4}),
         ],
     ),
-    "a result that nothing else said counts": (
+    "a result without another answer counts": (
         [result("Alone.", usage={"input_tokens": 1, "output_tokens": 2})],
         [("assistant", [("text", "Alone.")], {"usage": (1, 2, None, None)})],
     ),
-    "a run that fails": (
+    "a failed run": (
         [
             user("hi"),
             {"type": "result", "subtype": "error_max_turns", "is_error": True, "errors": ["Too long."]},
         ],
         [("user", [("text", "hi")]), ("system", [("text", "Too long.")], {"error": "error_max_turns"})],
     ),
-    "an error of the API, on disk and as a body": (
+    "an API error, on disk and as a response body": (
         [
             {**assistant("a", text("Limit reached.")), "isApiErrorMessage": True, "error": "rate_limit"},
             {"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}},
@@ -129,7 +129,7 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("assistant", [("text", "Right.")], M1 | {"messageId": "msg_2"}),
         ],
     ),
-    "a prompt typed into a running turn is said once": (
+    "a prompt queued during a turn counts once": (
         [
             user("build it"),
             assistant("msg_1", text("I build.")),
@@ -158,11 +158,11 @@ TRANSCRIPTS: dict[str, tuple[list[Any], list[Short]]] = {
             ("assistant", [("tool_use", "Bash")], {"model": "claude-x"}),
         ],
     ),
-    "what is no conversation gives none": (
+    "records outside the conversation give no messages": (
         [{"type": "progress", "data": {}}, {"type": "stream_event", "event": {}}, {"type": "holo_frame"}, 5],
         [],
     ),
-    "plain text is what a person said": (
+    "plain text is a user message": (
         ["hello"],
         [("user", [("text", "hello")])],
     ),
@@ -176,7 +176,7 @@ def test_transcript(name: str) -> None:
     assert short_messages(*records) == expected
 
 
-def test_whole_message() -> None:
+def test_message_has_all_fields() -> None:
     record = {
         **assistant(
             "msg_1", text("Hi."), usage={"input_tokens": 3, "output_tokens": 4, "service_tier": None}
@@ -211,7 +211,7 @@ def test_whole_message() -> None:
 
 
 def test_guarantees_hold_on_every_sample(corpus_folder: Path) -> None:
-    """Twice the same, always JSON, ids of their own, and no answer counted twice."""
+    """Messages are deterministic JSON with unique ids, and each answer is counted once."""
     for path, texts in groupby(texts_of(corpus_folder), lambda text: text[0].partition(":")[0]):
         raw = [text for _, text in texts]
 
@@ -247,8 +247,8 @@ def test_pages_end_between_turns() -> None:
     assert paged == whole
 
 
-def test_anything_gives_standard_messages() -> None:
-    for odd in (
+def test_any_text_gives_valid_messages() -> None:
+    for raw in (
         "",
         " ",
         "{",
@@ -257,7 +257,7 @@ def test_anything_gives_standard_messages() -> None:
         '{"type":"assistant","message":{"id":5,"usage":7}}',
         "[[[]]]",
     ):
-        assert STANDARD.dump_json(transform_messages([odd]))
+        assert STANDARD.dump_json(transform_messages([raw]))
     assert transform_messages("\n\n") == transform_messages([]) == []
     assert [message.role for message in transform_messages(b'"a"\n"\xff"')] == ["user"] * 2
     assert [message.role for message in transform_messages('[\n"a",\n"b"\n]')] == ["user"] * 2

@@ -8,13 +8,13 @@ from tests.shared.logs import follow, short_events
 
 Record = dict[str, Any]
 
-ASKED = {"role": "user", "content": "Tides?"}
+PROMPT = {"role": "user", "content": "Tides?"}
 BEGIN = [("turn_start", {"trigger": "user"}), ("user_message", {"text": "Tides?"})]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
+TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
-def piece(delta: Record, reason: str | None = None, id: str = "c1", **more: Any) -> Record:
+def chunk(delta: Record, reason: str | None = None, id: str = "c1", **more: Any) -> Record:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return {"id": id, "object": "chat.completion.chunk", "model": "m", "choices": [choice], **more}
 
@@ -24,29 +24,29 @@ def body(message: Record, reason: str = "stop", id: str = "c1") -> Record:
     return {"id": id, "object": "chat.completion", "model": "m", "choices": [choice], "usage": USAGE}
 
 
-def said(text: str) -> Record:
+def reply(text: str) -> Record:
     return {"role": "assistant", "content": text}
 
 
 FUNCTION = {"name": "tide", "arguments": '{"day": 3}'}
-CALLED = {
+CALL_MESSAGE = {
     "role": "assistant",
     "content": None,
     "tool_calls": [{"id": "t1", "type": "function", "function": FUNCTION}],
 }
-CALL_PIECE = {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": FUNCTION}]}
+CALL_DELTA = {"tool_calls": [{"index": 0, "id": "t1", "type": "function", "function": FUNCTION}]}
 RESULT = {"role": "tool", "tool_call_id": "t1", "content": "09:10"}
 
-TEXT = [piece({"role": "assistant", "content": "At "}), piece({"content": "ten."}), piece({}, "stop")]
-PAID = piece({}) | {"choices": [], "usage": USAGE}
-CALL = [piece(CALL_PIECE), piece({}, "tool_calls", usage=USAGE)]
+TEXT = [chunk({"role": "assistant", "content": "At "}), chunk({"content": "ten."}), chunk({}, "stop")]
+USAGE_CHUNK = chunk({}) | {"choices": [], "usage": USAGE}
+CALL = [chunk(CALL_DELTA), chunk({}, "tool_calls", usage=USAGE)]
 
-TOLD = [
+TEXT_EVENTS = [
     ("assistant_chunk", {"text": "At "}, "c1"),
     ("assistant_chunk", {"text": "ten."}, "c1"),
     ("assistant_done", {"text": "At ten.", "stopReason": "stop"}, "c1"),
 ]
-ASKS = [
+CALL_EVENTS = [
     (
         "tool_input_chunk",
         {"toolCallId": "t1", "toolName": "tide", "chunk": '{"day": 3}', "offset": 0},
@@ -54,57 +54,67 @@ ASKS = [
     ),
     ("tool_call", {"toolCallId": "t1", "toolName": "tide", "args": {"day": 3}}, "c1"),
 ]
-GIVEN = ("tool_result", {"toolCallId": "t1", "result": "09:10"})
+RESULT_EVENT = ("tool_result", {"toolCallId": "t1", "result": "09:10"})
 END: tuple[str, Any] = ("turn_end", {})
-PAID_END = ("turn_end", {"usage": COUNTED})
-LEFT = ("turn_end", {"usage": COUNTED, "partial": True})
+USAGE_END = ("turn_end", {"usage": TOTALS})
+PARTIAL_END = ("turn_end", {"usage": TOTALS, "partial": True})
 
 
 @pytest.mark.parametrize(
     ("lines", "events"),
     [
-        pytest.param([ASKED, *TEXT, said("At ten.")], [*BEGIN, *TOLD, END], id="the message"),
+        pytest.param([PROMPT, *TEXT, reply("At ten.")], [*BEGIN, *TEXT_EVENTS, END], id="a message"),
         pytest.param(
-            [ASKED, *TEXT, PAID, said("At ten.")], [*BEGIN, *TOLD, PAID_END], id="the message after the turn"
+            [PROMPT, *TEXT, USAGE_CHUNK, reply("At ten.")],
+            [*BEGIN, *TEXT_EVENTS, USAGE_END],
+            id="a message after the turn",
         ),
         pytest.param(
-            [ASKED, *TEXT, body(said("At ten."))], [*BEGIN, *TOLD, PAID_END], id="usage that only it tells"
+            [PROMPT, *TEXT, body(reply("At ten."))],
+            [*BEGIN, *TEXT_EVENTS, USAGE_END],
+            id="usage only in the body",
         ),
         pytest.param(
-            [ASKED, *TEXT, PAID, body(said("At ten."))],
-            [*BEGIN, *TOLD, PAID_END],
-            id="usage of a turn that is over",
+            [PROMPT, *TEXT, USAGE_CHUNK, body(reply("At ten."))],
+            [*BEGIN, *TEXT_EVENTS, USAGE_END],
+            id="usage of an ended turn",
         ),
         pytest.param(
-            [ASKED, *TEXT, PAID, said("At ten."), body(said("At ten."))], [*BEGIN, *TOLD, PAID_END], id="both"
-        ),
-        pytest.param([ASKED, *CALL, CALLED, RESULT], [*BEGIN, *ASKS, GIVEN, PAID_END], id="a call"),
-        pytest.param(
-            [ASKED, *CALL, body(CALLED, "tool_calls"), RESULT],
-            [*BEGIN, *ASKS, GIVEN, PAID_END],
-            id="a call, and the usage once",
+            [PROMPT, *TEXT, USAGE_CHUNK, reply("At ten."), body(reply("At ten."))],
+            [*BEGIN, *TEXT_EVENTS, USAGE_END],
+            id="a message and a body",
         ),
         pytest.param(
-            [ASKED, *TEXT, PAID, ASKED, said("At ten.")],
-            [*BEGIN, *TOLD, PAID_END, *BEGIN, ("assistant_done", {"text": "At ten."}), END],
-            id="the same said again to another prompt",
+            [PROMPT, *CALL, CALL_MESSAGE, RESULT],
+            [*BEGIN, *CALL_EVENTS, RESULT_EVENT, USAGE_END],
+            id="a call",
         ),
         pytest.param(
-            [ASKED, *TEXT, PAID, body(said("At ten."), id="c2")],
+            [PROMPT, *CALL, body(CALL_MESSAGE, "tool_calls"), RESULT],
+            [*BEGIN, *CALL_EVENTS, RESULT_EVENT, USAGE_END],
+            id="a call in a body",
+        ),
+        pytest.param(
+            [PROMPT, *TEXT, USAGE_CHUNK, PROMPT, reply("At ten.")],
+            [*BEGIN, *TEXT_EVENTS, USAGE_END, *BEGIN, ("assistant_done", {"text": "At ten."}), END],
+            id="the same text after another prompt",
+        ),
+        pytest.param(
+            [PROMPT, *TEXT, USAGE_CHUNK, body(reply("At ten."), id="c2")],
             [
                 *BEGIN,
-                *TOLD,
-                PAID_END,
+                *TEXT_EVENTS,
+                USAGE_END,
                 ("turn_start", {"trigger": "system"}),
                 ("assistant_done", {"text": "At ten.", "stopReason": "stop"}, "c2"),
-                PAID_END,
+                USAGE_END,
             ],
             id="another answer",
         ),
         pytest.param(
-            [ASKED, *CALL, said("At ten.")],
-            [*BEGIN, *ASKS, ("assistant_done", {"text": "At ten."}, "c1"), LEFT],
-            id="something else",
+            [PROMPT, *CALL, reply("At ten.")],
+            [*BEGIN, *CALL_EVENTS, ("assistant_done", {"text": "At ten."}, "c1"), PARTIAL_END],
+            id="another text",
         ),
     ],
 )
@@ -185,7 +195,7 @@ def test_drops_an_answer_fetched_after_its_stream(source: str, lines: list[Recor
 
 
 def answer(number: int, text: str) -> Record:
-    """A line of an answer; one of several lines repeats its usage."""
+    """Return a line of an answer; each line repeats the usage of the answer."""
     message = {
         "id": f"msg_{number}",
         "type": "message",

@@ -1,4 +1,4 @@
-"""The promises of the log of events, over every file of the samples, whole and cut anywhere."""
+"""Guarantees of the event log, for every sample file, read at once and in parts."""
 
 import json
 import random
@@ -16,14 +16,14 @@ from ash_shared.model.events import read_event
 from tests.shared.logs import CONTENT_EVENTS, context
 
 COSTS = ("usage", "costUsd")
-LARGEST_STATE = 256 * 1024
+MAX_STATE = 256 * 1024
 
 PLACEHOLDERS = frozenset({"jnarowski__agentcmd__001.jsonl"})
 """Files whose complete texts were replaced by shorter ones, so that they differ from their chunks."""
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
-    """Each file of a folder as a session."""
+    """Yield each file of a folder as the lines of a session."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jsonl"):
             text = path.read_bytes().decode(errors="replace")
@@ -31,13 +31,13 @@ def files_of(folder: Path) -> Iterator[tuple[str, list[Line]]]:
 
 
 def follow(lines: list[Line], cuts: frozenset[int] | None = frozenset()) -> list[Event]:
-    """The events of a session. Behind the lines of these numbers another normaliser goes on; None: behind each."""
+    """Return the events of a session; the normaliser is restored after the lines in `cuts`, or after each (None)."""
     normalizer, events = Normalizer(), list[Event]()
     for number, line in enumerate(lines):
         events += normalizer.follow(line, context(number))
         if cuts is None or number in cuts:
             state = normalizer.state()
-            assert len(state or "") < LARGEST_STATE
+            assert len(state or "") < MAX_STATE
             normalizer = Normalizer(state=state)
     return events + normalizer.close(context("end"))
 
@@ -60,12 +60,12 @@ def test_open_turn_has_the_costs_of_its_end(corpus_folder: Path) -> None:
             normalizer.follow(line, context(number))
         open_turn, ended = normalizer.open_turn(), normalizer.close(context("end"))
 
-        told = [
+        costs = [
             (event["turnId"], {key: event["payload"][key] for key in COSTS if key in event["payload"]})
             for event in ended
             if event["type"] == "turn_end"
         ]
-        assert [each for each in told if each[1]] == [each for each in [open_turn] if each and each.spent], (
+        assert [each for each in costs if each[1]] == [each for each in [open_turn] if each and each.spent], (
             name
         )
         assert normalizer.open_turn() is None, name
@@ -90,18 +90,18 @@ def test_events_of_a_turn_have_its_id(corpus_folder: Path) -> None:
             elif event["type"] == "turn_end":
                 assert event["turnId"] == turn is not None, name
                 turn = None
-            elif is_said(event):
+            elif is_conversation(event):
                 assert event["turnId"] == turn is not None, (name, event)
         assert turn is None, name
 
 
-def is_said(event: Event) -> bool:
+def is_conversation(event: Event) -> bool:
     """True if the event is part of the conversation, and so of a turn."""
     return event["type"] in CONTENT_EVENTS | CHUNKS and not event["payload"].get("synthetic")
 
 
 def test_results_without_a_call_are_orphans(corpus_folder: Path) -> None:
-    """A call that was answered is known to the end of its turn: another one may have its id then."""
+    """A call is known until the turn with its result ends; later calls may reuse its id."""
     for name, lines in files_of(corpus_folder):
         calls, answered = set[str](), set[str]()
         for event in follow(lines):
@@ -118,19 +118,19 @@ def test_results_without_a_call_are_orphans(corpus_folder: Path) -> None:
 def test_chunks_are_contained_in_the_complete_text(corpus_folder: Path) -> None:
     """The chunks of an answer are contained in its complete text, each once."""
     for name, lines in files_of(corpus_folder):
-        pieces, wholes = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+        chunk_lengths, text_lengths = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
         for event in follow(lines):
             kind, _, form = event["type"].rpartition("_")
             if kind in ("assistant", "thinking"):
-                place = (kind, event["turnId"], event["payload"].get("parentToolCallId"))
-                (pieces if form == "chunk" else wholes)[place] += len(event["payload"]["text"])
+                key = (kind, event["turnId"], event["payload"].get("parentToolCallId"))
+                (chunk_lengths if form == "chunk" else text_lengths)[key] += len(event["payload"]["text"])
             elif event["type"] == "tool_input_chunk":
                 call = event["turnId"], event["payload"]["toolCallId"]
-                assert event["payload"]["offset"] == pieces[call], (name, event)
-                pieces[call] += len(event["payload"]["chunk"])
-        for place, length in pieces.items():
-            if place[0] in ("assistant", "thinking") and name not in PLACEHOLDERS:
-                assert length <= wholes[place], (name, place)
+                assert event["payload"]["offset"] == chunk_lengths[call], (name, event)
+                chunk_lengths[call] += len(event["payload"]["chunk"])
+        for key, length in chunk_lengths.items():
+            if key[0] in ("assistant", "thinking") and name not in PLACEHOLDERS:
+                assert length <= text_lengths[key], (name, key)
 
 
 def test_lines_that_are_not_records_do_not_end_a_stream(corpus_folder: Path) -> None:
@@ -142,10 +142,10 @@ def test_lines_that_are_not_records_do_not_end_a_stream(corpus_folder: Path) -> 
         middle = len(lines) // 2
         events = follow([*lines[:middle], broken, *lines[middle:]])
 
-        told = [(event["type"], event["payload"]) for event in events]
+        pairs = [(event["type"], event["payload"]) for event in events]
         raw = ("raw", {"source": "claude", "raw": '{"type":"assi'})
-        assert raw in told, name
-        assert [kind for kind, _ in told if kind in CONTENT_EVENTS] == [
+        assert raw in pairs, name
+        assert [kind for kind, _ in pairs if kind in CONTENT_EVENTS] == [
             event["type"] for event in follow(lines) if event["type"] in CONTENT_EVENTS
         ], name
 
@@ -157,8 +157,8 @@ def test_ignores_a_state_that_cannot_be_decoded(state: str) -> None:
     assert Normalizer(state=state).follow(line, context(1)) == Normalizer().follow(line, context(1))
 
 
-def said_at(now: int, *records: dict[str, Any]) -> list[int]:
-    """The times of the events, where the clock stands still."""
+def event_times(now: int, *records: dict[str, Any]) -> list[int]:
+    """Return the timestamps of the events, with a stopped clock."""
     normalizer = Normalizer()
     stopped = Context("s", iter(map(str, range(99))).__next__, lambda: now)
     lines = [read_line(json.dumps(record)) for record in records]
@@ -166,32 +166,32 @@ def said_at(now: int, *records: dict[str, Any]) -> list[int]:
 
 
 def test_events_of_a_recording_have_its_time() -> None:
-    asked = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
+    prompt = {"type": "user", "timestamp": 1_700_000_000_000, "message": {"role": "user", "content": "Hi"}}
     answer = {"type": "assistant", "message": {"role": "assistant", "content": "Hello"}}
 
-    assert said_at(1_700_000_000_400, answer, asked, answer) == [
+    assert event_times(1_700_000_000_400, answer, prompt, answer) == [
         *[1_700_000_000_400] * 2,
         *[1_700_000_000_000] * 3,
         1_700_000_000_400,
     ]
-    assert said_at(1_790_000_000_000, asked, answer) == [1_700_000_000_000] * 3
+    assert event_times(1_790_000_000_000, prompt, answer) == [1_700_000_000_000] * 3
 
 
 def test_events_before_the_first_timestamp_get_it() -> None:
-    clock, told = 1_790_000_000_000, 1_700_000_000_000
-    timed, later = line_at(told), line_at(told + 90_000)
+    now, recorded = 1_790_000_000_000, 1_700_000_000_000
+    timed, later = line_at(recorded), line_at(recorded + 90_000)
     logs = {
-        "a time comes": [line_at(), line_at(), timed, line_at(), later],
-        "none comes": [line_at(), line_at()],
-        "it comes too late": [*[line_at()] * 50, timed],
-        "it is now": [line_at(), line_at(clock - 5)],
+        "a timestamp follows": [line_at(), line_at(), timed, line_at(), later],
+        "no timestamp": [line_at(), line_at()],
+        "a timestamp beyond the first lines": [*[line_at()] * 50, timed],
+        "a current timestamp": [line_at(), line_at(now - 5)],
     }
 
-    assert {name: first_time(lines, clock) for name, lines in logs.items()} == {
-        "a time comes": told,
-        "none comes": clock,
-        "it comes too late": clock,
-        "it is now": clock,
+    assert {name: first_time(lines, now) for name, lines in logs.items()} == {
+        "a timestamp follows": recorded,
+        "no timestamp": now,
+        "a timestamp beyond the first lines": now,
+        "a current timestamp": now,
     }
 
 

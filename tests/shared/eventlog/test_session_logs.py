@@ -1,7 +1,7 @@
-"""Short sessions of every format with the log that they must give, written from the design of the events alone.
+"""Short sessions of every format with their expected log, written from the design of the events alone.
 
-`sessions/<source>.json` holds them by name. An event stands as its type, the answer that it is of, and its payload; of
-usage, what went in and what came out. Nothing follows the last line of a session: what is open then is closed.
+`sessions/<source>.json` contains them by name. An event is written as its type, response id and payload; usage as
+input and output tokens. The log is closed after the last line.
 """
 
 import json
@@ -23,15 +23,15 @@ def sessions() -> Iterator[Any]:
             yield pytest.param(path.stem, session["lines"], session["events"], id=f"{path.stem}: {name}")
 
 
-def told(event: Event) -> str:
+def event_text(event: Event) -> str:
     payload = dict(event["payload"])
     if "usage" in payload:
         payload["usage"] = [payload["usage"]["input_tokens"], payload["usage"]["output_tokens"]]
     answer = f" <{event['responseId']}>" if "responseId" in event else ""
-    said = f" {json.dumps(payload, ensure_ascii=False)}" if payload else ""
-    return f"{event['type']}{answer}{said}"
+    payload_text = f" {json.dumps(payload, ensure_ascii=False)}" if payload else ""
+    return f"{event['type']}{answer}{payload_text}"
 
 
 @pytest.mark.parametrize(("source", "lines", "events"), list(sessions()))
-def test_a_session_gives_this_log(source: str, lines: list[Any], events: list[str]) -> None:
-    assert list(map(told, follow(lines, source, ends=True))) == events
+def test_session_gives_expected_events(source: str, lines: list[Any], events: list[str]) -> None:
+    assert list(map(event_text, follow(lines, source, ends=True))) == events

@@ -1,4 +1,4 @@
-"""Optional fields, the names and defaults of constructors, and the JSON that models give."""
+"""Optional fields, names and defaults of constructors, and the JSON of models."""
 
 import copy
 import json
@@ -136,8 +136,8 @@ BUILT: dict[str, tuple[AshModel, dict[str, Any]]] = {
     "wire keys of an open model": (
         TextContent(text="a", cache_control=1), {"type": "text", "text": "a", "cache_control": 1}
     ),
-    "null is a value": (TextContent(text="a", citations=None), {"type": "text", "text": "a", "citations": None}),
-    "None is no value of this field": (
+    "null is kept": (TextContent(text="a", citations=None), {"type": "text", "text": "a", "citations": None}),
+    "None leaves the field absent": (
         MessageMetadata(source="s", model=None, session_id=None, cost_usd=0.5), {"source": "s", "costUsd": 0.5}
     ),
     "standard message": (
@@ -170,7 +170,7 @@ def test_models_built_in_python(name: str) -> None:
 
 
 ERROR: dict[str, Any] = {"code": "c", "message": "m"}
-REFUSED: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str, str]]] = {
+REJECTED: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str, str]]] = {
     "unknown keyword": (MessageError, {**ERROR, "mesage": "x"}, ("mesage", "extra_forbidden")),
     "both names": (FileContent, {"mimeType": "a", "mime_type": "a"}, ("mimeType", "given_twice")),
     "both names of a closed model": (Message, {**MESSAGE, "session_id": "s"}, ("sessionId", "given_twice")),
@@ -183,9 +183,9 @@ REFUSED: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_constructors_refuse(name: str) -> None:
-    model, fields, (key, problem) = REFUSED[name]
+@pytest.mark.parametrize("name", REJECTED)
+def test_constructors_reject_invalid_fields(name: str) -> None:
+    model, fields, (key, problem) = REJECTED[name]
 
     with pytest.raises(ValidationError) as caught:
         model(**fields)
@@ -197,7 +197,7 @@ def test_validated_dicts_may_have_unknown_keys() -> None:
     assert MessageError.model_validate({**ERROR, "since": "next version"}).model_dump() == ERROR
 
 
-def test_null_is_no_value_of_an_omittable_field_on_the_wire() -> None:
+def test_rejects_null_in_an_omittable_field() -> None:
     event = {"id": "e", "timestamp": 1, "sessionId": "s", "turnId": None, "type": "turn_end", "payload": {}}
 
     with pytest.raises(ValidationError):
@@ -212,7 +212,7 @@ RAW: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", RAW)
-def test_a_raw_block_reads_as_itself(name: str) -> None:
+def test_raw_block_reads_as_itself(name: str) -> None:
     block, raw = RAW[name]
     line = {"type": "user", "message": {"role": "user", "content": [block]}}
 
@@ -242,14 +242,14 @@ class Note(TextContent):
     page: int | None = ABSENT
 
 
-def test_subclasses_have_optional_fields_as_well() -> None:
+def test_subclasses_may_have_optional_fields() -> None:
     note = Note(text="a", page=None)
 
     assert (note.author, note.page, note.citations) == (None, None, None)
     assert note.model_dump() == {"type": "text", "text": "a", "page": None}
 
 
-def test_the_schema_requires_the_type_and_allows_no_null_where_there_is_none() -> None:
+def test_schema_requires_type_and_excludes_null_in_omittable_fields() -> None:
     text, metadata = TextContent.model_json_schema(), MessageMetadata.model_json_schema()
 
     assert text["required"] == ["type", "text"]

@@ -40,7 +40,7 @@ Json = dict[str, Any]
 PNG = "iVBORw0KGgo="
 PDF = "JVBERi0xLjQK"
 
-# What the APIs refuse. Anthropic: "Handle tool calls" and the errors that name a field; OpenAI: the reference of Chat
+# The rules of the APIs. Anthropic: "Handle tool calls" and the errors that name a field; OpenAI: the reference of Chat
 # Completions and its errors ("An assistant message with 'tool_calls' must be followed by tool messages …").
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
@@ -56,7 +56,7 @@ _PART: TypeAdapter[Any] = TypeAdapter(ChatCompletionContentPartParam)
 _CALL: TypeAdapter[Any] = TypeAdapter(ChatCompletionMessageFunctionToolCallParam)
 
 
-def assert_openai_takes(messages: list[Json], *, is_open: bool = False) -> None:
+def assert_openai_accepts(messages: list[Json], *, is_open: bool = False) -> None:
     json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     called: list[str] = []
     due: list[str] = []
@@ -66,14 +66,14 @@ def assert_openai_takes(messages: list[Json], *, is_open: bool = False) -> None:
             assert isinstance(message["content"], str)
             due.remove(message["tool_call_id"])
             continue
-        assert due == [], "an answer to every call comes first"
-        due = _OPENAI[message["role"]](message)
+        assert due == [], "a message before the results of all calls"
+        due = _CHECKS[message["role"]](message)
         called += due
     assert due == [] or is_open
     assert len(set(called)) == len(called)
 
 
-def _openai_user(message: Json) -> list[str]:
+def _check_openai_user(message: Json) -> list[str]:
     content = message["content"]
     assert message.keys() == {"role", "content"}
     assert content.strip() if isinstance(content, str) else content
@@ -85,7 +85,7 @@ def _openai_user(message: Json) -> list[str]:
     return []
 
 
-def _openai_assistant(message: Json) -> list[str]:
+def _check_openai_assistant(message: Json) -> list[str]:
     calls = message.get("tool_calls", [])
     assert message.keys() == ({"role", "content", "tool_calls"} if calls else {"role", "content"})
     assert bool(message["content"].strip() if message["content"] is not None else calls)
@@ -98,10 +98,13 @@ def _openai_assistant(message: Json) -> list[str]:
     return [call["id"] for call in calls]
 
 
-_OPENAI: dict[str, Callable[[Json], list[str]]] = {"assistant": _openai_assistant, "user": _openai_user}
+_CHECKS: dict[str, Callable[[Json], list[str]]] = {
+    "assistant": _check_openai_assistant,
+    "user": _check_openai_user,
+}
 
 
-def assert_anthropic_takes(messages: list[Json], *, is_open: bool = False) -> None:
+def assert_anthropic_accepts(messages: list[Json], *, is_open: bool = False) -> None:
     json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     roles = [message["role"] for message in messages]
     assert roles == [("user", "assistant")[place % 2] for place in range(len(messages))]
@@ -112,25 +115,25 @@ def assert_anthropic_takes(messages: list[Json], *, is_open: bool = False) -> No
         assert message.keys() == {"role", "content"}
         assert message["content"]
         for block in message["content"]:
-            _anthropic_block(block, message["role"])
+            _check_anthropic_block(block, message["role"])
         answered = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
         types = [block["type"] == "tool_result" for block in message["content"]]
-        assert types == sorted(types, reverse=True), "results come first"
+        assert types == sorted(types, reverse=True), "a result after another block"
         assert len(set(answered)) == len(answered)
         if message["role"] == "user":
             assert set(answered) <= set(due) if is_open and is_last else sorted(answered) == sorted(due)
         due = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
         called += due
-        assert message["role"] == "user" or not is_last or _ends_well(message["content"][-1])
+        assert message["role"] == "user" or not is_last or _ends_without_space(message["content"][-1])
     assert due == [] or is_open
     assert len(set(called)) == len(called)
 
 
-def _ends_well(block: Json) -> bool:
+def _ends_without_space(block: Json) -> bool:
     return block["type"] != "text" or not str(block["text"])[-1].isspace()
 
 
-def _anthropic_block(block: Json, role: str) -> None:
+def _check_anthropic_block(block: Json, role: str) -> None:
     wire = block["type"]
     _BLOCKS[wire].validate_python(block, strict=True)
     assert (
@@ -144,16 +147,16 @@ def _anthropic_block(block: Json, role: str) -> None:
         assert _NAME.fullmatch(block["name"])
         assert isinstance(block["input"], dict)
     elif wire == "tool_result":
-        _anthropic_result(block)
+        _check_anthropic_result(block)
 
 
-def _anthropic_result(block: Json) -> None:
+def _check_anthropic_result(block: Json) -> None:
     content = block.get("content", [{"type": "text", "text": "-"}])
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     assert blocks
     for inner in blocks:
         assert inner["type"] in ("text", "image", "document")
-        _anthropic_block(inner, "user")
+        _check_anthropic_block(inner, "user")
     if block.get("is_error"):
         assert "content" in block
         assert all(inner["type"] == "text" for inner in blocks)
@@ -163,7 +166,7 @@ def _anthropic_result(block: Json) -> None:
 
 
 def log(*events: tuple[Any, ...]) -> list[Json]:
-    """Events of one session, numbered; each is its type, its payload and further keys of its envelope."""
+    """Return numbered events of one session from their type, payload and further keys of the envelope."""
     return [
         {
             "id": f"e{number}",
@@ -181,7 +184,7 @@ def user(text: str, **more: Any) -> tuple[Any, ...]:
     return "user_message", {"text": text}, more
 
 
-def said(text: str, response: str | None = None, /, **more: Any) -> tuple[Any, ...]:
+def reply(text: str, response: str | None = None, /, **more: Any) -> tuple[Any, ...]:
     return "assistant_done", {"text": text, **more}, {"responseId": response} if response else {}
 
 
@@ -207,40 +210,40 @@ def retraction(**payload: Any) -> tuple[Any, ...]:
     return "retraction", payload
 
 
-def asked(
+def call_msg(
     id: str = "c1", text: str | None = None, name: str = "Bash", arguments: str = '{"command": "ls"}'
 ) -> Json:
     calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]
     return {"role": "assistant", "content": text, "tool_calls": calls}
 
 
-def told(id: str = "c1", text: str = "ok") -> Json:
+def result_msg(id: str = "c1", text: str = "ok") -> Json:
     return {"role": "tool", "tool_call_id": id, "content": text}
 
 
-def of_user(text: Any) -> Json:
+def user_msg(text: Any) -> Json:
     return {"role": "user", "content": text}
 
 
-def of_assistant(text: str) -> Json:
+def assistant_msg(text: str) -> Json:
     return {"role": "assistant", "content": text}
 
 
-Q, A = of_user("Q"), of_assistant("A")
+Q, A = user_msg("Q"), assistant_msg("A")
 TWO_CALLS = {
     "role": "assistant",
     "content": "I look.",
-    "tool_calls": [*asked("c1")["tool_calls"], *asked("c2")["tool_calls"]],
+    "tool_calls": [*call_msg("c1")["tool_calls"], *call_msg("c2")["tool_calls"]],
 }
 LONG_ID = "0123456789/" * 5
 
 CASES: dict[str, tuple[list[Json], list[Json]]] = {
     "nothing": ([], []),
     "a question and its answer": (
-        log(start(), user("Q"), said("A"), ("turn_end", {}, {"turnId": "t"})),
+        log(start(), user("Q"), reply("A"), ("turn_end", {}, {"turnId": "t"})),
         [Q, A],
     ),
-    "what is not said again": (
+    "events without a message": (
         log(
             user("Q"),
             ("user_message", {"text": "AGENTS.md", "synthetic": True}),
@@ -255,90 +258,90 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
             ("raw", {"source": "unknown", "raw": {}}),
             ("error", {"code": "500", "message": "Oh."}),
             ("never_seen", {"text": "?"}),
-            said("I will see.", phase="commentary"),
-            said("A", phase="final_answer"),
+            reply("I will see.", phase="commentary"),
+            reply("A", phase="final_answer"),
         ),
         [Q, A],
     ),
-    "the voice": (log(("user_audio", {"transcription": "Q", "durationMs": 9.5})), [Q]),
-    "blank texts": (log(user(" \n"), said(""), user("Q"), said("\n\n"), said("A")), [Q, A]),
-    "calls of one answer, by its id": (
+    "transcribed audio": (log(("user_audio", {"transcription": "Q", "durationMs": 9.5})), [Q]),
+    "blank texts": (log(user(" \n"), reply(""), user("Q"), reply("\n\n"), reply("A")), [Q, A]),
+    "calls with the same response id": (
         log(
             user("Q"),
-            said("I look.", "r1"),
+            reply("I look.", "r1"),
             call("c1", "r1"),
             result("c1"),
             call("c2", "r1"),
             result("c2"),
-            said("A", "r2"),
+            reply("A", "r2"),
         ),
-        [Q, TWO_CALLS, told("c1"), told("c2"), A],
+        [Q, TWO_CALLS, result_msg("c1"), result_msg("c2"), A],
     ),
-    "calls of one answer, side by side": (
-        log(user("Q"), said("I look."), call("c1"), call("c2"), result("c2"), result("c1"), said("A")),
-        [Q, TWO_CALLS, told("c1"), told("c2"), A],
+    "adjacent calls without a response id": (
+        log(user("Q"), reply("I look."), call("c1"), call("c2"), result("c2"), result("c1"), reply("A")),
+        [Q, TWO_CALLS, result_msg("c1"), result_msg("c2"), A],
     ),
-    "one call after the other": (
+    "consecutive calls": (
         log(call("c1"), result("c1"), call("c2"), result("c2")),
-        [asked("c1"), told("c1"), asked("c2"), told("c2")],
+        [call_msg("c1"), result_msg("c1"), call_msg("c2"), result_msg("c2")],
     ),
-    "answers with ids of their own": (
-        log(said("I look.", "r1"), call("c1", "r2"), result("c1")),
-        [of_assistant("I look."), asked(), told()],
+    "a text and a call with different response ids": (
+        log(reply("I look.", "r1"), call("c1", "r2"), result("c1")),
+        [assistant_msg("I look."), call_msg(), result_msg()],
     ),
-    "what is said after a result": (
-        log(call("c1", "r1"), result("c1"), said("A", "r1"), call("c2", "r1"), result("c2")),
-        [asked(), told(), asked("c2", "A"), told("c2")],
+    "a text after a result": (
+        log(call("c1", "r1"), result("c1"), reply("A", "r1"), call("c2", "r1"), result("c2")),
+        [call_msg(), result_msg(), call_msg("c2", "A"), result_msg("c2")],
     ),
-    "a result that comes late": (
-        log(call("c1"), user("Hurry."), said("Yes."), result("c1"), result("c1", "again")),
-        [asked(), told(), of_user("Hurry."), of_assistant("Yes.")],
+    "a late result": (
+        log(call("c1"), user("Hurry."), reply("Yes."), result("c1"), result("c1", "again")),
+        [call_msg(), result_msg(), user_msg("Hurry."), assistant_msg("Yes.")],
     ),
     "calls without results, results without calls": (
-        log(result("c1"), user("Q"), call("c1"), call("c2", partial=True), result("c9"), said("A")),
+        log(result("c1"), user("Q"), call("c1"), call("c2", partial=True), result("c9"), reply("A")),
         [Q, A],
     ),
-    "an id that is used again": (
+    "a reused id": (
         log(start("t1"), call("c1"), result("c1"), start("t2"), call("c1"), result("c1", "two")),
-        [asked(), told(), asked("c1_2_acd5a00cb7fc"), told("c1_2_acd5a00cb7fc", "two")],
+        [call_msg(), result_msg(), call_msg("c1_2_acd5a00cb7fc"), result_msg("c1_2_acd5a00cb7fc", "two")],
     ),
-    "an id that looks like one used again": (
+    "an id that looks like a reused one": (
         log(call("c1_2_acd5a00cb7fc"), result("c1_2_acd5a00cb7fc"), *2 * (call("c1"), result("c1"))),
         [
-            asked("c1_2_acd5a00cb7fc"),
-            told("c1_2_acd5a00cb7fc"),
-            asked("c1"),
-            told("c1"),
-            asked("c1_3_f8498632e702"),
-            told("c1_3_f8498632e702"),
+            call_msg("c1_2_acd5a00cb7fc"),
+            result_msg("c1_2_acd5a00cb7fc"),
+            call_msg("c1"),
+            result_msg("c1"),
+            call_msg("c1_3_f8498632e702"),
+            result_msg("c1_3_f8498632e702"),
         ],
     ),
-    "where one answer ends and another begins": (
+    "boundaries between responses": (
         log(
-            *(said("0"), call("c1", "r1"), said("1", "r2"), result("c1")),
-            *(("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}), said("2", "r2")),
-            *(start("t"), said("3", "r2")),
+            *(reply("0"), call("c1", "r1"), reply("1", "r2"), result("c1")),
+            *(("agent_switch", {"fromAgentId": "a", "toAgentId": "b"}), reply("2", "r2")),
+            *(start("t"), reply("3", "r2")),
             ("assistant_done", {"text": "."}, {"turnId": "t4"}),
             ("assistant_done", {"text": "4"}, {"turnId": "t5"}),
         ),
-        [asked("c1", "0"), told("c1"), *map(of_assistant, ("1", "2", "3\n\n.", "4"))],
+        [call_msg("c1", "0"), result_msg("c1"), *map(assistant_msg, ("1", "2", "3\n\n.", "4"))],
     ),
-    "ids and names that no API takes": (
+    "ids and names that the APIs reject": (
         log(call("call\nfc", name="a.b/c"), result("call\nfc"), call(LONG_ID, name=""), result(LONG_ID)),
         [
-            asked("call_fc_4390347723c4", name="a_b_c"),
-            told("call_fc_4390347723c4"),
-            asked("0123456789_0123456789_01234_76543c852c1c", name="_ddd9c40767f9"),
-            told("0123456789_0123456789_01234_76543c852c1c"),
+            call_msg("call_fc_4390347723c4", name="a_b_c"),
+            result_msg("call_fc_4390347723c4"),
+            call_msg("0123456789_0123456789_01234_76543c852c1c", name="_ddd9c40767f9"),
+            result_msg("0123456789_0123456789_01234_76543c852c1c"),
         ],
     ),
-    "arguments that are no object": (
+    "arguments that are not an object": (
         log(call("c1", args="*** Begin"), result("c1"), call("c2", args=[1, "é"]), result("c2")),
         [
-            asked("c1", arguments='{"input": "*** Begin"}'),
-            told("c1"),
-            asked("c2", arguments='{"input": [1, "é"]}'),
-            told("c2"),
+            call_msg("c1", arguments='{"input": "*** Begin"}'),
+            result_msg("c1"),
+            call_msg("c2", arguments='{"input": [1, "é"]}'),
+            result_msg("c2"),
         ],
     ),
     "a subagent": (
@@ -347,65 +350,65 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
             ("user_message", {"text": "Look.", "parentToolCallId": "c1"}),
             call("c2", parentToolCallId="c1"),
             result("c2", parentToolCallId="c1"),
-            said("Found.", parentToolCallId="c1"),
+            reply("Found.", parentToolCallId="c1"),
             result("c1", "Found."),
         ),
-        [asked(name="Task"), told(text="Found.")],
+        [call_msg(name="Task"), result_msg(text="Found.")],
     ),
-    "a subagent whose call nobody names": (
+    "a subagent without the id of its call": (
         log(
             call("c1", name="Task"),
             ("user_message", {"text": "Look.", "synthetic": True, "sidechain": True}),
             call("c2", sidechain=True),
             result("c2"),
-            said("Found.", sidechain=True),
+            reply("Found.", sidechain=True),
             result("c1", "Found."),
         ),
-        [asked(name="Task"), told(text="Found.")],
+        [call_msg(name="Task"), result_msg(text="Found.")],
     ),
     "callbacks": (
         log(
             ("agent_callback", {"messageId": "m", "fromAgentId": "coder", "result": "Fixed."}),
             ("agent_callback", {"messageId": "m", "fromSessionId": "s2", "result": ""}),
         ),
-        [of_user("[Callback from coder]: Fixed."), of_user("[Callback from s2]: ")],
+        [user_msg("[Callback from coder]: Fixed."), user_msg("[Callback from s2]: ")],
     ),
     "a summary": (
-        log(user("Q"), call("c1"), ("summary", {"text": "We looked."}), result("c1"), said("A")),
-        [of_user("[Summary of the conversation so far]\n\nWe looked."), A],
+        log(user("Q"), call("c1"), ("summary", {"text": "We looked."}), result("c1"), reply("A")),
+        [user_msg("[Summary of the conversation so far]\n\nWe looked."), A],
     ),
-    "a summary without a text": (log(user("Q"), ("summary", {"text": ""}), said("A")), [Q, A]),
+    "an empty summary": (log(user("Q"), ("summary", {"text": ""}), reply("A")), [Q, A]),
     "a reset": (log(user("old"), ("reset", {}), user("Q")), [Q]),
-    "retracted events": (log(user("Q"), said("no"), retraction(eventIds=["e1", "e9"]), said("A")), [Q, A]),
+    "retracted events": (log(user("Q"), reply("no"), retraction(eventIds=["e1", "e9"]), reply("A")), [Q, A]),
     "retracted records and answers": (
         log(
             user("no", recordId="x"),
             user("Q"),
-            said("no", "r1"),
+            reply("no", "r1"),
             retraction(messageIds=["r1", "x"]),
-            said("A"),
+            reply("A"),
         ),
         [Q, A],
     ),
-    "back to a record": (
-        log(user("Q"), user("no", recordId="x"), said("no"), retraction(fromMessageId="x"), said("A")),
+    "retraction from a record on": (
+        log(user("Q"), user("no", recordId="x"), reply("no"), retraction(fromMessageId="x"), reply("A")),
         [Q, A],
     ),
-    "back to a record that is not known": (log(user("no"), retraction(fromMessageId="x"), user("Q")), [Q]),
-    "turns taken back": (
+    "retraction from an unknown record": (log(user("no"), retraction(fromMessageId="x"), user("Q")), [Q]),
+    "retracted turns": (
         log(
-            *(start("t1"), user("Q", turnId="t1"), said("A")),
+            *(start("t1"), user("Q", turnId="t1"), reply("A")),
             *(start("t2"), user("no", turnId="t2"), start("t3"), user("no", turnId="t3")),
             *(start("t4"), retraction(turns=2)),
         ),
         [Q, A],
     ),
-    "turns without marks taken back": (log(user("Q"), said("A"), user("no"), retraction(turns=1)), [Q, A]),
-    "a turn taken back with its summary": (
+    "retraction without turn events": (log(user("Q"), reply("A"), user("no"), retraction(turns=1)), [Q, A]),
+    "a retracted turn with a summary": (
         log(
             start("t1"),
             user("Q"),
-            said("A"),
+            reply("A"),
             start("t2"),
             ("summary", {"text": "S"}),
             user("no"),
@@ -413,28 +416,35 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
         ),
         [Q, A],
     ),
-    "a turn of which only its mark is left": (
+    "a turn with only its start left": (
         log(
-            *(user("Q", turnId="t1"), said("A"), user("no", turnId="t2")),
+            *(user("Q", turnId="t1"), reply("A"), user("no", turnId="t2")),
             *(start("t3"), user("no", recordId="x"), retraction(fromMessageId="x"), retraction(turns=1)),
         ),
         [Q, A],
     ),
-    "more turns than there are": (log(user("no"), retraction(turns=2), user("Q")), [Q]),
-    "a failure that says nothing else": (
+    "more turns retracted than exist": (log(user("no"), retraction(turns=2), user("Q")), [Q]),
+    "an error without a result": (
         log(call("c1"), result("c1", None, error={"code": "timeout", "message": "too slow"})),
-        [asked(), told(text="too slow")],
+        [call_msg(), result_msg(text="too slow")],
     ),
-    "results that are no text": (
+    "results that are not text": (
         log(
             *(call("c1"), result("c1", {"n": 1}), call("c2"), result("c2", None, structured=[2])),
             *(call("c3"), result("c3", None)),
         ),
-        [asked("c1"), told("c1", '{"n": 1}'), asked("c2"), told("c2", "[2]"), asked("c3"), told("c3", "")],
+        [
+            call_msg("c1"),
+            result_msg("c1", '{"n": 1}'),
+            call_msg("c2"),
+            result_msg("c2", "[2]"),
+            call_msg("c3"),
+            result_msg("c3", ""),
+        ],
     ),
-    "half of a surrogate pair": (
+    "lone surrogates": (
         log(user("a\ud800b"), call("c1", args={"\udc00": "\ud83d\ude00"}), result("c1", ["\ud800"])),
-        [of_user("a\ufffdb"), asked(arguments='{"\ufffd": "😀"}'), told(text='["\ufffd"]')],
+        [user_msg("a\ufffdb"), call_msg(arguments='{"\ufffd": "😀"}'), result_msg(text='["\ufffd"]')],
     ),
 }
 
@@ -445,12 +455,12 @@ def test_openai_messages(case: str) -> None:
     messages = to_openai_messages(events)
 
     assert messages == expected
-    assert_openai_takes(messages)
-    assert_anthropic_takes(to_anthropic_messages(events))
+    assert_openai_accepts(messages)
+    assert_anthropic_accepts(to_anthropic_messages(events))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_typed_events_and_plain_ones_give_the_same(case: str) -> None:
+def test_typed_and_plain_events_give_the_same_result(case: str) -> None:
     events = CASES[case][0]
     typed = [read_event(event) for event in events if "\\ud" not in json.dumps(event)]
     plain = [event for event in events if "\\ud" not in json.dumps(event)]
@@ -465,20 +475,20 @@ IMAGES: dict[str, tuple[Json, Json, Json]] = {
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
     ),
-    "at an address": (
+    "by URL": (
         {"type": "url", "url": "https://example.org/a.png"},
         {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
         {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
     ),
-    "in a vendor's store": (
+    "by file id": (
         {"type": "file", "file_id": "file-1", "media_type": "image/png"},
         *2 * ({"type": "text", "text": "[image: image/png]"},),
     ),
-    "of another kind": (
+    "of an unsupported type": (
         {"type": "base64", "media_type": "image/svg+xml", "data": "PHN2Zz4="},
         *2 * ({"type": "text", "text": "[image: image/svg+xml]"},),
     ),
-    "larger than Anthropic takes": (
+    "above Anthropic's size limit": (
         {"type": "base64", "data": PNG[:-1] + "A" * (5 * 1024 * 1024 + 1)},
         *2 * ({"type": "text", "text": "[image]"},),
     ),
@@ -486,7 +496,7 @@ IMAGES: dict[str, tuple[Json, Json, Json]] = {
         {"type": "base64", "data": PNG[:-1]},
         *2 * ({"type": "text", "text": "[image]"},),
     ),
-    "at no public address": (
+    "by a local URL": (
         {"type": "url", "url": "file:///a.png"},
         *2 * ({"type": "text", "text": "[image]"},),
     ),
@@ -513,10 +523,10 @@ def test_images(case: str) -> None:
         [text, anthropic],
         "Look.\n\n" + anthropic.get("text", ""),
     )
-    assert_anthropic_takes(messages)
+    assert_anthropic_accepts(messages)
 
 
-def test_files_and_what_an_answer_shows() -> None:
+def test_files_and_generated_images() -> None:
     pdf = {"type": "file", "filename": "a.pdf", "source": {"type": "base64", "data": PDF}}
     notes = {"type": "file", "title": "Notes", "source": {"type": "text", "data": "1.2"}}
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -532,29 +542,29 @@ def test_files_and_what_an_answer_shows() -> None:
     text = {"type": "text", "text": "[file: Notes]\n1.2"}
     shown = {"type": "text", "text": "[image: image/png]"}
 
-    assert to_openai_messages(events) == [of_user([file, text]), of_assistant(shown["text"])]
+    assert to_openai_messages(events) == [user_msg([file, text]), assistant_msg(shown["text"])]
     assert to_anthropic_messages(events) == [
-        of_user([document, text]),
+        user_msg([document, text]),
         {"role": "assistant", "content": [shown]},
     ]
 
 
 def test_anthropic_messages() -> None:
     events = log(
-        said("Hello."),
+        reply("Hello."),
         call("c1"),
         call("c2", args="text"),
         user("And?"),
         result("c2", "", error={"code": "x", "message": ""}),
         result("c1", None),
         user("So?"),
-        said("One.", "r1"),
-        said("Two. \n", "r2"),
+        reply("One.", "r1"),
+        reply("Two. \n", "r2"),
     )
     messages = to_anthropic_messages(events)
 
     assert messages == [
-        of_user([{"type": "text", "text": "[What the user said is not recorded.]"}]),
+        user_msg([{"type": "text", "text": "[What the user said is not recorded.]"}]),
         {
             "role": "assistant",
             "content": [
@@ -563,7 +573,7 @@ def test_anthropic_messages() -> None:
                 {"type": "tool_use", "id": "c2", "name": "Bash", "input": {"input": "text"}},
             ],
         },
-        of_user(
+        user_msg(
             [
                 {"type": "tool_result", "tool_use_id": "c1"},
                 {"type": "tool_result", "tool_use_id": "c2", "content": "x", "is_error": True},
@@ -576,10 +586,10 @@ def test_anthropic_messages() -> None:
             "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}],
         },
     ]
-    assert_anthropic_takes(messages)
+    assert_anthropic_accepts(messages)
 
 
-def test_a_failure_is_told_in_text_alone() -> None:
+def test_failed_result_contains_only_text() -> None:
     image = {"type": "image", "source": {"type": "base64", "data": PNG}}
     events = log(call("c1"), result("c1", [image], error={"code": "x", "message": "no"}))
 
@@ -589,17 +599,17 @@ def test_a_failure_is_told_in_text_alone() -> None:
 
 
 OPEN: dict[str, tuple[list[Any], bool]] = {
-    "a call waits": ([call("c1")], True),
-    "a call of some waits": ([call("c0"), call("c1"), result("c0")], True),
-    "the user went on": ([call("c1"), user("Q")], False),
-    "the assistant went on": ([call("c1", "r1"), said("A", "r2")], False),
-    "the turn was stopped": ([call("c1"), ("interrupt", {"reason": "user_cancel"})], False),
-    "the turn is over": ([call("c1"), ("turn_end", {})], False),
+    "a pending call": ([call("c1")], True),
+    "one of two calls pending": ([call("c0"), call("c1"), result("c0")], True),
+    "a prompt after the call": ([call("c1"), user("Q")], False),
+    "another response after the call": ([call("c1", "r1"), reply("A", "r2")], False),
+    "an interrupted turn": ([call("c1"), ("interrupt", {"reason": "user_cancel"})], False),
+    "an ended turn": ([call("c1"), ("turn_end", {})], False),
 }
 
 
 @pytest.mark.parametrize("case", OPEN)
-def test_open_calls(case: str) -> None:
+def test_keeps_open_calls_on_request(case: str) -> None:
     events, is_kept = log(*OPEN[case][0]), OPEN[case][1]
     openai, anthropic = (
         to_openai_messages(events, open_calls=True),
@@ -608,29 +618,29 @@ def test_open_calls(case: str) -> None:
 
     assert ['"c1"' in json.dumps(messages) for messages in (openai, anthropic)] == [is_kept, is_kept]
     assert '"c1"' not in json.dumps(to_openai_messages(events))
-    assert_openai_takes(openai, is_open=True)
-    assert_anthropic_takes(anthropic, is_open=True)
+    assert_openai_accepts(openai, is_open=True)
+    assert_anthropic_accepts(anthropic, is_open=True)
 
 
-def test_an_answer_has_no_more_calls_than_openai_takes() -> None:
+def test_splits_calls_at_the_limit_of_openai() -> None:
     ids = [f"c{number}" for number in range(300)]
     messages = to_openai_messages(log(*map(call, ids), *map(result, ids)))
 
-    assert_openai_takes(messages)
+    assert_openai_accepts(messages)
     assert [len(message["tool_calls"]) for message in messages if "tool_calls" in message] == [128, 128, 44]
 
 
-TALK = log(
+CONVERSATION = log(
     user("Fix </user> it."),
-    said("I look."),
+    reply("I look."),
     call("c1"),
     result("c1", "```\nno\n```", error={"code": "1", "message": "no"}),
-    said("Done."),
+    reply("Done."),
 )
 
 
 def test_claude_prompt() -> None:
-    assert to_claude_prompt(TALK) == (
+    assert to_claude_prompt(CONVERSATION) == (
         "This is our conversation so far. Go on from where it ends.\n\n"
         "<conversation-2>\n"
         "<user-2>\nFix </user> it.\n</user-2>\n"
@@ -641,11 +651,11 @@ def test_claude_prompt() -> None:
         "</conversation-2>\n"
     )
     assert to_claude_prompt(log(user("<users> say <user> and <user-2>"))).count("<user-3>") == 1
-    assert to_claude_prompt(log(said(""))) == to_claude_prompt([]) == ""
+    assert to_claude_prompt(log(reply(""))) == to_claude_prompt([]) == ""
 
 
 def test_codex_prompt() -> None:
-    assert to_codex_prompt(TALK) == (
+    assert to_codex_prompt(CONVERSATION) == (
         "This is our conversation so far, each message in a code fence. Go on from where it ends.\n\n"
         "## User\n\n```\nFix </user> it.\n```\n\n"
         "## Assistant\n\n```\nI look.\n```\n\n"
@@ -665,8 +675,8 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             start("t1"),
             user("Fix\n the test.", turnId="t1"),
             ("user_message", {"text": "AGENTS.md", "synthetic": True}),
-            said("I look.", "r1"),
-            said("Closely.", "r1"),
+            reply("I look.", "r1"),
+            reply("Closely.", "r1"),
             call("c1", "r1"),
             result("c1"),
             call("c2", name="Task"),
@@ -706,8 +716,8 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isInterrupted": True,
         },
     ),
-    "a turn that goes on": (
-        log(start("t1"), said("word " * 60), call("c1"), call("c2", name="Read"), result("c1")),
+    "an open turn": (
+        log(start("t1"), reply("word " * 60), call("c1"), call("c2", name="Read"), result("c1")),
         {
             "lastText": ("word " * 60)[:199] + "…",
             "lastRole": "assistant",
@@ -717,7 +727,7 @@ SUMMARIES: dict[str, tuple[list[Json], Json]] = {
             "isOpen": True,
         },
     ),
-    "what was taken back was paid for": (
+    "usage of a retracted turn": (
         log(start("t1"), user("Q"), ("turn_end", {"usage": USAGE}, {"turnId": "t1"}), retraction(turns=1)),
         {"usage": {key: USAGE[key] for key in ("input_tokens", "output_tokens", "total_tokens")}},
     ),
@@ -750,22 +760,22 @@ def test_session_summary(case: str) -> None:
     assert to_session_summary(events).model_dump() == {**BARE, **envelope, **expected}
 
 
-def test_what_a_summary_has_from_elsewhere() -> None:
-    over = (("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}), start("t2"))
+def test_summary_uses_open_turn_and_models() -> None:
+    next_turn = (("turn_end", {"usage": USAGE, "costUsd": 0.25}, {"turnId": "t1"}), start("t2"))
     open_turn = OpenTurn("t2", {"usage": {**USAGE, "cache_read_input_tokens": 7}, "costUsd": 0.5})
-    ended = log(start("t1"), *over, ("turn_end", {"usage": USAGE}, {"turnId": "t2"}))
+    ended = log(start("t1"), *next_turn, ("turn_end", {"usage": USAGE}, {"turnId": "t2"}))
 
-    summary = to_session_summary(log(start("t1"), *over), open_turn=open_turn, models={"a": 1, "b": 2})
+    summary = to_session_summary(log(start("t1"), *next_turn), open_turn=open_turn, models={"a": 1, "b": 2})
     later = to_session_summary(ended, open_turn=open_turn)
     again = to_session_summary([*ended, *log(start("t2"))], open_turn=open_turn)
 
-    spent = [each.model_dump()["usage"] for each in (summary, later, again)]
-    assert [usage["total_tokens"] for usage in spent] == [30, 30, 45]
-    assert (summary.cost_usd, spent[0]["cache_read_input_tokens"]) == (0.75, 7)
+    usages = [each.model_dump()["usage"] for each in (summary, later, again)]
+    assert [usage["total_tokens"] for usage in usages] == [30, 30, 45]
+    assert (summary.cost_usd, usages[0]["cache_read_input_tokens"]) == (0.75, 7)
     assert list(summary.models.items()) == [("b", 2), ("a", 1)]
 
 
-def test_which_models_answered() -> None:
+def test_counts_models_of_answers() -> None:
     def answer(model: str, **more: Any) -> Json:
         content = [{"type": "text", "text": str(next(numbers))}]
         message = {"role": "assistant", "id": f"m{next(numbers)}", "model": model, "content": content}
@@ -778,7 +788,7 @@ def test_which_models_answered() -> None:
     assert count_models(transform_messages(map(json.dumps, lines))) == {"sonnet": 2, "opus": 1}
 
 
-def test_open_calls_of_a_summary() -> None:
+def test_summary_lists_open_calls() -> None:
     turn = {"turnId": "t1"}
     events = log(start("t1"), (*call("c1")[:2], turn), (*call("c2", name="Read")[:2], turn), result("c1"))
 
@@ -789,7 +799,7 @@ def test_open_calls_of_a_summary() -> None:
 
 _IDS = st.sampled_from(["c1", "c2", "call\nfc", "", "c1_2_acd5a00cb7fc", LONG_ID])
 _REFS = st.sampled_from(["r1", "r2", "x1", "x2", "x3"])
-_ANY = st.recursive(
+_JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
@@ -844,16 +854,16 @@ _PAYLOADS: dict[str, st.SearchStrategy[Json]] = {
     ),
     "thinking_done": _payload({"text": _TEXT}, signature=st.just("x")),
     "tool_call": _payload(
-        {"toolCallId": _IDS, "toolName": st.sampled_from(["Bash", "a.b/c", "", "x" * 99]), "args": _ANY},
+        {"toolCallId": _IDS, "toolName": st.sampled_from(["Bash", "a.b/c", "", "x" * 99]), "args": _JSON},
         partial=st.sampled_from([False, False, True]),
         parentToolCallId=_PARENT,
     ),
     "tool_result": _payload(
-        {"toolCallId": _IDS, "result": _ANY | st.lists(_BLOCK, max_size=3)},
+        {"toolCallId": _IDS, "result": _JSON | st.lists(_BLOCK, max_size=3)},
         error=st.fixed_dictionaries(
             {"code": st.sampled_from(["", "x"]), "message": st.sampled_from(["", "no"])}
         ),
-        structured=_ANY,
+        structured=_JSON,
         parentToolCallId=_PARENT,
     ),
     "agent_callback": _payload({"messageId": st.just("m"), "result": _TEXT}, fromAgentId=st.just("coder")),
@@ -863,7 +873,7 @@ _PAYLOADS: dict[str, st.SearchStrategy[Json]] = {
     "error": _payload({"code": st.just("x"), "message": st.just("no")}),
     "summary": _payload({"text": _TEXT}),
     "system_message": _payload({"text": _TEXT}),
-    "raw": _payload({"source": st.just("unknown"), "raw": _ANY}),
+    "raw": _payload({"source": st.just("unknown"), "raw": _JSON}),
     "reset": st.just({}),
     "never_seen": st.just({"text": "?"}),
     "retraction": _payload(
@@ -874,104 +884,104 @@ _PAYLOADS: dict[str, st.SearchStrategy[Json]] = {
         turns=st.integers(0, 3),
     ),
 }
-_OFTEN = ("user_message", "assistant_done", "tool_call", "tool_result", "tool_call", "tool_result")
-_EVENTS = st.sampled_from([*_PAYLOADS, *_OFTEN, *_OFTEN]).flatmap(
+_FREQUENT = ("user_message", "assistant_done", "tool_call", "tool_result", "tool_call", "tool_result")
+_EVENTS = st.sampled_from([*_PAYLOADS, *_FREQUENT, *_FREQUENT]).flatmap(
     lambda wire: st.tuples(
         st.just(wire),
         _PAYLOADS[wire],
         _optional(turnId=st.sampled_from(["t1", "t2", "t3"]), responseId=_REFS, recordId=_REFS),
     )
 )
-LOGS = st.lists(_EVENTS, max_size=40).map(lambda events: log(*map(_marked, enumerate(events))))
+LOGS = st.lists(_EVENTS, max_size=40).map(lambda events: log(*map(_number_texts, enumerate(events))))
 
 
-def _marked(numbered: tuple[int, tuple[str, Json, Json]]) -> tuple[str, Json, Json]:
+def _number_texts(numbered: tuple[int, tuple[str, Json, Json]]) -> tuple[str, Json, Json]:
     """Replace each `§` by the number of its event, so that texts are distinct."""
     number, (wire, payload, more) = numbered
     written = json.dumps(payload, ensure_ascii=False).replace("§", f"§{number};")
     return wire, json.loads(written), more
 
 
-def _seen(value: Any) -> list[str]:
-    """The marks in it, in order, each once."""
+def _marks(value: Any) -> list[str]:
+    """Return the distinct marks of the value in order."""
     return list(dict.fromkeys(re.findall(r"§\d+;", json.dumps(value, ensure_ascii=False))))
 
 
 Kept = list[tuple[Json, list[bool]]]
-"""Events, each with whether the log had marks of turns by then; more flags are on those that were taken back."""
+"""Events, each with a flag that says whether the log had turn events by then; retracted events have more flags."""
 
 
-def naive_standing(events: Iterable[Json]) -> list[Json]:
+def unretracted_events(events: Iterable[Json]) -> list[Json]:
     """Return the events that are not retracted, by a slow independent implementation of the rules."""
     kept: Kept = []
-    has_marks = False
+    has_turns = False
     for event in events:
         wire = event["type"]
         if wire == "reset":
-            kept, has_marks = [], False
+            kept, has_turns = [], False
         elif wire == "retraction":
             _retract_naively(kept, event["payload"])
         elif wire not in CHUNKS:
-            has_marks = has_marks or "turnId" in event or wire == "turn_start"
-            kept.append((event, [has_marks]))
+            has_turns = has_turns or "turnId" in event or wire == "turn_start"
+            kept.append((event, [has_turns]))
     return [event for event, flags in kept if len(flags) == 1]
 
 
 def _retract_naively(kept: Kept, payload: Json) -> None:
-    gone, records = set(payload.get("eventIds", ())), set(payload.get("messageIds", ()))
+    event_ids, record_ids = set(payload.get("eventIds", ())), set(payload.get("messageIds", ()))
     for event, flags in kept:
-        if event["id"] in gone or not records.isdisjoint(_refs(event)):
+        if event["id"] in event_ids or not record_ids.isdisjoint(_refs(event)):
             flags.append(True)
     if "fromMessageId" in payload:
         places = [place for place, (event, _) in enumerate(kept) if payload["fromMessageId"] in _refs(event)]
         del kept[places[0] if places else 0 :]
     if payload.get("turns", 0) > 0:
-        del kept[[0, 0, 0, *_naive_turns(kept)][-payload["turns"]] :]
+        del kept[[0, 0, 0, *_turn_starts(kept)][-payload["turns"]] :]
 
 
 def _refs(event: Json) -> set[str]:
     return {event[key] for key in ("recordId", "responseId") if key in event}
 
 
-def _naive_turns(kept: list[tuple[Json, list[bool]]]) -> Iterator[int]:
-    """Where each turn begins in which something was said."""
-    begin, told, known = 0, False, set()
+def _turn_starts(kept: list[tuple[Json, list[bool]]]) -> Iterator[int]:
+    """Yield the index of the first event of each turn with content."""
+    first, has_content, known = 0, False, set()
     for place, (event, flags) in enumerate(kept):
         turn = event.get("turnId")
         is_prompt = event["type"] in ("user_message", "user_audio") and not event["payload"].get("synthetic")
         if turn not in known if turn else event["type"] == "turn_start" or (is_prompt and not flags[0]):
-            begin, told = place, False
+            first, has_content = place, False
         known.add(turn)
-        if not told and event["type"] in _SAID:
-            told = True
-            yield begin
+        if not has_content and event["type"] in _CONTENT:
+            has_content = True
+            yield first
 
 
-_SAID = {"user_message", "user_audio", "assistant_done", "thinking_done", "tool_call", "agent_callback"}
-_TOLD = {"user_message", "user_audio", "assistant_done", "agent_callback", "summary"}
+_CONTENT = {"user_message", "user_audio", "assistant_done", "thinking_done", "tool_call", "agent_callback"}
+_PROJECTED = {"user_message", "user_audio", "assistant_done", "agent_callback", "summary"}
 
 
-def _visible(events: list[Json]) -> list[str]:
-    """The marks of all texts that no rule leaves out."""
-    visible: list[str] = []
-    for event in naive_standing(events):
+def _expected_marks(events: list[Json]) -> list[str]:
+    """Return the marks of the texts that a projection contains."""
+    marks: list[str] = []
+    for event in unretracted_events(events):
         payload = event["payload"]
         hidden = {
             payload.get("synthetic"),
             "parentToolCallId" in payload,
             payload.get("phase") == "commentary",
         }
-        if event["type"] not in _TOLD or True in hidden:
+        if event["type"] not in _PROJECTED or True in hidden:
             continue
         texts = [payload[key] for key in ("text", "transcription", "result") if key in payload]
         blocks = [block["text"] for block in payload.get("content", ()) if block["type"] == "text"]
-        marks = _seen(blocks or texts)
-        visible = marks if event["type"] == "summary" and payload["text"].strip() else visible + marks
-    return visible
+        new_marks = _marks(blocks or texts)
+        marks = new_marks if event["type"] == "summary" and payload["text"].strip() else marks + new_marks
+    return marks
 
 
-def _said_texts(messages: list[Json]) -> list[Json]:
-    """Messages without calls and results."""
+def _texts(messages: list[Json]) -> list[Json]:
+    """Return the content of messages without calls and results."""
     texts = [message for message in messages if message["role"] != "tool"]
     return [
         block
@@ -983,35 +993,35 @@ def _said_texts(messages: list[Json]) -> list[Json]:
 
 @settings(max_examples=200, deadline=None)
 @given(LOGS, st.booleans())
-def test_what_comes_out_is_taken_and_whole(events: list[Json], is_typed: bool) -> None:
-    given_events = list(map(read_event, events)) if is_typed else events
-    openai, anthropic = to_openai_messages(given_events), to_anthropic_messages(given_events)
+def test_messages_are_valid_and_complete(events: list[Json], is_typed: bool) -> None:
+    input_events = list(map(read_event, events)) if is_typed else events
+    openai, anthropic = to_openai_messages(input_events), to_anthropic_messages(input_events)
 
-    assert_openai_takes(openai)
-    assert_anthropic_takes(anthropic)
-    assert _seen(_said_texts(openai)) == _seen(_said_texts(anthropic)) == _visible(events)
-    assert_openai_takes(to_openai_messages(given_events, open_calls=True), is_open=True)
-    assert_anthropic_takes(to_anthropic_messages(given_events, open_calls=True), is_open=True)
-    to_session_summary(given_events).model_dump_json()
+    assert_openai_accepts(openai)
+    assert_anthropic_accepts(anthropic)
+    assert _marks(_texts(openai)) == _marks(_texts(anthropic)) == _expected_marks(events)
+    assert_openai_accepts(to_openai_messages(input_events, open_calls=True), is_open=True)
+    assert_anthropic_accepts(to_anthropic_messages(input_events, open_calls=True), is_open=True)
+    to_session_summary(input_events).model_dump_json()
 
 
 @settings(max_examples=200, deadline=None)
 @given(LOGS, st.randoms(use_true_random=False), st.integers(0, 40))
-def test_shuffled_and_cut(events: list[Json], random: Any, length: int) -> None:
+def test_messages_of_shuffled_and_cut_logs_are_valid(events: list[Json], random: Any, length: int) -> None:
     random.shuffle(events)
     cut = events[:length]
 
-    assert_openai_takes(to_openai_messages(cut))
-    assert_anthropic_takes(to_anthropic_messages(cut))
-    assert _seen(_said_texts(to_openai_messages(cut))) == _visible(cut)
+    assert_openai_accepts(to_openai_messages(cut))
+    assert_anthropic_accepts(to_anthropic_messages(cut))
+    assert _marks(_texts(to_openai_messages(cut))) == _expected_marks(cut)
 
 
 _TURNS = _optional(turnId=st.sampled_from(["t1", "t2", "t3"]), recordId=_REFS)
-_MARKED = st.tuples(st.sampled_from(["turn_start", "turn_end"]), _PAYLOADS["turn_start"], _TURNS)
-_ASKED = st.tuples(st.just("user_message"), st.just({"text": "§"}), _TURNS)
+_TURN_EVENT = st.tuples(st.sampled_from(["turn_start", "turn_end"]), _PAYLOADS["turn_start"], _TURNS)
+_PROMPT = st.tuples(st.just("user_message"), st.just({"text": "§"}), _TURNS)
 _INJECTED = st.tuples(st.just("user_message"), st.just({"text": "§", "synthetic": True}), _TURNS)
-_UNMARKED: st.SearchStrategy[Any] = st.tuples(st.just("user_message"), st.just({"text": "§"}), st.just({}))
-_TAKEN_BACK: st.SearchStrategy[Any] = st.tuples(
+_BARE: st.SearchStrategy[Any] = st.tuples(st.just("user_message"), st.just({"text": "§"}), st.just({}))
+_RETRACTION: st.SearchStrategy[Any] = st.tuples(
     st.just("retraction"),
     st.one_of(
         st.lists(st.integers(0, 30).map("e{}".format), max_size=2).map(lambda ids: {"eventIds": ids}),
@@ -1025,17 +1035,17 @@ _TAKEN_BACK: st.SearchStrategy[Any] = st.tuples(
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.one_of(_ASKED, _ASKED, _UNMARKED, _UNMARKED, _INJECTED, _MARKED, _TAKEN_BACK), max_size=30)
-    | st.lists(st.one_of(_UNMARKED, _UNMARKED, _UNMARKED, _INJECTED, _TAKEN_BACK), max_size=12)
+    st.lists(st.one_of(_PROMPT, _PROMPT, _BARE, _BARE, _INJECTED, _TURN_EVENT, _RETRACTION), max_size=30)
+    | st.lists(st.one_of(_BARE, _BARE, _BARE, _INJECTED, _RETRACTION), max_size=12)
 )
-def test_what_was_taken_back(events: list[tuple[str, Json, Json]]) -> None:
-    numbered = log(*map(_marked, enumerate(events)))
+def test_retracted_turns_are_removed(events: list[tuple[str, Json, Json]]) -> None:
+    numbered = log(*map(_number_texts, enumerate(events)))
 
-    assert _seen(to_openai_messages(numbered)) == _visible(numbered)
+    assert _marks(to_openai_messages(numbered)) == _expected_marks(numbered)
 
 
 def _claude_elements(prompt: str) -> list[tuple[str, str]]:
-    """Return the text between the tags, as an XML parser that knows their number would read it."""
+    """Return the text between the numbered tags, as an XML parser would read it."""
     tag = re.search(r"<conversation(-\d+)?>\n", prompt)
     mark = (tag[1] or "") if tag else ""
     pattern = rf"<(user|assistant|tool_call|tool_result){mark}(?: [a-z]+=\"[^\"]*\")?>\n(.*?)\n</\1{mark}>\n"
@@ -1043,8 +1053,8 @@ def _claude_elements(prompt: str) -> list[tuple[str, str]]:
 
 
 def _codex_messages(prompt: str) -> list[tuple[str, str]]:
-    found = re.findall(r"## (\w+(?: \w+)?)[^\n]*\n\n(`{3,})\n(.*?)\n\2(?=\n\n## |\n\Z)", prompt, re.DOTALL)
-    return [(heading.lower().replace(" ", "_"), text) for heading, _, text in found]
+    matches = re.findall(r"## (\w+(?: \w+)?)[^\n]*\n\n(`{3,})\n(.*?)\n\2(?=\n\n## |\n\Z)", prompt, re.DOTALL)
+    return [(heading.lower().replace(" ", "_"), text) for heading, _, text in matches]
 
 
 _HOSTILE = st.lists(
@@ -1069,27 +1079,27 @@ _HOSTILE = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "tool"]), _HOSTILE), min_size=1, max_size=5))
-def test_prompts_can_be_read_back(talk: list[tuple[str, str]]) -> None:
+def test_prompts_can_be_read_back(conversation: list[tuple[str, str]]) -> None:
     events: list[Any] = []
     expected: list[tuple[str, str]] = []
-    for number, (role, text) in enumerate(talk):
+    for number, (role, text) in enumerate(conversation):
         events.append(("turn_start", {"trigger": "user"}, {"turnId": f"t{number}"}))
         if role == "tool":
             events += [call(f"c{number}"), result(f"c{number}", text)]
             expected += [("tool_call", '{"command": "ls"}'), ("tool_result", text if text.strip() else "")]
         elif text.strip():
-            events.append(user(text) if role == "user" else said(text))
+            events.append(user(text) if role == "user" else reply(text))
             expected.append((role, text))
 
     assert _claude_elements(to_claude_prompt(log(*events))) == expected
     assert _codex_messages(to_codex_prompt(log(*events))) == expected
 
 
-def test_a_log_made_to_hurt_is_read_in_time() -> None:
+def test_hostile_logs_take_linear_time() -> None:
     shared = {"recordId": "x", "responseId": "r"}
-    said_often = [("assistant_done", {"text": "a"}, shared)] * 5_000
-    taken_back = [retraction(fromMessageId="x"), retraction(messageIds=["r"]), retraction(turns=1)] * 3_000
-    reused = [event for _ in range(5_000) for event in (call("c"), result("c"))]
+    repeated = [("assistant_done", {"text": "a"}, shared)] * 5_000
+    retractions = [retraction(fromMessageId="x"), retraction(messageIds=["r"]), retraction(turns=1)] * 3_000
+    reused_ids = [event for _ in range(5_000) for event in (call("c"), result("c"))]
 
-    assert to_openai_messages(log(*said_often, *taken_back)) == []
-    assert_openai_takes(to_openai_messages(log(*reused)))
+    assert to_openai_messages(log(*repeated, *retractions)) == []
+    assert_openai_accepts(to_openai_messages(log(*reused_ids)))

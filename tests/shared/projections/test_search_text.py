@@ -16,15 +16,15 @@ FILE = {
 }
 
 PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
-    "what the user said": ("user_message", {"text": "Look."}, [("A", "Look.")]),
-    "wrapped and not": (
+    "a prompt": ("user_message", {"text": "Look."}, [("A", "Look.")]),
+    "partly wrapped": (
         "user_message",
         {"text": f"Look.\n{REMINDER} Around."},
         [("A", "Look.\n Around."), ("D", REMINDER)],
     ),
     "only wrapped": ("user_message", {"text": REMINDER}, [("D", REMINDER)]),
-    "in the user's name": ("user_message", {"text": "Go on.", "synthetic": True}, [("D", "Go on.")]),
-    "with more than text": (
+    "synthetic": ("user_message", {"text": "Go on.", "synthetic": True}, [("D", "Go on.")]),
+    "with an image and a file": (
         "user_message",
         {"text": "See.", "content": [{"type": "text", "text": "See."}, IMAGE, FILE]},
         [
@@ -33,14 +33,14 @@ PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
             ("D", "file\nNotes\ntext\ntext/plain\n1.2 is out"),
         ],
     ),
-    "text that stands in blocks alone": (
+    "text only in blocks": (
         "user_message",
         {"text": "a", "content": [{"type": "text", "text": "b"}]},
         [("A", "a"), ("A", "b")],
     ),
-    "aloud": ("user_audio", {"transcription": "Look.", "durationMs": 9}, [("A", "Look.")]),
-    "the answer": ("assistant_done", {"text": "One file.", "stopReason": "end_turn"}, [("A", "One file.")]),
-    "an answer without words": ("assistant_done", {"text": "", "content": []}, []),
+    "audio": ("user_audio", {"transcription": "Look.", "durationMs": 9}, [("A", "Look.")]),
+    "an answer": ("assistant_done", {"text": "One file.", "stopReason": "end_turn"}, [("A", "One file.")]),
+    "an empty answer": ("assistant_done", {"text": "", "content": []}, []),
     "reasoning": ("thinking_done", {"text": "Hm.", "signature": "Eq8B"}, [("B", "Hm.")]),
     "a call": (
         "tool_call",
@@ -51,7 +51,7 @@ PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         },
         [("C", "Bash: ls · 2 · 0.5 · x")],
     ),
-    "a call with a text": (
+    "a call with text arguments": (
         "tool_call",
         {"toolCallId": "t", "toolName": "sh", "args": "{no json"},
         [("C", "sh: {no json")],
@@ -62,7 +62,7 @@ PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         {"toolCallId": "t", "result": [{"type": "text", "text": "a.txt"}], "structured": {"stdout": "b.txt"}},
         [("D", "text\na.txt")],
     ),
-    "a structured result alone": (
+    "only a structured result": (
         "tool_result",
         {"toolCallId": "t", "result": None, "structured": {"stdout": "b.txt"}},
         [("D", "b.txt")],
@@ -72,32 +72,32 @@ PASSAGES: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
         {"toolCallId": "t", "result": "1 failed", "error": {"code": "exit", "message": "exit 1"}},
         [("D", "1 failed"), ("D", "exit 1")],
     ),
-    "a failure that says the same": (
+    "a failure with the same text": (
         "tool_result",
         {"toolCallId": "t", "result": "exit 1", "error": {"code": "exit", "message": "exit 1"}},
         [("D", "exit 1")],
     ),
-    "to another agent": (
+    "an agent message": (
         "agent_message",
         {"messageId": "m", "message": "Look there.", "wait": True},
         [("A", "Look there.")],
     ),
-    "of another agent": ("agent_callback", {"messageId": "m", "result": "A slash."}, [("A", "A slash.")]),
+    "an agent callback": ("agent_callback", {"messageId": "m", "result": "A slash."}, [("A", "A slash.")]),
     "an error": ("error", {"code": "overloaded", "message": "Later."}, [("D", "overloaded\nLater.")]),
     "a summary": ("summary", {"text": "They fixed it."}, [("D", "They fixed it.")]),
     "a notice": ("system_message", {"text": "Model changed."}, [("D", "Model changed.")]),
-    "a record": (
+    "a raw record": (
         "raw",
         {"source": "claude", "raw": {"type": "holo", "data": "kept", "frames": [1]}},
         [("D", "holo\nkept\n1")],
     ),
-    "of another type": (
+    "an unknown event type": (
         "house_event",
         {"text": "in", "more": {"type": "base64", "data": "aGk="}},
         [("D", "in\nbase64")],
     ),
-    "not what the type promises": ("tool_call", {"toolName": 5}, [("D", "5")]),
-    "without a payload that is one": ("assistant_done", {"text": None}, []),
+    "an invalid payload": ("tool_call", {"toolName": 5}, [("D", "5")]),
+    "a null text": ("assistant_done", {"text": None}, []),
 }
 
 
@@ -107,9 +107,9 @@ def test_passages(type: str, payload: dict[str, Any], expected: list[tuple[str, 
 
 
 def test_chunks_and_turn_events_have_no_passages() -> None:
-    said = {"text": "a", "chunk": "a", "data": "a", "reason": "a"}
+    payload = {"text": "a", "chunk": "a", "data": "a", "reason": "a"}
 
-    assert [type for type in SILENT if passages({"type": type, "payload": said})] == []
+    assert [type for type in SILENT if passages({"type": type, "payload": payload})] == []
     assert SILENT < EVENT_TYPES
 
 

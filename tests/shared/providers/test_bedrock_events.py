@@ -19,7 +19,7 @@ ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"
 OPEN: Record = {"messageStart": {"role": "assistant", "p": "abc"}}
 USAGE: Record = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}
 METADATA: Record = {"metadata": {"usage": USAGE, "metrics": {"latencyMs": 9}}}
-ENDED: ShortEvent = (
+USAGE_END: ShortEvent = (
     "turn_end",
     {"usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}},
 )
@@ -85,11 +85,11 @@ HOSTED_CALL: list[ShortEvent] = [
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
     "a text": (
         [OPEN, delta(0, text="Hi"), delta(0, text="gh"), block_stop(0), message_stop(), METADATA],
-        [START, chunk("Hi"), chunk("gh"), done("High"), ENDED],
+        [START, chunk("Hi"), chunk("gh"), done("High"), USAGE_END],
     ),
     "usage before the end": (
         [OPEN, delta(0, text="Hi"), block_stop(0), METADATA, message_stop()],
-        [START, chunk("Hi"), done("Hi"), ENDED],
+        [START, chunk("Hi"), done("Hi"), USAGE_END],
     ),
     "no usage": (
         [OPEN, delta(0, text="Hi"), block_stop(0), message_stop()],
@@ -164,7 +164,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             input_chunk("k0", "1}", 5),
             tool_call("k0", {"a": 1}),
             tool_call("k1", {}),
-            (ENDED[0], {**ENDED[1], "partial": True}),
+            (USAGE_END[0], {**USAGE_END[1], "partial": True}),
         ],
     ),
     "blocks without an end event": (
@@ -215,7 +215,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             ),
             chunk("High"),
             done("High"),
-            ENDED,
+            USAGE_END,
         ],
     ),
     "a failing tool run by the vendor": (

@@ -519,7 +519,7 @@ def without_usage(*records: Any) -> list[ShortEvent]:
 
 
 SEARCH = {"type": "server_tool_use", "id": "w1", "name": "web_search", "input": {}}
-FOUND = {
+SEARCH_RESULT = {
     "type": "web_search_tool_result",
     "tool_use_id": "w1",
     "content": [{"type": "web_search_result", "title": "Ash", "url": "https://example.com"}],
@@ -603,7 +603,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             block_start(2, SEARCH),
             block_delta(2, type="input_json_delta", partial_json='{"query": "ash"}'),
             block_stop(2),
-            block_start(3, FOUND),
+            block_start(3, SEARCH_RESULT),
             block_stop(3),
             block_start(4, {"type": "text", "text": "", "citations": []}),
             block_delta(4, type="text_delta", text="Ash is grey"),
@@ -635,7 +635,7 @@ API: dict[str, tuple[list[Any], list[ShortEvent]]] = {
                     "executor": "server",
                 },
             ),
-            ("tool_result", {"toolCallId": "w1", "result": None, "structured": FOUND["content"]}),
+            ("tool_result", {"toolCallId": "w1", "result": None, "structured": SEARCH_RESULT["content"]}),
             ("assistant_chunk", {"text": "Ash is grey"}),
             ("assistant_done", {"text": "Ash is grey", "citations": [CITATION, CITATION]}),
             END,
@@ -788,7 +788,7 @@ def test_complete_response_matches_its_stream() -> None:
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {**text("Ash is grey"), "citations": [CITATION]},
         {**SEARCH, "input": {"query": "ash"}},
-        FOUND,
+        SEARCH_RESULT,
         call("t1", a=[1, {"b": "c"}]),
     ]
     response = {"type": "message", "id": "m1", "role": "assistant", "model": "m", "content": blocks}

@@ -577,7 +577,7 @@ RUN = (
     "Output:\n{}\n</result>\n</user_shell_command>"
 )
 ENVIRONMENT = "<environment_context>\n  <cwd>/tmp</cwd>\n</environment_context>"
-CALLED = call("c1", "shell", {"command": ["ls"]})
+CALL_EVENT = call("c1", "shell", {"command": ["ls"]})
 EXEC_END: Record = {
     "command": ["ls"],
     "cwd": "/tmp",
@@ -616,7 +616,7 @@ ROLLOUT: dict[str, Case] = {
             thought("One."),
             thought("Two."),
             reply("Wait.", phase="commentary"),
-            CALLED,
+            CALL_EVENT,
             result("c1", "a.txt\n", exitCode=0),
             ("turn_end", {"usage": (8, 4)}),
         ],
@@ -701,7 +701,7 @@ ROLLOUT: dict[str, Case] = {
             START,
             prompt("List."),
             thought("Hm."),
-            CALLED,
+            CALL_EVENT,
             result(
                 "c1",
                 '{"output":"no","metadata":{"exit_code":1}}',
@@ -778,7 +778,7 @@ ROLLOUT: dict[str, Case] = {
             message_item("user", "<turn_aborted>\nThe user interrupted.\n</turn_aborted>"),
         ],
         [
-            *(START, prompt("Go."), thought("Hm."), CALLED),
+            *(START, prompt("Go."), thought("Hm."), CALL_EVENT),
             result("c1", "a.txt\n", exitCode=130, error=failed("a.txt\n")),
             *CANCELLED,
             (
@@ -799,7 +799,7 @@ ROLLOUT: dict[str, Case] = {
             event("turn_started", turn_id="v"),
             message_item("assistant", "Hm."),
         ],
-        [START, prompt("Go."), CALLED, *ABORTED, START, reply("Hm."), *ABORTED],
+        [START, prompt("Go."), CALL_EVENT, *ABORTED, START, reply("Hm."), *ABORTED],
     ),
     "a result without a call": (
         [TASK_STARTED, output_item("c7"), TASK_COMPLETE],
@@ -807,7 +807,7 @@ ROLLOUT: dict[str, Case] = {
     ),
     "an open call at the end of a file without turn ends": (
         [message_item("user", "Go."), call_item()],
-        [START, prompt("Go."), CALLED, ("turn_end", {"partial": True})],
+        [START, prompt("Go."), CALL_EVENT, ("turn_end", {"partial": True})],
     ),
     "details that events add to results, and calls without an item": (
         [
@@ -887,7 +887,7 @@ ROLLOUT: dict[str, Case] = {
                     "synthetic": True,
                 },
             ),
-            *(thought("One."), thought("Two."), CALLED, result("c1", "a.txt\n", exitCode=0)),
+            *(thought("One."), thought("Two."), CALL_EVENT, result("c1", "a.txt\n", exitCode=0)),
             *(reply("So.", phase="final_answer"), reply("1. Sow.", variant="plan")),
             *(call("i4", "sleep", {"duration_ms": 5}), result("i4", None), END),
         ],
@@ -906,7 +906,7 @@ ROLLOUT: dict[str, Case] = {
             ),
         ],
         [
-            *(START, prompt("Plan."), reply("So."), CALLED),
+            *(START, prompt("Plan."), reply("So."), CALL_EVENT),
             *(result("c1", "a", exitCode=1, error=failed("a")), END),
         ],
     ),

@@ -171,7 +171,7 @@ def test_tool_line_without_arguments_and_result_is_malformed() -> None:
     }
 
 
-BOTH = [{"path": "a"}, {"path": "b"}]
+PATHS = [{"path": "a"}, {"path": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -232,14 +232,14 @@ BOTH = [{"path": "a"}, {"path": "b"}]
         ),
         pytest.param(
             [
-                {**tool("started", {"readToolCall": {"args": BOTH[0]}}), "call_id": "a"},
-                {**tool("started", {"readToolCall": {"args": BOTH[1]}}), "call_id": "b"},
+                {**tool("started", {"readToolCall": {"args": PATHS[0]}}), "call_id": "a"},
+                {**tool("started", {"readToolCall": {"args": PATHS[1]}}), "call_id": "b"},
                 {
                     **tool("completed", {"readToolCall": {"result": {"success": {"content": "B"}}}}),
                     "call_id": "b",
                 },
                 {
-                    **tool("completed", {"readToolCall": {"args": BOTH[0], "result": REJECTED}}),
+                    **tool("completed", {"readToolCall": {"args": PATHS[0], "result": REJECTED}}),
                     "call_id": "a",
                 },
             ],

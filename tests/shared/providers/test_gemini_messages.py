@@ -406,7 +406,7 @@ LIMIT_RESULT = event("result", status="error", error={"type": "FatalTurnLimited"
             ],
         ),
         (
-            [HEADER, PROMPT, TEXT_MESSAGE, {"$rewindTo": "nobody"}, cli("user", "u3", "Again.")],
+            [HEADER, PROMPT, TEXT_MESSAGE, {"$rewindTo": "unknown"}, cli("user", "u3", "Again.")],
             [
                 ("user", [("text", "What is there?")], RETRACTED),
                 ("assistant", [("text", "One file.")], A2_METADATA | RETRACTED),

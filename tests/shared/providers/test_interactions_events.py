@@ -49,7 +49,7 @@ START: Short = ("turn_start", {"trigger": "system"})
 USER_START: Short = ("turn_start", {"trigger": "user"})
 END: Short = ("turn_end", {})
 ABORTED: list[Short] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-COUNTED: Short = (
+USAGE_END: Short = (
     "turn_end",
     {"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7, "vendor": USAGE}},
 )
@@ -111,7 +111,7 @@ BUDGET_ERROR = {"code": "budget_exceeded", "message": "budget_exceeded"}
 STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
     "a text": (
         [*TEXT, completed(usage=USAGE)],
-        [START, chunk("Good "), chunk("day"), text_done("Good day"), COUNTED],
+        [START, chunk("Good "), chunk("day"), text_done("Good day"), USAGE_END],
     ),
     "thoughts": (
         [
@@ -147,7 +147,7 @@ STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
             *TEXT[1:],
             completed(),
         ],
-        [*CALL_EVENTS, tool_result("sunny"), chunk("Good "), chunk("day"), text_done("Good day"), COUNTED],
+        [*CALL_EVENTS, tool_result("sunny"), chunk("Good "), chunk("day"), text_done("Good day"), USAGE_END],
     ),
     "a cut call": (
         CALL[:4],
@@ -277,7 +277,7 @@ STREAMS: dict[str, tuple[list[Record], list[Short]]] = {
             chunk("Good "),
             text_done("Good ", stopReason="budget_exceeded", partial=True),
             ("error", BUDGET_ERROR),
-            COUNTED,
+            USAGE_END,
         ],
     ),
     "a broken stream": (
@@ -312,7 +312,7 @@ CALL_STEP = {"type": "function_call", "id": "c1", "name": "now", "arguments": {}
 BODIES: dict[str, tuple[list[Record], list[Short]]] = {
     "a response": (
         [interaction({"type": "thought", "signature": "s1"}, TEXT_STEP, usage=USAGE)],
-        [START, thinking_done("", signature="s1"), text_done("Hi"), COUNTED],
+        [START, thinking_done("", signature="s1"), text_done("Hi"), USAGE_END],
     ),
     "with input that was emitted before": (
         [{"model": "m", "input": "Hello"}, interaction(TEXT_STEP, input="Hello")],
@@ -328,7 +328,7 @@ BODIES: dict[str, tuple[list[Record], list[Short]]] = {
     ),
     "a background response in progress": (
         [interaction(TEXT_STEP, status="in_progress"), interaction(TEXT_STEP, usage=USAGE)],
-        [START, text_done("Hi"), COUNTED],
+        [START, text_done("Hi"), USAGE_END],
     ),
     "a response whose stream broke": (
         [*TEXT[:3], interaction({**TEXT_STEP, "content": [{"type": "text", "text": "Good day"}]})],

@@ -16,7 +16,7 @@ USER_START: ShortEvent = ("turn_start", {"trigger": "user"})
 START: ShortEvent = ("turn_start", {"trigger": "system"})
 END: ShortEvent = ("turn_end", {})
 ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"partial": True})]
-COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
+TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
 USAGE = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
 
 
@@ -86,7 +86,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             chunk("Hi"),
             chunk("gh"),
             done("High"),
-            ("turn_end", {"usage": {**COUNTED, "vendor": USAGE}}),
+            ("turn_end", {"usage": {**TOTALS, "vendor": USAGE}}),
         ],
     ),
     "chunks without an end, and a state that repeats them": (

@@ -21,7 +21,7 @@ PROMPT = {
 }
 DONE = "[DONE]"
 USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
+TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
 def delta_chunk(
@@ -63,7 +63,7 @@ def tool_call(id: str, args: Any, name: str = "tide", **more: Any) -> ShortEvent
 
 
 def turn_end(**more: Any) -> ShortEvent:
-    return ("turn_end", {"usage": COUNTED, **more})
+    return ("turn_end", {"usage": TOTALS, **more})
 
 
 STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
@@ -107,7 +107,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             START,
             chunk("Hi"),
             done("Hi", stopReason="stop"),
-            ("turn_end", {"usage": {**COUNTED, "vendor": {**USAGE, "cost": 0.25}}, "costUsd": 0.25}),
+            ("turn_end", {"usage": {**TOTALS, "vendor": {**USAGE, "cost": 0.25}}, "costUsd": 0.25}),
         ],
     ),
     "no usage": (

@@ -400,8 +400,8 @@ def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (folder / "providers" / "quay.py").write_text(provider)
     monkeypatch.delitem(sys.modules, "ash_shared.providers.quay", raising=False)
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(folder / "providers")])
-    found = discover()
-    monkeypatch.setattr("ash_shared.reading.read._load_providers", lambda: found)
+    discovered = discover()
+    monkeypatch.setattr("ash_shared.reading.read._load_providers", lambda: discovered)
 
 
 def test_guide_example_prints_documented_output(

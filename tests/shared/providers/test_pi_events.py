@@ -10,7 +10,7 @@ from tests.shared.logs import content_events, follow, short_events, texts
 
 Record = dict[str, Any]
 TIME = 1_770_000_000_000
-COUNTED = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}
+TOTALS = {"input_tokens": 50, "output_tokens": 7, "total_tokens": 57, "cache_read_input_tokens": 40}
 
 
 def text(words: str) -> Record:
@@ -425,7 +425,7 @@ def _without_details(payload: Record) -> Record:
 
 
 def _with_usage(payload: Record) -> Record:
-    return {**payload, "usage": COUNTED} if payload.get("usage", ()) is None else payload
+    return {**payload, "usage": TOTALS} if payload.get("usage", ()) is None else payload
 
 
 def _streamed(message: Record) -> list[Record]:

@@ -19,7 +19,7 @@ ABORTED: list[ShortEvent] = [("interrupt", {"reason": "error"}), ("turn_end", {"
 PROMPT_MESSAGE = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "Tides?"}]}
 PROMPT: list[ShortEvent] = [USER_START, ("user_message", {"text": "Tides?"})]
 USAGE = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}
-COUNTED = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
+TOTALS = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "vendor": USAGE}
 
 
 def chunk_record(type: str, **more: Any) -> Record:
@@ -97,7 +97,7 @@ STREAMS: dict[str, tuple[list[Any], list[ShortEvent]]] = {
             done("Sea", "thinking", signature="s"),
             chunk("Hi"),
             done("Hi"),
-            ("turn_end", {"usage": COUNTED}),
+            ("turn_end", {"usage": TOTALS}),
         ],
     ),
     "a tool run by the server, and a second text with the same id": (

@@ -48,7 +48,7 @@ DECODED: dict[str, Any] = {
     "empty object": {},
     "empty list": [],
     "unknown record": {"a": {"b": None}},
-    "deepest": in_prompt(nested(195)),
+    "deepest allowed": in_prompt(nested(195)),
     "too deep": in_prompt(nested(220)),
     "too many blocks": [{"type": "text", "text": "a"}] * 10_001,
     "huge integer": in_prompt(10**4000),
@@ -115,7 +115,7 @@ TRANSCRIPTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
-def test_transcripts(name: str) -> None:
+def test_reads_transcripts(name: str) -> None:
     messages = transform_messages(TRANSCRIPTS[name])
 
     assert [(message.role, message.content[0].model_dump()) for message in messages] == [
@@ -124,13 +124,13 @@ def test_transcripts(name: str) -> None:
     ]
 
 
-def test_the_source_of_a_row_is_used() -> None:
+def test_uses_the_source_of_a_row() -> None:
     (message,) = transform_messages([({"role": "user", "content": "hi"}, "pi")], "claude")
 
     assert message.metadata.source == "pi"
 
 
-def test_the_output_of_a_cli_may_be_any_buffer() -> None:
+def test_cli_output_may_be_a_buffer() -> None:
     buffer: Any = bytearray(b"Done.")
 
     assert parse_cli_output(buffer).data == parse_cli_output("Done.").data == "Done."
@@ -142,7 +142,7 @@ def normalize(message: Any) -> Any:
 
 MESSAGE, ONE_OR_MANY = "a message (str, bytes, dict or list), got", "one text or an iterable of messages"
 STANDARD = transform_messages([PROMPT])
-REFUSED: list[tuple[Callable[[Any], Any], Any, str]] = [
+REJECTED: list[tuple[Callable[[Any], Any], Any, str]] = [
     *(
         (function, value, f"{MESSAGE} {type(value).__name__}")
         for function in (parse_message_content, parse_message_content_json, read_message, describe_message, normalize)
@@ -169,7 +169,7 @@ REFUSED: list[tuple[Callable[[Any], Any], Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "value", "problem"), REFUSED)
-def test_refuses_what_is_not_a_message(function: Callable[[Any], Any], value: Any, problem: str) -> None:
+@pytest.mark.parametrize(("function", "value", "problem"), REJECTED)
+def test_rejects_other_types(function: Callable[[Any], Any], value: Any, problem: str) -> None:
     with pytest.raises(TypeError, match=problem.replace("(", r"\(").replace(")", r"\)")):
         function(value)

@@ -30,11 +30,11 @@ def _event(wire: str, **payload: Any) -> dict[str, Any]:
     return {"id": "e", "timestamp": 1, "sessionId": "s", "type": wire, "payload": payload}
 
 
-def _echo(text: str) -> dict[str, Any]:
+def _codex_event(text: str) -> dict[str, Any]:
     return {"type": "event_msg", "payload": {"type": "agent_message", "message": text}}
 
 
-def _said(text: str) -> dict[str, Any]:
+def _codex_item(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text}]
     return {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": content}}
 
@@ -138,7 +138,7 @@ def test_keeps_values_of_the_wrong_type_instead_of_a_list(source: str | None, re
     assert (str, "KEPT") in leaves(blocks)
 
 
-CLAIMED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+RECOGNIZED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"messages": [{"role": "user", "content": [
         {"type": "text", "text": "a"}, {"type": "file", "file": {"file_id": "f"}}]}], "stream": False},
      ("openai_chat",)),
@@ -165,7 +165,7 @@ CLAIMED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("record", "owners"), CLAIMED, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("record", "owners"), RECOGNIZED, ids=lambda value: str(value)[:60])
 def test_at_most_one_provider_recognizes_a_record(record: dict[str, Any], owners: tuple[str, ...]) -> None:
     assert tuple(provider.source for provider in discover().values() if provider.recognizes(record)) == owners
 
@@ -181,9 +181,9 @@ DOCUMENT = {
 @pytest.mark.parametrize(
     "text",
     ["\ufeff" + json.dumps(DOCUMENT, indent=1), json.dumps(DOCUMENT, indent=1).replace("hi", r"\ud83d")],
-    ids=["mark", "surrogate"],
+    ids=["byte order mark", "surrogate"],
 )
-def test_a_document_in_several_lines_is_one_text(text: str) -> None:
+def test_multiline_document_is_one_text(text: str) -> None:
     assert [len(transform_messages(form)) for form in (text, text.encode(), [text])] == [1, 1, 1]
 
 
@@ -206,8 +206,8 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
             "parts": [{"type": "text", "text": "x"}] * (n // 5) + [{"type": "source-url"}] * (n // 4),
         }
     ],
-    "echoes of nothing": lambda n: [_said("a" * 200)] * n + [_echo("a" * 30 + "b")] * n,
-    "echoes beside a prompt of many blocks": lambda n: [
+    "events without their items": lambda n: [_codex_item("a" * 200)] * n + [_codex_event("a" * 30 + "b")] * n,
+    "queued prompts after a prompt of many blocks": lambda n: [
         {"type": "user", "message": {"content": [{"type": "text", "text": "a"}] * n}},
         *(_queued(f"b{number}") for number in range(n)),
     ],

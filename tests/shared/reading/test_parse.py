@@ -53,7 +53,7 @@ def test_lines_are_numbered_as_in_the_file() -> None:
     ]
 
 
-def test_a_provider_module_is_discovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hum.py").write_text(
         "from ash_shared.model.blocks import text_block\n"
         "from ash_shared.providers._kit.contract import Provider, RecordReading\n"
@@ -67,10 +67,10 @@ def test_a_provider_module_is_discovered(tmp_path: Path, monkeypatch: pytest.Mon
     before = providers.discover()
     monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(tmp_path)])
 
-    found = providers.discover()
+    discovered = providers.discover()
 
-    assert found.keys() - before.keys() == {"hum"}
-    assert found["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+    assert discovered.keys() - before.keys() == {"hum"}
+    assert discovered["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
 def test_library_depends_on_pydantic_and_msgspec_only() -> None:
@@ -102,13 +102,13 @@ def test_library_does_no_io() -> None:
         "uuid4",
     )
 
-    found = [
+    violations = [
         (path.name, word)
         for path in sources
         for word in forbidden
         if re.search(rf"(?<!\w){word}", path.read_text())
     ]
-    assert found == []
+    assert violations == []
 
 
 def test_many_keys_with_equal_replacements_are_fast() -> None:
@@ -155,23 +155,21 @@ def test_invalid_bytes_do_not_complete_an_escape() -> None:
     assert (block.type, block.model_dump().get("reason")) == ("raw", "invalid_json")
 
 
-@pytest.mark.parametrize("trouble", ["1e400", "9" * 5000, "[" * 300 + "]" * 300])
-def test_reads_a_line_with_an_undecodable_key(trouble: str) -> None:
-    line = (
-        '{"type":"user","uuid":"u1",%s"message":{"role":"assistant","content":"hi"},"beside":' + trouble + "}"
-    )
-    whole, compacted = line % "", line % '"isCompactSummary":true,'
+@pytest.mark.parametrize("value", ["1e400", "9" * 5000, "[" * 300 + "]" * 300])
+def test_reads_a_line_with_an_undecodable_key(value: str) -> None:
+    line = '{"type":"user","uuid":"u1",%s"message":{"role":"assistant","content":"hi"},"other":' + value + "}"
+    plain, compacted = line % "", line % '"isCompactSummary":true,'
 
-    description = describe_message(whole)
+    description = describe_message(plain)
     assert description[:4] == ("claude", "message", "assistant", ("text",))
     assert description.facts.uuid == "u1"
-    assert json.loads(parse_message_content_json(whole)) == [{"type": "text", "text": "hi"}]
+    assert json.loads(parse_message_content_json(plain)) == [{"type": "text", "text": "hi"}]
     assert json.loads(parse_message_content_json(compacted)) == [
         {"type": "text", "text": "hi", "variant": "summary"}
     ]
 
 
-def test_an_unknown_object_stays_unknown_with_a_source() -> None:
+def test_unknown_object_stays_unknown_with_a_source() -> None:
     for source in (None, "claude"):
         (block,) = parse_message_content("{}", source)
 
@@ -189,5 +187,5 @@ def test_an_unknown_object_stays_unknown_with_a_source() -> None:
         ({"model": "m", "instructions": "Be brief.", "input": "Why?"}, "Why?"),
     ],
 )
-def test_prompt_is_the_first_text_of_a_person(record: object, prompt: str | None) -> None:
+def test_prompt_is_the_first_user_text(record: object, prompt: str | None) -> None:
     assert describe_message(json.dumps(record)).prompt == prompt

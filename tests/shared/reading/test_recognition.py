@@ -1,4 +1,4 @@
-"""Asking only those providers of whose marks a record has one finds what asking all of them in order finds."""
+"""Recognition by marks finds the same provider as asking all providers in order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +16,16 @@ PROVIDERS = discover()
 NAMES = sorted({name for provider in PROVIDERS.values() for name in provider.marks or ()})
 
 
-def first(record: Record) -> Provider | None:
+def first_provider(record: Record) -> Provider | None:
     return next((provider for provider in PROVIDERS.values() if provider.recognizes(record)), None)
 
 
-def differing(records: Iterator[Record]) -> list[Record]:
-    return [record for record in records if PROVIDERS.recognize(record) is not first(record)]
+def mismatches(records: Iterator[Record]) -> list[Record]:
+    return [record for record in records if PROVIDERS.recognize(record) is not first_provider(record)]
 
 
-def changed(text: str) -> Iterator[Record]:
-    """The records of a text, whole and without each of their keys."""
+def variants(text: str) -> Iterator[Record]:
+    """Yield the records of a text, complete and without each of their keys."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -37,11 +37,11 @@ def changed(text: str) -> Iterator[Record]:
 
 
 def test_marks_agree_with_recognition_on_vectors() -> None:
-    assert differing(record for vector in vectors() for record in changed(vector.raw)) == []
+    assert mismatches(record for vector in vectors() for record in variants(vector.raw)) == []
 
 
 def test_marks_agree_with_recognition_on_samples(corpus_folder: Path) -> None:
-    assert differing(record for _, text in texts_of(corpus_folder) for record in changed(text)) == []
+    assert mismatches(record for _, text in texts_of(corpus_folder) for record in variants(text)) == []
 
 
 names = st.sampled_from([*NAMES, "response.new", "data-new", "item.completed"])
@@ -55,7 +55,7 @@ values = st.recursive(
 @settings(deadline=None)
 @given(st.dictionaries(names | st.just("type"), values, max_size=5))
 def test_marks_agree_with_recognition_on_random_records(record: Record) -> None:
-    assert differing(iter([record])) == []
+    assert mismatches(iter([record])) == []
 
 
 def test_every_provider_has_marks() -> None:

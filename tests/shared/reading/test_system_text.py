@@ -62,13 +62,13 @@ def test_is_system_message(text: str) -> None:
 def test_hides_a_message_only_if_no_other_text_is_left() -> None:
     wrapped = {"type": "text", "text": "<system-reminder>Soon.</system-reminder>"}
     blank = {"type": "text", "text": "\n"}
-    said = {"type": "text", "text": "Go on."}
+    text = {"type": "text", "text": "Go on."}
     result = {"type": "tool_result", "tool_use_id": "t", "content": "<system-reminder>x</system-reminder>"}
     contents = [
         "<warmup>w</warmup>",
         [wrapped],
         [wrapped, blank],
-        [wrapped, said],
+        [wrapped, text],
         [wrapped, result],
         [],
         [blank],

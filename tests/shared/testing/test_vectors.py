@@ -1,4 +1,4 @@
-"""The conformance vectors, held against every way to read a text."""
+"""The conformance vectors, read by every public function."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ PADDING = " " * 500
 
 
 def padded(vector: Vector) -> Vector:
-    """The vector with trailing blanks, also in blocks that hold the whole text."""
+    """Return the vector with trailing blanks, also in blocks that contain the whole text."""
     raw = vector.raw
     longer = [
         block | {key: raw + PADDING for key in ("raw", "text") if block.get(key) == raw}
@@ -35,7 +35,7 @@ def padded(vector: Vector) -> Vector:
 
 
 def readings(raw: str | bytes, source: str | None) -> dict[str, Any]:
-    """The result of every public function that reads a text."""
+    """Return the result of each public function that reads a text."""
     objects = parse_message_content(raw, source)
     reading = read_message(raw, source)
     description = describe_message(raw, source)
@@ -86,7 +86,7 @@ def test_check_reports_failures() -> None:
     def reads_all_as_text(raw: str, source: str | None) -> Any:
         return [{"type": "text", "text": raw}]
 
-    def refuses(raw: str, source: str | None) -> Any:
+    def raises(raw: str, source: str | None) -> Any:
         raise LookupError(raw)
 
     def encoded(raw: str, source: str | None) -> Any:
@@ -98,7 +98,7 @@ def test_check_reports_failures() -> None:
     assert check(encoded, "edges", "claude") == []
     assert first not in failed
     assert failed
-    assert [repr(failure.got) for failure in check(refuses, "edges")][:1] == [repr(LookupError(first.raw))]
+    assert [repr(failure.got) for failure in check(raises, "edges")][:1] == [repr(LookupError(first.raw))]
     assert set(groups()) >= {"claude", "edges"}
 
 
@@ -124,7 +124,7 @@ RESULT = '[{"type":"tool_result","tool_use_id":"t","content":%s}]'
 EMPTY_LISTS = f"[{','.join(['[]'] * 100_000)}]"
 FIVE = {"type": "raw", "reason": "unknown_type", "raw": 5}
 
-TOO_LONG_TO_WRITE_OUT = {
+LONG_TEXTS = {
     "nesting_open": (OPEN, [limit(OPEN)]),
     "nesting_closed": (CLOSED, [limit(CLOSED)]),
     "nesting_in_message": (message(CLOSED), [limit(message(CLOSED))]),
@@ -141,11 +141,11 @@ TOO_LONG_TO_WRITE_OUT = {
 
 
 @pytest.mark.parametrize("encode", [str, str.encode])
-@pytest.mark.parametrize("name", TOO_LONG_TO_WRITE_OUT)
-def test_long(name: str, encode: Callable[[str], str | bytes]) -> None:
-    raw, expected = TOO_LONG_TO_WRITE_OUT[name]
+@pytest.mark.parametrize("name", LONG_TEXTS)
+def test_long_texts(name: str, encode: Callable[[str], str | bytes]) -> None:
+    raw, expected = LONG_TEXTS[name]
 
     same_objects = expected == [b.model_dump(mode="json") for b in parse_message_content(encode(raw))]
     same_bytes = expected == json.loads(parse_message_content_json(encode(raw)))
 
-    assert (same_objects, same_bytes) == (True, True)  # a diff of megabytes helps nobody
+    assert (same_objects, same_bytes) == (True, True)  # without a diff of megabytes

@@ -105,24 +105,24 @@ def test_standard_messages_use_the_content_union() -> None:
 
 
 EVENTS = get_args(get_args(KnownEvent.__value__)[0])
-OF_EVENTS = {get_args(model.model_fields["type"].annotation)[0]: model for model in EVENTS}
+EVENT_MODELS = {get_args(model.model_fields["type"].annotation)[0]: model for model in EVENTS}
 
 
 def test_events_are_an_open_tagged_union() -> None:
     union, other = SCHEMAS["KnownEvent"], SCHEMAS["OtherEvent"]
 
-    assert OF_EVENTS.keys() == EVENT_TYPES
+    assert EVENT_MODELS.keys() == EVENT_TYPES
     assert [choice["$ref"] for choice in SCHEMAS["ChatEvent"]["anyOf"]] == [
         "#/components/schemas/KnownEvent",
         "#/components/schemas/OtherEvent",
     ]
     assert union["discriminator"] == {
         "propertyName": "type",
-        "mapping": {type: f"#/components/schemas/{model.__name__}" for type, model in OF_EVENTS.items()},
+        "mapping": {type: f"#/components/schemas/{model.__name__}" for type, model in EVENT_MODELS.items()},
     }
     assert len(union["oneOf"]) == len(EVENTS)
     assert set(other["properties"]["type"]["not"]["enum"]) == EVENT_TYPES
-    for type, model in OF_EVENTS.items():
+    for type, model in EVENT_MODELS.items():
         schema = SCHEMAS[model.__name__]
         payload = SCHEMAS[model.model_fields["payload"].annotation.__name__]
         assert schema["properties"]["type"] == {"const": type, "type": "string"}
@@ -139,7 +139,7 @@ def test_new_event_payload_depends_on_its_type() -> None:
     assert SCHEMAS["NewEvent"]["required"] == ["type", "payload"]
     assert {choice["properties"]["type"]["const"]: choice["properties"]["payload"] for choice in known} == {
         type: {"$ref": SCHEMAS[model.__name__]["properties"]["payload"]["$ref"]}
-        for type, model in OF_EVENTS.items()
+        for type, model in EVENT_MODELS.items()
     }
     assert other["properties"]["type"] == {"not": {"enum": sorted(EVENT_TYPES)}}
 

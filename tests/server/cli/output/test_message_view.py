@@ -11,7 +11,7 @@ from ash_server.cli.output.message_view import show_message
 from ash_server.cli.output.terminal import visible
 from ash_shared import parse_message_content
 
-SEEN: dict[str, tuple[Any, list[str]]] = {
+BLOCKS: dict[str, tuple[Any, list[str]]] = {
     "text": ({"type": "text", "text": "one\ntwo\n"}, ["text         one", "             two"]),
     "thinking": ({"type": "thinking", "thinking": "hm"}, ["thinking     hm"]),
     "withheld": ({"type": "redacted_thinking", "data": "x"}, ["thinking     withheld"]),
@@ -46,7 +46,7 @@ SEEN: dict[str, tuple[Any, list[str]]] = {
         {"type": "web_search_tool_result", "tool_use_id": "t1", "content": []},
         ["tool_result  t1"],
     ),
-    "nothing answered": ({"type": "tool_result", "tool_use_id": "t1"}, ["tool_result  t1"]),
+    "no content": ({"type": "tool_result", "tool_use_id": "t1"}, ["tool_result  t1"]),
     "image": (
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 1234}},
         ["image        image/png · 1,234 characters inline"],
@@ -70,9 +70,9 @@ SEEN: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_are_shown(name: str) -> None:
-    block, expected = SEEN[name]
+    block, expected = BLOCKS[name]
     raw = json.dumps({"type": "assistant", "message": {"content": [block]}})
     file = io.StringIO()
     show_message(Console(file=file, width=4000), ["#1", "\x1b[31m"], parse_message_content(raw))
@@ -83,7 +83,7 @@ def test_blocks_are_shown(name: str) -> None:
 
 def test_escapes_control_characters() -> None:
     everything = "".join(map(chr, range(0x3000)))
-    steering = [
+    controls = [
         *range(0x20),
         *range(0x7F, 0xA0),
         0x61C,
@@ -92,7 +92,7 @@ def test_escapes_control_characters() -> None:
         *range(0x202A, 0x202F),
         *range(0x2066, 0x206A),
     ]
-    left = set(map(chr, steering)) & set(visible(everything))
+    remaining = set(map(chr, controls)) & set(visible(everything))
 
-    assert left == {"\n", "\t"}
+    assert remaining == {"\n", "\t"}
     assert visible("a\ud800b") == "a\ufffdb"

@@ -1,4 +1,4 @@
-"""The embedded server, with real processes: they race, are killed, and leave things behind."""
+"""The embedded server with real processes: races, kills and leftover files."""
 
 import contextlib
 import os
@@ -42,28 +42,28 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def data() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         yield Path(folder, "pg")
-        left = left_processes(Path(folder))
-        for process in left:
+        remaining = remaining_processes(Path(folder))
+        for process in remaining:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-    assert left == []
+    assert remaining == []
 
 
 def server_processes(folder: Path) -> list[psutil.Process]:
-    """A server and its children work in its data directory."""
+    """Return the server and its children, which work in its data directory."""
     every = psutil.process_iter(["cwd", "name", "uids"])
     return [each for each in every if (each.info["cwd"] or "").startswith(str(folder))]
 
 
-def left_processes(folder: Path) -> list[psutil.Process]:
-    """A process that ends lets go of its locks a moment before it leaves its folder."""
+def remaining_processes(folder: Path) -> list[psutil.Process]:
+    """Wait for processes to exit: a process releases its locks shortly before it leaves its folder."""
     psutil.wait_procs(server_processes(folder), timeout=60)
     return server_processes(folder)
 
 
 @contextlib.contextmanager
 def client(data: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that starts the server, names its address, and stops it when its input ends."""
+    """Start the server from another process, which prints its address and stops it when its input ends."""
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, data],
         stdin=subprocess.PIPE,
@@ -101,28 +101,26 @@ def socket_dir(server: EmbeddedPostgres) -> Path:
     return Path(parse_qs(urlsplit(server.url()).query)["host"][0])
 
 
-def fake_server(folder: Path, says: str) -> Path:
+def fake_server(folder: Path, output: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "initdb").touch()
-    (folder / "postgres").write_text(f"#!/bin/sh\necho '{says}'\n")
+    (folder / "postgres").write_text(f"#!/bin/sh\necho '{output}'\n")
     (folder / "postgres").chmod(0o755)
     return folder
 
 
-def test_a_database_outlives_the_server(data: Path) -> None:
+def test_database_survives_server_stop(data: Path) -> None:
     with EmbeddedPostgres(data) as server:
         server.ensure_database("ash")
         server.ensure_database("ash")
         ask(server.url("ash"), "create table kept as select 7 as seven")
-    assert left_processes(data) == []
+    assert remaining_processes(data) == []
 
     with EmbeddedPostgres(data) as server:
         assert ask(server.url("ash"), "select seven from kept") == [(7,)]
 
 
-def test_it_has_its_own_settings_whatever_the_environment(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_do_not_depend_on_environment(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {"PGPORT": "6000", "PGCLIENTENCODING": "LATIN1", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -138,13 +136,13 @@ def test_it_has_its_own_settings_whatever_the_environment(
     }
 
     with EmbeddedPostgres(data) as server:
-        monkeypatch.delenv("PGCLIENTENCODING")  # a client asks for it, too
+        monkeypatch.delenv("PGCLIENTENCODING")  # clients read it, too
         shown = ask(server.url(), "select name, setting from pg_settings")
 
     assert expected == {str(name): value for name, value in shown if name in expected}
 
 
-def test_it_is_private(data: Path) -> None:
+def test_data_folder_and_log_are_private(data: Path) -> None:
     with EmbeddedPostgres(data, durable=False) as server:
         with pytest.raises(psycopg.Error):
             ask(server.url(), "select 'a secret'::int")
@@ -154,7 +152,7 @@ def test_it_is_private(data: Path) -> None:
     assert "secret" not in data.with_name("pg.log").read_text()
 
 
-def test_users_share_one_server_and_the_last_stops_it(data: Path) -> None:
+def test_users_share_one_server_until_the_last_stops_it(data: Path) -> None:
     first = EmbeddedPostgres(data, durable=False).start()
     second = EmbeddedPostgres(data).start()
     ask(first.url(), "create table shared ()")
@@ -163,10 +161,10 @@ def test_users_share_one_server_and_the_last_stops_it(data: Path) -> None:
     assert [first.stop(), first.stop()] == [False, False]
     assert ask(second.url(), "select count(*) from shared") == [(0,)]
     assert second.stop()
-    assert left_processes(data) == []
+    assert remaining_processes(data) == []
 
 
-def test_processes_race_on_the_first_start(data: Path) -> None:
+def test_concurrent_first_starts_share_one_server(data: Path) -> None:
     with contextlib.ExitStack() as stack:
         racers = [stack.enter_context(client(data)) for _ in range(6)]
         addresses = {address(racer) for racer in racers}
@@ -177,22 +175,22 @@ def test_processes_race_on_the_first_start(data: Path) -> None:
     assert answers == [*["False"] * 5, "True"]
 
 
-@pytest.mark.parametrize("left_pid", ["its own", "a living process", "a zombie"])
-def test_a_killed_server_is_revived(data: Path, left_pid: str) -> None:
+@pytest.mark.parametrize("pid", ["its own", "a running process", "a zombie"])
+def test_restarts_killed_server(data: Path, pid: str) -> None:
     with subprocess.Popen(["true"]) as zombie, EmbeddedPostgres(data) as server:
         ask(server.url(), "create table kept as select 7 as seven")
         kill_server(data)
-        pids = {"a living process": os.getpid(), "a zombie": zombie.pid}
+        pids = {"a running process": os.getpid(), "a zombie": zombie.pid}
         for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
             first, *rest = (data / name).read_text().splitlines(keepends=True)
-            (data / name).write_text("".join([f"{pids.get(left_pid, first.strip())}\n", *rest]))
+            (data / name).write_text("".join([f"{pids.get(pid, first.strip())}\n", *rest]))
 
         server.start()
 
         assert ask(server.url(), "select seven from kept") == [(7,)]
 
 
-def test_a_socket_without_a_server_is_no_server(data: Path) -> None:
+def test_starts_despite_socket_of_another_process(data: Path) -> None:
     with EmbeddedPostgres(data) as server:
         kill_server(data)
         (socket_dir(server) / ".s.PGSQL.5432").unlink()
@@ -215,17 +213,17 @@ def closing_connections(path: Path) -> Iterator[None]:
             thread.join()
 
 
-def test_a_broken_pid_file_is_no_obstacle(data: Path) -> None:
+def test_starts_despite_broken_pid_file(data: Path) -> None:
     server = EmbeddedPostgres(data, durable=False).start()
-    for left in (b"", b"12\n", b"\xff"):
+    for content in (b"", b"12\n", b"\xff"):
         assert server.stop()
-        (data / "postmaster.pid").write_bytes(left)
+        (data / "postmaster.pid").write_bytes(content)
 
         assert ask(server.start().url(), "select 7") == [(7,)]
     server.stop()
 
 
-def test_a_killed_user_is_a_user_no_more(data: Path) -> None:
+def test_removes_users_that_were_killed(data: Path) -> None:
     with client(data) as killed:
         address(killed)
         server = EmbeddedPostgres(data).start()
@@ -233,10 +231,10 @@ def test_a_killed_user_is_a_user_no_more(data: Path) -> None:
         killed.wait()
 
         assert server.stop()
-    assert left_processes(data) == []
+    assert remaining_processes(data) == []
 
 
-def test_an_interrupt_in_the_terminal_spares_the_server(data: Path) -> None:
+def test_terminal_interrupt_does_not_stop_server(data: Path) -> None:
     with client(data) as interrupted:
         url = address(interrupted)
         os.killpg(interrupted.pid, signal.SIGINT)
@@ -246,7 +244,7 @@ def test_an_interrupt_in_the_terminal_spares_the_server(data: Path) -> None:
     assert EmbeddedPostgres(data).start().stop()
 
 
-def test_a_killed_initdb_leaves_no_half_cluster(data: Path) -> None:
+def test_killed_initdb_leaves_no_partial_cluster(data: Path) -> None:
     with client(data) as killed:
         assert killed.stdin
         killed.stdin.close()
@@ -272,7 +270,7 @@ def wait_for_child(parent: subprocess.Popen[str], name: str) -> int:
     raise AssertionError(f"{name} never ran")
 
 
-def test_a_start_that_takes_too_long_is_left_to_finish(data: Path) -> None:
+def test_start_continues_after_timeout(data: Path) -> None:
     with pytest.raises(EmbeddedPostgresError) as caught:
         EmbeddedPostgres(data, durable=False, start_timeout=0).start()
     assert str(caught.value) == f"PostgreSQL in {data} is not ready after 0 s: see {data}.log"
@@ -282,7 +280,7 @@ def test_a_start_that_takes_too_long_is_left_to_finish(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["long" * 30, 'odd, $HOME \'n "so" on', "\N{SNOWMAN}"])
-def test_any_path_is_possible(data: Path, name: str) -> None:
+def test_accepts_any_path(data: Path, name: str) -> None:
     folder = data / name
     with EmbeddedPostgres(folder / "pg", durable=False) as server:
         assert len(str(socket_dir(server))) < 89
@@ -291,7 +289,9 @@ def test_any_path_is_possible(data: Path, name: str) -> None:
     assert not socket_dir(server).exists()
 
 
-def test_users_with_different_temporary_folders_meet(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_with_different_temporary_folders_share_server(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = data / ("long" * 30)
     with (
         tempfile.TemporaryDirectory() as other,
@@ -304,17 +304,17 @@ def test_users_with_different_temporary_folders_meet(data: Path, monkeypatch: py
             assert ask(second.url(), "select 7") == [(7,)]
 
 
-def test_somebody_elses_socket_folder_is_refused(data: Path) -> None:
+def test_rejects_socket_folder_that_is_not_private(data: Path) -> None:
     server = EmbeddedPostgres(data / ("long" * 30), durable=False)
     (folder := socket_dir(server)).mkdir(mode=0o755)
     try:
-        with pytest.raises(EmbeddedPostgresError, match=f"needs {folder} as this user's private folder"):
+        with pytest.raises(EmbeddedPostgresError, match=f"needs {folder} as a private folder of this user"):
             server.start()
     finally:
         folder.rmdir()
 
 
-def test_a_large_log_is_set_aside(data: Path) -> None:
+def test_rotates_large_log(data: Path) -> None:
     log = data.with_name("pg.log")
     log.write_bytes(b"x" * 5_000_000)
 
@@ -325,7 +325,7 @@ def test_a_large_log_is_set_aside(data: Path) -> None:
     assert log.stat().st_size < 5_000
 
 
-def test_another_versions_cluster_is_refused(data: Path) -> None:
+def test_rejects_cluster_of_other_version(data: Path) -> None:
     data.mkdir()
     (data / "PG_VERSION").write_text("13\n")
     bin_dir = find_binaries()
@@ -334,27 +334,27 @@ def test_another_versions_cluster_is_refused(data: Path) -> None:
         EmbeddedPostgres(data).start()
 
     assert str(caught.value) == (
-        f"PostgreSQL in {data} was made by version 13 but {bin_dir} is {major_version(bin_dir)}:"
-        " set ASH_PG_BIN to a 13"
+        f"PostgreSQL in {data} was created by version 13 but {bin_dir} is version {major_version(bin_dir)}:"
+        " set ASH_PG_BIN to the bin folder of version 13"
     )
 
 
-def test_a_folder_of_other_files_is_refused(data: Path) -> None:
+def test_rejects_folder_with_other_files(data: Path) -> None:
     data.mkdir()
     (data / "letter").touch()
 
-    with pytest.raises(EmbeddedPostgresError, match="holds other files: move them away"):
+    with pytest.raises(EmbeddedPostgresError, match="the folder contains other files: move them away"):
         EmbeddedPostgres(data).start()
 
 
-def test_a_place_that_cannot_be_written_is_named(data: Path) -> None:
+def test_names_folder_that_cannot_be_created(data: Path) -> None:
     data.touch()
 
     with pytest.raises(EmbeddedPostgresError, match=f"File exists: '{data}'.*choose another ASH_HOME"):
         EmbeddedPostgres(data / "pg").start()
 
 
-def test_a_failed_start_says_why(data: Path) -> None:
+def test_failed_start_reports_cause(data: Path) -> None:
     with EmbeddedPostgres(data, durable=False):
         pass
     (data / "pg_hba.conf").unlink()
@@ -364,24 +364,24 @@ def test_a_failed_start_says_why(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "complaint"),
+    ("output", "error"),
     [
         (None, "has no initdb and postgres: name PostgreSQL's bin folder"),
         ("postgres (PostgreSQL) 14.2", "is PostgreSQL 14: Ash needs 15 or newer"),
-        ("no such library", "postgres does not run: it said nothing"),
+        ("no such library", "postgres does not run: no output"),
     ],
 )
-def test_wrong_binaries_are_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str | None, complaint: str
+def test_rejects_unusable_binaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str | None, error: str
 ) -> None:
-    bin_dir = fake_server(tmp_path / "bin", says) if says else tmp_path
+    bin_dir = fake_server(tmp_path / "bin", output) if output else tmp_path
     monkeypatch.setenv("ASH_PG_BIN", str(bin_dir))
 
-    with pytest.raises(EmbeddedPostgresError, match=f"{bin_dir}.*{complaint}"):
+    with pytest.raises(EmbeddedPostgresError, match=f"{bin_dir}.*{error}"):
         find_binaries()
 
 
-def test_the_newest_binaries_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finds_newest_binaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASH_PG_BIN", raising=False)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(binaries, "_SYSTEM_BINARIES", (f"{tmp_path}/*/bin",))
@@ -395,7 +395,7 @@ def test_the_newest_binaries_are_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @only_root
-def test_root_keeps_its_files(data: Path) -> None:
+def test_root_owns_data_files(data: Path) -> None:
     if subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False).returncode:
         pytest.skip("user namespaces are forbidden here")
 
@@ -404,15 +404,17 @@ def test_root_keeps_its_files(data: Path) -> None:
 
 
 @only_root
-def test_root_without_any_other_identity(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_needs_unshare_or_setpriv(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(data))
 
-    with pytest.raises(EmbeddedPostgresError, match="refuses root, and unshare and setpriv both fail"):
+    with pytest.raises(EmbeddedPostgresError, match="cannot run as root, and unshare and setpriv both fail"):
         EmbeddedPostgres(data).start()
 
 
 @only_root
-def test_root_without_user_namespaces(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_runs_server_as_nobody_without_user_namespaces(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "unshare").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "unshare").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -428,7 +430,7 @@ def test_root_without_user_namespaces(data: Path, tmp_path: Path, monkeypatch: p
 
 
 @only_root
-def test_a_plain_user() -> None:
+def test_plain_user_can_run_server() -> None:
     packages = os.pathsep.join(str(Path(each.__file__ or "").parents[1]) for each in (ash_server, psycopg))
     python = python_for_nobody(packages)
     with tempfile.TemporaryDirectory() as home:
@@ -444,7 +446,7 @@ def test_a_plain_user() -> None:
 
 
 def python_for_nobody(packages: str) -> str:
-    """The one that runs this may lie in root's home."""
+    """Return a Python that this user can run; the current one may be in root's home."""
     probe = (
         f"import sys, ash_server.db.embedded.server; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     )

@@ -1,4 +1,4 @@
-"""Searching: what was appended is found, in any order of things, and nothing else."""
+"""Full-text search of sessions, and its index."""
 
 import json
 from asyncio import gather
@@ -20,7 +20,7 @@ from ash_server.db.sessions import create_session, delete_session, get_session
 from ash_server.errors import InvalidParameter, NulByte, SessionNotFound
 from ash_server.ingest import prepare_message
 
-STRANGER = UUID("00000000-0000-4000-8000-000000000000")
+UNKNOWN_SESSION = UUID("00000000-0000-4000-8000-000000000000")
 
 
 def line(type: str, second: int, *blocks: Any, **more: Any) -> str:
@@ -30,7 +30,7 @@ def line(type: str, second: int, *blocks: Any, **more: Any) -> str:
     return json.dumps({**named, "message": message, **more})
 
 
-def told(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
@@ -40,13 +40,13 @@ LINES = [
         "assistant",
         2,
         {"type": "thinking", "thinking": "A ladder is needed.", "signature": "x"},
-        told("I look."),
+        text_block("I look."),
     ),
     line(
         "assistant", 3, {"type": "tool_use", "id": "t-1", "name": "Bash", "input": {"command": "ls orchard"}}
     ),
     line("user", 4, {"type": "tool_result", "tool_use_id": "t-1", "content": "apple.txt\npear_tree.txt"}),
-    line("assistant", 5, told("Two files, apple.txt and a pear.")),
+    line("assistant", 5, text_block("Two files, apple.txt and a pear.")),
     '{"type":"holo_frame","uuid":"u-6","timestamp":"2026-11-02T09:00:06Z","note":"quince"}',
 ]
 
@@ -61,13 +61,13 @@ PROMPT, THOUGHT, LOOK, CALL, RESULT, ANSWER, RECORD = (
 )
 
 
-async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **wanted: Any) -> None:
-    await append(connection, session_id, [prepare_message(session_id, each) for each in lines], **wanted)
+async def store(connection: AsyncConnection, session_id: UUID, *lines: str, **options: Any) -> None:
+    await append(connection, session_id, [prepare_message(session_id, each) for each in lines], **options)
 
 
-async def found(connection: AsyncConnection, q: str, **wishes: Any) -> list[tuple[Any, str]]:
-    """By message and role."""
-    page = await find(connection, q, **wishes)
+async def search(connection: AsyncConnection, q: str, **filters: Any) -> list[tuple[Any, str]]:
+    """Return message sequence and role of each result."""
+    page = await find(connection, q, **filters)
     return [(result.sequence, result.role) for result in page.results]
 
 
@@ -78,7 +78,7 @@ async def orchard(connection: AsyncConnection, session_id: UUID) -> UUID:
     return session_id
 
 
-FOUND: dict[str, tuple[str, dict[str, Any], list[tuple[int, str]]]] = {
+SEARCHES: dict[str, tuple[str, dict[str, Any], list[tuple[int, str]]]] = {
     "a word": ("look", {}, [LOOK, PROMPT]),
     "the newest first": ("a", {}, [ANSWER, THOUGHT]),
     "the beginning of a word": ("aroun", {}, [PROMPT]),
@@ -86,8 +86,8 @@ FOUND: dict[str, tuple[str, dict[str, Any], list[tuple[int, str]]]] = {
     "any case": ("LOOK AROUND", {}, [PROMPT]),
     "all words": ("look ladder", {}, []),
     "words of two passages": ("look orchard", {}, []),
-    "one or the other": ("ladder or orchard", {}, [CALL, THOUGHT]),
-    "without": ("look -around", {}, [LOOK]),
+    "either word": ("ladder or orchard", {}, [CALL, THOUGHT]),
+    "an excluded word": ("look -around", {}, [LOOK]),
     "a phrase": ('"a pear"', {}, [ANSWER]),
     "not this phrase": ('"pear a"', {}, []),
     "a phrase is of whole words": ('"a pea"', {}, []),
@@ -95,29 +95,29 @@ FOUND: dict[str, tuple[str, dict[str, Any], list[tuple[int, str]]]] = {
     "the name of a tool": ("bash", {}, [CALL]),
     "an argument": ("orchard", {}, [CALL]),
     "the name of an argument": ("command", {}, []),
-    "what a tool wrapped": ("kindly", {}, []),
-    "what a tool gave": ("pear_tree", {}, []),
-    "said alone": ("ladder or orchard or pear", {"place": "said"}, [ANSWER]),
-    "results alone": ("pear or kindly or quince or look", {"place": "results"}, [RECORD, RESULT, PROMPT]),
+    "a system reminder": ("kindly", {}, []),
+    "a tool result": ("pear_tree", {}, []),
+    "only said": ("ladder or orchard or pear", {"place": "said"}, [ANSWER]),
+    "only results": ("pear or kindly or quince or look", {"place": "results"}, [RECORD, RESULT, PROMPT]),
     "everything": ("pear or kindly or look", {"place": "everything"}, [ANSWER, RESULT, LOOK, PROMPT]),
-    "of the user": ("look", {"role": "user"}, [PROMPT]),
-    "of a tool": ("apple", {"role": "tool", "place": "everything"}, [RESULT]),
-    "of the format": ("look", {"source": "claude"}, [LOOK, PROMPT]),
-    "of another format": ("look", {"source": "pi"}, []),
+    "role user": ("look", {"role": "user"}, [PROMPT]),
+    "role tool": ("apple", {"role": "tool", "place": "everything"}, [RESULT]),
+    "source claude": ("look", {"source": "claude"}, [LOOK, PROMPT]),
+    "another source": ("look", {"source": "pi"}, []),
     "since": ("look", {"since": datetime(2026, 11, 2, 9, 0, 2, tzinfo=UTC)}, [LOOK]),
     "until": ("look", {"until": datetime(2026, 11, 2, 9, 0, 2)}, [PROMPT]),
-    "few of each session": ("look", {"per_session": 1}, [LOOK]),
-    "an odd filter": ("look", {"source": "' OR true --"}, []),
+    "one per session": ("look", {"per_session": 1}, [LOOK]),
+    "SQL in a filter": ("look", {"source": "' OR true --"}, []),
 }
 
 
-async def test_what_is_found(connection: AsyncConnection, orchard: UUID) -> None:
-    seen = {name: await found(connection, q, **wishes) for name, (q, wishes, _) in FOUND.items()}
+async def test_finds_matching_passages(connection: AsyncConnection, orchard: UUID) -> None:
+    seen = {name: await search(connection, q, **filters) for name, (q, filters, _) in SEARCHES.items()}
 
-    assert seen == {name: expected for name, (_, _, expected) in FOUND.items()}
+    assert seen == {name: expected for name, (_, _, expected) in SEARCHES.items()}
 
 
-async def test_a_result(connection: AsyncConnection, orchard: UUID) -> None:
+async def test_result_fields(connection: AsyncConnection, orchard: UUID) -> None:
     [result] = (await find(connection, "apple pear")).results
     stored = (await get_events(connection, orchard))[-2]
     assert (stored.message_sequence, stored.type) == (5, "assistant_done")
@@ -138,14 +138,14 @@ async def test_a_result(connection: AsyncConnection, orchard: UUID) -> None:
     }
 
 
-async def test_what_is_streamed_is_found_as_a_whole(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_finds_streamed_text_when_complete(connection: AsyncConnection, session_id: UUID) -> None:
     def delta(text: str) -> str:
         choice = {"index": 0, "delta": {"content": text}}
         return json.dumps({"id": "c1", "object": "chat.completion.chunk", "choices": [choice]})
 
     await store(connection, session_id, delta("Three que"), delta("tzals fly."))
     await index_pending(connection)
-    before = await found(connection, "quetzal")
+    before = await search(connection, "quetzal")
     await store(connection, session_id, end=True)
     await index_pending(connection)
 
@@ -158,7 +158,7 @@ async def test_what_is_streamed_is_found_as_a_whole(connection: AsyncConnection,
     )
 
 
-async def test_what_is_posted_is_found(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_finds_posted_events(connection: AsyncConnection, session_id: UUID) -> None:
     event = {"id": "e-1", "timestamp": 10**15, "type": "house_event", "payload": {"mood": "serene"}}
     early = {**event, "id": "e-2", "timestamp": 0}
     await append_events(connection, session_id, [event, early])
@@ -166,12 +166,12 @@ async def test_what_is_posted_is_found(connection: AsyncConnection, session_id: 
 
     first, second = (await find(connection, "serene", place="results")).results
     assert (first.event_id, second.event_id) == ("e-1", "e-2")
-    assert abs(datetime.now(UTC) - first.created_at) < timedelta(minutes=5), "no later than it was looked at"
+    assert abs(datetime.now(UTC) - first.created_at) < timedelta(minutes=5), "a future time becomes now"
     assert second.created_at == datetime(1970, 1, 1, tzinfo=UTC)
     assert "sequence" not in first.model_dump()
 
 
-async def test_pages_follow_each_other(connection: AsyncConnection) -> None:
+async def test_pages_are_consecutive(connection: AsyncConnection) -> None:
     for _ in range(3):
         session_id = (await create_session(connection)).session.id
         await store(
@@ -179,10 +179,10 @@ async def test_pages_follow_each_other(connection: AsyncConnection) -> None:
         )
     await index_pending(connection)
 
-    async def walk(**wishes: Any) -> list[tuple[UUID, Any]]:
+    async def walk(**filters: Any) -> list[tuple[UUID, Any]]:
         seen, after = [], None
         while True:
-            page = await find(connection, "heron", after=after, limit=4, **wishes)
+            page = await find(connection, "heron", after=after, limit=4, **filters)
             assert len(page.results) <= 4
             seen += [(result.session_id, result.sequence) for result in page.results]
             after = page.model_dump().get("nextAfter")
@@ -196,7 +196,7 @@ async def test_pages_follow_each_other(connection: AsyncConnection) -> None:
     assert {result.matches for result in (await find(connection, "heron", per_session=1)).results} == {5}
 
 
-async def test_large_texts_make_a_page_shorter(
+async def test_page_size_is_limited_in_bytes(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ash_server.db.search.query._MAX_SNIPPET_BYTES", 5000)
@@ -214,13 +214,13 @@ async def test_large_texts_make_a_page_shorter(
     assert "nextAfter" not in rest.model_dump()
 
 
-async def test_a_text_in_many_parts_is_one_result(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_text_in_many_parts_is_one_result(connection: AsyncConnection, session_id: UUID) -> None:
     text = " ".join(f"heron w{number}" for number in range(10_000))
     await store(connection, session_id, line("user", 1, text))
     await index_pending(connection)
 
-    assert await found(connection, "heron") == [(1, "user")]
-    assert await found(connection, "w9999") == [(1, "user")]
+    assert await search(connection, "heron") == [(1, "user")]
+    assert await search(connection, "w9999") == [(1, "user")]
     assert (await find(connection, "heron")).results[0].matches == 1
 
 
@@ -231,18 +231,18 @@ HUGE: dict[str, tuple[str, str]] = {
     "a megabyte of long words": (" ".join(f"{number:0200d}" for number in range(5000)), "0" * 196 + "4999"),
     "a megabyte without blanks": ("東京都" * 2**17 + "終", "終"),
     "a megabyte of signs": ("." * 2**20 + "end", "end"),
-    "an escaped NUL": ("before\0behind", "behind"),
-    "half a pair of surrogates": ("before\ud800behind", "behind"),
-    "an emoji": ("before🙂behind", "behind"),
+    "an escaped NUL": ("before\0after", "after"),
+    "a lone surrogate": ("before\ud800after", "after"),
+    "an emoji": ("before🙂after", "after"),
 }
 
 
 @pytest.mark.slow
-async def test_texts_of_any_size(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_finds_words_in_texts_of_any_size(connection: AsyncConnection, session_id: UUID) -> None:
     for second, (text, _) in enumerate(HUGE.values(), 1):
         await store(connection, session_id, line("user", second, text))
     await index_pending(connection)
-    seen = {name: await found(connection, q) for name, (_, q) in HUGE.items()}
+    seen = {name: await search(connection, q) for name, (_, q) in HUGE.items()}
 
     assert {
         name: [place for place in places if place[0] == second]
@@ -252,24 +252,24 @@ async def test_texts_of_any_size(connection: AsyncConnection, session_id: UUID) 
 
 
 @pytest.mark.parametrize("q", ["", '"', "-x", "!!!", "\0", "a " * 100])
-async def test_queries_without_a_word_are_refused(connection: AsyncConnection, q: str) -> None:
+async def test_rejects_query_without_words(connection: AsyncConnection, q: str) -> None:
     with pytest.raises(InvalidParameter):
         await find(connection, q)
 
 
-async def test_what_cannot_be_is_refused(connection: AsyncConnection) -> None:
-    wanted: list[tuple[dict[str, Any], type[Exception]]] = [
+async def test_rejects_invalid_parameters(connection: AsyncConnection) -> None:
+    cases: list[tuple[dict[str, Any], type[Exception]]] = [
         *(({"after": cursor}, InvalidParameter) for cursor in ("x", "====", "é", "MjAyNA==", "YSBiIGM=")),
         *(({"limit": limit}, InvalidParameter) for limit in (0, -1, 101)),
         ({"source": "a\0"}, NulByte),
-        ({"session_id": STRANGER}, SessionNotFound),
+        ({"session_id": UNKNOWN_SESSION}, SessionNotFound),
     ]
-    for wishes, refusal in wanted:
+    for filters, refusal in cases:
         with pytest.raises(refusal):
-            await find(connection, "a", **wishes)
+            await find(connection, "a", **filters)
 
 
-# --- How the words are taken
+# --- Indexing
 
 ROWS = "SELECT sequence, part, weight, role, at, words::text FROM search WHERE session_id = %s ORDER BY 1, 2"
 
@@ -283,12 +283,12 @@ async def progress(connection: AsyncConnection, session_id: UUID) -> Any:
     return await (await connection.execute(query, [session_id])).fetchone()
 
 
-async def test_however_it_catches_up_it_finds_the_same(
+async def test_index_does_not_depend_on_pages_and_interruptions(
     connection: AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, after each line, page by page, or interrupted."""
+    """In one run, after each line, page by page, and interrupted."""
     logs = []
-    for page, is_behind_each, seconds in (
+    for page, indexes_each_line, seconds in (
         (500, False, 60.0),
         (500, True, 60.0),
         (1, False, 60.0),
@@ -298,11 +298,11 @@ async def test_however_it_catches_up_it_finds_the_same(
         session_id = (await create_session(connection)).session.id
         for each in LINES:
             await store(connection, session_id, each)
-            if is_behind_each:
+            if indexes_each_line:
                 await index_pending(connection)
         while await count_pending(connection):
             await index_pending(connection, seconds=seconds)
-        logs.append([row[:4] + row[5:] for row in await rows(connection, session_id)])  # but for their times
+        logs.append([row[:4] + row[5:] for row in await rows(connection, session_id)])  # without times
         assert (await progress(connection, session_id))[0] == (
             await get_session(connection, session_id)
         ).event_count
@@ -311,7 +311,7 @@ async def test_however_it_catches_up_it_finds_the_same(
     assert logs == [logs[0]] * 4
 
 
-async def test_what_lies_behind_is_counted(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_counts_pending_events(connection: AsyncConnection, session_id: UUID) -> None:
     counts = [await count_pending(connection)]
     await store(connection, session_id, *LINES[:2])
     counts.append(await count_pending(connection))
@@ -321,7 +321,7 @@ async def test_what_lies_behind_is_counted(connection: AsyncConnection, session_
     assert counts == [0, 4, 0]
 
 
-async def test_two_that_take_words_at_once_take_them_once(
+async def test_concurrent_indexers_add_words_once(
     connection: AsyncConnection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "_PAGE", 2)
@@ -329,19 +329,19 @@ async def test_two_that_take_words_at_once_take_them_once(
     for session_id in ids:
         await store(connection, session_id, *LINES)
 
-    async def take() -> None:
+    async def run_indexer() -> None:
         async with await connect(database_url) as conn:
             while await count_pending(conn):
                 await index_pending(conn)
 
-    await gather(*(take() for _ in range(4)))
+    await gather(*(run_indexer() for _ in range(4)))
 
-    alone = [await rows(connection, session_id) for session_id in ids]
-    assert [len(each) for each in alone] == [8] * 10
-    assert len(await found(connection, "orchard")) == 10
+    indexed = [await rows(connection, session_id) for session_id in ids]
+    assert [len(each) for each in indexed] == [8] * 10
+    assert len(await search(connection, "orchard")) == 10
 
 
-async def test_an_append_waits_for_nobody_who_takes_words(
+async def test_append_does_not_wait_for_indexer(
     connection: AsyncConnection, database_url: str, session_id: UUID
 ) -> None:
     await store(connection, session_id, LINES[0])
@@ -350,14 +350,14 @@ async def test_an_append_waits_for_nobody_who_takes_words(
         await other.execute("SELECT FROM sessions WHERE id = %s FOR KEY SHARE", [session_id])
         await connection.execute("SET lock_timeout = '2s'")
         await store(connection, session_id, LINES[1])
-        await index_pending(connection)  # goes on to other sessions, of which there are none
+        await index_pending(connection)  # skips the locked session; there is no other
         assert await count_pending(connection) == 4
 
     await index_pending(connection)
-    assert await found(connection, "look") == [LOOK, PROMPT]
+    assert await search(connection, "look") == [LOOK, PROMPT]
 
 
-async def test_a_session_that_is_deleted_meanwhile(connection: AsyncConnection, database_url: str) -> None:
+async def test_session_can_be_deleted_during_indexing(connection: AsyncConnection, database_url: str) -> None:
     for _ in range(10):
         session_id = (await create_session(connection)).session.id
         await store(connection, session_id, *LINES)
@@ -368,25 +368,25 @@ async def test_a_session_that_is_deleted_meanwhile(connection: AsyncConnection, 
     assert await count_pending(connection) == 0
 
 
-async def test_after_a_rebuild_the_newer_reading_is_found(
+async def test_indexes_rebuilt_events_instead_of_old_ones(
     connection: AsyncConnection, session_id: UUID, orchard: UUID
 ) -> None:
-    mine = {"id": "e-1", "timestamp": 1, "type": "summary", "payload": {"text": "medlar"}}
-    await append_events(connection, session_id, [mine])
+    event = {"id": "e-1", "timestamp": 1, "type": "summary", "payload": {"text": "medlar"}}
+    await append_events(connection, session_id, [event])
     await index_pending(connection)
     before = await rows(connection, session_id)
     await rebuild_events(connection, session_id)
 
     assert await count_pending(connection) == (await get_session(connection, session_id)).event_count
-    assert await found(connection, "orchard") == [], "the older reading is gone"
+    assert await search(connection, "orchard") == [], "the old events are removed"
     await index_pending(connection)
     after = await rows(connection, session_id)
     assert [row[1:] for row in after] == [row[1:] for row in before]
     assert min(row[0] for row in after) > max(row[0] for row in before)
-    assert len(await found(connection, "orchard or medlar", place="everything")) == 2
+    assert len(await search(connection, "orchard or medlar", place="everything")) == 2
 
 
-async def test_words_are_taken_anew(connection: AsyncConnection, orchard: UUID) -> None:
+async def test_reindex_restores_words(connection: AsyncConnection, orchard: UUID) -> None:
     before = await rows(connection, orchard)
     await connection.execute("UPDATE search SET words = '''stale'':1' WHERE session_id = %s", [orchard])
     await connection.execute("DELETE FROM search WHERE sequence = 2")
@@ -395,25 +395,25 @@ async def test_words_are_taken_anew(connection: AsyncConnection, orchard: UUID) 
     assert await rows(connection, orchard) == before
 
 
-async def test_words_of_an_older_version_are_taken_anew(connection: AsyncConnection, orchard: UUID) -> None:
-    """And are found until then."""
+async def test_reindexes_words_of_older_version(connection: AsyncConnection, orchard: UUID) -> None:
+    """They can be searched until then."""
     before = await rows(connection, orchard)
     await connection.execute("UPDATE search_progress SET version = 0")
 
     assert await count_pending(connection) == (await get_session(connection, orchard)).event_count
-    assert await found(connection, "orchard") == [CALL]
+    assert await search(connection, "orchard") == [CALL]
     await index_pending(connection)
     assert await rows(connection, orchard) == before
     assert await count_pending(connection) == 0
 
 
-async def test_an_empty_session_is_not_behind(connection: AsyncConnection, session_id: UUID) -> None:
+async def test_empty_session_has_nothing_pending(connection: AsyncConnection, session_id: UUID) -> None:
     await index_pending(connection)
 
     assert await count_pending(connection) == 0
 
 
-async def test_what_was_just_said_comes_ahead_of_much(
+async def test_new_message_is_indexed_before_large_backlog(
     connection: AsyncConnection, session_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "_PAGE", 1)
@@ -423,5 +423,5 @@ async def test_what_was_just_said_comes_ahead_of_much(
     await index_pending(connection, seconds=0)
     await index_pending(connection, seconds=0)
 
-    assert await found(connection, "around") == [PROMPT]
+    assert await search(connection, "around") == [PROMPT]
     assert await count_pending(connection) > 0

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from psycopg import AsyncConnection
 
+from ash_server.db.connection import Pool
 from ash_server.db.events import append_events, get_events_since
 from ash_server.db.sessions import Session, create_session, get_session, update_session
 from ash_server.queries import projection_inputs, standard_pages
 from ash_server.queries.projection_inputs import read_summary
-from ash_server.repositories.connections import Pool
 from ash_server.store import Store
 from ash_server.transfer.exporting import html
 from ash_server.transfer.exporting.html import ENTRY, escape_script, frame, write_html
@@ -186,15 +186,15 @@ lines_of_any_kind = st.lists(st.tuples(st.sampled_from(INDENTS), st.sampled_from
 
 @given(lines_of_any_kind)
 @settings(max_examples=200, deadline=None)
-def test_any_text_is_contained_in_its_place(lines: list[tuple[str, str]]) -> None:
+def test_no_text_affects_the_rest_of_the_document(lines: list[tuple[str, str]]) -> None:
     """Parsed by another implementation: no HTML, image or link reference, and the next heading is a heading."""
     text = "\n".join(map("".join, lines))
     document, others = f"## A\n{written(message(text))}\n## End [x]\n", dict[str, Any]()
 
     tokens = MarkdownIt("commonmark").parse(document, others)
 
-    every = [each for token in tokens for each in (token, *(token.children or ()))]
-    assert not {"html_block", "html_inline", "image"} & {each.type for each in every}
+    all_tokens = [each for token in tokens for each in (token, *(token.children or ()))]
+    assert not {"html_block", "html_inline", "image"} & {each.type for each in all_tokens}
     assert not others.get("references")
     assert (tokens[-3].type, tokens[-3].level, tokens[-2].content) == ("heading_open", 0, "End [x]")
 
@@ -262,7 +262,7 @@ async def stored(database_url: str) -> Session:
 
 
 async def import_with_another_store(database_url: str, path: Path) -> Session:
-    """Import a file; a store that wrote borrows a connection to notify other processes a moment later."""
+    """Import with a separate store: after a write, a store briefly uses a connection to notify other processes."""
     async with Store.open(database_url) as store:
         imported = await import_file(store, path, path.stem)
         return await store.sessions.get(imported.session_id)
@@ -273,13 +273,13 @@ def pool_of(store: Store) -> Pool:
 
 
 def is_idle(store: Store) -> bool:
-    """True if no connection is lent and the pool opens none."""
+    """True if no connection is in use or being opened."""
     stats = pool_of(store).get_stats()
     return stats["pool_available"] == stats["pool_size"]
 
 
 async def pieces_of(store: Store, pieces: AsyncIterator[bytes]) -> list[str]:
-    """Return the pieces of an export, which may hold no connection between them."""
+    """Return the pieces of an export; check that it holds no connection between them."""
     await pool_of(store).resize(1, 1)  # it no longer opens connections in the background
     await until(lambda: is_idle(store))
     yielded = [(piece.decode(), is_idle(store)) async for piece in pieces]
@@ -316,7 +316,7 @@ async def test_markdown_of_posted_events(
     assert f"test · {len(events)} events · " in text
 
 
-async def test_the_title_is_one_line(store: Store, connection: AsyncConnection, stored: Session) -> None:
+async def test_title_is_one_line(store: Store, connection: AsyncConnection, stored: Session) -> None:
     named = await update_session(connection, stored.id, title="# a\n<b>`c`")
 
     first = await anext(write_markdown(store, named))

@@ -73,15 +73,15 @@ KEPT = {
     "CRLF": USER + b"\r\n" + ANSWER + b"\r\n",
     "blank lines": b"\n\n" + USER + b"\n\n \n" + ANSWER + b"\n\n",
     "a broken line": USER + b'\n{"type":"user","mess\n' + ANSWER + b"\n",
-    "the same line twice": USER + b"\n" + USER + b"\n",
+    "duplicate lines": USER + b"\n" + USER + b"\n",
     "not JSON": b"Starting up\n[INFO] ready\n",
-    "other ends of lines": b"a\rb\xe2\x80\xa8c\x0bd\n",
+    "other line separators": b"a\rb\xe2\x80\xa8c\x0bd\n",
     "a byte order mark": b"\xef\xbb\xbf" + USER + b"\n",
     "a document": b'{\n  "role": "user",\n  "content": "hi"\n}\n',
     "a document without a last newline": b'[\n{"role":"user","content":"hi"}\n]',
     "odd JSON": b'{"a":NaN,"a":1e400,"b":"\\u0000\\ud800"}\n',
     "one newline": b"\n",
-    "nothing": b"",
+    "an empty file": b"",
 }
 
 
@@ -99,7 +99,7 @@ async def test_export_returns_the_imported_bytes(importer: Importer, name: str) 
 
 GROWN = {
     "by a line": (b"a\n", b"a\nb\n", {"existing": 1, "new": 1}),
-    "from nothing": (b"", b"a\nb", {"new": 2}),
+    "from an empty file": (b"", b"a\nb", {"new": 2}),
     "by a newline": (b"a", b"a\n", {"existing": 1}),
     "after a line without newline": (b"a", b"a\nb", {"existing": 1, "new": 1}),
     "until a format is recognised": (b"Hello\n", b"Hello\n" + USER + b"\n", {"existing": 1, "new": 1}),
@@ -136,7 +136,7 @@ CHANGED = {
         {"changed": 1},
         [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
-    "a last line that was cut": (
+    "a last line that was incomplete": (
         b"a\n{b",
         b"a\n{b}\n",
         {"existing": 1, "changed": 1},
@@ -156,13 +156,13 @@ CHANGED = {
         {"changed": 1},
         [LineProblem("changed", 1, 0, REWRITTEN)],
     ),
-    "shorter, just ahead of a line that was refused": (
+    "shorter, before a refused line": (
         b"a\n\0\nc\n",
         b"a\n",
         {"existing": 1, "changed": 1},
         [LineProblem("changed", 2, 2, SHORTER)],
     ),
-    "a line that could not be stored then": (
+    "a line that was refused at import": (
         b"a\n\0\nc\n",
         b"a\nb\nc\n",
         {"existing": 2, "changed": 1},
@@ -196,7 +196,7 @@ REFUSED = {
         {"new": 2, "refused": 1},
         [LineProblem("refused", 2, 4, UTF8)],
     ),
-    "half a surrogate pair in UTF-8": (
+    "a lone surrogate in UTF-8": (
         b"\xed\xa0\x80\n",
         b"",
         {"refused": 1},
@@ -208,7 +208,7 @@ REFUSED = {
         {"new": 1, "refused": 1},
         [LineProblem("refused", 2, 2, NUL)],
     ),
-    "nothing else": (
+    "only refused lines": (
         b"\0\n\0\n",
         b"",
         {"refused": 2},
@@ -331,21 +331,21 @@ async def test_replace_keeps_title_and_metadata(importer: Importer) -> None:
 
 WHOLE = USER + b"\n"
 CUT = ANSWER[:-9]
-LEFT = {
+INCOMPLETE = {
     "a line": (WHOLE + CUT, {"new": 1, "incomplete": 1}, WHOLE),
     "the only line": (CUT, {"incomplete": 1}, b""),
     "cut in a letter": (WHOLE + '{"a":"é'.encode()[:-1], {"new": 1, "incomplete": 1}, WHOLE),
     "a list": (WHOLE + b'\xef\xbb\xbf [{"a":', {"new": 1, "incomplete": 1}, WHOLE),
-    "whole, and the newline is missing": (WHOLE + ANSWER, {"new": 2}, WHOLE + ANSWER),
+    "complete, without a newline": (WHOLE + ANSWER, {"new": 2}, WHOLE + ANSWER),
     "no JSON": (WHOLE + b"Rea", {"new": 2}, WHOLE + b"Rea"),
     "with a newline": (WHOLE + CUT + b"\n", {"new": 2}, WHOLE + CUT + b"\n"),
-    "a broken line further ahead": (CUT + b"\n" + USER, {"new": 2}, CUT + b"\n" + USER),
+    "an earlier broken line": (CUT + b"\n" + USER, {"new": 2}, CUT + b"\n" + USER),
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", INCOMPLETE)
 async def test_skips_an_incomplete_last_line(importer: Importer, name: str) -> None:
-    data, counts, kept = LEFT[name]
+    data, counts, kept = INCOMPLETE[name]
 
     assert await importer(data, still_written=True) == (counts, [])
     assert await importer.exported() == kept
@@ -366,15 +366,15 @@ async def test_imports_a_skipped_line_once_it_is_complete(importer: Importer) ->
     assert await importer.exported() == WHOLE + ANSWER + b"\n"
 
 
-@pytest.mark.parametrize(("age", "left"), [(0, 1), (590, 1), (610, 0), (-590, 1), (-99_999, 0)])
+@pytest.mark.parametrize(("age", "incomplete"), [(0, 1), (590, 1), (610, 0), (-590, 1), (-99_999, 0)])
 async def test_imports_incomplete_lines_of_old_files(
-    store: Store, tmp_path: Path, age: int, left: int
+    store: Store, tmp_path: Path, age: int, incomplete: int
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(WHOLE + CUT)
     os.utime(path, (time.time() - age,) * 2)
 
-    assert (await import_file(store, path, "a")).result.counts["incomplete"] == left
+    assert (await import_file(store, path, "a")).result.counts["incomplete"] == incomplete
 
 
 async def test_skips_incomplete_lines_of_compressed_files_but_not_of_documents(

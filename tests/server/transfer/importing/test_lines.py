@@ -20,27 +20,27 @@ WHOLE = {
     "before blank lines": DOCUMENT + b"\n\n \n",
     "a byte order mark": BOM + DOCUMENT,
     "CRLF": DOCUMENT.replace(b"\n", b"\r\n"),
-    "half a surrogate pair": b'{\n"a":"\\ud800"}',
-    "a number that no decoder takes": b'{\n"a":' + b"1" * 5000 + b"}",
+    "a lone surrogate": b'{\n"a":"\\ud800"}',
+    "a number too long for decoders": b'{\n"a":' + b"1" * 5000 + b"}",
     "not UTF-8": b'{\n"a":"\xff"}',
 }
 
 LINES = {
-    "nothing": (b"", []),
+    "an empty file": (b"", []),
     "one newline": (b"\n", [b""]),
     "no newline": (b"a", [b"a"]),
     "blank lines": (b"\n\na\n \n\n", [b"", b"", b"a", b" ", b""]),
     "CRLF": (b"a\r\nb\r\n", [b"a\r", b"b\r"]),
-    "other ends of lines": (
+    "other line separators": (
         b"a\rb\x0bc\x0cd\x1ee\xc2\x85f\xe2\x80\xa8g",
         [b"a\rb\x0bc\x0cd\x1ee\xc2\x85f\xe2\x80\xa8g"],
     ),
     "a document on one line": (b'{"a":1}\n', [b'{"a":1}']),
     "a first line that is a document": (b"{}\n{\n}", [b"{}", b"{", b"}"]),
     "two documents": (b"{\n}\n{\n}\n", [b"{", b"}", b"{", b"}"]),
-    "half a document": (b'{\n"a":\n', [b"{", b'"a":']),
-    "a constant that JSON lacks": (b'{\n"a":NaN}', [b"{", b'"a":NaN}']),
-    "nested beyond reading": (b"[\n" * 99_999, [b"["] * 99_999),
+    "an incomplete document": (b'{\n"a":\n', [b"{", b'"a":']),
+    "a constant that is not JSON": (b'{\n"a":NaN}', [b"{", b'"a":NaN}']),
+    "nested too deep to parse": (b"[\n" * 99_999, [b"["] * 99_999),
     "text that opens like a document": (b"[INFO] a\n[INFO] b\n", [b"[INFO] a", b"[INFO] b"]),
     "a NUL": (b"a\0b\n", [b"a\0b"]),
 }

@@ -34,7 +34,7 @@ def user_home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-FOUND = {
+FILES = {
     "logs": ["logs/a/y.jsonl", "logs/a/z.json", "logs/b.jsonl"],
     "logs/b.jsonl": ["logs/b.jsonl"],
     "logs/notes.txt": ["logs/notes.txt"],
@@ -61,9 +61,9 @@ def files_of(user_home: Path, name: str) -> tuple[list[str], list[OSError]]:
     return [str(path.relative_to(user_home)) for path in paths], problems
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", FILES)
 def test_finds_files(user_home: Path, name: str) -> None:
-    assert files_of(user_home, name) == (FOUND[name], [])
+    assert files_of(user_home, name) == (FILES[name], [])
 
 
 @pytest.mark.parametrize("name", NAMES)
