@@ -12,7 +12,7 @@ from ash_shared.eventlog.state import MAX_REPLACEABLE_PARTS, MAX_SPEAKERS, HeldC
 from ash_shared.model.blocks import Block, without
 from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import ChunksEnd, Part, Relation, Speaker, TurnEnd
+from ash_shared.providers._kit.steps import Part, Relation, Speaker
 
 _REVOCABLE = types_where(lambda row: row.is_revocable)
 
@@ -85,7 +85,7 @@ def _add_to_results(state: State, blocks: Sequence[Block]) -> None:
 def _count_costs(log: Log, part: Part) -> None:
     turn = log.state.turn
     if part.relation == "turn_end":
-        turns.end_explicit_turn(log, TurnEnd(part.usage, part.cost))
+        turns.end_explicit_turn(log, part.usage, part.cost)
         return
     if part.cost is not None:
         usage.add_cost(turn, part)
@@ -125,7 +125,7 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
     if part.slot is not None and state.response(parent_call).has_emitted_inside(part.slot):
         return
     if part.relation == "recap" and _was_streamed(state, text):
-        streaming.end_slots(log, ChunksEnd(("text",)))
+        streaming.end_slots(log, ("text",))
         return
     if text and part.is_copy and not _is_new_ending(log, text, part):
         return

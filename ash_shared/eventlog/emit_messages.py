@@ -63,7 +63,7 @@ def _text_fields(block: Block) -> Block:
 
 def _emit_tool_use(log: Log, part: Part, block: Block, place: Place) -> None:
     id = block.get("id")
-    id = turns.scoped_id(id, turns.activate_turn(log)) if part.ids_local_to_turn else id
+    id = turns.scoped_id(id, turns.activate_turn(log)) if log.has_local_ids else id
     if tool_calls.is_duplicate(log.state, part, id):
         return
     more = {**pick(block, "executor"), **part.fields}

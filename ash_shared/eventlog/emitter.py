@@ -52,7 +52,17 @@ def line_of(
 class Log:
     """The events of the current line, and the state of its session."""
 
-    __slots__ = ("close_open", "context", "events", "facts", "line", "resendable", "state")
+    __slots__ = (
+        "close_open",
+        "context",
+        "events",
+        "facts",
+        "has_local_ids",
+        "line",
+        "parent_call",
+        "resendable",
+        "state",
+    )
 
     def __init__(self, state: State, close_open: "Callable[[Log], None]") -> None:
         """`close_open` ends all open slots and releases held copies; the end of a turn calls it."""
@@ -63,6 +73,8 @@ class Log:
         self.line, self.context = line, context
         self.facts = line.facts
         """Facts of the event being emitted: a line may hold several messages, and held copies are emitted later."""
+        self.parent_call, self.has_local_ids = "", False
+        """Set by `Scope`."""
         self.events: list[Event] = []
         if line.facts.timestamp is not None:
             self.set_lag(line.facts.timestamp, context.timestamp())

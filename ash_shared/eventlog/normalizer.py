@@ -104,18 +104,22 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 """Events that belong to a turn, with the trigger of the turn that they start if none is open."""
 
 
-def _emit_says(log: Log, step: steps.Emit) -> None:
+def _emit_event(log: Log, step: steps.Emit) -> None:
     digest = digests.text_digest(step.once_key) if step.once_key else ""
     if digest in log.state.once_digests:
         return
     payload = step.payload
     if step.type in _TURN_TRIGGERS:
         turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
-        if step.ids_local_to_turn:
+        if log.has_local_ids:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
     if digest:
         log.state.once_digests.append(digest)
     log.emit(step.type, payload)
+
+
+def _set_scope(log: Log, step: steps.Scope) -> None:
+    log.parent_call, log.has_local_ids = step.parent_call, step.has_local_ids
 
 
 def _pass_event(log: Log, step: steps.PassThrough) -> None:
@@ -129,16 +133,15 @@ def _pass_event(log: Log, step: steps.PassThrough) -> None:
 
 
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
-    steps.ChunkEnd: streaming.close_slot,
-    steps.Usage: turns.count_usage,
-    steps.Chunk: streaming.add_fragment,
-    steps.Interrupt: turns.interrupt_turn,
+    steps.Chunk: streaming.add_chunk,
+    steps.ChunkEnd: streaming.end_chunks,
+    steps.Emit: _emit_event,
+    steps.Part: complete_messages.emit_part,
     steps.PassThrough: _pass_event,
     steps.ResponseEnd: streaming.end_response,
     steps.ResponseStart: streaming.start_response,
-    steps.Emit: _emit_says,
-    steps.ChunksEnd: streaming.end_slots,
-    steps.TurnEnd: turns.end_explicit_turn,
+    steps.Scope: _set_scope,
+    steps.TurnEnd: turns.end_turn_explicitly,
     steps.TurnStart: turns.start_explicit_turn,
-    steps.Part: complete_messages.emit_part,
+    steps.Usage: turns.count_usage,
 }

@@ -5,7 +5,7 @@ when it ends: explicitly, with the response, when other content begins, or with 
 record with the complete content discards the slot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
@@ -19,7 +19,7 @@ from ash_shared.providers._kit.json_fields import decode_arguments, set_json_pat
 
 _EVENT_PREFIXES = {"text": "assistant", "thinking": "thinking", "input": "tool_input"}
 """Prefix of the event types by kind of slot."""
-_SLOT_KINDS = {"text": "text", "thinking": "thinking", "tool_use": "input"}
+_SLOT_KINDS: Mapping[str, steps.SlotKind] = {"text": "text", "thinking": "thinking", "tool_use": "input"}
 """Kind of slot by block type."""
 
 
@@ -27,71 +27,111 @@ _SLOT_KINDS = {"text": "text", "thinking": "thinking", "tool_use": "input"}
 
 
 def start_response(log: Log, step: steps.ResponseStart) -> None:
-    known = log.state.responses.get(step.parent_call)
+    known = log.state.responses.get(log.parent_call)
     if known is not None:
         if _continues(known, step):
             return
-        end_response_slots(log, step.parent_call)
+        end_response_slots(log, log.parent_call)
     turns.end_if_over(log)
     log.state.is_interrupted = False
     tool_calls.mark_left(log.state)
-    log.state.responses[step.parent_call] = Response(step.id, has_explicit_end=step.is_explicit)
+    is_explicit = step.begins in ("always", "unless_same_id")
+    log.state.responses[log.parent_call] = Response(step.id, has_explicit_end=is_explicit)
 
 
 def _continues(known: Response, step: steps.ResponseStart) -> bool:
-    """True if the step continues the known response."""
-    is_nameless = step.id is None and not (step.has_stable_id and known.is_over)
-    is_same = is_nameless or step.id == known.id or known.id is None
-    if step.continues_same_id and step.id is not None and step.id == known.id:
-        return True
-    if step.is_explicit or not (is_same or not (known.is_over or step.has_stable_id)):
+    """True if the step continues the known response, which may get its id only now."""
+    if not _CONTINUES[step.begins](known, step.id):
         return False
     known.id = known.id or step.id
     return True
 
 
+def _has_same_id(known: Response, id: str | None) -> bool:
+    return id is not None and id == known.id
+
+
+def _has_no_other_id(known: Response, id: str | None) -> bool:
+    """True unless a different id, or no id after the end, shows that another response begins."""
+    is_unnamed = known.id is None or (id is None and not known.is_over)
+    return is_unnamed or id == known.id
+
+
+def _is_open_or_same(known: Response, id: str | None) -> bool:
+    return not known.is_over or id is None or known.id is None or id == known.id
+
+
+_CONTINUES: Mapping[str, Callable[[Response, str | None], bool]] = {
+    "always": lambda known, id: False,
+    "if_none_open": _is_open_or_same,
+    "if_other_id": _has_no_other_id,
+    "unless_same_id": _has_same_id,
+}
+"""By `ResponseStart.begins`: True if the step continues this response."""
+
+
 def end_response(log: Log, step: steps.ResponseEnd) -> None:
-    more = {} if step.stop_reason is None else {"stopReason": step.stop_reason}
-    slots = [slot for slot in log.state.slots if slot.parent_call == step.parent_call]
+    slots = [slot for slot in log.state.slots if slot.parent_call == log.parent_call]
     ended = [slot for slot in slots if slot.name.startswith(step.slot_prefix)]
     for slot in ended:
-        cut = {"partial": True} if step.is_partial and not slot.is_complete else {}
-        end_slot(log, slot, {**more, **cut} if slot.kind == "text" else cut)
+        end_slot(log, slot, _end_fields(slot, step))
     if len(ended) < len(slots):
         return
-    response = log.state.response(step.parent_call)
+    response = log.state.response(log.parent_call)
     response.is_over = True
-    if response.id is not None and response.emitted_slots and not step.is_partial:
-        known = [id for id in log.state.streamed_responses if id != response.id]
-        log.state.streamed_responses = [*known, response.id][-MAX_STREAMED_ANSWERS:]
-    if not (step.is_partial or step.parent_call):
-        assembled_answers.record_end(log.state, response)
-    turn = log.state.turn
-    if step.ends_turn and turn is not None and not turn.is_over:
-        turn.phase = turn.phase if step.unless_call_pending and tool_calls.has_pending(log.state) else "over"
+    if not step.is_partial:
+        _record_response(log, response)
+    _end_turn_of_response(log.state, step)
 
 
-# Fragments.
+def _end_fields(slot: Slot, step: steps.ResponseEnd) -> Block:
+    """Return the payload fields that an item gets from the end of its response."""
+    fields: Block = {"partial": True} if step.is_partial and not slot.is_complete else {}
+    if slot.kind == "text" and step.stop_reason is not None:
+        return {"stopReason": step.stop_reason, **fields}
+    return fields
 
 
-def add_fragment(log: Log, piece: steps.Chunk) -> None:
-    if piece.kind == "output":
-        tool_calls.emit_output(log, piece)
+def _record_response(log: Log, response: Response) -> None:
+    """Record a completely streamed response, which later records may repeat."""
+    state = log.state
+    if response.id is not None and response.emitted_slots:
+        known = [id for id in state.streamed_responses if id != response.id]
+        state.streamed_responses = [*known, response.id][-MAX_STREAMED_ANSWERS:]
+    if not log.parent_call:
+        assembled_answers.record_end(state, response)
+
+
+def _end_turn_of_response(state: State, step: steps.ResponseEnd) -> None:
+    turn = state.turn
+    if step.turn == "continues" or turn is None or turn.is_over:
         return
-    slot = _find_or_open_slot(log, piece)
+    if step.turn == "ends" or not tool_calls.has_pending(state):
+        turn.phase = "over"
+
+
+# Chunks.
+
+
+def add_chunk(log: Log, chunk: steps.Chunk) -> None:
+    if chunk.kind in _OUTPUT_KINDS:
+        tool_calls.emit_output(log, chunk)
+        return
+    slot = _find_or_open_slot(log, chunk)
     if slot is None:
         return
-    slot.fields = _merge_fields(slot.fields, piece.fields)
-    added = piece.text[len(slot.text) :] if piece.is_complete_so_far else piece.text
-    if piece.path:
-        added = _set_argument(slot, piece)
-    if piece.is_last and (slot.is_complete or not slot.text):
+    slot.fields = _merge_fields(slot.fields, chunk.fields)
+    added = _set_argument(slot, chunk) if chunk.path else chunk.text
+    if chunk.is_last and (slot.is_complete or not slot.text):
         slot.text, slot.is_complete = slot.text + added, True
     elif added:
-        _emit_chunk(log, slot, added, piece.fields)
+        _emit_chunk(log, slot, added, chunk.fields)
 
 
-def _emit_chunk(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> None:
+_OUTPUT_KINDS = ("output", "output_so_far")
+
+
+def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> None:
     payload: Block = {"text": added}
     if slot.kind == "input":
         payload = {
@@ -101,64 +141,81 @@ def _emit_chunk(log: Log, slot: Slot, added: str, more: Mapping[str, Any]) -> No
             "offset": len(slot.text),
         }
     slot.text += added
-    if slot.kind == "text" and not slot.parent_call and (turn := log.state.turn) is not None:
-        turn.streamed_length, turn.streamed_checksum = (
-            turn.streamed_length + len(added),
-            digests.checksum(added, turn.streamed_checksum),
-        )
-    log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **more}, slot.place)
+    if slot.kind == "text" and not slot.parent_call:
+        _count_streamed_text(log.state, added)
+    log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
 
 
-def _find_or_open_slot(log: Log, piece: steps.Chunk) -> Slot | None:
-    """Return the slot of a fragment, opening it if necessary; None if it was emitted already."""
-    state = log.state
+def _count_streamed_text(state: State, added: str) -> None:
+    """Extend the length and checksum of the streamed text of the turn, by which a recap is recognised."""
+    turn = state.turn
+    if turn is not None:
+        turn.streamed_length += len(added)
+        turn.streamed_checksum = digests.checksum(added, turn.streamed_checksum)
+
+
+def _find_or_open_slot(log: Log, chunk: steps.Chunk) -> Slot | None:
+    """Return the slot of a chunk, opening it if necessary; None if it was emitted already."""
+    state, parent_call = log.state, log.parent_call
     for slot in state.slots:
-        if slot.name == piece.slot and slot.parent_call == piece.parent_call:
-            if not _is_other_call(slot, piece):
+        if slot.name == chunk.slot and slot.parent_call == parent_call:
+            if not _is_other_call(slot, chunk):
                 return slot
             end_slot(log, slot)
             break
-    response = state.response(piece.parent_call)
-    if not piece.anonymous_slot and response.has_emitted(piece.slot):
+    response = state.response(parent_call)
+    if not chunk.anonymous_slot and response.has_emitted(chunk.slot):
         return None
+    return _open_slot(log, chunk, response)
+
+
+def _open_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
+    state = log.state
     if response.is_over and response.id is not None and state.turn is not None:
         response.is_over = False  # one of several parallel responses had ended
         if state.turn.is_over:
             state.turn.phase = "running"
-    slot = _new_slot(log, piece, response)
+    slot = _new_slot(log, chunk, response)
     response.was_streamed = True
     state.last_streamed = None
     state.slots.append(slot)
     return slot
 
 
-def _new_slot(log: Log, piece: steps.Chunk, response: Response) -> Slot:
+def _new_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
     turns.activate_turn(log)
-    call = piece.call or ""
-    has_call_id = piece.kind != "input" or bool(call)
+    call, kind = chunk.call, _slot_kind(chunk)
+    id = call.get("id") or ""
+    has_call_id = kind != "input" or bool(id)
     return Slot(
-        piece.slot,
-        "text" if piece.kind == "output" else piece.kind,
-        parent_call=piece.parent_call,
-        response=piece.response or response.id,
-        call=call if has_call_id else log.new_id(),
-        tool=piece.tool or "",
-        arguments=piece.arguments,
+        chunk.slot,
+        kind,
+        parent_call=log.parent_call,
+        response=chunk.response or response.id,
+        call=id if has_call_id else log.new_id(),
+        tool=call.get("name") or "",
+        arguments="" if chunk.path else call.get("input", ""),
         has_call_id=has_call_id,
     )
 
 
-def _is_other_call(slot: Slot, piece: steps.Chunk) -> bool:
-    """True if a fragment begins another call in the same slot: some vendors do not number calls."""
-    return bool(
-        piece.anonymous_slot and piece.call and piece.tool and slot.has_call_id and piece.call != slot.call
-    )
+def _slot_kind(chunk: steps.Chunk) -> steps.SlotKind:
+    return chunk.kind if chunk.kind in ("text", "thinking", "input") else "text"
 
 
-def _set_argument(slot: Slot, piece: steps.Chunk) -> str:
+def _is_other_call(slot: Slot, chunk: steps.Chunk) -> bool:
+    """True if a chunk begins another call in the same slot: some vendors do not number calls."""
+    if not chunk.anonymous_slot or not slot.has_call_id:
+        return False
+    id = chunk.call.get("id")
+    return bool(id and chunk.call.get("name")) and id != slot.call
+
+
+def _set_argument(slot: Slot, chunk: steps.Chunk) -> str:
     """Set a value in the arguments of a call; return the text that this adds to their JSON so far."""
-    slot.arguments, slot.has_built_arguments = set_json_path(slot.arguments, piece.path, piece.value), True
-    text = unfinished_json(slot.arguments, piece.path, piece.value)
+    value = chunk.call.get("input")
+    slot.arguments, slot.has_built_arguments = set_json_path(slot.arguments, chunk.path, value), True
+    text = unfinished_json(slot.arguments, chunk.path, value)
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 
@@ -177,24 +234,29 @@ def _merge_fields(more: Block, added: Mapping[str, Any]) -> Block:
 # Ends.
 
 
-def close_slot(log: Log, step: steps.ChunkEnd) -> None:
+def end_chunks(log: Log, step: steps.ChunkEnd) -> None:
+    if step.kinds is not None:
+        end_slots(log, step.kinds, step.slot)
+        return
     for slot in log.state.slots:
-        if slot.name == step.slot and slot.parent_call == step.parent_call:
-            slot.text = slot.text if step.text is None else step.text
-            slot.is_complete = True
-            slot.fields = {**slot.fields, **step.fields}
-            if not step.wait_for_part:
-                end_slot(log, slot)
+        if slot.name == step.slot and slot.parent_call == log.parent_call:
+            _complete_slot(log, slot, step)
             return
 
 
-def end_slots(log: Log, step: steps.ChunksEnd) -> None:
+def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:
+    slot.text = slot.text if step.text is None else step.text
+    slot.is_complete = True
+    slot.fields = {**slot.fields, **step.fields}
+    if not step.wait_for_part:
+        end_slot(log, slot)
+
+
+def end_slots(log: Log, kinds: Collection[str], prefix: str = "") -> None:
+    """End the open slots of these kinds, of the current conversation."""
     for slot in list(log.state.slots):
-        if (
-            slot.kind in step.kinds
-            and slot.parent_call == step.parent_call
-            and slot.name.startswith(step.slot_prefix)
-        ):
+        is_current = slot.parent_call == log.parent_call
+        if slot.kind in kinds and is_current and slot.name.startswith(prefix):
             end_slot(log, slot)
 
 
@@ -226,17 +288,25 @@ def end_slot(log: Log, slot: Slot, more: Block | None = None) -> None:
     if slot.text:
         fields.pop("redacted", None)
     if slot.kind == "input":
-        if slot.tool or slot.text:
-            args = (
-                decode_arguments(slot.text) if slot.text and not slot.has_built_arguments else slot.arguments
-            )
-            emit_messages.emit_call(log, slot.call, slot.tool, args, fields, slot.place)
-            if not slot.has_call_id and slot.call not in log.state.calls_without_id:
-                log.state.calls_without_id.append(slot.call)
-    elif slot.text or not slot.fields.keys().isdisjoint(("redacted", "signature")):
+        _emit_call_of_slot(log, slot, fields)
+    elif slot.text or not slot.fields.keys().isdisjoint(_READABLE_WITHOUT_TEXT):
         emit_messages.emit_text(
             log, f"{_EVENT_PREFIXES[slot.kind]}_done", {"text": slot.text, **fields}, slot.place
         )
+
+
+_READABLE_WITHOUT_TEXT = ("redacted", "signature")
+"""Fields of reasoning that is emitted even if its text is empty."""
+
+
+def _emit_call_of_slot(log: Log, slot: Slot, fields: Block) -> None:
+    if not (slot.tool or slot.text):
+        return
+    is_json = bool(slot.text) and not slot.has_built_arguments
+    args = decode_arguments(slot.text) if is_json else slot.arguments
+    emit_messages.emit_call(log, slot.call, slot.tool, args, fields, slot.place)
+    if not slot.has_call_id and slot.call not in log.state.calls_without_id:
+        log.state.calls_without_id.append(slot.call)
 
 
 def _block_of_slot(slot: Slot) -> Block:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ash_shared.eventlog import turns
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State
+from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
 from ash_shared.providers._kit.json_fields import first_text
 from ash_shared.providers._kit.steps import Chunk, Part
@@ -61,22 +61,30 @@ def is_duplicate(state: State, part: Part, id: str | None) -> bool:
     return known is not None and (part.relation == "revision" or part.is_copy or known.seen == "copy")
 
 
-def emit_output(log: Log, piece: Chunk) -> None:
+def emit_output(log: Log, chunk: Chunk) -> None:
     state, turn = log.state, turns.activate_turn(log)
-    id = (turns.scoped_id(piece.call, turn) if piece.ids_local_to_turn else piece.call) or ""
-    outputs = state.response(piece.parent_call).calls_by_output_slot if piece.slot else {}
-    id = outputs.setdefault(piece.slot, id) if id else outputs.get(piece.slot, "")
+    id = _call_of_output(log, turn, chunk)
     if not id:
         return
     call = state.calls.get(id)
     if call is None:
-        call = record_call(state, id, piece.tool or "")
+        call = record_call(state, id, chunk.call.get("name") or "")
         call.seen = "output"
-    added = piece.text[call.written :] if piece.is_complete_so_far else piece.text
+    added = chunk.text[call.written :] if chunk.kind == "output_so_far" else chunk.text
     if added and call.state != "answered":
-        payload = {"toolCallId": id, "chunk": added, "offset": call.written, **piece.fields}
+        payload = {"toolCallId": id, "chunk": added, "offset": call.written, **chunk.fields}
         call.written += len(added)
-        log.emit("tool_output_chunk", payload, Place(piece.parent_call))
+        log.emit("tool_output_chunk", payload, Place(log.parent_call))
+
+
+def _call_of_output(log: Log, turn: Turn, chunk: Chunk) -> str:
+    """Return the id of the call that produces this output, which only the first chunk of a slot may contain."""
+    wire_id = chunk.call.get("id")
+    id = (turns.scoped_id(wire_id, turn) if log.has_local_ids else wire_id) or ""
+    if not chunk.slot:
+        return id
+    calls_by_slot = log.state.response(log.parent_call).calls_by_output_slot
+    return calls_by_slot.setdefault(chunk.slot, id) if id else calls_by_slot.get(chunk.slot, "")
 
 
 # Results.
@@ -85,7 +93,7 @@ def emit_output(log: Log, piece: Chunk) -> None:
 def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     state, turn = log.state, turns.activate_turn(log)
     wire_id = block.get("tool_use_id")
-    id = turns.scoped_id(wire_id, turn) if part.ids_local_to_turn else wire_id
+    id = turns.scoped_id(wire_id, turn) if log.has_local_ids else wire_id
     if id is None and part.slot is not None:
         id = state.response(parent_call).calls_by_output_slot.get(part.slot)
     if id is None or id not in state.calls:

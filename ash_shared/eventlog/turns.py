@@ -9,6 +9,7 @@ from typing import Literal
 from ash_shared.eventlog import usage
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import Turn
+from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 
 Trigger = Literal["user", "callback", "system"]
@@ -119,42 +120,59 @@ def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
     end_turn(log, partial=is_cut or (waits and not turn.is_over))
 
 
-def end_explicit_turn(log: Log, step: steps.TurnEnd, *, partial: bool = False) -> None:
-    turn, cost = log.state.turn, usage.cost_since_last(log.state, step, log.facts.session_id or "")
-    if turn is None:
+def end_turn_explicitly(log: Log, step: steps.TurnEnd) -> None:
+    if step.interrupt is None:
+        end_explicit_turn(log)
         return
-    if step.usage is not None:
-        turn.usage_by_answer = {"": step.usage}
-    turn.cost = turn.cost if cost is None else cost
-    end_turn(log, partial=partial)
-
-
-def interrupt_turn(log: Log, step: steps.Interrupt) -> None:
     turn = log.state.turn
     is_open = turn is not None and not turn.is_over
-    if not is_open and (step.only_if_open or log.state.is_interrupted):
-        end_explicit_turn(log, step.end or steps.TurnEnd())
-        return
+    if is_open or not (step.mode in _IF_OPEN or log.state.is_interrupted):
+        _interrupt_turn(log, step, step.interrupt)
+    elif step.mode != "stop_if_open":
+        end_explicit_turn(log)
+
+
+_IF_OPEN = ("if_open", "stop_if_open")
+
+
+def _interrupt_turn(log: Log, step: steps.TurnEnd, reason: str) -> None:
     turn = ensure_turn(log)
     log.close_open(log)
     if step.error is not None:
         log.emit("error", step.error)
-    log.emit("interrupt", {"reason": step.reason})
-    if step.ends_turn or not turn.has_explicit_end:
-        end_explicit_turn(log, step.end or steps.TurnEnd(), partial=True)
-    else:
+    log.emit("interrupt", {"reason": reason})
+    waits_for_end = step.mode == "stop" and turn.has_explicit_end
+    if waits_for_end or step.mode == "stop_if_open":
         turn.phase = "stopped"
+    else:
+        end_explicit_turn(log, partial=True)
     log.state.is_interrupted = True
 
 
-def count_usage(log: Log, step: steps.Usage) -> None:
-    turn = log.state.turn
-    if turn is None and step.updates_response and step.usage is not None:
-        turn = ensure_turn(log)
+def end_explicit_turn(
+    log: Log, total: Block | None = None, total_cost: float | None = None, *, partial: bool = False
+) -> None:
+    """End the turn with its total usage, or else the sum of its answers, and with the total cost of the session."""
+    turn, cost = log.state.turn, usage.cost_since_last(log.state, total_cost, log.facts.session_id or "")
     if turn is None:
         return
-    if step.usage is not None and step.updates_response:
-        usage.revise_answer(turn, step.key or log.state.response_id("") or "open", step.usage)
-    elif step.usage is not None:
-        usage.count_answer(turn, step.key, step.usage)
-    end_if_over(log)
+    if total is not None:
+        turn.usage_by_answer = {"": total}
+    turn.cost = turn.cost if cost is None else cost
+    end_turn(log, partial=partial)
+
+
+def count_usage(log: Log, step: steps.Usage) -> None:
+    if step.usage is not None:
+        _count_answer(log, step.usage, step.key)
+    if log.state.turn is not None:
+        end_if_over(log)
+
+
+def _count_answer(log: Log, counts: Block, key: str | None) -> None:
+    """Count the usage of an answer; usage of the open response may be the first sign of a turn."""
+    if key is None:
+        open_response = log.state.response_id("") or "open"
+        usage.revise_answer(log.state.turn or ensure_turn(log), open_response, counts)
+    elif log.state.turn is not None:
+        usage.count_answer(log.state.turn, key, counts)

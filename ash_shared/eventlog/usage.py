@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from ash_shared.eventlog.dedupe import digests
 from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 from ash_shared.providers._kit.steps import Part
 
@@ -114,12 +113,10 @@ def _answer_key(part: Part) -> str:
     return part.key or part.message_id or ""
 
 
-def cost_since_last(state: State, end: steps.TurnEnd, session: str) -> float | None:
+def cost_since_last(state: State, total: float | None, session: str) -> float | None:
     """Return the increase of the session's total cost since it was last stated."""
-    if end.total_cost is None:
+    if total is None:
         return None
-    earlier = (
-        state.session_cost if session == state.cost_session and state.session_cost <= end.total_cost else 0.0
-    )
-    state.session_cost, state.cost_session = end.total_cost, session
-    return end.total_cost - earlier
+    earlier = state.session_cost if session == state.cost_session and state.session_cost <= total else 0.0
+    state.session_cost, state.cost_session = total, session
+    return total - earlier

@@ -51,6 +51,11 @@ def is_main(event: WireEvent) -> bool:
     return payload.get("parentToolCallId") is None and payload.get("sidechain") is not True
 
 
+def is_prompt(event: WireEvent) -> bool:
+    """True for a message of the user that no tool wrote."""
+    return event["type"] in PROMPTS and not event["payload"].get("synthetic")
+
+
 def count_turns(events: Iterable[WireEvent]) -> int:
     """Count the turns with content."""
     log = _Log()
@@ -107,8 +112,7 @@ class _Log:
         self._has_marks = self._has_marks or turn is not None or wire == "turn_start"
         if turn is not None:
             return turn not in self._known_turns
-        is_prompt = wire in PROMPTS and not event["payload"].get("synthetic")
-        return wire == "turn_start" or (is_prompt and not self._has_marks)
+        return wire == "turn_start" or (not self._has_marks and is_prompt(event))
 
     def retract(self, payload: Mapping[str, Any]) -> None:
         self._revoked.update(

@@ -9,9 +9,17 @@ from pydantic.alias_generators import to_camel
 
 from ash_shared.eventlog import OpenTurn
 from ash_shared.model.base import ABSENT, AshModel, Omittable
-from ash_shared.model.event_types import CATALOGUE, PROMPTS
+from ash_shared.model.event_types import CATALOGUE
 from ash_shared.model.message import StandardMessage, StandardTokenUsage
-from ash_shared.projections._retractions import Events, WireEvent, count_turns, is_main, standing, wire_events
+from ash_shared.projections._retractions import (
+    Events,
+    WireEvent,
+    count_turns,
+    is_main,
+    is_prompt,
+    standing,
+    wire_events,
+)
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
 
 _MAX_TEXT = 200
@@ -112,10 +120,6 @@ def _envelope(log: list[WireEvent]) -> dict[str, Any]:
     return {"sessionId": log[0]["sessionId"], "firstAt": min(times), "lastAt": max(times)}
 
 
-def _is_prompt(event: WireEvent) -> bool:
-    return event["type"] in PROMPTS and not event["payload"].get("synthetic")
-
-
 def _text(event: WireEvent) -> str:
     words = " ".join(event["payload"][CATALOGUE[event["type"]].text].split())
     return words if len(words) <= _MAX_TEXT else words[: _MAX_TEXT - 1] + "…"
@@ -125,13 +129,13 @@ def _texts(main: list[WireEvent]) -> dict[str, Any]:
     texts = [
         (text, event)
         for event in main
-        if (_is_prompt(event) or event["type"] == "assistant_done") and (text := _text(event))
+        if (is_prompt(event) or event["type"] == "assistant_done") and (text := _text(event))
     ]
     if not texts:
         return {}
     text, last = texts[-1]
-    known = {"lastText": text, "lastRole": "user" if _is_prompt(last) else "assistant"}
-    titles = [text for text, event in texts if _is_prompt(event)]
+    known = {"lastText": text, "lastRole": "user" if is_prompt(last) else "assistant"}
+    titles = [text for text, event in texts if is_prompt(event)]
     return {**known, "title": titles[0]} if titles else known
 
 
@@ -139,7 +143,7 @@ def _counts(main: list[WireEvent]) -> dict[str, Any]:
     answers = {event.get("responseId") or event["id"] for event in _of(main, "assistant_done")}
     return {
         "turns": count_turns(main),
-        "userMessages": sum(map(_is_prompt, main)),
+        "userMessages": sum(map(is_prompt, main)),
         "assistantMessages": len(answers),
         "errors": _ranked(event["payload"]["code"] for event in _of(main, "error")),
         "unrecognised": len(_of(main, "raw")),

@@ -44,9 +44,9 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
     Chunk,
     ChunkEnd,
-    ChunksEnd,
     Emit,
     ResponseEnd,
     ResponseStart,
@@ -470,7 +470,7 @@ def _error_step(code: str, error: Record) -> Step:
 
 def _end_response(event: Record) -> list[Step]:
     reason = text_at(event, "stopReason")
-    end = ResponseEnd(ends_turn=reason not in _CALLING_STOP_REASONS)
+    end = ResponseEnd(turn="ends" if reason not in _CALLING_STOP_REASONS else "continues")
     return (
         [end, Emit("error", message_error(reason, _refusal_message(event)))]
         if reason in _REFUSAL_REASONS
@@ -492,12 +492,14 @@ def _begin_block(event: Record) -> list[Step]:
 def _begin_call(call: Record, slot: str) -> Step:
     """Begin a call. A call without arguments is streamed as empty text."""
     executor = {"executor": "server"} if call.get("type") == "server_tool_use" else {}
-    return Chunk("input", "", slot, call=call["toolUseId"], tool=call["name"], arguments={}, fields=executor)
+    return Chunk(
+        "input", "", slot, call={"id": call["toolUseId"], "name": call["name"], "input": {}}, fields=executor
+    )
 
 
 def _begin_result(result: Record, slot: str) -> list[Step]:
     """Begin the result of a tool run by Bedrock. Only this event contains the call id and the failure status."""
-    begin: list[Step] = [Chunk("output", "", slot, call=result["toolUseId"])]
+    begin: list[Step] = [Chunk("output", "", slot, call={"id": result["toolUseId"]})]
     if result.get("status") != "error":
         return begin
     failed = {"type": "tool_result", "tool_use_id": result["toolUseId"], "is_error": True}
@@ -541,7 +543,7 @@ _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
 
 _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "contentBlockDelta": _continue_block,
-    "contentBlockStart": lambda event: [ChunksEnd(), *_begin_block(event)],
+    "contentBlockStart": lambda event: [ChunkEnd(kinds=ALL_KINDS), *_begin_block(event)],
     "contentBlockStop": lambda event: [ChunkEnd(_slot(event))],
     "messageStart": lambda event: [ResponseStart(None)],
     "messageStop": _end_response,

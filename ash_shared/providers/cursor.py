@@ -52,7 +52,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, ChunksEnd, Interrupt, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import ALL_KINDS, Chunk, ChunkEnd, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -414,12 +414,12 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
         text_step: Step = Chunk("text", "".join(texts), "text", anonymous_slot=True)
     else:
         text_step = replace(part, relation="recap" if "timestamp_ms" not in record else "new")
-    return [ChunksEnd(("thinking",)), text_step]
+    return [ChunkEnd(kinds=("thinking",)), text_step]
 
 
 def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a started call, which ends all open items."""
-    return [ChunksEnd(), *_call_completed_steps(record, reading)]
+    return [ChunkEnd(kinds=ALL_KINDS), *_call_completed_steps(record, reading)]
 
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -438,12 +438,12 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = _result_parts(record, reading)
     if part.error is not None:
         return [replace(part, blocks=[])]
-    return [ChunksEnd(), part]
+    return [ChunkEnd(kinds=ALL_KINDS), part]
 
 
 def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
     if text_at(record, "status") in _CANCELLED_STATUSES:
-        return [Interrupt("user_cancel")]
+        return [TurnEnd("user_cancel")]
     return [*_turn_parts(record, reading), TurnEnd()]
 
 
@@ -453,7 +453,7 @@ _STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading],
     ("assistant", None): _assistant_steps,
     ("result", None): _result_steps,
     ("system", "init"): lambda record, reading: [TurnStart()],
-    ("thinking", "completed"): lambda record, reading: [ChunksEnd(("thinking",))],
+    ("thinking", "completed"): lambda record, reading: [ChunkEnd(kinds=("thinking",))],
     ("thinking", "delta"): _thinking_delta_steps,
     ("tool_call", None): _call_completed_steps,
     ("tool_call", "started"): _call_started_steps,

@@ -57,15 +57,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import (
-    Chunk,
-    ChunksEnd,
-    Emit,
-    Interrupt,
-    Step,
-    TurnEnd,
-    TurnStart,
-)
+from ash_shared.providers._kit.steps import ALL_KINDS, Chunk, ChunkEnd, Emit, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -523,9 +515,7 @@ def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
     message_steps: list[Step] = list(_message_parts(message, blocks))
     return (
-        [*message_steps, Interrupt("user_cancel", only_if_open=True)]
-        if _is_cancelled(message)
-        else message_steps
+        [*message_steps, TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else message_steps
     )
 
 
@@ -541,12 +531,15 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a stream event; every event but a text delta completes the open text."""
     wire_type = record.get("type")
     if wire_type == "init":
-        return [ChunksEnd(), TurnStart()]
+        return [ChunkEnd(kinds=ALL_KINDS), TurnStart()]
     if wire_type not in _EVENT_PARTS:
         return None
     if wire_type == "message" and reading.role == "assistant" and record.get("delta") is True:
         return [Chunk("text", record["content"], "text", anonymous_slot=True)]
-    return [ChunksEnd(), *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading))]
+    return [
+        ChunkEnd(kinds=ALL_KINDS),
+        *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading)),
+    ]
 
 
 def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:
@@ -563,8 +556,8 @@ def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
     if text_at(record, "error", "type") != "FatalCancellationError":
         return _whole_steps(record, event_parts)
     (part,) = event_parts
-    interruption = Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage))
-    return [Part(role=None, error=part.error), interruption]
+    interruption = TurnEnd("user_cancel", mode="stop_if_open")
+    return [Part(role=None, error=part.error), interruption, replace(part, error=None)]
 
 
 _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {

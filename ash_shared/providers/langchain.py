@@ -53,8 +53,9 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
     Chunk,
-    ChunksEnd,
+    ChunkEnd,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -528,7 +529,11 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return None
     if reading.kind == "message":
         complete: list[Step] = [*parts(record, reading)]
-        return complete if contents.is_state or reading.role == "assistant" else [ChunksEnd(), *complete]
+        return (
+            complete
+            if contents.is_state or reading.role == "assistant"
+            else [ChunkEnd(kinds=ALL_KINDS), *complete]
+        )
     message = _parse_message(contents.messages[0])
     if message is None:
         return []
@@ -547,9 +552,7 @@ def _chunk_steps(fields: Record) -> list[Step]:
     counted: list[Step] = (
         [] if usage is None else [Usage(usage, f"assistant {message_id}" if message_id else "")]
     )
-    begin: list[Step] = (
-        [ResponseStart(message_id, is_explicit=False, has_stable_id=True)] if content or end else []
-    )
+    begin: list[Step] = [ResponseStart(message_id, begins="if_other_id")] if content or end else []
     return [*begin, *content, *end, *counted]
 
 
@@ -612,21 +615,26 @@ def _block_steps(block: Block, index: Any) -> list[Step]:
         text = Chunk(
             "text", block["text"], f"text/{index}", fields=pick(block, "variant"), anonymous_slot=True
         )
-        return [ChunksEnd(("thinking",)), text]
-    return [ChunksEnd(), Part(role="assistant", blocks=[block])]
+        return [ChunkEnd(kinds=("thinking",)), text]
+    return [ChunkEnd(kinds=ALL_KINDS), Part(role="assistant", blocks=[block])]
 
 
 def _call_steps(fields: Record) -> list[Step]:
     """Return call fragments by index; a call without an index is complete."""
     calls = [_call_fragment(fragment) for fragment in list_or_empty(fields.get("tool_call_chunks"))]
-    return [ChunksEnd(("thinking",)), *calls] if calls else []
+    return [ChunkEnd(kinds=("thinking",)), *calls] if calls else []
 
 
 def _call_fragment(fragment: Record, **more: str) -> Step:
     id, name, index = (fragment.get(key) for key in ("id", "name", "index"))
     slot, text = f"call/{id if index is None else index}", fragment.get("args") or ""
     return Chunk(
-        "input", text, slot, call=id, tool=name, arguments={}, fields=more, anonymous_slot=bool(name)
+        "input",
+        text,
+        slot,
+        call={"id": id, "name": name, "input": {}},
+        fields=more,
+        anonymous_slot=bool(name),
     )
 
 

@@ -50,7 +50,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, Emit, Interrupt, ResponseEnd, Step, TurnEnd
+from ash_shared.providers._kit.steps import Chunk, Emit, ResponseEnd, Step, TurnEnd
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -436,7 +436,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return _message_steps(document)
     if document.get("type") == "error":
         is_aborted = text_at(document, "error", "name") == _ABORTED_ERROR
-        return [Interrupt("user_cancel")] if is_aborted else None
+        return [TurnEnd("user_cancel")] if is_aborted else None
     if document.get("role") in ("user", "assistant"):
         return _info_steps(document)
     if "part" in document:
@@ -455,7 +455,7 @@ def _message_steps(message: Record) -> list[Step]:
     part_steps = [step for part in message["parts"] for step in _part_steps({"messageID": key, **part}, role)]
     info_part = _info_part(info)
     if text_at(info, "error", "name") == _ABORTED_ERROR:
-        return [*part_steps, replace(info_part, error=None), Interrupt("user_cancel")]
+        return [*part_steps, replace(info_part, error=None), TurnEnd("user_cancel")]
     return [*part_steps, info_part]
 
 
@@ -494,7 +494,7 @@ def _tool_steps(part: Record) -> list[Step]:
     status = text_at(state, "status")
     if status == "pending":
         name = text_at(part, "tool")
-        return [Chunk("input", "", id or "", call=id, tool=name, arguments=state.get("input"))]
+        return [Chunk("input", "", id or "", call={"id": id, "name": name, "input": state.get("input")})]
     blocks = _read_part(part)
     calls = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
@@ -510,9 +510,7 @@ def _output_steps(part: Record, state: Record) -> list[Step]:
     """Return the complete tool output so far."""
     text = text_at(state, "output") or text_at(state, "metadata", "output")
     id = text_at(part, "callID")
-    return (
-        [Chunk("output", text, call=id, tool=text_at(part, "tool"), is_complete_so_far=True)] if text else []
-    )
+    return [Chunk("output_so_far", text, call={"id": id, "name": text_at(part, "tool")})] if text else []
 
 
 _PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {

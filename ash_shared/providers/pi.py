@@ -53,7 +53,6 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
-    Interrupt,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -429,7 +428,7 @@ def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
         return [part, ResponseEnd()]
-    return [replace(part, error=None), Interrupt("user_cancel")]
+    return [replace(part, error=None), TurnEnd("user_cancel")]
 
 
 def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -459,18 +458,20 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         return []
     if state == "end":
         text = text_at(event, "content")
-        return [ChunkEnd(slot, text, wait_for_part=True)]
+        return [ChunkEnd(slot, text=text, wait_for_part=True)]
     message = record.get("message") or event.get("partial")
     block = _block_at(message, event.get("contentIndex"))
     fragment = Chunk(
         _KINDS[kind],
         text_at(event, "delta") or "",
         slot,
-        call=text_at(block, "id"),
-        tool=text_at(block, "name"),
-        arguments=value_at(block, "arguments"),
+        call={
+            "id": text_at(block, "id"),
+            "name": text_at(block, "name"),
+            "input": value_at(block, "arguments"),
+        },
     )
-    return [ResponseStart(text_at(message, "responseId"), is_explicit=False), fragment]
+    return [ResponseStart(text_at(message, "responseId"), begins="if_none_open"), fragment]
 
 
 _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {
@@ -501,7 +502,7 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
     texts = [text_at(block, "text") for block in list_or_empty(output["content"])]
     text = "".join(text for text in texts if text is not None)
     id = text_at(record, "toolCallId")
-    return [Chunk("output", text, call=id, tool=text_at(record, "toolName"), is_complete_so_far=True)]
+    return [Chunk("output_so_far", text, call={"id": id, "name": text_at(record, "toolName")})]
 
 
 def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:

@@ -42,14 +42,14 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
 )
 from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
     Chunk,
     ChunkEnd,
-    ChunksEnd,
     Emit,
-    Interrupt,
     ResponseEnd,
     ResponseStart,
     Step,
+    TurnEnd,
     Usage,
 )
 
@@ -473,7 +473,7 @@ def _begin_response(chunk: Record) -> list[Step]:
 
 def _end_response(chunk: Record) -> list[Step]:
     """End the turn, unless a call waits for the client; the turn then continues in another stream."""
-    return [ResponseEnd(ends_turn=True, unless_call_pending=True), *_usage_steps(chunk), Usage(None)]
+    return [ResponseEnd(turn="ends_unless_call_pending"), *_usage_steps(chunk), Usage(None)]
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
@@ -522,11 +522,11 @@ def _call_slot(chunk: Record) -> str:
 def _begin_call(chunk: Record) -> list[Step]:
     executor = {"executor": "server"} if chunk.get("providerExecuted") is True else {}
     id, name = chunk["toolCallId"], chunk["toolName"]
-    return [Chunk("input", "", _call_slot(chunk), call=id, tool=name, fields=executor)]
+    return [Chunk("input", "", _call_slot(chunk), call={"id": id, "name": name}, fields=executor)]
 
 
 def _continue_call(chunk: Record) -> list[Step]:
-    return [Chunk("input", chunk["inputTextDelta"], _call_slot(chunk), call=chunk["toolCallId"])]
+    return [Chunk("input", chunk["inputTextDelta"], _call_slot(chunk), call={"id": chunk["toolCallId"]})]
 
 
 def _complete_call(chunk: Record, state: str = "input-available") -> list[Step]:
@@ -554,11 +554,11 @@ def _file_steps(chunk: Record) -> list[Step]:
 
 
 _CHUNK_READERS: Mapping[str, _ChunkReader] = {
-    "abort": lambda chunk: [Interrupt("user_cancel")],
+    "abort": lambda chunk: [TurnEnd("user_cancel")],
     "error": lambda chunk: [Emit("error", message_error("error", chunk["errorText"]))],
     "file": _file_steps,
     "finish": _end_response,
-    "finish-step": lambda chunk: [ChunksEnd()],
+    "finish-step": lambda chunk: [ChunkEnd(kinds=ALL_KINDS)],
     "message-metadata": _usage_steps,
     "reasoning-delta": _delta_reader("thinking", "reasoning"),
     "reasoning-end": _end_reader("thinking", "reasoning"),

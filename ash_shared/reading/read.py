@@ -31,7 +31,7 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     speaker_of_role,
 )
-from ash_shared.providers._kit.steps import Emit, Step, Usage, is_valid_step
+from ash_shared.providers._kit.steps import Emit, Scope, Step, Usage, is_valid_step
 from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
@@ -92,7 +92,7 @@ class Read(Struct, frozen=True):
         `declared` and `role` are the source and the role that the sender declared, if any.
         """
         if self.elements:
-            return [step for element in self.elements for step in element.steps(declared)]
+            return [step for element in self.elements for step in _element_steps(element, declared)]
         if self.record is None and self.reading.kind == "message" and role is None:
             return _plain_text_steps(self.reading.blocks[0]["text"], declared)
         steps = self._provider_steps()
@@ -119,6 +119,12 @@ class Read(Struct, frozen=True):
                 return None
         malformed = raw_block("malformed", self.record, wire_name(self.record))
         return [Part(role="system", blocks=[malformed])]
+
+
+def _element_steps(element: Read, declared: str | None) -> list[Step]:
+    """Return the steps of an element of a list. A scope ends with the element."""
+    steps = element.steps(declared)
+    return [*steps, Scope()] if steps and steps[0].__class__ is Scope else steps
 
 
 def _plain_text_steps(text: str, declared: str | None) -> list[Step]:

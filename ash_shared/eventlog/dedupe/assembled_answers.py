@@ -49,7 +49,7 @@ def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) ->
 
 
 def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
-    if not all(step.__class__ in _COMPLETE_STEPS for step in steps):
+    if not all(map(_is_complete, steps)):
         return False
     parts = [step for step in steps if isinstance(step, Part)]
     names = {part.message_id or part.key for part in parts}
@@ -67,6 +67,12 @@ def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
         )
         and all(block["type"] in _IDENTITY_KEYS for block in blocks)
     )
+
+
+def _is_complete(step: Step) -> bool:
+    """True if the step may be part of a complete record of an answer."""
+    is_interrupt = isinstance(step, TurnEnd) and step.interrupt is not None
+    return step.__class__ in _COMPLETE_STEPS and not is_interrupt
 
 
 def _is_new_answer(part: Part) -> bool:

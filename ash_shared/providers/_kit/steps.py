@@ -90,8 +90,6 @@ class Part(Struct, frozen=True, kw_only=True):
     kind."""
     fields: Mapping[str, Any] = {}
     """For events: further payload keys of the assistant's text, thinking and calls: `partial`."""
-    ids_local_to_turn: bool = False
-    """For events: True if call ids are unique only within a turn; they are emitted with the turn id as prefix."""
 
     @property
     def is_copy(self) -> bool:
@@ -106,101 +104,83 @@ _COPIES = frozenset({"copy", "held_copy"})
 class Chunk(NamedTuple):
     """A delta of streamed text, thinking, tool input or tool output."""
 
-    kind: Literal["text", "thinking", "input", "output"]
+    kind: Literal["text", "thinking", "input", "output", "output_so_far"]
+    """output_so_far: `text` repeats the complete output so far; only its end is new."""
     text: str
-    """The text to append; empty if the fragment only opens the slot."""
+    """The text to append; empty if the chunk only opens the slot."""
     slot: str = ""
-    """The open item of the response that the fragment is appended to, named by its position on the wire, e.g.
-    `0/1`. For output: a key that identifies the call, if some fragments or the result lack the call id."""
-    call: str | None = None
-    """For input: the call id, at least on the first fragment. For output: the id of the call that produces it."""
-    tool: str | None = None
-    """For input: the tool name, at least on the first fragment."""
-    is_complete_so_far: bool = False
-    """True if `text` repeats the complete text so far; only its end is new."""
-    arguments: Any = ""
-    """For input: the complete arguments, used if none are streamed."""
+    """The open item of the response that the chunk is appended to, named by its position on the wire, e.g. `0/1`.
+    For output: a key that identifies the call, if some chunks or the result lack the call id."""
+    call: Mapping[str, Any] = {}
+    """For input: the known keys of the `tool_use` block, at least on the first chunk: `id`, `name`, and `input`, which
+    is used if no input is streamed. For output: the `id` of the call that produces it, and its `name`."""
+    path: str = ""
+    """For input streamed value by value: the JSON path at which `input` of the call is set. Strings are
+    concatenated."""
     fields: Mapping[str, Any] = {}
     """Further payload keys of the chunk and of the complete item: `variant`, `phase`, `stream`, `executor`.
-    Keys of later fragments are merged; lists are concatenated."""
-    parent_call: str = ""
-    """The id of the call that started the subagent that wrote the fragment; empty for the main conversation."""
-    ids_local_to_turn: bool = False
-    """Same as `Part.ids_local_to_turn`."""
+    Keys of later chunks are merged; lists are concatenated."""
     is_last: bool = False
-    """True if the record of this fragment also ends the item. If nothing was streamed before, only the complete
-    item is emitted."""
+    """True if the record of this chunk also ends the item. If nothing was streamed before, only the complete item is
+    emitted."""
     anonymous_slot: bool = False
     """True if the slot name may already have been used, for formats that do not name positions. A call with
     another id and name replaces the call in the slot."""
-    path: str = ""
-    """For input streamed value by value: the JSON path at which `value` is set. Strings are concatenated."""
-    value: Any = None
     response: str | None = None
-    """The response id for the events of this fragment; None for the id of the open response."""
+    """The response id for the events of this chunk; None for the id of the open response."""
+
+
+SlotKind = Literal["text", "thinking", "input"]
+ALL_KINDS: tuple[SlotKind, ...] = ("text", "thinking", "input")
 
 
 class ChunkEnd(NamedTuple):
-    """The item in a slot is complete."""
+    """The item in a slot is complete; or, if `kinds` is set, all open items of these kinds, because another item has
+    begun."""
 
-    slot: str
+    slot: str = ""
+    """The slot. With `kinds`: the prefix of the slots."""
+    kinds: tuple[SlotKind, ...] | None = None
     text: str | None = None
-    """The complete text, if the record repeats it; it overrides the fragments."""
+    """The complete text, if the record repeats it; it overrides the chunks."""
     wait_for_part: bool = False
     """True if the complete item is not emitted yet, because a record that contains it normally follows."""
     fields: Mapping[str, Any] = {}
-    parent_call: str = ""
-
-
-class ChunksEnd(NamedTuple):
-    """All open items of these kinds are complete, because another item has begun."""
-
-    kinds: tuple[Literal["text", "thinking", "input"], ...] = ("text", "thinking", "input")
-    parent_call: str = ""
-    slot_prefix: str = ""
-    """Restricts the step to slots whose names start with this prefix."""
+    """Further payload keys of the complete item."""
 
 
 class ResponseStart(NamedTuple):
     """A response of the model begins."""
 
     id: str | None
-    is_explicit: bool = True
-    """False if every fragment repeats the id; the step then begins a response only if none is open."""
-    parent_call: str = ""
-    continues_same_id: bool = False
-    """True if the step continues the open response, provided the ids are equal."""
-    has_stable_id: bool = False
-    """For ids repeated by fragments: True if a different id always means a different response, and an id is not
-    reused after its response has ended."""
+    begins: Literal["always", "unless_same_id", "if_other_id", "if_none_open"] = "always"
+    """When the step begins a response; otherwise it continues the open one. unless_same_id: unless the open response
+    has this id. if_other_id, for ids repeated by chunks: a different id is a different response, and an id is not
+    reused after its response has ended. if_none_open: for repeated ids that may change within a response."""
 
 
 class ResponseEnd(NamedTuple):
     """The response and all its open items are complete."""
 
     stop_reason: str | None = None
-    ends_turn: bool = False
-    """True if the turn ends with the response; usage may still follow."""
-    parent_call: str = ""
+    turn: Literal["continues", "ends", "ends_unless_call_pending"] = "continues"
+    """ends: the turn ends with the response; usage may still follow. ends_unless_call_pending: only if no call waits
+    for the client, for formats that do not report which calls wait."""
+    is_partial: bool = False
+    """True if the open items were not finished."""
     slot_prefix: str = ""
     """For one of several responses written in parallel: only slots whose names start with this prefix are
     complete. The response ends when no other slot is open."""
-    is_partial: bool = False
-    """True if the open items were not finished."""
-    unless_call_pending: bool = False
-    """True if the response is final only when no call waits for the client. For formats that do not report which
-    calls wait."""
 
 
 class Usage(NamedTuple):
-    """Token usage of a response so far."""
+    """Token usage of a response so far. Ends the turn if its last response has ended."""
 
     usage: Block | None
     """From `token_usage`."""
-    key: str = ""
-    """Steps with the same key replace each other; the last one counts."""
-    updates_response: bool = False
-    """True if each count replaces the same count of the usage reported earlier for the open response."""
+    key: str | None = ""
+    """Steps with the same key replace each other; usage without a key is added to that of the turn. None: each count
+    replaces the same count reported earlier for the open response."""
 
 
 class TurnStart(NamedTuple):
@@ -211,24 +191,16 @@ class TurnStart(NamedTuple):
 
 
 class TurnEnd(NamedTuple):
-    usage: Block | None = None
-    """Total usage of the turn; if None, the sum over its responses."""
-    total_cost: float | None = None
-    """Cost of the whole session so far in US dollars."""
+    """The turn ends. If it was interrupted, open items stay incomplete."""
 
-
-class Interrupt(NamedTuple):
-    """The turn was stopped: open items stay incomplete and the turn ends."""
-
-    reason: Literal["user_cancel", "timeout", "error"]
+    interrupt: Literal["user_cancel", "timeout", "error"] | None = None
+    """The reason of an interruption."""
     error: Block | None = None
     """The error to emit before the interruption."""
-    only_if_open: bool = False
-    """True if the interruption is emitted only while a turn is open. For records that may be repeated."""
-    ends_turn: bool = True
-    """True if the turn ends here; otherwise a separate record ends it."""
-    end: TurnEnd | None = None
-    """Usage and cost that the record reports for the turn."""
+    mode: Literal["always", "if_open", "stop_if_open", "stop"] = "always"
+    """When an interruption ends the turn. if_open: only while a turn is open, for records that may be repeated.
+    stop_if_open: the same, but the turn waits for a part with its usage. stop: the turn waits for its end if the format
+    reports ends."""
 
 
 class Emit(NamedTuple):
@@ -238,8 +210,16 @@ class Emit(NamedTuple):
     payload: Block
     once_key: str = ""
     """A deduplication key: events with the same key are emitted once per turn. For formats that repeat them."""
-    ids_local_to_turn: bool = False
-    """True if its `messageId` is unique only within the turn, as in `Part`."""
+
+
+class Scope(NamedTuple):
+    """Applies to the steps of the record that follow it."""
+
+    parent_call: str = ""
+    """The id of the call that started the subagent that wrote the chunks; empty for the main conversation."""
+    has_local_ids: bool = False
+    """True if the ids of calls and agent messages are unique only within a turn; they are emitted with the turn id as
+    prefix."""
 
 
 class PassThrough(NamedTuple):
@@ -249,18 +229,17 @@ class PassThrough(NamedTuple):
 
 
 Step: TypeAlias = (
-    Chunk
+    Part
+    | Chunk
     | ChunkEnd
-    | ChunksEnd
-    | Part
     | ResponseStart
     | ResponseEnd
     | Usage
     | TurnStart
     | TurnEnd
-    | Interrupt
     | Emit
     | PassThrough
+    | Scope
 )
 
 _STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Part)  # built once; a union would be rebuilt for each step
@@ -270,21 +249,18 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
     Chunk: (
         ("text", _STR),
         ("slot", _STR),
-        ("call", _OPTIONAL_STR),
-        ("tool", _OPTIONAL_STR),
-        ("fields", _DICT),
-        ("parent_call", _STR),
         ("path", _STR),
+        ("fields", _DICT),
         ("response", _OPTIONAL_STR),
     ),
-    ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT), ("parent_call", _STR)),
-    ChunksEnd: (("parent_call", _STR), ("slot_prefix", _STR)),
-    Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
-    ResponseStart: (("id", _OPTIONAL_STR), ("parent_call", _STR)),
-    ResponseEnd: (("stop_reason", _OPTIONAL_STR), ("parent_call", _STR), ("slot_prefix", _STR)),
-    Usage: (("key", _STR),),
-    TurnStart: (("id", _OPTIONAL_STR),),
+    ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
     Emit: (("type", _STR), ("payload", _DICT), ("once_key", _STR)),
+    Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
+    ResponseEnd: (("stop_reason", _OPTIONAL_STR), ("slot_prefix", _STR)),
+    ResponseStart: (("id", _OPTIONAL_STR),),
+    Scope: (("parent_call", _STR),),
+    TurnStart: (("id", _OPTIONAL_STR),),
+    Usage: (("key", _OPTIONAL_STR),),
 }
 """Allowed types of the step fields that providers copy from records without a check."""
 
@@ -306,14 +282,20 @@ def is_valid_step(step: Step) -> bool:
             return False
     if isinstance(step, Emit):
         return is_payload(step.type, step.payload)
+    if not isinstance(step, _STEPS_WITH_FIELDS):
+        return True
     if isinstance(step, Part) and not _is_valid_part(step):
         return False
-    if not isinstance(step, _STEPS_WITH_FIELDS) or not step.fields:
-        return True
-    return all(
+    if isinstance(step, Chunk) and step.call and not _is_valid_call(step.call):
+        return False
+    return not step.fields or all(
         value.__class__ in _PAYLOAD_FIELD_TYPES.get(name, (value.__class__,))
         for name, value in step.fields.items()
     )
+
+
+def _is_valid_call(call: Mapping[str, Any]) -> bool:
+    return call.get("id").__class__ in _OPTIONAL_STR and call.get("name").__class__ in _OPTIONAL_STR
 
 
 def _is_valid_part(part: Part) -> bool:

@@ -20,9 +20,9 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     Emit,
-    Interrupt,
     ResponseEnd,
     ResponseStart,
+    Scope,
     Step,
     TurnEnd,
     TurnStart,
@@ -46,35 +46,33 @@ _Event = Mapping[str, Any]
 
 def _api_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event of the API's own stream."""
-    return _event_steps(_API_EVENTS, record, record, "")
+    return _event_steps(_API_EVENTS, record, record)
 
 
 def _cli_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event in Claude Code's stream, where `assistant` lines are authoritative."""
-    return _event_steps(_CLI_EVENTS, record["event"], record, text_at(record, "parent_tool_use_id") or "")
+    event_steps = _event_steps(_CLI_EVENTS, record["event"], record)
+    parent_call = text_at(record, "parent_tool_use_id")
+    return event_steps if parent_call is None else [Scope(parent_call), *event_steps]
 
 
-_EventTable = Mapping[str, Callable[[_Event, str], list[Step]]]
+_EventTable = Mapping[str, Callable[[_Event], list[Step]]]
 
 
-def _event_steps(table: _EventTable, event: _Event, record: Record, lane: str) -> list[Step]:
+def _event_steps(table: _EventTable, event: _Event, record: Record) -> list[Step]:
     """Return the steps of a stream event; unknown and malformed events become a raw block."""
     try:
-        return table[event["type"]](event, lane)
+        return table[event["type"]](event)
     except (AttributeError, KeyError, TypeError):
         return [Part(role="system", blocks=[raw_block("unknown_type", record)])]
 
 
-def _begin_cli_response(event: _Event, lane: str) -> list[Step]:
+def _begin_cli_response(event: _Event) -> list[Step]:
     """Begin a response. Its end is not reported, because lines may follow it."""
-    return [
-        ResponseStart(
-            text_at(event, "message", "id"), is_explicit=False, has_stable_id=True, parent_call=lane
-        )
-    ]
+    return [ResponseStart(text_at(event, "message", "id"), begins="if_other_id")]
 
 
-def _begin_api_response(event: _Event, lane: str) -> list[Step]:
+def _begin_api_response(event: _Event) -> list[Step]:
     message = event["message"]
     complete_blocks = [_assistant_part(read_block(block)) for block in message.get("content") or []]
     return [ResponseStart(text_at(message, "id")), *complete_blocks, *_usage_update(message.get("usage"))]
@@ -86,21 +84,21 @@ def _usage_update(usage: Any) -> list[Step]:
     if counts is None:
         return []
     missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
-    return [Usage({name: counts[name] for name in counts if name not in missing}, updates_response=True)]
+    return [Usage({name: counts[name] for name in counts if name not in missing}, key=None)]
 
 
-def _begin_block(event: _Event, lane: str) -> list[Step]:
+def _begin_block(event: _Event) -> list[Step]:
     """Begin a block, which may already have content. Blocks without deltas have no steps here."""
     slot, block = _slot(event), event["content_block"]
     if block["type"] == "compaction":
-        return [Chunk("text", block.get("content") or "", slot, fields=_SUMMARY, parent_call=lane)]
+        return [Chunk("text", block.get("content") or "", slot, fields=_SUMMARY)]
     typed = read_block(block)
     open_block = None if typed.get("redacted") else _BLOCK_OPENERS.get(typed["type"])
-    return [] if open_block is None else [open_block(typed, slot, lane)]
+    return [] if open_block is None else [open_block(typed, slot)]
 
 
-def _begin_api_block(event: _Event, lane: str) -> list[Step]:
-    opening = _begin_block(event, lane)
+def _begin_api_block(event: _Event) -> list[Step]:
+    opening = _begin_block(event)
     return opening or [_assistant_part(read_block(event["content_block"]), _slot(event))]
 
 
@@ -115,43 +113,36 @@ def _slot(event: _Event) -> str:
 _SUMMARY = {"variant": "summary"}
 
 
-def _open_text(block: Block, slot: str, lane: str) -> Step:
+def _open_text(block: Block, slot: str) -> Step:
     more = pick(block, "variant") | ({"citations": block["citations"]} if block.get("citations") else {})
-    return Chunk("text", block["text"], slot, fields=more, parent_call=lane)
+    return Chunk("text", block["text"], slot, fields=more)
 
 
-def _open_thinking(block: Block, slot: str, lane: str) -> Step:
+def _open_thinking(block: Block, slot: str) -> Step:
     more = pick(block, "signature") if block.get("signature") else {}
-    return Chunk("thinking", block["thinking"], slot, fields=more, parent_call=lane)
+    return Chunk("thinking", block["thinking"], slot, fields=more)
 
 
-def _open_call(block: Block, slot: str, lane: str) -> Step:
+def _open_call(block: Block, slot: str) -> Step:
     call, more = block.get("id"), pick(block, "executor")
     return Chunk(
-        "input",
-        "",
-        slot,
-        call=call,
-        tool=block["name"],
-        arguments=block["input"],
-        fields=more,
-        parent_call=lane,
+        "input", "", slot, call={"id": call, "name": block["name"], "input": block["input"]}, fields=more
     )
 
 
-_BLOCK_OPENERS: Mapping[str, Callable[[Block, str, str], Step]] = {
+_BLOCK_OPENERS: Mapping[str, Callable[[Block, str], Step]] = {
     "text": _open_text,
     "thinking": _open_thinking,
     "tool_use": _open_call,
 }
 
 
-def _append_delta(event: _Event, lane: str) -> list[Step]:
+def _append_delta(event: _Event) -> list[Step]:
     delta = event["delta"]
     kind, text, more = _DELTAS[delta["type"]](delta)
     if text.__class__ is not str:
         raise TypeError
-    return [Chunk(kind, text, _slot(event), fields=more, parent_call=lane)]
+    return [Chunk(kind, text, _slot(event), fields=more)]
 
 
 _DELTAS: Mapping[str, Callable[[Record], tuple[Any, Any, Mapping[str, Any]]]] = {
@@ -164,13 +155,15 @@ _DELTAS: Mapping[str, Callable[[Record], tuple[Any, Any, Mapping[str, Any]]]] = 
 }
 
 
-def _end_response(event: _Event, lane: str) -> list[Step]:
+def _end_response(event: _Event) -> list[Step]:
     """End the response with its stop reason and usage. After some stop reasons the turn continues."""
     stop = text_at(event, "delta", "stop_reason")
     error = line_error({}, event["delta"])
     errors: list[Step] = [] if error is None else [Emit("error", error)]
     ends: list[Step] = (
-        [] if stop is None else [ResponseEnd(stop, ends_turn=stop not in _CONTINUING_STOP_REASONS)]
+        []
+        if stop is None
+        else [ResponseEnd(stop, turn="ends" if stop not in _CONTINUING_STOP_REASONS else "continues")]
     )
     return [*_usage_update(event.get("usage")), *ends, *errors]
 
@@ -179,24 +172,24 @@ _CONTINUING_STOP_REASONS = frozenset({"compaction", "pause_turn", "tool_use"})
 """Stop reasons after which the same turn continues."""
 
 
-def _ignore_event(event: _Event, lane: str) -> list[Step]:
+def _ignore_event(event: _Event) -> list[Step]:
     return []
 
 
 _API_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_api_block,
-    "content_block_stop": lambda event, lane: [ChunkEnd(_slot(event), parent_call=lane)],
+    "content_block_stop": lambda event: [ChunkEnd(_slot(event))],
     "message_delta": _end_response,
     "message_start": _begin_api_response,
-    "message_stop": lambda event, lane: [ResponseEnd(), Usage(None)],
+    "message_stop": lambda event: [ResponseEnd(), Usage(None)],
     "ping": _ignore_event,
 }
 
 _CLI_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_block,
-    "content_block_stop": lambda event, lane: [ChunkEnd(_slot(event), wait_for_part=True, parent_call=lane)],
+    "content_block_stop": lambda event: [ChunkEnd(_slot(event), wait_for_part=True)],
     "message_delta": _ignore_event,
     "message_start": _begin_cli_response,
     "message_stop": _ignore_event,
@@ -219,9 +212,13 @@ def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
         part = replace(part, origin="synthetic")
     elif record.get("isSidechain") is True and part.origin == "prompt":
         part = replace(part, origin="mid_turn")
-    ends: list[Step] = [Interrupt("user_cancel", ends_turn="session_id" not in record)] if interrupts else []
+    ends: list[Step] = (
+        [TurnEnd("user_cancel", mode="always" if "session_id" not in record else "stop")]
+        if interrupts
+        else []
+    )
     if any(_ends_command(block) for block in blocks):
-        ends = [ResponseEnd(ends_turn=True)]
+        ends = [ResponseEnd(turn="ends")]
     if interrupts and not blocks:
         return list(ends)
     return [part, *ends]
@@ -318,7 +315,8 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
     [part] = parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
-        return [Interrupt("user_cancel", only_if_open=True, end=TurnEnd(part.usage, part.cost))]
+        end = replace(part, role=None, blocks=[], error=None)
+        return [TurnEnd("user_cancel", mode="stop_if_open"), end]
     if part.error is not None:
         return [replace(part, role="assistant", blocks=[])]
     return [part if text_at(record, "result") is not None else replace(part, blocks=[])]
@@ -326,7 +324,7 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
-    return [*parts(record, reading), Interrupt("error", only_if_open=True)]
+    return [*parts(record, reading), TurnEnd("error", mode="if_open")]
 
 
 def _queued_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
-from ash_shared.providers._kit.steps import Chunk, Emit, Interrupt, Relation, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd, TurnStart
 from ash_shared.providers.codex.events import TOOL_EVENTS
 from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
 from ash_shared.providers.codex.turn_items import (
@@ -291,7 +291,7 @@ def _output_delta_steps(event: Record) -> Steps:
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
     text = data.decode("utf-8", "replace")
-    return [Chunk("output", text, call=event["call_id"], fields=pick(event, "stream"))]
+    return [Chunk("output", text, call={"id": event["call_id"]}, fields=pick(event, "stream"))]
 
 
 def _task_end_steps(event: Record) -> Steps:
@@ -331,13 +331,11 @@ def _undo_steps(event: Record) -> Steps:
 # Other agents
 
 
-def _agent_message(
-    id: Any, thread: Any, message: Any, *, agent: Any = None, wait: bool = False, scoped: bool = False
-) -> Step:
+def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wait: bool = False) -> Step:
     targets = {"targetAgentId": agent, "targetSessionId": thread}
     target = {name: value for name, value in targets.items() if value.__class__ is str}
     payload = {"messageId": id, **target, "message": message or "", "wait": wait}
-    return Emit("agent_message", payload, once_key=f"agent/{id}", ids_local_to_turn=scoped)
+    return Emit("agent_message", payload, once_key=f"agent/{id}")
 
 
 def _agent_activity_steps(event: Record) -> Steps:
@@ -373,18 +371,18 @@ def _parse_agent_state(state: Any) -> tuple[str, Any]:
     return next(iter(state.items()), ("", None))
 
 
-def _agent_callback(id: Any, thread: Any, status: str, message: Any, *, scoped: bool = False) -> Step | None:
+def _agent_callback(id: Any, thread: Any, status: str, message: Any) -> Step | None:
     """Return the callback of an agent, or None if it has not ended."""
     if status in _RUNNING_STATES:
         return None
     payload = {"messageId": id, **({"fromSessionId": thread} if thread else {}), "result": message or status}
-    return Emit("agent_callback", payload, ids_local_to_turn=scoped)
+    return Emit("agent_callback", payload)
 
 
 _RUNNING_STATES = frozenset({"pendingInit", "pending_init", "running", ""})
 
 
-def _collab_steps(item: Record, phase: str, *, scoped: bool) -> Steps:
+def _collab_steps(item: Record, phase: str) -> Steps:
     """Return the steps of a message to agents or a wait for their answers; None for other calls and failed
     ones."""
     id, prompt, wait = item["id"], item.get("prompt"), item["tool"] == "wait"
@@ -393,14 +391,14 @@ def _collab_steps(item: Record, phase: str, *, scoped: bool) -> Steps:
         return None
     if phase != "completed" and not threads:
         return []
-    message = _agent_message(id, next(iter(threads), None), prompt, wait=wait, scoped=scoped)
-    return [message, *(_agent_state_steps(item, scoped=scoped) if phase == "completed" else ())]
+    message = _agent_message(id, next(iter(threads), None), prompt, wait=wait)
+    return [message, *(_agent_state_steps(item) if phase == "completed" else ())]
 
 
-def _agent_state_steps(item: Record, *, scoped: bool) -> list[Step]:
+def _agent_state_steps(item: Record) -> list[Step]:
     states: Mapping[str, Block] = _value_in_either_case(item, "agents_states") or {}
     callbacks = (
-        _agent_callback(item["id"], thread, state["status"], state.get("message"), scoped=scoped)
+        _agent_callback(item["id"], thread, state["status"], state.get("message"))
         for thread, state in states.items()
     )
     return [step for step in callbacks if step is not None]
@@ -431,7 +429,7 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "request_user_input": _question_steps,
     "sub_agent_activity": _agent_activity_steps,
     "thread_rolled_back": _rollback_steps,
-    "turn_aborted": lambda event: [Interrupt("user_cancel")],
+    "turn_aborted": lambda event: [TurnEnd("user_cancel")],
     "undo_completed": _undo_steps,
 }
 """Readers of events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments
@@ -459,7 +457,7 @@ _LEGACY_EVENT_STEPS: Mapping[str, Callable[[Record, Record, RecordReading], Step
 _COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     **dict.fromkeys(
         ("collab_agent_tool_call", "collab_tool_call"),
-        lambda item: _collab_steps(item, "completed", scoped=False),
+        lambda item: _collab_steps(item, "completed"),
     ),
     "context_compaction": lambda item: [],
     "hook_prompt": lambda item: [],
@@ -470,25 +468,26 @@ _COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
 
 
 def _item_line_steps(record: Record, reading: RecordReading) -> Steps:
-    return _turn_item_steps(record["item"], record["type"][5:], record, reading, scoped=True)
+    return _turn_item_steps(record["item"], record["type"][5:], record, reading, has_local_ids=True)
 
 
 def _turn_item_steps(
-    item: Record, phase: str, record: Record, reading: RecordReading, *, scoped: bool
+    item: Record, phase: str, record: Record, reading: RecordReading, *, has_local_ids: bool
 ) -> Steps:
     """Return the steps of an item that is reported when it starts, changes and ends."""
     wire_type = item_type(item)
+    scope = [Scope(has_local_ids=True)] if has_local_ids else []
     if wire_type in _COLLAB_ITEMS:
-        collab_steps = _collab_steps(item, phase, scoped=scoped)
+        collab_steps = _collab_steps(item, phase)
         if collab_steps is not None:
-            return collab_steps
+            return [*scope, *collab_steps]
     if wire_type in _CONTROL_ITEM_STEPS:
         return _CONTROL_ITEM_STEPS[wire_type](item) if phase == "completed" else []
     if reading.kind != "message":
         return None
     if not any(block["type"] == "tool_use" for block in reading.blocks):
         return _text_steps(item, parts(record, reading)) if phase == "completed" else []
-    return _tool_item_steps(item, phase, reading.blocks, scoped=scoped)
+    return [*scope, *_tool_item_steps(item, phase, reading.blocks)]
 
 
 def _text_steps(item: Record, text_parts: list[Part]) -> list[Step]:
@@ -517,23 +516,23 @@ def _reasoning_slot(id: str | None, index: Any, is_summary: bool) -> str:
     return f"{id}/{index}" if is_summary else f"{id}/content/{index}"
 
 
-def _tool_item_steps(item: Record, phase: str, blocks: list[Block], *, scoped: bool) -> Steps:
+def _tool_item_steps(item: Record, phase: str, blocks: list[Block]) -> list[Step]:
     """Return the steps of a call with the output so far, or with its result."""
     if phase != "completed" and item_type(item) in SERVER_TOOLS:
         return []
     uses = [_with_todo_items(block) for block in blocks if block["type"] == "tool_use"]
-    call_steps: list[Step] = [_replacing_step("assistant", uses, scoped)]
+    call_steps: list[Step] = [_replacing_step("assistant", uses)]
     if phase != "completed":
-        return [*call_steps, *_output_so_far_steps(item, phase, scoped=scoped)]
+        return [*call_steps, *_output_so_far_steps(item, phase)]
     results = [_with_failure_flag(block) for block in blocks if block["type"] == "tool_result"]
     return [
         *call_steps,
-        _replacing_step("user", results or _empty_results(item, uses, item.get("id")), scoped),
+        _replacing_step("user", results or _empty_results(item, uses, item.get("id"))),
     ]
 
 
-def _replacing_step(role: Any, blocks: list[Block], scoped: bool) -> Part:
-    return Part(role=role, blocks=blocks, ids_local_to_turn=scoped, relation="revision")
+def _replacing_step(role: Any, blocks: list[Block]) -> Part:
+    return Part(role=role, blocks=blocks, relation="revision")
 
 
 def _with_todo_items(block: Block) -> Block:
@@ -545,17 +544,13 @@ def _with_failure_flag(block: Block) -> Block:
     return {**block, "is_error": True} if block.get("exit_code") not in (None, 0) else block
 
 
-def _output_so_far_steps(item: Record, phase: str, *, scoped: bool) -> list[Step]:
+def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
     """Return the complete output so far, or one line of JSON for a changed to-do list."""
     call, output = item.get("id"), _value_in_either_case(item, "aggregated_output")
     if item_type(item) == "todo_list" and phase == "updated":
         line = json.dumps({"items": item["items"]}, ensure_ascii=False)
-        return [Chunk("output", f"{line}\n", call=call, ids_local_to_turn=scoped)]
-    return (
-        [Chunk("output", output, call=call, is_complete_so_far=True, ids_local_to_turn=scoped)]
-        if output
-        else []
-    )
+        return [Chunk("output", f"{line}\n", call={"id": call})]
+    return [Chunk("output_so_far", output, call={"id": call})] if output else []
 
 
 _COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
@@ -600,7 +595,7 @@ _LINE_STEPS: Mapping[str, Callable[[Record, RecordReading], Steps]] = {
 def _notification_steps(record: Record, reading: RecordReading) -> Steps:
     method, params = record["method"], record["params"]
     if method in ("item/completed", "item/started"):
-        return _turn_item_steps(params["item"], method[5:], record, reading, scoped=False)
+        return _turn_item_steps(params["item"], method[5:], record, reading, has_local_ids=False)
     return _NOTIFICATION_STEPS[method](params) if method in _NOTIFICATION_STEPS else None
 
 
@@ -618,14 +613,14 @@ def _reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
 
 
 def _tool_output_steps(params: Record) -> Steps:
-    return [Chunk("output", params["delta"], call=params["itemId"])]
+    return [Chunk("output", params["delta"], call={"id": params["itemId"]})]
 
 
 def _turn_end_steps(params: Record) -> Steps:
     """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
-        return [Interrupt("user_cancel")]
+        return [TurnEnd("user_cancel")]
     return [*_turn_error_steps(turn), TurnEnd()]
 
 

@@ -46,7 +46,7 @@ from ash_shared.providers._kit.json_fields import (
     to_milliseconds,
     value_at,
 )
-from ash_shared.providers._kit.steps import ChunksEnd, Step
+from ash_shared.providers._kit.steps import ALL_KINDS, ChunkEnd, Step
 from ash_shared.providers.gemini.interaction_steps import interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -365,7 +365,7 @@ def _request_steps(record: Record, reading: RecordReading) -> list[Step]:
     response."""
     content_parts = parts(record, reading)
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
-    return [*([ChunksEnd()] if has_results else []), *content_parts]
+    return [*([ChunkEnd(kinds=ALL_KINDS)] if has_results else []), *content_parts]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -16,10 +16,10 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     Emit,
-    Interrupt,
     ResponseEnd,
     ResponseStart,
     Step,
+    TurnEnd,
     Usage,
 )
 from ash_shared.providers.gemini.interactions import (
@@ -59,7 +59,7 @@ def _call_delta(delta: Record, slot: str) -> list[Step]:
     """Return arguments that arrive in one piece."""
     arguments = delta.get("arguments")
     text = arguments if arguments.__class__ is str else _encode(arguments).decode() if arguments else ""
-    return [Chunk("input", text, slot, text_at(delta, "id"), text_at(delta, "name"))]
+    return [Chunk("input", text, slot, call={"id": text_at(delta, "id"), "name": text_at(delta, "name")})]
 
 
 def _result_delta(delta: Record, slot: str) -> list[Step]:
@@ -119,10 +119,18 @@ def _begin_step(event: Record) -> list[Step]:
     if wire_type.endswith("_call"):
         tool_use = read_step(step)[0]
         input, more = tool_use["input"], pick(tool_use, "executor")
-        return [Chunk("input", "", slot, tool_use.get("id"), tool_use["name"], arguments=input, fields=more)]
+        return [
+            Chunk(
+                "input",
+                "",
+                slot,
+                call={"id": tool_use.get("id"), "name": tool_use["name"], "input": input},
+                fields=more,
+            )
+        ]
     if wire_type.endswith("_result"):
         result = _result_delta(step, slot) if step.get("result") else []
-        return [Chunk("output", "", slot, text_at(step, "call_id")), *result]
+        return [Chunk("output", "", slot, call={"id": text_at(step, "call_id")}), *result]
     return _initial_content(step, slot)
 
 
@@ -171,7 +179,7 @@ def _usage_step(interaction: Record) -> Usage:
 
 
 def _complete_response(interaction: Record) -> list[Step]:
-    return [ResponseEnd(ends_turn=True), _usage_step(interaction)]
+    return [ResponseEnd(turn="ends"), _usage_step(interaction)]
 
 
 def _end_waiting_response(interaction: Record) -> list[Step]:
@@ -181,18 +189,18 @@ def _end_waiting_response(interaction: Record) -> list[Step]:
 def _end_incomplete_response(interaction: Record) -> list[Step]:
     error = interaction_error(interaction) or {}
     return [
-        ResponseEnd(text_at(interaction, "status"), ends_turn=True, is_partial=True),
+        ResponseEnd(text_at(interaction, "status"), turn="ends", is_partial=True),
         Emit("error", error),
         _usage_step(interaction),
     ]
 
 
 def _fail_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), Interrupt("error", interaction_error(interaction))]
+    return [_usage_step(interaction), TurnEnd("error", interaction_error(interaction))]
 
 
 def _cancel_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), Interrupt("user_cancel")]
+    return [_usage_step(interaction), TurnEnd("user_cancel")]
 
 
 _END_STEPS: Mapping[str | None, _Reader] = {
@@ -215,14 +223,14 @@ def _interaction_record_steps(record: Record) -> list[Step]:
     output = _output_steps(record) if end_reader is not None else []
     return [
         *input_steps,
-        ResponseStart(text_at(record, "id"), continues_same_id=True),
+        ResponseStart(text_at(record, "id"), begins="unless_same_id"),
         *output,
         *(end_reader(record) if end_reader is not None else []),
     ]
 
 
 def _begin_response(event: Record) -> list[Step]:
-    return [ResponseStart(text_at(event, "interaction", "id"), continues_same_id=True)]
+    return [ResponseStart(text_at(event, "interaction", "id"), begins="unless_same_id")]
 
 
 def _end_response(event: Record) -> list[Step]:
@@ -231,14 +239,14 @@ def _end_response(event: Record) -> list[Step]:
     end_reader = _END_STEPS.get(text_at(interaction, "status"))
     if end_reader is _fail_response:
         return _fail_response(interaction)
-    start = ResponseStart(text_at(interaction, "id"), is_explicit=False)
+    start = ResponseStart(text_at(interaction, "id"), begins="if_none_open")
     return [start, *_output_steps(interaction), *(end_reader(interaction) if end_reader is not None else [])]
 
 
 def _error_steps(event: Record) -> list[Step]:
     error = event.get("error")
     return [
-        Interrupt(
+        TurnEnd(
             "error",
             message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
         )

@@ -15,9 +15,9 @@ from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.gemini_parts import value_in_either_case
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty
 from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
     Chunk,
     ChunkEnd,
-    ChunksEnd,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -43,14 +43,14 @@ def response_steps(record: Record, part: Part) -> list[Step]:
             *usage,
         ]
     errors = [] if part.error is None else [Part(role=None, error=part.error)]
-    start = [ResponseStart(part.key, is_explicit=False, has_stable_id=True)] if block_steps else []
+    start = [ResponseStart(part.key, begins="if_other_id")] if block_steps else []
     return [*start, *block_steps, *ends, *errors, *usage]
 
 
 def _complete_without_turn_end(ends: list[Step]) -> list[Step]:
     """Return the end of the response without the end of the turn. The error that is emitted next belongs to the turn,
     and may be its only content."""
-    return [step._replace(ends_turn=False) for step in ends if isinstance(step, ResponseEnd)]
+    return [step._replace(turn="continues") for step in ends if isinstance(step, ResponseEnd)]
 
 
 def _usage_steps(record: Record, part: Part, is_last: bool) -> list[Step]:
@@ -74,7 +74,7 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
             ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop}) for index in indexes
         )
     else:
-        yield ResponseEnd(stop, ends_turn=True, unless_call_pending=True)
+        yield ResponseEnd(stop, turn="ends_unless_call_pending")
 
 
 def _may_continue(part: Part) -> bool:
@@ -92,13 +92,17 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
         yield from _argument_steps(next(iter(block["raw"].values())), prefix)
     elif block["type"] == "tool_use" and _is_streamed(extra):
         slot = f"{prefix}input"
-        yield ChunksEnd(("text", "thinking") if block.get("id") else _KINDS, slot_prefix=prefix)
+        yield ChunkEnd(prefix, kinds=("text", "thinking") if block.get("id") else _KINDS)
         yield Chunk(
-            "input", "", slot, block.get("id"), block["name"], arguments=block["input"], anonymous_slot=True
+            "input",
+            "",
+            slot,
+            call={"id": block.get("id"), "name": block["name"], "input": block["input"]},
+            anonymous_slot=True,
         )
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
-        yield ChunksEnd(slot_prefix=prefix)
+        yield ChunkEnd(prefix, kinds=ALL_KINDS)
         yield replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, relation="new")
 
 
@@ -107,7 +111,7 @@ def _text_steps(block: Block, prefix: str, is_last: bool) -> Iterator[Step]:
     kind: _Kind = block["type"]
     text = block[kind]
     if text:
-        yield ChunksEnd(tuple(other for other in _KINDS if other != kind), slot_prefix=prefix)
+        yield ChunkEnd(prefix, kinds=tuple(other for other in _KINDS if other != kind))
         yield Chunk(kind, text, f"{prefix}{kind}", is_last=is_last, anonymous_slot=True)
     if "signature" in block:
         yield ChunkEnd(f"{prefix}{kind}", fields=pick(block, "signature"))
@@ -135,7 +139,7 @@ def _argument_steps(call: Record, prefix: str) -> Iterator[Step]:
     for partial in list_or_empty(value_in_either_case(call, "partialArgs", "partial_args")):
         path = first_text(partial, ("jsonPath", "json_path"))
         if path is not None:
-            yield Chunk("input", "", f"{prefix}input", path=path, value=_partial_value(partial))
+            yield Chunk("input", "", f"{prefix}input", call={"input": _partial_value(partial)}, path=path)
     if not _will_continue(call):
         yield ChunkEnd(f"{prefix}input")
 

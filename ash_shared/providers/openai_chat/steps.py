@@ -13,7 +13,7 @@ from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Chunk,
-    ChunksEnd,
+    ChunkEnd,
     Emit,
     ResponseEnd,
     ResponseStart,
@@ -61,14 +61,14 @@ def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
             is_last=bool(reason),
         )
         return [
-            ResponseStart(response_id, is_explicit=False),
+            ResponseStart(response_id, begins="if_none_open"),
             text,
             *(_finish_steps(choice, reason) if reason else ()),
         ]
     delta_steps = _delta_steps(delta, _slot_prefix(choice), _choice_fields(choice))
     if not (delta_steps or reason or "role" in delta):
         return []
-    start = ResponseStart(response_id, is_explicit=False, has_stable_id="role" in delta)
+    start = ResponseStart(response_id, begins="if_other_id" if "role" in delta else "if_none_open")
     return [start, *delta_steps, *(_finish_steps(choice, reason) if reason else ())]
 
 
@@ -89,9 +89,8 @@ def _finish_steps(choice: Record, reason: str) -> list[Step]:
     """End a choice, and the turn unless a call waits for the caller, regardless of the finish reason."""
     ends = ResponseEnd(
         reason,
-        ends_turn=reason not in _CALLING_FINISH_REASONS,
+        turn="ends_unless_call_pending" if reason not in _CALLING_FINISH_REASONS else "continues",
         slot_prefix=_slot_prefix(choice),
-        unless_call_pending=True,
     )
     return [ends, *_error_steps(choice, reason)]
 
@@ -154,8 +153,8 @@ def _text_steps(text: str, prefix: str, more: Block, name: str = "text") -> list
     return [_end_thinking(prefix), Chunk("text", text, f"{prefix}{name}", fields=more, anonymous_slot=True)]
 
 
-def _end_thinking(prefix: str) -> ChunksEnd:
-    return ChunksEnd(("thinking",), slot_prefix=prefix)
+def _end_thinking(prefix: str) -> ChunkEnd:
+    return ChunkEnd(prefix, kinds=("thinking",))
 
 
 def _variant_writer(variant: str) -> "_DeltaWriter":
@@ -172,7 +171,7 @@ def _content_steps(content: Any, prefix: str, more: Block) -> list[Step]:
 def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
     block = read_block(part)
     if block["type"] == "thinking":
-        return [ChunksEnd(("text",), slot_prefix=prefix), _thinking_delta(block["thinking"], prefix, more)]
+        return [ChunkEnd(prefix, kinds=("text",)), _thinking_delta(block["thinking"], prefix, more)]
     if block["type"] != "text":
         return _complete_block_steps([block], prefix, more)
     write = _variant_writer("refusal") if block.get("variant") == "refusal" else _text_steps
@@ -181,7 +180,7 @@ def _part_steps(part: Any, prefix: str, more: Block) -> list[Step]:
 
 def _complete_block_steps(blocks: list[Block], prefix: str, more: Block) -> list[Step]:
     """Return the steps of blocks that arrive in one chunk."""
-    ends = ChunksEnd(("text", "thinking"), slot_prefix=prefix)
+    ends = ChunkEnd(prefix, kinds=("text", "thinking"))
     return [ends, Part(role="assistant", blocks=blocks, fields=more)]
 
 
@@ -218,7 +217,7 @@ def _call_delta_steps(call: Record, number: int, prefix: str, more: Block) -> li
     return [
         _end_thinking(prefix),
         _input_delta(inner, slot, None, more),
-        ChunksEnd(("input",), slot_prefix=slot),
+        ChunkEnd(slot, kinds=("input",)),
     ]
 
 
@@ -233,9 +232,7 @@ def _input_delta(function: Record, slot: str, id: str | None, more: Block) -> Ch
         "input",
         text,
         slot,
-        call=id,
-        tool=name,
-        arguments=arguments,
+        call={"id": id, "name": name, "input": arguments},
         fields=more,
         anonymous_slot=name is not None,
     )
@@ -263,7 +260,7 @@ def _completion_steps(record: Record) -> list[Step]:
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]
     is_calling = any(text_at(choice, "finish_reason") in _CALLING_FINISH_REASONS for choice in choices[:1])
-    ends = ResponseEnd(ends_turn=not is_calling, unless_call_pending=True)
+    ends = ResponseEnd(turn="ends_unless_call_pending" if not is_calling else "continues")
     return [
         ResponseStart(id),
         *choice_steps,

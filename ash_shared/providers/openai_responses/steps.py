@@ -26,10 +26,10 @@ from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
     Emit,
-    Interrupt,
     ResponseEnd,
     ResponseStart,
     Step,
+    TurnEnd,
     Usage,
 )
 from ash_shared.providers.openai_responses.messages import parts, response_usage, standard_error
@@ -82,8 +82,8 @@ def _slot(delta_type: _DeltaType, event: Record) -> str:
 def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
     """Return a fragment. Deltas contain only the id of the item; the event that began the item contained the id of
     its call."""
-    call = text_at(event, "item_id") if delta_type.kind == "input" else None
-    return Chunk(delta_type.kind, text, _slot(delta_type, event), call, fields=delta_type.more)
+    call = {"id": text_at(event, "item_id")} if delta_type.kind == "input" else {}
+    return Chunk(delta_type.kind, text, _slot(delta_type, event), call=call, fields=delta_type.more)
 
 
 def _delta_reader(delta_type: _DeltaType) -> _Reader:
@@ -94,7 +94,8 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
     """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
 
     def read(event: Record) -> list[Step]:
-        closed = ChunkEnd(_slot(delta_type, event), text_at(event, delta_type.text_key), wait_for_part=True)
+        text = text_at(event, delta_type.text_key)
+        closed = ChunkEnd(_slot(delta_type, event), text=text, wait_for_part=True)
         return [closed] if delta_type.kind == "input" else [_make_fragment(delta_type, event, ""), closed]
 
     return read
@@ -122,7 +123,7 @@ def _partial_image(event: Record) -> list[Step]:
     """Return a partial image; each one is a complete image in base64."""
     number = pick(event, "partial_image_index").get("partial_image_index", 0)
     image = text_at(event, "partial_image_b64") or ""
-    return [Chunk("output", image, call=event["item_id"], fields={"partialImageIndex": number})]
+    return [Chunk("output", image, call={"id": event["item_id"]}, fields={"partialImageIndex": number})]
 
 
 def _audio_chunk(event: Record) -> list[Step]:
@@ -179,10 +180,16 @@ def _begin_item(event: Record) -> list[Step]:
         if block["type"] == "tool_use":
             input, more = block["input"], pick(block, "executor")
             return [
-                Chunk("input", "", item_slot, block.get("id"), block["name"], arguments=input, fields=more)
+                Chunk(
+                    "input",
+                    "",
+                    item_slot,
+                    call={"id": block.get("id"), "name": block["name"], "input": input},
+                    fields=more,
+                )
             ]
         if block["type"] == "tool_result":
-            return [Chunk("output", "", item_slot, block.get("tool_use_id"))]
+            return [Chunk("output", "", item_slot, call={"id": block.get("tool_use_id")})]
     return []
 
 
@@ -226,16 +233,15 @@ def _usage_step(response: Record) -> Usage:
 def _complete_response(response: Record) -> list[Step]:
     """Complete a response. If the final event has no items, the log determines whether calls are pending."""
     items = list_or_empty(response.get("output"))
-    return [
-        ResponseEnd(ends_turn=not _is_waiting(items), unless_call_pending=not items),
-        _usage_step(response),
-    ]
+    if _is_waiting(items):
+        return [ResponseEnd(), _usage_step(response)]
+    return [ResponseEnd(turn="ends" if items else "ends_unless_call_pending"), _usage_step(response)]
 
 
 def _end_incomplete_response(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
-        ResponseEnd(reason, ends_turn=True, is_partial=True),
+        ResponseEnd(reason, turn="ends", is_partial=True),
         Emit("error", message_error(reason, None, response.get("incomplete_details"))),
         _usage_step(response),
     ]
@@ -243,11 +249,11 @@ def _end_incomplete_response(response: Record) -> list[Step]:
 
 def _fail_response(response: Record) -> list[Step]:
     error = standard_error(response.get("error")) or message_error("failed", None)
-    return [_usage_step(response), Interrupt("error", error)]
+    return [_usage_step(response), TurnEnd("error", error)]
 
 
 def _cancel_response(response: Record) -> list[Step]:
-    return [_usage_step(response), Interrupt("user_cancel")]
+    return [_usage_step(response), TurnEnd("user_cancel")]
 
 
 _END_STEPS: Mapping[str, _Reader] = {
@@ -257,10 +263,6 @@ _END_STEPS: Mapping[str, _Reader] = {
     "incomplete": _end_incomplete_response,
 }
 """Readers of ended responses, by status."""
-
-
-def _response_start(response: Record, *, is_explicit: bool) -> ResponseStart:
-    return ResponseStart(text_at(response, "id"), is_explicit=is_explicit, continues_same_id=True)
 
 
 def _response_steps(response: Record) -> list[Step]:
@@ -274,7 +276,7 @@ def _response_steps(response: Record) -> list[Step]:
         for step in _item_steps(item, str(index))
     ]
     ends = _END_STEPS[status](response) if is_over else []
-    return [_response_start(response, is_explicit=True), *items, *ends]
+    return [ResponseStart(text_at(response, "id"), begins="unless_same_id"), *items, *ends]
 
 
 def _compaction_steps(record: Record) -> list[Step]:
@@ -283,11 +285,11 @@ def _compaction_steps(record: Record) -> list[Step]:
 
 
 def _begin_response(event: Record) -> list[Step]:
-    return [_response_start(event["response"], is_explicit=True)]
+    return [ResponseStart(text_at(event, "response", "id"), begins="unless_same_id")]
 
 
 def _continue_response(event: Record) -> list[Step]:
-    return [_response_start(event["response"], is_explicit=False)]
+    return [ResponseStart(text_at(event, "response", "id"), begins="if_none_open")]
 
 
 def _end_reader(status: str) -> _Reader:
@@ -300,14 +302,18 @@ def _end_reader(status: str) -> _Reader:
             return _fail_response(response)
         items = enumerate(list_or_empty(response.get("output")))
         item_steps = [step for index, item in items for step in _item_steps(item, str(index))]
-        return [_response_start(response, is_explicit=False), *item_steps, *_END_STEPS[status](response)]
+        return [
+            ResponseStart(text_at(response, "id"), begins="if_none_open"),
+            *item_steps,
+            *_END_STEPS[status](response),
+        ]
 
     return read
 
 
 def _error_steps(record: Record) -> list[Step]:
     nested = record.get("error")
-    return [Interrupt("error", standard_error(nested if nested.__class__ is dict else record))]
+    return [TurnEnd("error", standard_error(nested if nested.__class__ is dict else record))]
 
 
 _EVENT_READERS: Mapping[str, _Reader] = {
