@@ -74,9 +74,8 @@ def test_example_prints_the_shown_output(tmp_path: Path, database_url: str) -> N
     assert (done.stdout, done.stderr) == (PRINTED, "")
 
 
-@pytest.mark.parametrize(
-    "omitted", [None, *(pytest.param(file, marks=pytest.mark.slow, id=Path(file).name) for file in EDITS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("omitted", [None, *EDITS])
 def test_coverage_fails_without_one_of_the_places(tmp_path: Path, omitted: str | None) -> None:
     """The tests of the catalogue pass with all edits, and fail if one is missing."""
     copy_with([file for file in EDITS if file != omitted], tmp_path)
@@ -88,4 +87,4 @@ def test_coverage_fails_without_one_of_the_places(tmp_path: Path, omitted: str |
 
     is_covered = written.returncode == 0 and done.returncode == 0
     assert is_covered == (omitted is None), done.stdout
-    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert omitted is None or "hook_output" in done.stdout or "HookOutputEvent" in done.stderr

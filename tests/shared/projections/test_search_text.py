@@ -113,18 +113,22 @@ def test_chunks_and_turn_events_have_no_passages() -> None:
     assert SILENT < EVENT_TYPES
 
 
+ROLES = {
+    "agent_callback": "assistant",
+    "agent_message": "assistant",
+    "assistant_done": "assistant",
+    "error": "system",
+    "raw": "system",
+    "summary": "system",
+    "system_message": "system",
+    "thinking_done": "assistant",
+    "tool_call": "assistant",
+    "tool_result": "tool",
+    "user_audio": "user",
+    "user_message": "user",
+    "of another type": "system",
+}
+
+
 def test_roles_of_events() -> None:
-    assert {type: role_of(type) for type in EVENT_TYPES - SILENT} == {
-        "agent_callback": "assistant",
-        "agent_message": "assistant",
-        "assistant_done": "assistant",
-        "error": "system",
-        "raw": "system",
-        "summary": "system",
-        "system_message": "system",
-        "thinking_done": "assistant",
-        "tool_call": "assistant",
-        "tool_result": "tool",
-        "user_audio": "user",
-        "user_message": "user",
-    }
+    assert {type: role_of(type) for type in ROLES} == ROLES
