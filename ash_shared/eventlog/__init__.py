@@ -9,15 +9,15 @@ same events. At the end of the input, open items are closed with the content the
 | line | the steps of one stored text; `Log` collects its events | `emitter` |
 | turn | from a prompt to the last event it caused; ends explicitly or when the next one begins | `turns` |
 | response | one answer of the model; the main conversation and each subagent have their own | `streaming` |
-| slot | one streamed item of a response: a chunk event for each fragment, one event when complete | `streaming` |
-| call | a tool call, tracked from its first fragment to the end of the turn that has its result | `tool_calls` |
+| slot | one streamed item of a response: a chunk event for each chunk, one event when complete | `streaming` |
+| call | a tool call, tracked from its first chunk to the end of the turn that has its result | `tool_calls` |
 | part | a complete (non-streamed) message; replaces its slots | `complete_messages`, `emit_messages` |
 | usage | tokens of an answer; the last count per answer is used, a turn has the sum | `usage` |
 
 Content that a session holds more than once becomes one event: see `dedupe`.
 
-Modules import downwards only: normalizer, posted_events > complete_messages > streaming > emit_messages > tool_calls,
-dedupe.copies > turns > usage > emitter > state. The exception is `Log.close_open`: the end of a turn closes open slots,
+Modules import downwards only: normalizer, posted_events > complete_messages > streaming > emit_messages > tool_calls >
+turns > usage > dedupe > emitter > state. The exception is `Log.close_open`: the end of a turn closes open slots,
 and emitting their events needs a turn.
 """
 

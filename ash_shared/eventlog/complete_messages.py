@@ -5,19 +5,14 @@ from functools import partial
 from typing import Literal
 
 from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usage
-from ash_shared.eventlog.dedupe import copies, digests
+from ash_shared.eventlog.dedupe import copies, recaps
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
+from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_REPLACEABLE_PARTS, MAX_SPEAKERS, HeldCopy, Place, State
+from ash_shared.eventlog.state import MAX_SPEAKERS, HeldCopy, Place, State
 from ash_shared.model.blocks import Block, without
-from ash_shared.model.event_types import types_where
 from ash_shared.model.message import Facts
 from ash_shared.providers._kit.steps import Part, Relation, Speaker
-
-_REVOCABLE = types_where(lambda row: row.is_revocable)
-
-_Unit = tuple[Block, Callable[[], None]]
-"""A block or group of blocks of a part, and the function that emits it."""
 
 
 def emit_part(log: Log, part: Part) -> None:
@@ -121,24 +116,39 @@ _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
 
 
 def _emit_assistant_part(log: Log, part: Part) -> None:
-    state, parent_call, text = log.state, part.parent_call or "", _spoken_text(part)
-    if part.slot is not None and state.response(parent_call).has_emitted_inside(part.slot):
+    text = _spoken_text(part)
+    if _is_in_emitted_slot(log.state, part):
         return
-    if part.relation == "recap" and _was_streamed(state, text):
+    if part.relation == "recap" and recaps.is_recap(log.state, text):
         streaming.end_slots(log, ("text",))
         return
+    if not _is_new_answer(log, text, part):
+        return
+    place = _place_of(log.state, part)
+    units: list[Unit] = [
+        (block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks
+    ]
+    emit_units(log, part, units)
+    streaming.record_complete(log.state, part)
+
+
+def _place_of(state: State, part: Part) -> Place:
+    parent_call = part.parent_call or ""
+    return Place(parent_call, part.message_id or part.key or state.response_id(parent_call))
+
+
+def _is_in_emitted_slot(state: State, part: Part) -> bool:
+    if part.slot is None:
+        return False
+    return state.response(part.parent_call or "").has_emitted_inside(part.slot)
+
+
+def _is_new_answer(log: Log, text: str, part: Part) -> bool:
+    """True if a part must be emitted now. Its open slots are discarded, unless it is a held or dropped copy."""
     if text and part.is_copy and not _is_new_ending(log, text, part):
-        return
-    streaming.discard_slots(log, part, parent_call)
-    if text and not part.is_copy and not emit_messages.accept_original(log, "assistant", text):
-        return
-    place = Place(parent_call, part.message_id or part.key or state.response_id(parent_call))
-    _emit_changes(
-        log,
-        part,
-        [(block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks],
-    )
-    streaming.record_whole(state, part, parent_call)
+        return False
+    streaming.discard_slots(log, part)
+    return not text or part.is_copy or emit_messages.accept_original(log, "assistant", text)
 
 
 def _is_new_ending(log: Log, text: str, copy: Part) -> bool:
@@ -147,14 +157,6 @@ def _is_new_ending(log: Log, text: str, copy: Part) -> bool:
         return not _has_spoken(log.state)
     _hold_copy(log, "assistant", text, copy)
     return False
-
-
-def _was_streamed(state: State, text: str) -> bool:
-    """True if this text is the whole text of the turn, which was streamed."""
-    if not text or state.turn is None:
-        return False
-    streamed = (state.turn.streamed_length, state.turn.streamed_checksum)
-    return streamed == (len(text), digests.checksum(text))
 
 
 def _has_spoken(state: State) -> bool:
@@ -189,26 +191,32 @@ def _spoken_text(part: Part) -> str:
 
 
 def _emit_user_part(log: Log, part: Part) -> None:
-    parent_call, text = part.parent_call or "", _spoken_text(part)
+    text = _spoken_text(part)
     results = [block for block in part.blocks if block["type"] == "tool_result"]
-    others = [block for block in part.blocks if block["type"] != "tool_result"]
-    if text and not results and not _is_new_prompt(log, text, part):
-        return
-    units: list[_Unit] = [
+    if results or not text or _is_new_prompt(log, text, part):
+        emit_units(log, part, _user_units(log, part, results))
+
+
+def _user_units(log: Log, part: Part, results: list[Block]) -> list[Unit]:
+    """Return the results of a part, and a unit for all its other blocks."""
+    parent_call = part.parent_call or ""
+    units: list[Unit] = [
         (block, partial(tool_calls.emit_result, log, part, block, parent_call)) for block in results
     ]
+    others = [block for block in part.blocks if block["type"] != "tool_result"]
     if others:
+        is_prompt = part.origin == "prompt" and not (results or parent_call)
         emit = partial(
             emit_messages.emit_user_message,
             log,
             others,
             parent_call,
-            is_prompt=part.origin == "prompt" and not (results or parent_call),
+            is_prompt=is_prompt,
             synthetic=part.origin == "synthetic",
             fields=part.fields,
         )
         units.append(({_USER_CONTENT: others}, emit))
-    _emit_changes(log, part, units)
+    return units
 
 
 _USER_CONTENT = "said"
@@ -238,51 +246,3 @@ _EMITTERS: Mapping[Speaker, Callable[[Log, Part], None]] = {
     "system": _emit_system_part,
     "user": _emit_user_part,
 }
-
-
-# Parts that are written again when they change.
-
-
-def _emit_changes(log: Log, part: Part, units: Sequence[_Unit]) -> None:
-    """Emit the units of a part; of a revision only those that an earlier form of it did not have."""
-    if part.relation == "revision" and part.key is not None:
-        _emit_revision(log, part, units)
-        return
-    for _, emit in units:
-        emit()
-
-
-def _emit_revision(log: Log, part: Part, units: Sequence[_Unit]) -> None:
-    """Emit the new units of a part that replaces an earlier form of itself, and retract texts it no longer has."""
-    state, name = log.state, f"{part.role}/{part.key}"
-    before = state.emitted_revisions.pop(name, None)
-    was_streamed = before is None and part.message_id in state.streamed_responses
-    before, current = before or {}, dict[str, str]()
-    for unit, emit in units:
-        digest = digests.content_digest(unit)
-        if was_streamed and _is_in_stream(state, unit):
-            current[digest] = ""
-        else:
-            current[digest] = before[digest] if digest in before else _emit_revocable(log, emit)
-    removed = [id for digest, id in before.items() if id and digest not in current]
-    if removed:
-        log.emit("retraction", {"eventIds": removed})
-    log.state.emitted_revisions[name] = current
-    if len(log.state.emitted_revisions) > MAX_REPLACEABLE_PARTS:
-        del log.state.emitted_revisions[next(iter(log.state.emitted_revisions))]
-
-
-def _emit_revocable(log: Log, emit: Callable[[], None]) -> str:
-    """Emit a unit; return the id of its event if it can be retracted later, else an empty string."""
-    count = len(log.events)
-    emit()
-    last = log.events[-1] if len(log.events) > count else {}
-    return str(last["id"]) if last.get("type") in _REVOCABLE else ""
-
-
-def _is_in_stream(state: State, unit: Block) -> bool:
-    """True if a unit of a streamed answer was in the stream: all but results of pending calls."""
-    if unit.get("type") != "tool_result":
-        return "type" in unit
-    call = state.calls.get(unit.get("tool_use_id") or "")
-    return call is None or call.state == "answered"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from ash_shared.eventlog import tool_calls, turns
-from ash_shared.eventlog.dedupe import copies
+from ash_shared.eventlog.dedupe import calls, copies
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_HELD_COPIES, Call, HeldCopy, Place
 from ash_shared.model.blocks import Block, pick
@@ -64,7 +64,7 @@ def _text_fields(block: Block) -> Block:
 def _emit_tool_use(log: Log, part: Part, block: Block, place: Place) -> None:
     id = block.get("id")
     id = turns.scoped_id(id, turns.activate_turn(log)) if log.has_local_ids else id
-    if tool_calls.is_duplicate(log.state, part, id):
+    if calls.is_duplicate_call(log.state, part, id):
         return
     more = {**pick(block, "executor"), **part.fields}
     known = emit_call(log, id, block["name"], block["input"], more, place)
@@ -90,25 +90,44 @@ def emit_user_message(  # the parameters are independent of each other
     fields: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Emit a message of the user, or one that a tool wrote in the user's name (`synthetic`)."""
+    _emit_raws(log, blocks)
+    content = [block for block in blocks if block["type"] != "raw"]
+    if not content:
+        return
+    if all(block.get("variant") == "summary" for block in content):
+        log.emit("summary", {"text": "\n\n".join(_texts_of(content))})
+        return
+    payload = _user_payload(content, fields)
+    if synthetic:
+        payload["synthetic"] = True
+    else:
+        _begin_user_message(log, is_prompt=is_prompt)
+    log.emit("user_message", payload, Place(parent_call))
+
+
+def _emit_raws(log: Log, blocks: list[Block]) -> None:
     for block in blocks:
         if block["type"] == "raw":
             emit_raw(log, block)
-    blocks = [block for block in blocks if block["type"] != "raw"]
-    texts = [block["text"] for block in blocks if block["type"] == "text"]
-    if blocks and all(block.get("variant") == "summary" for block in blocks):
-        log.emit("summary", {"text": "\n\n".join(texts)})
-    elif blocks:
-        text = "\n\n".join(texts)
-        payload: Block = {"text": text, **_visible_text_field(text), **pick(fields, "sidechain")}
-        if len(blocks) > 1 or not texts:
-            payload["content"] = blocks
-        if synthetic:
-            payload["synthetic"] = True
-        else:
-            release_answers(log)
-            log.state.last_streamed = None
-            turns.start_prompted_turn(log) if is_prompt else turns.ensure_turn(log)
-        log.emit("user_message", payload, Place(parent_call))
+
+
+def _texts_of(blocks: list[Block]) -> list[str]:
+    return [block["text"] for block in blocks if block["type"] == "text"]
+
+
+def _user_payload(content: list[Block], fields: Mapping[str, object]) -> Block:
+    texts = _texts_of(content)
+    text = "\n\n".join(texts)
+    payload: Block = {"text": text, **_visible_text_field(text), **pick(fields, "sidechain")}
+    if len(content) > 1 or not texts:
+        payload["content"] = content
+    return payload
+
+
+def _begin_user_message(log: Log, *, is_prompt: bool) -> None:
+    release_answers(log)
+    log.state.last_streamed = None
+    turns.start_prompted_turn(log) if is_prompt else turns.ensure_turn(log)
 
 
 def _visible_text_field(text: str) -> Block:
@@ -126,7 +145,7 @@ def emit_system_text(log: Log, text: str, variant: str | None) -> None:
         log.emit("system_message", {"text": text} if variant is None else {"text": text, "variant": variant})
 
 
-# HeldCopy copies.
+# Held copies.
 
 
 def accept_original(log: Log, role: Speaker, text: str) -> bool:

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ash_shared.eventlog import complete_messages, emit_messages, posted_events, streaming, turns, usage
-from ash_shared.eventlog.dedupe import assembled_answers, digests
+from ash_shared.eventlog.dedupe import assembled_answers, repetitions
 from ash_shared.eventlog.emitter import EMPTY_LINE, Context, Event, Line, Log, read_line
 from ash_shared.eventlog.state import decode_state, encode_state
 from ash_shared.model.blocks import Block
@@ -105,16 +105,14 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 
 
 def _emit_event(log: Log, step: steps.Emit) -> None:
-    digest = digests.text_digest(step.once_key) if step.once_key else ""
-    if digest in log.state.once_digests:
+    if repetitions.is_repeated_event(log.state, step.once_key):
         return
     payload = step.payload
     if step.type in _TURN_TRIGGERS:
         turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
         if log.has_local_ids:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
-    if digest:
-        log.state.once_digests.append(digest)
+    repetitions.record_event(log.state, step.once_key)
     log.emit(step.type, payload)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ash_shared.eventlog import tool_calls, turns
 from ash_shared.eventlog.dedupe import copies
 from ash_shared.eventlog.emitter import Event, Log
-from ash_shared.eventlog.state import Call, State
+from ash_shared.eventlog.state import Call, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.model.event_types import CHUNKS, types_where
 
@@ -22,15 +22,20 @@ def _turn_id(log: Log) -> str | None:
 
 
 def _observe_turn_start(log: Log, event: Event, payload: Block) -> None:
-    turn = event.get("turnId")
-    if turn.__class__ is not str and event["type"] == "turn_start":
-        turn = event.get("id")
-    if turn.__class__ is str and turn and turn != _turn_id(log):
+    turn = _turn_started_by(event)
+    if turn is not None and turn != _turn_id(log):
         if not log.state.slots:
             turns.clear_turn(log)
         turns.open_turn(log, turn, has_explicit_end=event["type"] == "turn_start")
     if event["type"] == "user_message" and payload.get("text").__class__ is str:
         copies.accept_copy(log.state, "user", payload["text"])  # the stream may repeat it
+
+
+def _turn_started_by(event: Event) -> str | None:
+    turn = event.get("turnId")
+    if turn.__class__ is not str and event["type"] == "turn_start":
+        turn = event.get("id")
+    return turn if isinstance(turn, str) and turn else None
 
 
 def _observe_turn_end(log: Log, event: Event, payload: Block) -> None:
@@ -43,8 +48,11 @@ def _observe_assistant(log: Log, event: Event, payload: Block) -> None:
     if log.state.turn is None:
         _observe_turn_start(log, event, payload)
     turn = log.state.turn
-    if turn is None or event.get("turnId", turn.id) != turn.id:
-        return
+    if turn is not None and event.get("turnId", turn.id) == turn.id:
+        _continue_turn(log, turn, event, payload)
+
+
+def _continue_turn(log: Log, turn: Turn, event: Event, payload: Block) -> None:
     if turn.phase == "fresh":
         turn.phase = "running"
     if event["type"] == "assistant_done" and "parentToolCallId" not in payload:

@@ -1,6 +1,6 @@
 """Handle streamed answers. A response has slots: a text, reasoning or the input of a call.
 
-Each fragment extends the slot of its name and is emitted as a chunk. The complete content of a slot is emitted once,
+Each chunk extends the slot of its name and is emitted. The complete content of a slot is emitted once,
 when it ends: explicitly, with the response, when other content begins, or with the turn, then as `partial`. A later
 record with the complete content discards the slot.
 """
@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
-from ash_shared.eventlog.dedupe import assembled_answers, digests
+from ash_shared.eventlog.dedupe import assembled_answers, recaps
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
-from ash_shared.eventlog.state import MAX_STREAMED_ANSWERS, Response, Slot, State
+from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
@@ -97,7 +97,7 @@ def _record_response(log: Log, response: Response) -> None:
     state = log.state
     if response.id is not None and response.emitted_slots:
         known = [id for id in state.streamed_responses if id != response.id]
-        state.streamed_responses = [*known, response.id][-MAX_STREAMED_ANSWERS:]
+        state.streamed_responses = [*known, response.id][-MAX_STREAMED_RESPONSES:]
     if not log.parent_call:
         assembled_answers.record_end(state, response)
 
@@ -142,16 +142,8 @@ def _emit_chunk(log: Log, slot: Slot, added: str, fields: Mapping[str, Any]) -> 
         }
     slot.text += added
     if slot.kind == "text" and not slot.parent_call:
-        _count_streamed_text(log.state, added)
+        recaps.record_streamed_text(log.state, added)
     log.emit(f"{_EVENT_PREFIXES[slot.kind]}_chunk", {**payload, **fields}, slot.place)
-
-
-def _count_streamed_text(state: State, added: str) -> None:
-    """Extend the length and checksum of the streamed text of the turn, by which a recap is recognised."""
-    turn = state.turn
-    if turn is not None:
-        turn.streamed_length += len(added)
-        turn.streamed_checksum = digests.checksum(added, turn.streamed_checksum)
 
 
 def _find_or_open_slot(log: Log, chunk: steps.Chunk) -> Slot | None:
@@ -316,23 +308,31 @@ def _block_of_slot(slot: Slot) -> Block:
     return {"type": slot.kind, slot.kind: slot.text}
 
 
-def discard_slots(log: Log, part: steps.Part, parent_call: str) -> None:
+def discard_slots(log: Log, part: steps.Part) -> None:
     """Discard the slots whose complete content a message has."""
-    state, name = log.state, part.slot
-    if name is not None:
-        state.slots = [slot for slot in state.slots if not slot.is_below(name, parent_call)]
+    state, parent_call = log.state, part.parent_call or ""
+    if part.slot is not None:
+        state.slots = [slot for slot in state.slots if not slot.is_below(part.slot, parent_call)]
         return
     for block in part.blocks:
-        kind = _SLOT_KINDS.get(block["type"])
-        candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
-        named = [slot for slot in candidates if kind == "input" and slot.call == block.get("id")]
-        for slot in (named or candidates)[:1]:
+        slot = _find_slot_of(state, block, parent_call)
+        if slot is not None:
             state.slots.remove(slot)
             state.response(parent_call).emitted_slots.append(slot.name)
 
 
-def record_whole(state: State, part: steps.Part, parent_call: str) -> None:
+def _find_slot_of(state: State, block: Block, parent_call: str) -> Slot | None:
+    """Return the slot that a complete block supersedes: that of the same call, or else the first of its kind."""
+    kind = _SLOT_KINDS.get(block["type"])
+    candidates = [slot for slot in state.slots if slot.kind == kind and slot.parent_call == parent_call]
+    if kind == "input":
+        candidates.sort(key=lambda slot: slot.call != block.get("id"))
+    return candidates[0] if candidates else None
+
+
+def record_complete(state: State, part: steps.Part) -> None:
     """Record the blocks of a complete message in its response, part of which may have been streamed."""
+    parent_call = part.parent_call or ""
     known = state.responses.get(parent_call)
     if known is not None and known.was_streamed:
         assembled_answers.record_blocks(known, part.blocks)

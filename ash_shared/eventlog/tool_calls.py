@@ -1,12 +1,13 @@
 """Tool calls, their output and their results.
 
-A call is tracked from its first fragment to the end of the turn in which it is answered. A result without a tracked
+A call is tracked from its first chunk to the end of the turn in which it is answered. A result without a tracked
 call is marked as an orphan.
 """
 
 from typing import Any
 
 from ash_shared.eventlog import turns
+from ash_shared.eventlog.dedupe import calls
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_ANSWERED, MAX_CALLS, Call, Place, State, Turn
 from ash_shared.model.blocks import Block, pick
@@ -17,23 +18,23 @@ _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
 
 def record_call(state: State, id: str, tool: str, *, is_named: bool = True) -> Call:
-    calls = state.calls
-    calls.pop(id, None)
-    if len(calls) >= MAX_ANSWERED:
-        _evict_call(calls)
-    calls[id] = call = Call(tool)
+    tracked = state.calls
+    tracked.pop(id, None)
+    if len(tracked) >= MAX_ANSWERED:
+        _evict_call(tracked)
+    tracked[id] = call = Call(tool)
     if not is_named:
         state.calls_without_id.append(id)
     return call
 
 
-def _evict_call(calls: dict[str, Call]) -> None:
+def _evict_call(tracked: dict[str, Call]) -> None:
     """Evict the oldest answered call; a pending one only above `MAX_CALLS`."""
-    oldest = next((id for id, call in calls.items() if call.state == "answered"), None)
-    if oldest is None and len(calls) >= MAX_CALLS:
-        oldest = next(iter(calls))
+    oldest = next((id for id, call in tracked.items() if call.state == "answered"), None)
+    if oldest is None and len(tracked) >= MAX_CALLS:
+        oldest = next(iter(tracked))
     if oldest is not None:
-        del calls[oldest]
+        del tracked[oldest]
 
 
 def mark_answered(state: State, id: str) -> None:
@@ -53,12 +54,6 @@ def mark_left(state: State) -> None:
 def has_pending(state: State) -> bool:
     """True if a call of the last answer waits for the client."""
     return any(call.state == "asked" and not call.is_hosted for call in state.calls.values())
-
-
-def is_duplicate(state: State, part: Part, id: str | None) -> bool:
-    """True if the call was emitted: for an item that is written again, a copy, or the original of a copy."""
-    known = state.calls.get(id or "")
-    return known is not None and (part.relation == "revision" or part.is_copy or known.seen == "copy")
 
 
 def emit_output(log: Log, chunk: Chunk) -> None:
@@ -91,41 +86,49 @@ def _call_of_output(log: Log, turn: Turn, chunk: Chunk) -> str:
 
 
 def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
+    state, id = log.state, _call_of_result(log, part, block, parent_call)
+    if calls.is_duplicate_result(state, part, id):
+        return
+    if id is not None and calls.is_held_result(state, part, id):
+        add_to_result(state, id, block)
+        return
+    own = log.new_id()
+    later_fields = state.pending_results.pop(block.get("tool_use_id") or id or "", {})
+    payload = {"toolCallId": id or own, **_result_fields({**later_fields, **block})}
+    payload.update(pick(part.fields, "sidechain"))
+    if not _answer_call(state, id):
+        payload["orphan"] = True
+    log.emit("tool_result", payload, Place(parent_call), id=own)
+
+
+def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str | None:
+    """Return the id of the call of a result; a result without a known call answers the oldest call without an id."""
     state, turn = log.state, turns.activate_turn(log)
-    wire_id = block.get("tool_use_id")
-    id = turns.scoped_id(wire_id, turn) if log.has_local_ids else wire_id
+    id = block.get("tool_use_id")
+    if log.has_local_ids:
+        id = turns.scoped_id(id, turn)
     if id is None and part.slot is not None:
         id = state.response(parent_call).calls_by_output_slot.get(part.slot)
     if id is None or id not in state.calls:
         id = next((known for known in state.calls_without_id if state.may_answer(known, block)), id)
-    if _is_duplicate_result(state, part, id, block):
-        return
-    own = log.new_id()
-    block = {**state.pending_results.pop(wire_id or id or "", {}), **block}
-    payload: Block = {"toolCallId": id or own, "result": block.get("content")}
+    return id
+
+
+def _result_fields(block: Block) -> Block:
+    fields: Block = {"result": block.get("content")}
     if block.get("is_error"):
-        payload["error"] = {"code": "error", "message": _failure_text(block)}
-    payload.update({name: block[key] for key, name in _RESULT_KEYS.items() if key in block})
-    payload.update(pick(part.fields, "sidechain"))
-    known = state.calls.get(id or "")
-    if known is None or known.seen == "output":
-        payload["orphan"] = True
-    if id is not None and known is not None:
-        mark_answered(state, id)
-    log.emit("tool_result", payload, Place(parent_call), id=own)
+        fields["error"] = {"code": "error", "message": _failure_text(block)}
+    return {**fields, **{name: block[key] for key, name in _RESULT_KEYS.items() if key in block}}
 
 
-def _is_duplicate_result(state: State, part: Part, id: str | None, block: Block) -> bool:
-    """True if the result must not be emitted: the log has it, or it is a copy that waits for the original."""
+def _answer_call(state: State, id: str | None) -> bool:
+    """Mark the call of a result as answered. False if the call itself was not emitted."""
     known = state.calls.get(id or "")
-    if id is None or known is None:
+    if known is None:
         return False
-    if known.state == "answered":
-        return part.relation == "revision" or part.is_copy or known.seen == "copy"
-    if part.relation == "held_copy" and known.seen != "copy":
-        add_to_result(state, id, block)
-        return True
-    return False
+    if id is not None:
+        mark_answered(state, id)
+    return known.seen != "output"
 
 
 def add_to_result(state: State, id: str, more: Block) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ash_shared.eventlog.dedupe import digests
+from ash_shared.eventlog.dedupe import digests, repetitions
 from ash_shared.eventlog.state import MAX_TOTALLED, MAX_USAGES, State, Turn
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.json_fields import TOKEN_COUNTS
@@ -80,18 +80,8 @@ def costs_of_turn(turn: Turn) -> Block:
 
 
 def count_part(state: State, turn: Turn | None, part: Part, usage: Block) -> None:
-    if not _was_counted(state, part) and turn is not None:
+    if repetitions.accept_usage(state, part) and turn is not None:
         count_answer(turn, _answer_key(part), usage)
-
-
-def _was_counted(state: State, part: Part) -> bool:
-    """True if this repeats the last usage, possibly in another turn."""
-    if part.role is not None or part.relation != "copy" or part.key is None:
-        return False
-    key = digests.text_digest(part.key)
-    is_known = key == state.last_usage_digest
-    state.last_usage_digest = key
-    return is_known
 
 
 def add_cost(turn: Turn | None, part: Part) -> None:

@@ -1,16 +1,25 @@
 """Deduplication: content that a session holds more than once becomes one event.
 
-Duplicates are recognised by digest (`digests`). There are five kinds; of each, the original counts and the copy is
-dropped:
+Of each duplicate one is the original, which counts. Duplicates are recognised by digest (`digests`) or by call id; the
+state keeps as many digests of each kind as the `MAX_` constants in `state` allow.
 
-- Streamed, then complete in the same answer: the complete message is emitted, its slots are discarded
-  (`streaming.discard_slots`).
-- Streamed, then stored as the client assembled it: the assembled record is dropped, except for its usage
-  (`assembled_answers`).
-- Written by two kinds of record: a copy (`Part.is_copy`) is held until its original comes (`copies`).
-- An item that is written again when it changes: only new blocks are emitted, removed ones are retracted
-  (`complete_messages`, a part with the relation `revision`).
-- A request that repeats the conversation so far: blocks that were counted before it are dropped (`resent_messages`).
+| duplicate | original | recognised by | formats | module |
+|---|---|---|---|---|
+| copy: two kinds of record have a text | the other kind | text and role | Claude Code, Codex, Gemini | `copies` |
+| copy of a call or result | the other kind | call id | Codex | `calls` |
+| revision: an item written again | the first form | content by key | Gemini CLI, LangChain, pi, Vercel | `revisions` |
+| revision of a streamed response | the stream | response id | LangChain, Vercel | `revisions` |
+| revision of a call or result | the first | call id | Codex, Cursor, OpenCode, pi, Vercel | `calls` |
+| recap: all texts of the turn again | the stream | length and checksum | Cursor | `recaps` |
+| assembled answer: the client stores it | the stream | blocks and response id | all APIs | `assembled_answers` |
+| resent message: in each request | the first | blocks and their number | all APIs | `resent_messages` |
+| repetition of an event | the first in the turn | key | Codex | `repetitions` |
+| repetition of usage | the first | key | Codex | `repetitions` |
 
-The state keeps only digests, as many of each kind as the `MAX_` constants in `state` allow.
+The digests are `text_digest` for texts and keys, `content_digest` for the blocks of revisions, and `message_digest`,
+which does not depend on the format, for blocks of answers and messages.
+
+An item that is streamed and then complete in the same answer is not recognised by content, but by its slot: the
+complete item is emitted, and the slot is discarded (`streaming.discard_slots`). Standard messages keep copies and mark
+them (`conversation.shadows`).
 """

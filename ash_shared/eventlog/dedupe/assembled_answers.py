@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ash_shared.eventlog.dedupe import digests
+from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import (
@@ -28,7 +28,7 @@ _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 def record_blocks(response: Response, blocks: Sequence[Block]) -> None:
     response.block_digests.extend(
-        digests.message_digest("assistant", block) for block in blocks if _has_identity(block)
+        message_digest("assistant", block) for block in blocks if _has_identity(block)
     )
 
 
@@ -43,36 +43,45 @@ def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) ->
         return steps
     if state.turn is None:
         return ()
-    parts = [step for step in steps if isinstance(step, Part) and step.usage is not None]
-    spent = [replace(part, blocks=[], error=None) for part in parts]
-    return [*spent, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
+    usages = [replace(part, blocks=[], error=None) for part in _parts(steps) if part.usage is not None]
+    return [*usages, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
+
+
+def _parts(steps: Sequence[Step]) -> list[Part]:
+    return [step for step in steps if isinstance(step, Part)]
 
 
 def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
     if not all(map(_is_complete, steps)):
         return False
-    parts = [step for step in steps if isinstance(step, Part)]
-    names = {part.message_id or part.key for part in parts}
-    names |= {step.id for step in steps if isinstance(step, ResponseStart)}
-    if answer.id is not None and names - {None, answer.id}:
-        return False
-    blocks = [block for part in parts for block in part.blocks]
-    return (
-        all(map(_is_new_answer, parts))
-        and any(map(_has_identity, blocks))
-        and all(
-            digests.message_digest("assistant", block) in answer.block_digests
-            for block in blocks
-            if _has_identity(block)
-        )
-        and all(block["type"] in _IDENTITY_KEYS for block in blocks)
-    )
+    return _has_id_of(answer, steps) and _has_blocks_of(answer, _parts(steps))
 
 
 def _is_complete(step: Step) -> bool:
     """True if the step may be part of a complete record of an answer."""
     is_interrupt = isinstance(step, TurnEnd) and step.interrupt is not None
     return step.__class__ in _COMPLETE_STEPS and not is_interrupt
+
+
+def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
+    """True if neither the steps nor the answer have another id."""
+    if answer.id is None:
+        return True
+    ids = {part.message_id or part.key for part in _parts(steps)}
+    ids |= {step.id for step in steps if isinstance(step, ResponseStart)}
+    return ids <= {None, answer.id}
+
+
+def _has_blocks_of(answer: StreamedAnswer, parts: Sequence[Part]) -> bool:
+    """True if all blocks of the parts were streamed, as far as they can be recognised."""
+    blocks = [block for part in parts for block in part.blocks]
+    identified = list(filter(_has_identity, blocks))
+    return (
+        all(map(_is_new_answer, parts))
+        and bool(identified)
+        and all(message_digest("assistant", block) in answer.block_digests for block in identified)
+        and all(block["type"] in _IDENTITY_KEYS for block in blocks)
+    )
 
 
 def _is_new_answer(part: Part) -> bool:

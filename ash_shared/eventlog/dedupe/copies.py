@@ -37,16 +37,23 @@ def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[
         return False, []
     waiting = [held for held in state.held_copies if held.role == role]
     before = waiting if role == "assistant" else []
-    for index, held in enumerate(waiting):
-        if held.text == text:
-            state.held_copies.remove(held)
-            return True, before[:index]
-    parts = [held for held in before if held.is_part_of(text)]
-    if parts:
-        state.held_copies = [held for held in state.held_copies if held not in parts]
+    texts = [held.text for held in waiting]
+    if text in texts:
+        index = texts.index(text)
+        state.held_copies.remove(waiting[index])
+        return True, before[:index]
+    if _drop_sections(state, before, text):
         return True, []
     state.original_digests = [*state.original_digests, digest][-MAX_TEXT_DIGESTS:]
     return True, before
+
+
+def _drop_sections(state: State, waiting: list[HeldCopy], text: str) -> bool:
+    """Drop the held copies that are sections of this reasoning; True if there are any."""
+    sections = [held for held in waiting if held.is_part_of(text)]
+    if sections:
+        state.held_copies = [held for held in state.held_copies if held not in sections]
+    return bool(sections)
 
 
 def is_duplicate_error(state: State, part: Part, message: str) -> bool:

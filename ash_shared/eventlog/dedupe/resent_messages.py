@@ -6,7 +6,7 @@ exceeds the count before that record.
 
 from msgspec.structs import replace
 
-from ash_shared.eventlog.dedupe import digests
+from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_SENT_DIGESTS, State
 from ash_shared.model.blocks import Block
@@ -15,28 +15,39 @@ from ash_shared.providers._kit.steps import Part, Speaker
 
 def without_resent(log: Log, part: Part) -> Part:
     """Return the part without blocks of earlier records, if its record holds a whole conversation."""
-    is_one_of_several = part.original is not None
-    if is_one_of_several and log.state.sent_counts is None:
-        log.state.sent_counts = {}
-    if log.state.sent_counts is None or part.role is None:
+    sent = _counts(log.state, part)
+    if sent is None or part.role is None:
         return part
-    new = list[Block]()
-    for block in part.blocks:
-        digest = digests.message_digest(part.role, block)
-        if is_one_of_several and part.relation != "revision" and log.resendable.get(digest):
-            log.resendable[digest] -= 1
-        else:
-            new.append(block)
-            _increment(log.state.sent_counts, digest)
+    may_repeat = part.original is not None and part.relation != "revision"
+    resendable = log.resendable if may_repeat else {}
+    new = [
+        block for block in part.blocks if not _is_resent(sent, resendable, message_digest(part.role, block))
+    ]
     return part if len(new) == len(part.blocks) else replace(part, blocks=new)
+
+
+def _counts(state: State, part: Part) -> dict[str, int] | None:
+    """Return the counts of blocks, which begin with the first record that holds several messages."""
+    if state.sent_counts is None and part.original is not None:
+        state.sent_counts = {}
+    return state.sent_counts
+
+
+def _is_resent(sent: dict[str, int], resendable: dict[str, int], digest: str) -> bool:
+    """True if an earlier record has this block; otherwise it is counted."""
+    if resendable.get(digest):
+        resendable[digest] -= 1
+        return True
+    _count(sent, digest)
+    return False
 
 
 def count_sent(state: State, role: Speaker, block: Block) -> None:
     if state.sent_counts is not None:
-        _increment(state.sent_counts, digests.message_digest(role, block))
+        _count(state.sent_counts, message_digest(role, block))
 
 
-def _increment(sent: dict[str, int], digest: str) -> None:
+def _count(sent: dict[str, int], digest: str) -> None:
     sent[digest] = sent.get(digest, 0) + 1
     if len(sent) > MAX_SENT_DIGESTS:
         del sent[next(iter(sent))]

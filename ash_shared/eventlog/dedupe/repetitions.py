@@ -1,0 +1,25 @@
+"""Drop events and usage that a format repeats under the same key."""
+
+from ash_shared.eventlog.dedupe.digests import text_digest
+from ash_shared.eventlog.state import State
+from ash_shared.providers._kit.steps import Part
+
+
+def is_repeated_event(state: State, once_key: str) -> bool:
+    """True if the turn has an event with this key."""
+    return bool(once_key) and text_digest(once_key) in state.once_digests
+
+
+def record_event(state: State, once_key: str) -> None:
+    if once_key:
+        state.once_digests.append(text_digest(once_key))
+
+
+def accept_usage(state: State, part: Part) -> bool:
+    """False if the usage repeats the last one, possibly in another turn."""
+    if part.role is not None or part.relation != "copy" or part.key is None:
+        return True
+    digest = text_digest(part.key)
+    is_new = digest != state.last_usage_digest
+    state.last_usage_digest = digest
+    return is_new
