@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Page
 
 from tests.marking import slow_unless
+from tests.shared.event_examples import EXAMPLES
 from tests.viewer.hostile import BARE, PAYLOADS, STALLS
 from tests.viewer.logs import SERVER, Log, from_files, numbered
 
@@ -125,6 +126,12 @@ SPECIMENS: list[tuple[str, dict[str, Any]]] = [
     ("assistant_chunk", {"text": "a", "phase": "commentary", "variant": "plan"}),
     ("turn_end", {"usage": {"input_tokens": 1, "service_tier": "s", "vendor": {"a": "b"}}, "costUsd": 0.01}),
 ]
+SPECIMENS += [
+    (name, payload)
+    for name, payload in EXAMPLES.items()
+    if name not in {"reset", "tool_output_chunk", *(type for type, _ in SPECIMENS)}
+]
+"""With the documented example of each other type: output is part of its call, and a reset clears the page."""
 
 TAGS = frozenset(
     """
