@@ -119,13 +119,12 @@ def _result_content(payload: Block) -> Block:
 
 
 _VARIANTS = {"error": "error", "summary": "summary", "user_audio": "transcript"}
-_TEXT_TRANSLATIONS = {
-    name: _text_translation(name, row.text, variant=_VARIANTS.get(name))
-    for name, row in CATALOGUE.items()
-    if row.message_role is not None and row.text is not None
-}
 _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
-    **_TEXT_TRANSLATIONS,
+    **{
+        name: _text_translation(name, row.text, variant=_VARIANTS.get(name))
+        for name, row in CATALOGUE.items()
+        if row.message_role is not None and row.text is not None
+    },
     "thinking_done": _translate_thinking,
     "tool_call": _translate_call,
     "tool_result": _translate_result,
