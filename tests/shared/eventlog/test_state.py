@@ -90,7 +90,7 @@ def test_keeps_the_stored_names() -> None:
     assert json.loads(continued) == STORED
 
 
-STRUCTS = {
+STRUCTS: dict[str, type[msgspec.Struct]] = {
     "": state.State,
     "turn": state.Turn,
     "responses": state.Response,
