@@ -23,15 +23,15 @@ def emit_text(log: Log, wire: str, payload: Block, place: Place) -> None:
     log.emit(wire, payload, place)
 
 
-def emit_call(log: Log, id: str | None, tool: str, args: object, more: Block, place: Place) -> Call:
+def emit_call(log: Log, id: str | None, tool: str, args: object, fields: Block, place: Place) -> Call:
     turns.activate_turn(log)
     release_answers(log)
-    own = log.new_id()
-    known = tool_calls.record_call(log.state, id or own, tool, is_named=bool(id))
-    known.is_hosted = more.get("executor") is not None
-    known.state = "left" if "partial" in more else "asked"
-    payload = {"toolCallId": id or own, "toolName": tool, "args": args, **more}
-    log.emit("tool_call", payload, place, id=own)
+    event_id = log.new_id()
+    known = tool_calls.record_call(log.state, id or event_id, tool, has_wire_id=bool(id))
+    known.is_hosted = fields.get("executor") is not None
+    known.state = "left" if "partial" in fields else "asked"
+    payload = {"toolCallId": id or event_id, "toolName": tool, "args": args, **fields}
+    log.emit("tool_call", payload, place, id=event_id)
     return known
 
 
@@ -66,8 +66,8 @@ def _emit_tool_use(log: Log, part: Part, block: Block, place: Place) -> None:
     id = turns.scoped_id(id, turns.activate_turn(log)) if log.has_local_ids else id
     if calls.is_duplicate_call(log.state, part, id):
         return
-    more = {**pick(block, "executor"), **part.fields}
-    known = emit_call(log, id, block["name"], block["input"], more, place)
+    fields = {**pick(block, "executor"), **part.fields}
+    known = emit_call(log, id, block["name"], block["input"], fields, place)
     if part.is_copy and id is not None:
         known.seen = "copy"
 

@@ -1,7 +1,7 @@
 """The state of the normaliser between two lines, and its limits.
 
 It is small JSON: a stream may be split anywhere and continued in another process. Emitted texts are kept as digests.
-The state is stored with its session: the names of its fields in JSON (`rename`) must not change.
+The state is stored with its session: the names of its fields in JSON must not change.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -23,6 +23,47 @@ MAX_USAGES = 8
 MAX_TOTALLED = 100
 
 
+_STORED_NAMES = {
+    "arguments": "given",
+    "block_digests": "said",
+    "calls_by_output_slot": "outputs",
+    "calls_without_id": "nameless",
+    "clock_lag": "lag",
+    "copy_digests": "copied",
+    "cost_by_answer": "costs",
+    "cost_session": "paid_by",
+    "emitted_revisions": "told",
+    "emitted_slots": "told",
+    "fields": "more",
+    "has_built_arguments": "is_built",
+    "has_call_id": "is_named",
+    "has_explicit_end": "ends_by_word",
+    "held_copies": "held",
+    "is_complete": "is_whole",
+    "is_explicit": "is_begun",
+    "last_streamed": "streamed",
+    "last_usage_digest": "counted",
+    "once_digests": "once",
+    "original_digests": "said",
+    "parent_call": "lane",
+    "pending_results": "results",
+    "roles_by_key": "speakers",
+    "sent_counts": "sent",
+    "session_cost": "costs",
+    "streamed_checksum": "checksum",
+    "streamed_length": "pieces",
+    "streamed_responses": "pieced",
+    "totalled_counts": "added_up",
+    "usage_by_answer": "usage",
+    "was_streamed": "is_pieced",
+}
+"""The names in JSON of fields that are stored under another name."""
+
+
+class _Stored(msgspec.Struct, omit_defaults=True, rename=_STORED_NAMES):
+    """A part of the state."""
+
+
 class Place(NamedTuple):
     """The conversation and the response that an event belongs to."""
 
@@ -35,18 +76,7 @@ class Place(NamedTuple):
 MAIN = Place()
 
 
-class Turn(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "has_explicit_end": "ends_by_word",
-        "usage_by_answer": "usage",
-        "totalled_counts": "added_up",
-        "cost_by_answer": "costs",
-        "streamed_length": "pieces",
-        "streamed_checksum": "checksum",
-    },
-):
+class Turn(_Stored):
     id: str
     has_explicit_end: bool = False
     """True if the format marks the end of the turn."""
@@ -74,21 +104,11 @@ class Turn(
 _OVER = ("over", "stopped")
 
 
-class Response(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "emitted_slots": "told",
-        "calls_by_output_slot": "outputs",
-        "has_explicit_end": "is_begun",
-        "was_streamed": "is_pieced",
-        "block_digests": "said",
-    },
-):
+class Response(_Stored):
     id: str | None = None
     emitted_slots: list[str] = []
     calls_by_output_slot: dict[str, str] = {}
-    has_explicit_end: bool = False
+    is_explicit: bool = False
     """True if the format marks the beginning of the response, and so its end."""
     is_over: bool = False
     was_streamed: bool = False
@@ -104,18 +124,7 @@ class Response(
         return any(name == slot or name.startswith(f"{slot}/") for name in self.emitted_slots)
 
 
-class Slot(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "parent_call": "lane",
-        "arguments": "given",
-        "fields": "more",
-        "is_complete": "is_whole",
-        "has_built_arguments": "is_built",
-        "has_call_id": "is_named",
-    },
-):
+class Slot(_Stored):
     """A streamed item: a text, reasoning or the input of a call."""
 
     name: str
@@ -142,7 +151,7 @@ class Slot(
         return self.parent_call == parent_call and (self.name == name or self.name.startswith(f"{name}/"))
 
 
-class Call(msgspec.Struct, omit_defaults=True):
+class Call(_Stored):
     tool: str
     written: int = 0
     """Characters of output so far."""
@@ -154,7 +163,7 @@ class Call(msgspec.Struct, omit_defaults=True):
     """True if the provider runs the tool."""
 
 
-class HeldCopy(msgspec.Struct, omit_defaults=True, rename={"parent_call": "lane"}):
+class HeldCopy(_Stored):
     """A copy that waits for its original."""
 
     role: Literal["user", "assistant"]
@@ -173,34 +182,14 @@ class HeldCopy(msgspec.Struct, omit_defaults=True, rename={"parent_call": "lane"
         return self.blocks[0]["type"] == "thinking" and self.text in text
 
 
-class StreamedAnswer(msgspec.Struct, omit_defaults=True, rename={"block_digests": "said"}):
+class StreamedAnswer(_Stored):
     """A streamed answer that is complete."""
 
     id: str | None
     block_digests: list[str]
 
 
-class State(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "calls_without_id": "nameless",
-        "pending_results": "results",
-        "held_copies": "held",
-        "original_digests": "said",
-        "copy_digests": "copied",
-        "emitted_revisions": "told",
-        "streamed_responses": "pieced",
-        "last_streamed": "streamed",
-        "sent_counts": "sent",
-        "once_digests": "once",
-        "roles_by_key": "speakers",
-        "last_usage_digest": "counted",
-        "session_cost": "costs",
-        "cost_session": "paid_by",
-        "clock_lag": "lag",
-    },
-):
+class State(_Stored):
     turn: Turn | None = None
     turns: int = 0
     responses: dict[str, Response] = {}
@@ -270,9 +259,7 @@ class State(
     def is_cut(self) -> bool:
         """True if an answer is incomplete."""
         is_open = any(slot.text and not slot.is_complete for slot in self.slots)
-        return is_open or any(
-            known.has_explicit_end and not known.is_over for known in self.responses.values()
-        )
+        return is_open or any(known.is_explicit and not known.is_over for known in self.responses.values())
 
 
 _encode = msgspec.json.Encoder().encode

@@ -36,7 +36,7 @@ def start_response(log: Log, step: steps.ResponseStart) -> None:
     log.state.is_interrupted = False
     tool_calls.mark_left(log.state)
     is_explicit = step.begins in ("always", "unless_same_id")
-    log.state.responses[log.parent_call] = Response(step.id, has_explicit_end=is_explicit)
+    log.state.responses[log.parent_call] = Response(step.id, is_explicit=is_explicit)
 
 
 def _continues(known: Response, step: steps.ResponseStart) -> bool:
@@ -211,16 +211,16 @@ def _set_argument(slot: Slot, chunk: steps.Chunk) -> str:
     return text[len(slot.text) :] if text.startswith(slot.text) else ""
 
 
-def _merge_fields(more: Block, added: Mapping[str, Any]) -> Block:
-    """Merge the extra fields of a slot and of its next fragment; lists are concatenated."""
+def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
+    """Merge the fields of a slot and of its next chunk; lists are concatenated."""
     if not added:
-        return more
+        return fields
     lists = {
-        name: more[name] + value
+        name: fields[name] + value
         for name, value in added.items()
-        if value.__class__ is list and more.get(name).__class__ is list
+        if value.__class__ is list and fields.get(name).__class__ is list
     }
-    return {**more, **{name: value for name, value in added.items() if name != "stream"}, **lists}
+    return {**fields, **{name: value for name, value in added.items() if name != "stream"}, **lists}
 
 
 # Ends.
@@ -270,13 +270,13 @@ def end_response_slots(log: Log, parent_call: str) -> None:
         end_slot(log, slot, {} if slot.is_complete else {"partial": True})
 
 
-def end_slot(log: Log, slot: Slot, more: Block | None = None) -> None:
+def end_slot(log: Log, slot: Slot, end_fields: Block | None = None) -> None:
     log.state.slots.remove(slot)
     response, block = log.state.response(slot.parent_call), _block_of_slot(slot)
     response.emitted_slots.append(slot.name)
     assembled_answers.record_blocks(response, [block])
     count_sent(log.state, "assistant", block)
-    fields = {**slot.fields, **(more or {})}
+    fields = {**slot.fields, **(end_fields or {})}
     if slot.text:
         fields.pop("redacted", None)
     if slot.kind == "input":

@@ -17,13 +17,13 @@ from ash_shared.providers._kit.steps import Chunk, Part
 _RESULT_KEYS = {"exit_code": "exitCode", "structured": "structured"}
 
 
-def record_call(state: State, id: str, tool: str, *, is_named: bool = True) -> Call:
+def record_call(state: State, id: str, tool: str, *, has_wire_id: bool = True) -> Call:
     tracked = state.calls
     tracked.pop(id, None)
     if len(tracked) >= MAX_ANSWERED:
         _evict_call(tracked)
     tracked[id] = call = Call(tool)
-    if not is_named:
+    if not has_wire_id:
         state.calls_without_id.append(id)
     return call
 
@@ -92,13 +92,13 @@ def emit_result(log: Log, part: Part, block: Block, parent_call: str) -> None:
     if id is not None and calls.is_held_result(state, part, id):
         add_to_result(state, id, block)
         return
-    own = log.new_id()
+    event_id = log.new_id()
     later_fields = state.pending_results.pop(block.get("tool_use_id") or id or "", {})
-    payload = {"toolCallId": id or own, **_result_fields({**later_fields, **block})}
+    payload = {"toolCallId": id or event_id, **_result_fields({**later_fields, **block})}
     payload.update(pick(part.fields, "sidechain"))
     if not _answer_call(state, id):
         payload["orphan"] = True
-    log.emit("tool_result", payload, Place(parent_call), id=own)
+    log.emit("tool_result", payload, Place(parent_call), id=event_id)
 
 
 def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str | None:
@@ -131,11 +131,11 @@ def _answer_call(state: State, id: str | None) -> bool:
     return known.seen != "output"
 
 
-def add_to_result(state: State, id: str, more: Block) -> None:
+def add_to_result(state: State, id: str, fields: Block) -> None:
     """Store fields of a result until it comes."""
     known = state.calls.get(id)
     if known is None or known.state != "answered":
-        state.pending_results.setdefault(id, {}).update(more)
+        state.pending_results.setdefault(id, {}).update(fields)
 
 
 def emit_held_results(log: Log) -> None:

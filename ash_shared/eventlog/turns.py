@@ -34,9 +34,9 @@ def open_turn(log: Log, id: str, *, has_explicit_end: bool) -> Turn:
 
 
 def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, has_explicit_end: bool = False) -> Turn:
-    own = log.new_id()
-    turn = open_turn(log, id or own, has_explicit_end=has_explicit_end)
-    log.emit("turn_start", {"trigger": trigger}, id=own)
+    event_id = log.new_id()
+    turn = open_turn(log, id or event_id, has_explicit_end=has_explicit_end)
+    log.emit("turn_start", {"trigger": trigger}, id=event_id)
     return turn
 
 

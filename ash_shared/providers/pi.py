@@ -461,7 +461,7 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
         return [ChunkEnd(slot, text=text, wait_for_part=True)]
     message = record.get("message") or event.get("partial")
     block = _block_at(message, event.get("contentIndex"))
-    fragment = Chunk(
+    chunk = Chunk(
         _KINDS[kind],
         text_at(event, "delta") or "",
         slot,
@@ -471,7 +471,7 @@ def _update_steps(record: Record, reading: RecordReading) -> list[Step]:
             "input": value_at(block, "arguments"),
         },
     )
-    return [ResponseStart(text_at(message, "responseId"), begins="if_none_open"), fragment]
+    return [ResponseStart(text_at(message, "responseId"), begins="if_none_open"), chunk]
 
 
 _KINDS: Mapping[str, Literal["text", "thinking", "input"]] = {

@@ -45,7 +45,7 @@ Relation = Literal[
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
-- plain_text: a text that is not a record: user input in a session of plain texts, ignored between records.
+- plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 """
 
 

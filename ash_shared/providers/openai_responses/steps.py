@@ -1,8 +1,8 @@
-"""Steps that Responses API records add to the event log: stream fragments, and the start and end of responses.
+"""Steps that Responses API records add to the event log: stream chunks, and the start and end of responses.
 
 Slots are named by position: the index of the item in the output, then the index of the part in the item. Ids are not
 used, because one vendor changes the ids of items and responses with each event. A completed item overrides its
-fragments and is emitted as in a complete response; items in the final event are emitted only if the stream omitted
+chunks and is emitted as in a complete response; items in the final event are emitted only if the stream omitted
 them.
 """
 
@@ -41,11 +41,11 @@ def _item_slot(event: Record) -> str:
     return str(event["output_index"] if "output_index" in event else event["item_id"])
 
 
-# Fragments
+# Chunks
 
 
 class _DeltaType(NamedTuple):
-    """A pair of events, `.delta` with a fragment and `.done` with the complete text."""
+    """A pair of events, `.delta` with a delta and `.done` with the complete text."""
 
     kind: Literal["text", "thinking", "input"]
     text_key: str
@@ -79,15 +79,15 @@ def _slot(delta_type: _DeltaType, event: Record) -> str:
     )
 
 
-def _make_fragment(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
-    """Return a fragment. Deltas contain only the id of the item; the event that began the item contained the id of
+def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
+    """Return a chunk. Deltas contain only the id of the item; the event that began the item contained the id of
     its call."""
     call = {"id": text_at(event, "item_id")} if delta_type.kind == "input" else {}
     return Chunk(delta_type.kind, text, _slot(delta_type, event), call=call, fields=delta_type.more)
 
 
 def _delta_reader(delta_type: _DeltaType) -> _Reader:
-    return lambda event: [_make_fragment(delta_type, event, text_at(event, "delta") or "")]
+    return lambda event: [_make_chunk(delta_type, event, text_at(event, "delta") or "")]
 
 
 def _done_reader(delta_type: _DeltaType) -> _Reader:
@@ -96,7 +96,7 @@ def _done_reader(delta_type: _DeltaType) -> _Reader:
     def read(event: Record) -> list[Step]:
         text = text_at(event, delta_type.text_key)
         closed = ChunkEnd(_slot(delta_type, event), text=text, wait_for_part=True)
-        return [closed] if delta_type.kind == "input" else [_make_fragment(delta_type, event, ""), closed]
+        return [closed] if delta_type.kind == "input" else [_make_chunk(delta_type, event, ""), closed]
 
     return read
 

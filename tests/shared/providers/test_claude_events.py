@@ -783,6 +783,24 @@ def test_reads_server_sent_event_lines() -> None:
     ]
 
 
+def test_records_of_a_list_have_their_own_parent_calls() -> None:
+    """A list of records has the events of its records, although its steps are followed as one line."""
+
+    def records(parent: str | None, words: str) -> list[Record]:
+        events = (message_start(words), block_delta(0, type="text_delta", text=words))
+        return [stream_event(event, parent) for event in events]
+
+    chunks = [*records("a1", "sub"), *records(None, "main")]
+
+    parents = [
+        payload.get("parentToolCallId")
+        for lines in (chunks, [chunks])
+        for wire_type, payload in short_events(*lines)
+        if wire_type == "assistant_chunk"
+    ]
+    assert parents == ["a1", None] * 2
+
+
 def test_complete_response_matches_its_stream() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
