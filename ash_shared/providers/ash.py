@@ -77,14 +77,27 @@ def _translated_payload(payload: Block, typed: Block, consumed: set[str], event:
     return with_extra(translated(payload, typed, consumed, event), pick(payload, "type"))
 
 
-def _translate_user_message(payload: Block) -> list[Block]:
-    """Return the content blocks, with the text before them unless a block has the same text; or else the text."""
-    if payload.get("content").__class__ is not list:
-        return [_text_translation("user_message")(payload)]
-    blocks = read_list(payload["content"], read_block)
-    if all(block.get("text") != payload["text"] for block in blocks):
-        blocks = [text_block(payload["text"]), *blocks]
-    return [with_extra(blocks[0], without(payload, "text", "content")), *blocks[1:]]
+def _message_translation(event: str) -> Callable[[Block], list[Block]]:
+    """Translate a message by its content blocks if it has any; the first has the other fields of the payload."""
+    read_text = _text_translation(event)
+
+    def read(payload: Block) -> list[Block]:
+        if payload.get("content").__class__ is not list:
+            return [read_text(payload)]
+        blocks = read_list(payload["content"], read_block)
+        if not (blocks and _repeats_text(payload["text"], blocks)):
+            blocks = [text_block(payload["text"]), *blocks]
+        first, *others = blocks
+        fields = pick(payload, "phase", "variant") if first["type"] == "text" else {}
+        return [with_extra({**first, **fields}, without(payload, "text", "content", *fields)), *others]
+
+    return read
+
+
+def _repeats_text(text: str, blocks: list[Block]) -> bool:
+    """True if the text of a message is that of its blocks, so that no block of its own is needed."""
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    return text in ("", "\n\n".join(texts), *texts)
 
 
 def _translate_thinking(payload: Block) -> Block:
@@ -125,10 +138,11 @@ _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
         for name, row in CATALOGUE.items()
         if row.message_role is not None and row.text is not None
     },
+    "assistant_done": _message_translation("assistant_done"),
     "thinking_done": _translate_thinking,
     "tool_call": _translate_call,
     "tool_result": _translate_result,
-    "user_message": _translate_user_message,
+    "user_message": _message_translation("user_message"),
 }
 _PAYLOAD_READERS: Mapping[str, tuple[Kind, Role, PayloadTranslation]] = {
     name: (

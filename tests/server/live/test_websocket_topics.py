@@ -12,7 +12,8 @@ from ash_server.db.event_ranges import get_turn, place_of
 from ash_server.db.events import append_events, check_cursor
 from ash_server.db.messages import append
 from ash_server.ingest import prepare_message
-from ash_server.live.websocket_topics import _BLOCKS, to_topic
+from ash_server.live.websocket_topics import _BLOCKS, _to_blocks, to_topic
+from ash_shared.reading.parse import parse_message_content
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 PROMPT = '{"type":"user","uuid":"u1","message":{"role":"user","content":"How many?"}}'
@@ -181,3 +182,34 @@ async def test_too_many_lines_for_a_span(  # fixtures and table columns
     topic = json.loads(to_topic(await get_turn(connection, session_id, end)))
     messages = topic.pop("messages")
     assert (len(messages), topic) == (included, rest)
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+CONTENTS: list[dict[str, Any]] = [
+    {"text": "a"},
+    {"text": ""},
+    {"text": "a", "content": []},
+    {"text": "", "content": [IMAGE]},
+    {"text": "a", "content": [IMAGE]},
+    {"text": "a\n\nb", "content": [{"type": "text", "text": "a"}, IMAGE, {"type": "text", "text": "b"}]},
+]
+
+
+@pytest.mark.parametrize("payload", CONTENTS, ids=json.dumps)
+@pytest.mark.parametrize("name", ["assistant_done", "user_message"])
+def test_topics_and_stored_events_have_the_same_blocks(name: str, payload: dict[str, Any]) -> None:
+    event = {"id": "e", "timestamp": 1, "sessionId": "s", "type": name, "payload": payload}
+
+    read = [
+        block.model_dump(exclude={"source_type"}) for block in parse_message_content(json.dumps(event), "ash")
+    ]
+
+    assert read == _to_blocks(event)
+
+
+def test_a_text_that_differs_from_the_content_is_kept() -> None:
+    payload = {"text": "a", "content": [{"type": "text", "text": "b"}]}
+    event = {"id": "e", "timestamp": 1, "sessionId": "s", "type": "user_message", "payload": payload}
+
+    blocks = parse_message_content(json.dumps(event), "ash")
+    assert [block.model_dump()["text"] for block in blocks] == ["a", "b"]
