@@ -6,6 +6,7 @@ Each file of `readings/` is a list of objects with a text (`raw`) and the `sourc
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -416,6 +417,19 @@ def test_guide_example_prints_documented_output(
     exec(compile(script, PAGE, "exec"), {})
 
     assert printed == capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_guide_example_is_typed(tmp_path: Path) -> None:
+    """`make check` accepts the example, without and with its steps."""
+    _, provider, _, _, steps = code_blocks()
+    names = ("quay.py", "quay_steps.py")
+    for name, code in zip(names, (provider, f"{provider}\n\n{steps}"), strict=True):
+        (tmp_path / name).write_text(code)
+    command = [sys.executable, "-m", "mypy", "--config-file", PAGE.parents[1] / "pyproject.toml", *names]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (checked.returncode, checked.stdout) == (0, "Success: no issues found in 2 source files\n")
 
 
 def test_guide_example_emits_stream_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
