@@ -426,7 +426,7 @@ def test_guide_example_is_typed(tmp_path: Path) -> None:
     names = ("quay.py", "quay_steps.py")
     for name, code in zip(names, (provider, f"{provider}\n\n{steps}"), strict=True):
         (tmp_path / name).write_text(code)
-    command = [sys.executable, "-m", "mypy", "--config-file", PAGE.parents[1] / "pyproject.toml", *names]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(PAGE.parents[1] / "pyproject.toml"), *names]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (checked.returncode, checked.stdout) == (0, "Success: no issues found in 2 source files\n")
