@@ -6,6 +6,8 @@ from pathlib import Path
 from litestar import Controller, Response, get
 from litestar.params import FromPath
 
+from ash_server.api.http.compression import static_file
+from ash_server.api.http.problems import AnyRequest
 from ash_server.errors import NotFound
 
 _FOLDER = Path(__file__).parent / "swagger"
@@ -29,11 +31,8 @@ class DocsController(Controller):
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": _PAGE_POLICY})
 
     @get("/docs/{name:str}", sync_to_thread=True)
-    def asset(self, name: FromPath[str]) -> Response[bytes]:
+    def asset(self, request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         if name not in _MEDIA_TYPES:
             raise NotFound
-        return Response(
-            (_FOLDER / name).read_bytes(),
-            media_type=_MEDIA_TYPES[name],
-            headers={"Cache-Control": "private, max-age=3600"},
-        )
+        content = (_FOLDER / name).read_bytes()
+        return static_file(request, content, _MEDIA_TYPES[name], {"Cache-Control": "private, max-age=3600"})

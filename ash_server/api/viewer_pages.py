@@ -18,6 +18,7 @@ from litestar.response import Stream
 from litestar.types import ExceptionHandlersMap
 
 from ash_server.api.http.bodies import JSON, NDJSON
+from ash_server.api.http.compression import static_file
 from ash_server.api.http.dependencies import InjectedStore
 from ash_server.api.http.headers import get_header
 from ash_server.api.http.problems import HANDLERS, AnyRequest
@@ -123,13 +124,13 @@ class AssetController(Controller):
     include_in_schema = False
 
     @route("/viewer/{digest:str}/{path:path}", http_method=_READ_METHODS, sync_to_thread=True)
-    def asset(self, digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
+    def asset(self, request: AnyRequest, digest: FromPath[str], path: FromPath[str]) -> Response[bytes]:
         """Serve an asset under the current digest only, since responses are cached forever."""
         bundle = viewer()
         asset = bundle.assets.get(path.removeprefix("/"))
         if asset is None or digest != bundle.digest:
             raise NotFound
-        return Response(asset.content, media_type=asset.media_type, headers={"Cache-Control": _CACHE_FOREVER})
+        return static_file(request, asset.content, asset.media_type, {"Cache-Control": _CACHE_FOREVER})
 
 
 async def _resolve(sessions: SessionRepository, path: str) -> tuple[Session, str]:

@@ -415,6 +415,49 @@ TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css"
 
 
 @pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        (None, None),
+        ("identity", None),
+        ("gzip", "gzip"),
+        ("br, GZIP;q=0.5", "gzip"),
+        ("*", "gzip"),
+        ("*;q=0", None),
+        ("gzip;q=0, *", None),
+        ("gzip;q=x", None),
+        ("gzip;level=9", None),
+        ("br, gzip2", None),
+    ],
+)
+async def test_assets_are_compressed_if_accepted(
+    client: AsyncClient, accepted: str | None, encoding: str | None
+) -> None:
+    addresses = [f"{viewer().root}/bundled/session-page.js", "/docs/swagger-ui.css"]
+
+    plain = [(await client.get(each, headers={"Accept-Encoding": "identity"})).content for each in addresses]
+    got = [await client.get(each, headers={"Accept-Encoding": accepted or ""}) for each in addresses]
+
+    assert [each.headers.get("content-encoding") for each in got] == [encoding] * 2
+    assert [each.headers["vary"] for each in got] == ["Accept-Encoding"] * 2
+    assert [each.content for each in got] == plain
+    sizes = [int(each.headers["content-length"]) for each in got]
+    is_smaller = [size * 3 < len(content) for size, content in zip(sizes, plain, strict=True)]
+    assert is_smaller == [encoding is not None] * 2
+
+
+async def test_api_answers_and_small_files_are_not_compressed(client: AsyncClient, session_id: str) -> None:
+    addresses = [
+        f"/api/sessions/{session_id}/events",
+        f"{viewer().root}/icon.svg",
+        f"/sessions/{session_id}.md",
+    ]
+
+    got = [await client.get(each, headers={"Accept-Encoding": "gzip"}) for each in addresses]
+
+    assert [each.headers.get("content-encoding") for each in got] == [None] * 3
+
+
+@pytest.mark.parametrize(
     "path",
     [
         "__init__.py",
