@@ -38,6 +38,7 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
+    WireType,
     chunk_reading,
     control_reading,
     single_message_part,
@@ -371,13 +372,13 @@ _SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})
 _NULLABLE_KEYS = frozenset({"recordId", "responseId", "turnId"})
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="ash",
     recognizes=recognizes,
     marks={"_original", "payload"},
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -30,6 +30,7 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
+    WireType,
     chunk_reading,
     single_message_part,
 )
@@ -551,13 +552,13 @@ _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
 }
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="bedrock",
     recognizes=recognizes,
     marks=_MARKS,
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

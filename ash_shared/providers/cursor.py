@@ -36,6 +36,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    WireType,
     chunk_reading,
     control_reading,
     speaker_of_role,
@@ -462,13 +463,13 @@ _STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading],
 """Functions that return the steps of a line, by its type and subtype."""
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="cursor",
     recognizes=recognizes,
     marks={*_RECOGNIZERS, "role"},
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -31,6 +31,7 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
+    WireType,
     control_reading,
     speaker_of_role,
     unknown_reading,
@@ -566,13 +567,13 @@ _EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {
 }
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
     marks={*_KINDS_BY_TYPE, *_KINDS_BY_KEY, "error"},
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_part,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

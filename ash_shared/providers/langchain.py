@@ -31,6 +31,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    WireType,
     chunk_reading,
     control_reading,
     speaker_of_role,
@@ -638,14 +639,14 @@ def _call_fragment(fragment: Record, **more: str) -> Step:
     )
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="langchain",
     recognizes=recognizes,
     marks={"content", "data", "lc", "messages"},
     recognizes_list=recognizes_list,
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -34,6 +34,7 @@ from ash_shared.providers._kit.contract import (
     Record,
     RecordReading,
     Speaker,
+    WireType,
     control_reading,
     unknown_reading,
 )
@@ -519,13 +520,13 @@ _PART_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
 }
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="opencode",
     recognizes=recognizes,
     marks=_WRAPPER_KEYS | {"info", "messageID", "projectID", "sessionID"},
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -34,6 +34,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    WireType,
     chunk_reading,
     control_reading,
     unknown_reading,
@@ -202,52 +203,6 @@ def _read_control(record: Record) -> RecordReading:
     return control_reading(record, text_at(record, "type"))
 
 
-_READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
-    **dict.fromkeys(
-        (
-            "agent_end",
-            "agent_settled",
-            "agent_start",
-            "auto_compaction_start",
-            "auto_retry_end",
-            "auto_retry_start",
-            "compaction_start",
-            "custom",
-            "extension_error",
-            "label",
-            "model_change",
-            "queue_update",
-            "session",
-            "session_info",
-            "thinking_level_change",
-            "tool_execution_start",
-            "turn_end",
-            "turn_start",
-        ),
-        _read_control,
-    ),
-    **dict.fromkeys(("message_start", "message_update", "tool_execution_update"), chunk_reading),
-    "auto_compaction_end": _read_compaction_end,
-    "branch_summary": _read_summary,
-    "compaction": _read_summary,
-    "compaction_end": _read_compaction_end,
-    "custom_message": _read_custom_entry,
-    "message": _read_message,
-    "message_end": _read_message,
-    "tool_execution_end": _read_execution,
-}
-
-
-def read(record: Record) -> RecordReading:
-    """Read any event or session entry, or a bare message."""
-    wire_type = text_at(record, "type")
-    if wire_type in _READERS:
-        return _READERS[wire_type](record)
-    if wire_type is None and text_at(record, "role") in _MESSAGE_READERS:
-        return _read_message({"message": record})
-    return unknown_reading(record, wire_type)
-
-
 def _is_message(message: Any) -> bool:
     """Return True for a message of pi. Claude's stream has events with the same types, but its messages have a
     `type`."""
@@ -278,50 +233,16 @@ def _is_bare(record: Record) -> bool:
     return record.keys() <= {"type", "timestamp"}
 
 
-_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
-    **dict.fromkeys(("agent_settled", "agent_start", "turn_start"), _is_bare),
-    **dict.fromkeys(("message_end", "message_start", "turn_end"), _has_message),
-    "message_update": lambda record: "assistantMessageEvent" in record or _has_message(record),
-    **dict.fromkeys(
-        (
-            "branch_summary",
-            "compaction",
-            "custom",
-            "custom_message",
-            "label",
-            "model_change",
-            "session_info",
-            "thinking_level_change",
-        ),
-        _is_entry,
-    ),
-    **dict.fromkeys(
-        ("tool_execution_end", "tool_execution_start", "tool_execution_update"),
-        lambda record: "toolCallId" in record and "toolName" in record,
-    ),
-    "agent_end": lambda record: record.get("messages").__class__ is list,
-    "auto_compaction_end": lambda record: "aborted" in record,
-    "auto_compaction_start": lambda record: "reason" in record,
-    "auto_retry_end": lambda record: "attempt" in record,
-    "auto_retry_start": lambda record: "attempt" in record,
-    "compaction_end": lambda record: "aborted" in record,
-    "compaction_start": lambda record: record.keys() == {"type", "reason"},
-    "message": _is_message_entry,
-    "queue_update": lambda record: {"steering", "followUp"} <= record.keys(),
-    "session": lambda record: {"id", "cwd", "timestamp"} <= record.keys(),
-}
+def _has_attempt(record: Record) -> bool:
+    return "attempt" in record
 
 
-def recognizes(record: Record) -> bool:
-    """Return True for an event of pi, a session entry, or a bare message that no other format writes."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is str:
-        return (
-            wire_type in _RECOGNIZERS
-            and _RECOGNIZERS[wire_type](record)
-            and record.keys().isdisjoint(ENVELOPE_KEYS)
-        )
-    return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
+def _has_call(record: Record) -> bool:
+    return "toolCallId" in record and "toolName" in record
+
+
+def _is_update(record: Record) -> bool:
+    return "assistantMessageEvent" in record or _has_message(record)
 
 
 def facts(record: Record) -> Facts:
@@ -349,11 +270,14 @@ def _session_id_in(path: str | None) -> str | None:
 _SESSION_FILE = re.compile(r"_([0-9a-f-]{36})\.jsonl$")
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a record adds to the standard messages of its session."""
+def _summary_parts(record: Record, reading: RecordReading) -> list[Part]:
+    texts = [block for block in reading.blocks if block["type"] == "text"]
+    return [Part(role="system", blocks=texts)] if texts else []
+
+
+def _message_parts(record: Record, reading: RecordReading) -> list[Part]:
     if reading.kind != "message":
-        texts = [block for block in reading.blocks if block["type"] == "text"]
-        return [Part(role="system", blocks=texts)] if texts else []
+        return []
     wire_type = text_at(record, "type")
     message = record if wire_type is None else record.get("message") or record
     if reading.role == "tool":
@@ -408,23 +332,17 @@ def _standard_error(message: Record) -> Block | None:
     return message_error(reason or "error", text)
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps that a record adds to the event log."""
-    make_steps = _STEPS.get(text_at(record, "type"), _entry_steps)
-    return make_steps(record, reading)
-
-
-def _entry_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+def _message_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a message in any record. For session entries these include the end of the response."""
     if reading.kind != "message":
         return None
     message = record.get("message") or record
-    make_steps = _MESSAGE_STEPS.get(text_at(message, "role"))
+    make_steps = _STEPS_BY_ROLE.get(text_at(message, "role"))
     return make_steps(record, reading) if make_steps else None
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    [part] = parts(record, reading)
+    [part] = _message_parts(record, reading)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
         return [part, ResponseEnd()]
@@ -437,7 +355,7 @@ def _shell_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Part(role="assistant", blocks=[call]), Part(role="user", blocks=[result])]
 
 
-_MESSAGE_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
+_STEPS_BY_ROLE: Mapping[Any, Callable[[Record, RecordReading], list[Step]]] = {
     "assistant": _response_steps,
     "bashExecution": _shell_steps,
 }
@@ -506,31 +424,81 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 
 def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    part_steps: list[Step] = [*parts(record, reading)]
+    part_steps: list[Step] = [*_summary_parts(record, reading)]
     return part_steps + ([TurnStart(trigger="system")] if record.get("willRetry") is True else []) or None
 
 
-_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
-    "agent_end": lambda record, reading: [TurnEnd()],
-    "agent_start": lambda record, reading: [TurnStart()],
-    "auto_compaction_end": _compaction_steps,
-    "auto_retry_end": lambda record, reading: [TurnEnd()],
-    "auto_retry_start": lambda record, reading: [TurnStart(trigger="system")],
-    "compaction_end": _compaction_steps,
-    "message_start": _start_steps,
-    "message_update": _update_steps,
-    "tool_execution_start": _execution_steps,
-    "tool_execution_update": _output_steps,
+_COMPACTION_END = WireType(
+    _read_compaction_end, _summary_parts, _compaction_steps, matches=lambda record: "aborted" in record
+)
+_CONTROL_ENTRY = WireType(_read_control, matches=_is_entry)
+_SUMMARY = WireType(_read_summary, _summary_parts, matches=_is_entry)
+
+TYPES: Mapping[str, WireType] = {
+    "agent_end": WireType(
+        _read_control,
+        steps=lambda record, reading: [TurnEnd()],
+        matches=lambda record: record.get("messages").__class__ is list,
+    ),
+    "agent_settled": WireType(_read_control, matches=_is_bare),
+    "agent_start": WireType(_read_control, steps=lambda record, reading: [TurnStart()], matches=_is_bare),
+    "auto_compaction_end": _COMPACTION_END,
+    "auto_compaction_start": WireType(_read_control, matches=lambda record: "reason" in record),
+    "auto_retry_end": WireType(
+        _read_control, steps=lambda record, reading: [TurnEnd()], matches=_has_attempt
+    ),
+    "auto_retry_start": WireType(
+        _read_control, steps=lambda record, reading: [TurnStart(trigger="system")], matches=_has_attempt
+    ),
+    "branch_summary": _SUMMARY,
+    "compaction": _SUMMARY,
+    "compaction_end": _COMPACTION_END,
+    "compaction_start": WireType(_read_control, matches=lambda record: record.keys() == {"type", "reason"}),
+    "custom": _CONTROL_ENTRY,
+    "custom_message": WireType(_read_custom_entry, _message_parts, matches=_is_entry),
+    "extension_error": WireType(_read_control, matches=lambda record: False),
+    "label": _CONTROL_ENTRY,
+    "message": WireType(_read_message, _message_parts, _message_steps, matches=_is_message_entry),
+    "message_end": WireType(_read_message, _message_parts, _message_steps, matches=_has_message),
+    "message_start": WireType(chunk_reading, steps=_start_steps, matches=_has_message),
+    "message_update": WireType(chunk_reading, steps=_update_steps, matches=_is_update),
+    "model_change": _CONTROL_ENTRY,
+    "queue_update": WireType(_read_control, matches=lambda record: {"steering", "followUp"} <= record.keys()),
+    "session": WireType(_read_control, matches=lambda record: {"id", "cwd", "timestamp"} <= record.keys()),
+    "session_info": _CONTROL_ENTRY,
+    "thinking_level_change": _CONTROL_ENTRY,
+    "tool_execution_end": WireType(_read_execution, _message_parts, matches=_has_call),
+    "tool_execution_start": WireType(_read_control, steps=_execution_steps, matches=_has_call),
+    "tool_execution_update": WireType(chunk_reading, steps=_output_steps, matches=_has_call),
+    "turn_end": WireType(_read_control, matches=_has_message),
+    "turn_start": WireType(_read_control, matches=_is_bare),
 }
+"""Events and session entries by `type`."""
+_BARE_MESSAGE = WireType(lambda record: _read_message({"message": record}), _message_parts, _message_steps)
+_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of an event, a session entry, or a bare message."""
+    name = text_at(record, "type")
+    if name is None and text_at(record, "role") in _MESSAGE_READERS:
+        return _BARE_MESSAGE
+    return TYPES.get(name or "", _UNKNOWN)
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for an event of pi, a session entry, or a bare message that no other format writes."""
+    name = record.get("type")
+    if name.__class__ is str:
+        return name in TYPES and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+    return "stopReason" in record and body_keys(record) == {"api"} and _is_message(record)
 
 
 PROVIDER = Provider(
     source="pi",
     recognizes=recognizes,
-    marks={*_RECOGNIZERS, "stopReason"},
-    read=read,
+    marks={*TYPES, "stopReason"},
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

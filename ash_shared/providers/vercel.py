@@ -26,7 +26,15 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import Part, Provider, Record, RecordReading, Speaker, chunk_reading
+from ash_shared.providers._kit.contract import (
+    Part,
+    Provider,
+    Record,
+    RecordReading,
+    Speaker,
+    WireType,
+    chunk_reading,
+)
 from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
     count_at,
@@ -580,13 +588,13 @@ _CHUNK_READERS: Mapping[str, _ChunkReader] = {
 """Readers of chunks with steps. Step boundaries, sources, application data and approvals have none."""
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="vercel",
     recognizes=recognizes,
     marks={*_REQUIRED_KEYS, "data", "parts"},
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -28,6 +28,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    WireType,
     single_message_part,
     speaker_of_role,
 )
@@ -59,11 +60,12 @@ FAST_PATHS = _FastPaths()
 
 
 class Read(Struct, frozen=True):
-    """The reading of one text, with its decoded record and provider, if any."""
+    """The reading of one text, with its decoded record, provider and wire type, if any."""
 
     reading: RecordReading
     provider: Provider | None = None
     record: Record | None = None
+    wire_type: WireType | None = None
     elements: Sequence["Read"] = ()
     """The readings of the elements, for a top-level list."""
 
@@ -79,10 +81,10 @@ class Read(Struct, frozen=True):
 
     def parts(self) -> list[Part]:
         """Return the parts that the text adds to the standard messages of its session. Never raises."""
-        if self.provider is None or self.record is None:
+        if self.wire_type is None or self.record is None:
             return single_message_part({}, self.reading)
         try:
-            return self.provider.parts(self.record, self.reading)
+            return self.wire_type.parts(self.record, self.reading)
         except (AttributeError, LookupError, TypeError, ValueError):
             return single_message_part(self.record, self.reading)
 
@@ -108,10 +110,10 @@ class Read(Struct, frozen=True):
 
     def _provider_steps(self) -> list[Step] | None:
         """Return the provider's steps, if any. Invalid steps, and a malformed stream chunk, become a `raw` block."""
-        if self.provider is None or self.record is None:
+        if self.wire_type is None or self.record is None:
             return None
         try:
-            steps = self.provider.steps(self.record, self.reading)
+            steps = self.wire_type.steps(self.record, self.reading)
             if steps is None or all(map(is_valid_step, steps)):
                 return steps
         except (AttributeError, LookupError, TypeError, ValueError):
@@ -188,7 +190,7 @@ def _read_partly(raw: str | bytes, source: str | None) -> Read | None:
         record = provider.fast_path.decode_partly(raw)
         if record is not None:
             try:
-                return Read(provider.read(record), provider, record)
+                return _read_with(provider, record)
             except (ValueError, RecursionError):
                 return None
     return None
@@ -232,8 +234,7 @@ def _read_list(values: list[Any], source: str | None) -> Read:
     )
     declared_provider = providers.get(source or "", list_provider)
     if list_provider is not None and declared_provider is list_provider:
-        record = {"list": values}
-        return Read(_read_with(list_provider, record), list_provider, record)
+        return _read_with(list_provider, {"list": values})
     elements = [_read_element(value, source) for value in values]
     blocks = [block for element in elements for block in element.reading.blocks]
     if len(blocks) > MAX_BLOCKS:
@@ -271,15 +272,17 @@ def _read_record(record: Record, source: str | None) -> Read:
     provider = providers.get(source or "") or providers.recognize(record)
     if provider is None:
         return _read_bare_block(record)
-    return Read(_read_with(provider, record), provider, record)
+    return _read_with(provider, record)
 
 
-def _read_with(provider: Provider, record: Record) -> RecordReading:
+def _read_with(provider: Provider, record: Record) -> Read:
     """Read a record with its provider; a record that does not match its type becomes one `malformed` block."""
+    wire_type = provider.wire_type(record)
     try:
-        reading = provider.read(record)
+        reading = wire_type.read(record)
         if False not in map(is_valid, reading.blocks):
-            return reading
+            return Read(reading, provider, record, wire_type)
     except (AttributeError, LookupError, TypeError):
         pass
-    return RecordReading("record", "system", [raw_block("malformed", record, wire_name(record))])
+    malformed = raw_block("malformed", record, wire_name(record))
+    return Read(RecordReading("record", "system", [malformed]), provider, record, wire_type)

@@ -79,6 +79,27 @@ class FastPath:
 
 
 @dataclass(frozen=True, slots=True)
+class WireType:
+    """How the records of one wire type are read, and what they add to their session: a row of a provider's table.
+
+    The functions may raise AttributeError, LookupError or TypeError if a record does not match its type.
+    """
+
+    read: Callable[[Record], RecordReading]
+    """Read a record; one that does not match becomes one `raw` block as a whole. Raises LimitExceeded if a list or the
+    result is too long."""
+    parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
+    """Return what the record adds to the standard messages of its session. If the function raises, the parts are
+    derived from the reading alone."""
+    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
+    """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
+    means that the events are derived from the parts. If the function raises, a chunk becomes one `raw` block, and for
+    other records the events are derived from the parts."""
+    matches: Callable[[Record], bool] = lambda record: True
+    """Return True if a record with the marks of this wire type is of this format. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     """Everything Ash knows about one wire format."""
 
@@ -86,10 +107,8 @@ class Provider:
     """The value of `source` on sessions and messages."""
     recognizes: Callable[[Record], bool]
     """Return True if a record is of this format, judged by the record alone."""
-    read: Callable[[Record], RecordReading]
-    """Read a record that was recognised or declared to be of this format. May raise AttributeError, KeyError or
-    TypeError if the record does not match its type: the whole record then becomes one `raw` block. Raises
-    LimitExceeded if a list or the result is too long."""
+    wire_type: Callable[[Record], WireType]
+    """Return the row of a record that was recognised or declared to be of this format. Never raises."""
     read_block: Callable[[Any], Block]
     """Read one bare content block. Raises only LimitExceeded, if a nested list is too long."""
     marks: Collection[str] | None = None
@@ -100,11 +119,4 @@ class Provider:
     any other list each element is a record."""
     facts: Callable[[Record], Facts] = lambda record: Facts()
     """Return the metadata of a record (id, time, model). Never raises."""
-    parts: Callable[[Record, RecordReading], list[Part]] = single_message_part
-    """Return what the record adds to the standard messages of its session. May raise AttributeError, KeyError
-    or TypeError if the record does not match its type; the parts are then derived from the reading alone."""
-    steps: Callable[[Record, RecordReading], list[Step] | None] = lambda record, reading: None
-    """Return what the record adds to the event log, e.g. stream fragments and the start and end of turns. None
-    means that the events are derived from the parts. May raise the same exceptions as `parts`: a malformed chunk
-    then becomes one `raw` block, and for other records the events are derived from the parts."""
     fast_path: FastPath | None = None

@@ -25,6 +25,7 @@ from ash_shared.providers._kit.contract import (
     Provider,
     Record,
     RecordReading,
+    WireType,
     single_message_part,
     speaker_of_role,
     unknown_reading,
@@ -383,13 +384,13 @@ _STEPS: Mapping[str | None, Callable[[Record, RecordReading], list[Step] | None]
 }
 
 
+_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+
 PROVIDER = Provider(
     source="gemini",
     recognizes=recognizes,
     marks=_RECORD_KINDS.keys(),
-    read=read,
+    wire_type=lambda record: _WIRE_TYPE,
     read_block=read_block,
     facts=facts,
-    parts=parts,
-    steps=steps,
 )

@@ -392,8 +392,17 @@ PAGE = Path(__file__).parents[3] / "docs" / "adding-a-provider.md"
 
 
 def code_blocks() -> list[str]:
-    """Return the code blocks of the page: lines, a provider, a script, its output, and a `steps` function."""
+    """Return the code blocks of the page: lines, a provider, a script, its output, a function for steps, and the row
+    with it."""
     return re.findall(r"```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def with_steps(provider: str, steps: str, row: str) -> str:
+    """Return the provider with the steps of the page in the row of their type."""
+    key = row.partition(":")[0]
+    import_line, _, function = steps.partition("\n\n\n")
+    rows = "".join(row if line.startswith(key) else line for line in provider.splitlines(keepends=True))
+    return f"{import_line}\n{rows}".replace("TYPES: ", f"{function}\n\nTYPES: ")
 
 
 def add_quay(provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,7 +418,7 @@ def test_guide_example_prints_documented_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Follow the guide and compare the printed output."""
-    lines, provider, script, printed, _ = code_blocks()
+    lines, provider, script, printed, _, _ = code_blocks()
     add_quay(provider, tmp_path, monkeypatch)
     (tmp_path / "quay.jsonl").write_text(lines)
     monkeypatch.chdir(tmp_path)
@@ -422,9 +431,9 @@ def test_guide_example_prints_documented_output(
 @pytest.mark.slow
 def test_guide_example_is_typed(tmp_path: Path) -> None:
     """`make check` accepts the example, without and with its steps."""
-    _, provider, _, _, steps = code_blocks()
+    _, provider, _, _, steps, row = code_blocks()
     names = ("quay.py", "quay_steps.py")
-    for name, code in zip(names, (provider, f"{provider}\n\n{steps}"), strict=True):
+    for name, code in zip(names, (provider, with_steps(provider, steps, row)), strict=True):
         (tmp_path / name).write_text(code)
     command = [sys.executable, "-m", "mypy", "--config-file", str(PAGE.parents[1] / "pyproject.toml"), *names]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -434,9 +443,8 @@ def test_guide_example_is_typed(tmp_path: Path) -> None:
 
 def test_guide_example_emits_stream_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fragment is emitted at once, and the complete text after it only once."""
-    lines, provider, _, _, steps = code_blocks()
-    with_steps = provider.replace("parts=parts\n", "parts=parts, steps=steps\n")
-    add_quay(with_steps.replace("PROVIDER = ", f"{steps}\n\nPROVIDER = "), tmp_path, monkeypatch)
+    lines, provider, _, _, steps, row = code_blocks()
+    add_quay(with_steps(provider, steps, row), tmp_path, monkeypatch)
 
     events = follow([json.loads(line) for line in lines.splitlines()[2:4]])
 
