@@ -5,7 +5,7 @@ the form of a response and is read as one. Keys are in camel case over HTTP and 
 them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import (
@@ -48,7 +48,7 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import ALL_KINDS, ChunkEnd, Step
-from ash_shared.providers.gemini.interaction_steps import interaction_steps
+from ash_shared.providers.gemini.interaction_steps import event_steps, interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
     interaction_parts,
@@ -126,6 +126,10 @@ def _read_bare_content(record: Record) -> RecordReading:
     return RecordReading("message", _content_role(record, "user"), _read_content(record))
 
 
+def _read_bare_part(record: Record) -> RecordReading:
+    return RecordReading("message", "user", read_parts(record))
+
+
 def _read_error(record: Record) -> RecordReading:
     return RecordReading("record", "system", translate("error", record["error"], _translate_error))
 
@@ -187,56 +191,6 @@ def _is_error_body(record: Record) -> bool:
     return error.__class__ is dict and error.get("code").__class__ is int and "status" in error
 
 
-_RECORD_KINDS: Mapping[str, tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]] = {
-    "candidates": (_is_response_body, _read_response),
-    "contents": (_is_request, _read_request),
-    "parts": (_is_bare_content, _read_bare_content),
-    "event_type": (is_event, read_event),
-    "object": (is_interaction, read_interaction),
-    "error": (_is_error_body, _read_error),
-    **dict.fromkeys(_NO_CANDIDATE_KEYS, (_is_response_body, _read_response)),
-}
-"""The check and the reader of each kind of record, by its identifying key."""
-
-
-def _record_kind(record: Record) -> str | None:
-    for key, (matches, _) in _RECORD_KINDS.items():
-        if key in record and matches(record):
-            return key
-    return None
-
-
-_ALLOWED_BODY_KEYS: Mapping[str, frozenset[str]] = {
-    "candidates": frozenset({"candidates"}),
-    "contents": frozenset({"contents", "toolConfig"}),
-    "event_type": frozenset({"error", "event_type", "object"}),
-    "object": frozenset({"error", "input", "object"}),
-    "parts": frozenset({"parts"}),
-    "error": frozenset({"error"}),
-}
-
-
-def recognizes(record: Record) -> bool:
-    """Return True if a record is of the Gemini API."""
-    if _RECORD_KINDS.keys().isdisjoint(record) or (kind := _record_kind(record)) is None:
-        return False
-    return body_keys(record) <= _ALLOWED_BODY_KEYS.get(kind, frozenset())
-
-
-def read(record: Record) -> RecordReading:
-    """Read any record of the API, including interaction requests, which resemble another vendor's requests."""
-    kind = _record_kind(record)
-    if kind is not None:
-        return _RECORD_KINDS[kind][1](record)
-    if "input" in record or "steps" in record or "outputs" in record:
-        return read_interaction(record)
-    if "parts" in record:
-        return _read_bare_content(record)
-    if is_part(record) and record:
-        return RecordReading("message", "user", read_parts(record))
-    return unknown_reading(record)
-
-
 def read_block(block: Any) -> Block:
     """Read one part, or one item of an interaction."""
     if is_item(block) and not is_native(block):
@@ -252,14 +206,6 @@ def facts(record: Record) -> Facts:
         timestamp=to_milliseconds(first_text(body, ("createTime", "create_time", "created"))),
         model=first_text(body, ("modelVersion", "model_version", "model")),
     )
-
-
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a record adds to the standard messages."""
-    kind = _record_kind(record)
-    if kind is None and "input" in record:
-        return request_parts(record, reading)
-    return _PART_READERS.get(kind, single_message_part)(record, reading)
 
 
 def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
@@ -345,52 +291,81 @@ def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-_PART_READERS: Mapping[str | None, Callable[[Record, RecordReading], list[Part]]] = {
-    "candidates": _response_parts,
-    "contents": _request_parts,
-    "error": _error_parts,
-    "event_type": event_parts,
-    "object": interaction_parts,
-    **dict.fromkeys(_NO_CANDIDATE_KEYS, _response_parts),
-}
-
-
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps that a record adds to the event log."""
-    kind = _record_kind(record)
-    return _STEPS[kind](record, reading) if kind in _STEPS else None
-
-
-def _request_steps(record: Record, reading: RecordReading) -> list[Step]:
+def _content_steps(content_parts: list[Part]) -> list[Step]:
     """Return the steps of a request or a bare content. Function responses complete the open items of the previous
     response."""
-    content_parts = parts(record, reading)
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
     return [*([ChunkEnd(kinds=ALL_KINDS)] if has_results else []), *content_parts]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
-    (part,) = _response_parts(record, reading)
+    [part] = _response_parts(record, reading)
     return response_steps(record, part)
 
 
-_STEPS: Mapping[str | None, Callable[[Record, RecordReading], list[Step] | None]] = {
-    "candidates": _response_steps,
-    "contents": _request_steps,
-    "event_type": interaction_steps,
-    "object": interaction_steps,
-    "parts": _request_steps,
-    **dict.fromkeys(_NO_CANDIDATE_KEYS, _response_steps),
+_RESPONSE = WireType(_read_response, _response_parts, _response_steps, matches=_is_response_body)
+
+TYPES: Mapping[str, WireType] = {
+    "candidates": _RESPONSE,
+    "contents": WireType(
+        _read_request,
+        _request_parts,
+        lambda record, reading: _content_steps(_request_parts(record, reading)),
+        matches=_is_request,
+    ),
+    "parts": WireType(
+        _read_bare_content,
+        steps=lambda record, reading: _content_steps(single_message_part(record, reading)),
+        matches=_is_bare_content,
+    ),
+    "event_type": WireType(read_event, event_parts, event_steps, matches=is_event),
+    "object": WireType(read_interaction, interaction_parts, interaction_steps, matches=is_interaction),
+    "error": WireType(_read_error, _error_parts, matches=_is_error_body),
+    **dict.fromkeys(_NO_CANDIDATE_KEYS, _RESPONSE),
+}
+"""The types of records by their identifying key. The first match is used."""
+
+_OTHER_TYPES = (
+    WireType(read_interaction, request_parts, matches=lambda record: "input" in record),
+    WireType(read_interaction, matches=lambda record: "steps" in record or "outputs" in record),
+    WireType(_read_bare_content, matches=lambda record: "parts" in record),
+    WireType(_read_bare_part, matches=lambda record: bool(record) and is_part(record)),
+    WireType(unknown_reading),
+)
+"""Types that are read only if the source is declared, such as interaction requests, which resemble another vendor's
+requests. The first match is used."""
+
+_OTHER_BODY_KEYS: Mapping[str, frozenset[str]] = {
+    "contents": frozenset({"toolConfig"}),
+    "event_type": frozenset({"error", "object"}),
+    "object": frozenset({"error", "input"}),
 }
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def _identifying_key(record: Record) -> str | None:
+    for key, row in TYPES.items():
+        if key in record and row.matches(record):
+            return key
+    return None
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a record."""
+    key = _identifying_key(record)
+    return next(row for row in _OTHER_TYPES if row.matches(record)) if key is None else TYPES[key]
+
+
+def recognizes(record: Record) -> bool:
+    """Return True if a record is of the Gemini API."""
+    key = _identifying_key(record)
+    return key is not None and body_keys(record) <= {key, *_OTHER_BODY_KEYS.get(key, ())}
+
 
 PROVIDER = Provider(
     source="gemini",
     recognizes=recognizes,
-    marks=_RECORD_KINDS.keys(),
-    wire_type=lambda record: _WIRE_TYPE,
+    marks=TYPES.keys(),
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )

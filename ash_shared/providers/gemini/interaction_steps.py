@@ -23,11 +23,10 @@ from ash_shared.providers._kit.steps import (
     Usage,
 )
 from ash_shared.providers.gemini.interactions import (
+    SERVER_TOOLS,
     input_blocks,
     interaction_error,
     interaction_usage,
-    is_event,
-    is_interaction,
     read_step,
     response_steps,
     step_speaker,
@@ -76,18 +75,7 @@ def _ignore_delta(delta: Record, slot: str) -> list[Step]:
 
 
 _encode = msgspec.json.Encoder().encode
-_TOOLS = (
-    "code_execution",
-    "file_search",
-    "function",
-    "google_maps",
-    "google_search",
-    "mcp_server_tool",
-    "processing",
-    "retrieval",
-    "tool_search",
-    "url_context",
-)
+_TOOLS = (*SERVER_TOOLS, "function", "mcp_server_tool")
 
 _DELTA_READERS: Mapping[str, _DeltaReader] = {
     **dict.fromkeys((f"{tool}_call" for tool in _TOOLS), _call_delta),
@@ -214,7 +202,8 @@ _END_STEPS: Mapping[str | None, _Reader] = {
 """Readers of ended responses, by status."""
 
 
-def _interaction_record_steps(record: Record) -> list[Step]:
+def interaction_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of an interaction."""
     end_reader = _END_STEPS.get(text_at(record, "status"))
     input_steps = [
         Part(role=role, blocks=blocks, relation="copy" if role == "user" else "new")
@@ -265,15 +254,8 @@ _EVENT_READERS: Mapping[str, _Reader] = {
 """Readers of events of the current and of the first version of this API."""
 
 
-def _event_steps(event: Record) -> list[Step]:
+def event_steps(event: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event; unknown events and deltas are emitted as raw."""
     wire_type, delta = event["event_type"], event.get("delta")
     is_known = wire_type in _EVENT_READERS and (delta is None or value_at(delta, "type") in _DELTA_READERS)
     return _EVENT_READERS[wire_type](event) if is_known else [Emit("raw", {"source": "gemini", "raw": event})]
-
-
-def interaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of an interaction or of a stream event; None for any other record."""
-    if is_event(record):
-        return _event_steps(record)
-    return _interaction_record_steps(record) if is_interaction(record) else None

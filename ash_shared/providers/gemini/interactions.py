@@ -124,7 +124,7 @@ def _translate_tool_result(item: Block) -> Block:
     return translated(item, typed, ("call_id", "is_error", "result"), item["type"])
 
 
-_SERVER_TOOLS = (
+SERVER_TOOLS = (
     "code_execution",
     "file_search",
     "google_maps",
@@ -137,8 +137,8 @@ _SERVER_TOOLS = (
 
 _ITEM_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     **dict.fromkeys(("audio", "document", "image", "video"), _translate_media),
-    **{f"{tool}_call": _call_translation("server") for tool in _SERVER_TOOLS},
-    **{f"{tool}_result": _translate_tool_result for tool in _SERVER_TOOLS},
+    **{f"{tool}_call": _call_translation("server") for tool in SERVER_TOOLS},
+    **{f"{tool}_result": _translate_tool_result for tool in SERVER_TOOLS},
     "function_call": _call_translation(None),
     "function_result": _translate_tool_result,
     "mcp_server_tool_call": _call_translation("mcp"),
