@@ -17,7 +17,7 @@ from ash_shared import (
     read_message,
     split_lines,
 )
-from ash_shared.providers.claude import content, records
+from ash_shared.providers.claude import content, wire_types
 from tests.shared.leaves import content_of, leaves
 
 BLOCKS = TypeAdapter(list[MessageContent])
@@ -77,14 +77,13 @@ KEYS = (
 NAMES = st.sampled_from(
     sorted(
         {
-            *content.BLOCK_TYPES,
-            *records.RECORDS,
-            *records.STREAM,
-            *records._SYSTEM_READERS,
+            *wire_types.TYPES,
+            *wire_types.SYSTEM_TYPES,
             *content._RESULT_CONTENT,
+            "base64",
+            "unheard_of",
+            "web_search_tool_result_error",
         }
-        - {None}
-        | {"user", "assistant", "message", "base64", "unheard_of", "web_search_tool_result_error"}
     )
 )
 SCALARS = (

@@ -5,25 +5,18 @@ session files, whose entry types are published nowhere. Both spellings of a key 
 `tool_use_result` in the stream), and every record may carry keys that no published type names.
 """
 
-from ash_shared.providers._kit.contract import Provider, WireType
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.fast_path import FAST_PATH
-from ash_shared.providers.claude.messages import facts, parts
-from ash_shared.providers.claude.recognition import MARKS, recognizes
-from ash_shared.providers.claude.records import read, unwrap
-from ash_shared.providers.claude.steps import steps
-
-_WIRE_TYPE = WireType(
-    read=lambda record: read(unwrap(record)),
-    parts=lambda record, reading: parts(unwrap(record), reading),
-    steps=lambda record, reading: steps(unwrap(record), reading),
-)
+from ash_shared.providers.claude.messages import facts
+from ash_shared.providers.claude.records import unwrap
+from ash_shared.providers.claude.wire_types import TYPES, recognizes, wire_type
 
 PROVIDER = Provider(
     source="claude",
     recognizes=recognizes,
-    marks=MARKS,
-    wire_type=lambda record: _WIRE_TYPE,
+    marks={*TYPES, "input_tokens", "messages", "role"},
+    wire_type=wire_type,
     read_block=read_block,
     facts=lambda record: facts(unwrap(record)),
     fast_path=FAST_PATH,

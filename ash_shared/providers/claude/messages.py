@@ -1,17 +1,11 @@
 """Metadata of Claude records, and the parts they add to the standard messages of their session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, pick, read_content, wire_name
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import (
-    Part,
-    Record,
-    RecordReading,
-    single_message_part,
-    speaker_of_role,
-)
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, speaker_of_role
 from ash_shared.providers._kit.json_fields import (
     cost_at,
     count_at,
@@ -35,13 +29,8 @@ def facts(record: Record) -> Facts:
         session_id=first_text(record, ("sessionId", "session_id")),
         client_version=first_text(record, ("version", "claude_code_version")),
         model=text_at(record, "model") or text_at(record, "message", "model"),
-        title=_find_title(record),
+        title=first_text(record, _TITLES.get(text_at(record, "type"), ())),
     )
-
-
-def _find_title(record: Record) -> str | None:
-    wire_type = record.get("type")
-    return first_text(record, _TITLES.get(wire_type, ())) if wire_type.__class__ is str else None
 
 
 _TITLES: Mapping[Any, tuple[str, ...]] = {
@@ -51,26 +40,20 @@ _TITLES: Mapping[Any, tuple[str, ...]] = {
 }
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a record adds to the standard messages of its session."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is not str:
-        return (
-            _request_parts(record, reading)
-            if "messages" in record
-            else [_message_part(record, record, reading)]
-        )
-    if wire_type in _PART_READERS:
-        return _PART_READERS[wire_type](record, reading)
-    if reading.kind == "message":
-        return single_message_part(record, reading)
+def text_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return one system message with the texts of a record outside the conversation."""
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts)] if texts else []
 
 
-def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
+def line_parts(record: Record, reading: RecordReading) -> list[Part]:
     message = record.get("message")
     return [_message_part(record, message if message.__class__ is dict else {}, reading)]
+
+
+def message_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of an API message outside a line."""
+    return [_message_part(record, record, reading)]
 
 
 def _message_part(record: Record, message: Record, reading: RecordReading) -> Part:
@@ -149,7 +132,7 @@ def _string_ids(value: Any) -> tuple[str, ...]:
     return tuple(id for id in value if id.__class__ is str) if value.__class__ is list else ()
 
 
-def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+def request_parts(record: Record, reading: RecordReading) -> list[Part]:
     system = record.get("system")
     system_parts = (
         []
@@ -166,7 +149,7 @@ def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-def _result_parts(record: Record, reading: RecordReading) -> list[Part]:
+def result_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of the end of a run: its text repeats the last response, and its usage is the total of all
     responses."""
     failed = record.get("is_error") is True or bool(record.get("errors"))
@@ -194,7 +177,7 @@ def _run_error(record: Record) -> Block:
     return message_error(code, text or (None if status is None else f"HTTP {status}"), details or None)
 
 
-def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+def error_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of an API error: a response body, a stream event, or a client's note about a failed
     request."""
     details = record.get("error")
@@ -238,7 +221,7 @@ def _first_count(record: Record, *names: str) -> int | None:
     return next((count for name in names if (count := count_at(record, name)) is not None), None)
 
 
-def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
+def queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a prompt that was typed during a turn and may be repeated by the line that sends it."""
     if all(block["type"] == "raw" for block in reading.blocks):
         return []
@@ -246,22 +229,9 @@ def _queued_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role="user", blocks=reading.blocks, origin=origin, relation="held_copy")]
 
 
-def _system_parts(record: Record, reading: RecordReading) -> list[Part]:
-    if record.get("subtype") in ("api_error", "api_retry", "error"):
-        return _error_parts(record, reading)
+def system_parts(record: Record, reading: RecordReading) -> list[Part]:
     retracts = _string_ids(record.get("retracted_message_uuids")) + _string_ids(
         record.get("retractedMessageUuids")
     )
     texts = [block for block in reading.blocks if block["type"] == "text"]
     return [Part(role="system", blocks=texts, retracts=retracts)] if texts or retracts else []
-
-
-_PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
-    "assistant": _line_parts,
-    "error": _error_parts,
-    "message": lambda record, reading: [_message_part(record, record, reading)],
-    "queue-operation": _queued_parts,
-    "result": _result_parts,
-    "system": _system_parts,
-    "user": _line_parts,
-}

@@ -1,21 +1,19 @@
 """Recognition of Claude records. Other formats overlap: Cursor reuses the line types, and many write plain
 messages."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Record
 from ash_shared.providers._kit.fingerprints import (
     CLAUDE_LINE_KEYS,
-    ENVELOPE_KEYS,
     PI_MESSAGE_KEYS,
     body_keys,
     is_cursor_line,
 )
 from ash_shared.providers._kit.json_fields import is_one_of, value_at
 from ash_shared.providers.claude.content import BLOCK_TYPES, ROLES, read_block
-from ash_shared.providers.claude.records import RECORDS, STREAM, is_token_count
+from ash_shared.providers.claude.records import is_token_count
 
 _RESPONSE_KEYS = frozenset({"model", "stop_reason", "usage"})
 _REQUEST_KEYS = frozenset(
@@ -194,14 +192,14 @@ def _has_own_blocks(message: Record) -> bool:
 _OWN_BLOCKS = BLOCK_TYPES - {"file", "raw", "text", "thinking"}
 
 
-def _recognizes_untyped(record: Record) -> bool:
+def is_untyped_record(record: Record) -> bool:
     present_keys = body_keys(record)
     if present_keys == {"messages"}:
         return _is_request(record)
     return not present_keys and (_is_message(record) or is_token_count(record))
 
 
-def _is_response(record: Record) -> bool:
+def is_response(record: Record) -> bool:
     content = record.get("content")
     if not record.keys().isdisjoint(("message", "parentId")):
         return False
@@ -214,7 +212,7 @@ _ITEM_KEYS = frozenset({"phase", "status"})
 """Keys of an item of OpenAI's Responses API; a Claude response has a model instead."""
 
 
-def _is_line(record: Record) -> bool:
+def is_line(record: Record) -> bool:
     if "message" in record:
         return not is_cursor_line(record)
     return (
@@ -232,7 +230,7 @@ def _is_gemini_cli_message(record: Record) -> bool:
 _SESSION_KEYS = frozenset({"parentUuid", "role", "sessionId", "session_id", "uuid"})
 
 
-def _is_result(record: Record) -> bool:
+def is_result(record: Record) -> bool:
     """Return False for results of Gemini CLI, which have `stats` or a `status`, and of Cursor, which have no key of
     Claude's lines."""
     if "stats" in record:
@@ -242,7 +240,7 @@ def _is_result(record: Record) -> bool:
     return not CLAUDE_LINE_KEYS.isdisjoint(record) or not {"session_id", "duration_ms"} <= record.keys()
 
 
-def _is_system(record: Record) -> bool:
+def is_system(record: Record) -> bool:
     return (
         record.get("subtype") != "init"
         or "permissionMode" not in record
@@ -250,7 +248,7 @@ def _is_system(record: Record) -> bool:
     )
 
 
-def _is_block(record: Record) -> bool:
+def is_block(record: Record) -> bool:
     """Return True for a bare block that no other format writes. Files of Vercel have a `mediaType`, events of Gemini
     CLI a `tool_id`, and tool results of other formats lack Claude's keys."""
     if record["type"] == "tool_result" and not record.keys() & {"content", "tool_use_id"}:
@@ -265,47 +263,21 @@ def _is_block(record: Record) -> bool:
 _FOREIGN_BLOCK_KEYS = frozenset({"lc", "mediaType", "subtype", "tool_id"})
 
 
-def _is_foreign_error(record: Record) -> bool:
-    return _is_gemini_cli_message(record) or not record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
+def is_error(record: Record) -> bool:
+    return (
+        record.get("error").__class__ is dict
+        and not _is_gemini_cli_message(record)
+        and record.keys().isdisjoint(_FOREIGN_ERROR_KEYS)
+    )
 
 
 _FOREIGN_ERROR_KEYS = frozenset({"errorText", "sequence_number", "severity"})
 """Keys of errors in other formats: Vercel, OpenAI Responses and Gemini CLI."""
 
 
-def _is_message_start(record: Record) -> bool:
+def is_message_start(record: Record) -> bool:
     """Return True for the start of a streamed response of Claude; pi uses the same `type`."""
     message = record.get("message")
     if message.__class__ is not dict or "usage" not in message:
         return False
     return message.get("type") == "message" or PI_MESSAGE_KEYS.isdisjoint(message)
-
-
-_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
-    **dict.fromkeys(RECORDS, lambda record: True),
-    **dict.fromkeys(STREAM, lambda record: True),
-    **dict.fromkeys(BLOCK_TYPES, _is_block),
-    "assistant": _is_line,
-    "completion": lambda record: record.get("completion").__class__ is str,
-    "error": lambda record: record.get("error").__class__ is dict and not _is_foreign_error(record),
-    "message": _is_response,
-    "message_start": _is_message_start,
-    "result": _is_result,
-    "system": _is_system,
-    "user": _is_line,
-}
-
-
-MARKS = {*_RECOGNIZERS, "input_tokens", "messages", "role"}
-
-
-def recognizes(record: Record) -> bool:
-    """Return True if a record is of the Claude family."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is not str:
-        return _recognizes_untyped(record)
-    return (
-        wire_type in _RECOGNIZERS
-        and _RECOGNIZERS[wire_type](record)
-        and record.keys().isdisjoint(ENVELOPE_KEYS)
-    )

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ash_shared.model.blocks import Block, pick, raw_block, read_content
-from ash_shared.providers._kit.contract import Part, Record, RecordReading
-from ash_shared.providers._kit.json_fields import count_at, is_one_of, text_at, value_at
+from ash_shared.providers._kit.contract import Part, Record, RecordReading, single_message_part
+from ash_shared.providers._kit.json_fields import count_at, text_at, value_at
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
@@ -25,31 +25,30 @@ from ash_shared.providers._kit.steps import (
     Scope,
     Step,
     TurnEnd,
-    TurnStart,
     Usage,
 )
 from ash_shared.providers.claude.content import read_block
-from ash_shared.providers.claude.messages import line_error, parts, standard_usage
-from ash_shared.providers.claude.records import read
-
-
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a record, or None if they are derived from its parts."""
-    wire_type = record.get("type")
-    return _STEPS[wire_type](record, reading) if is_one_of(wire_type, _STEPS) else None
-
+from ash_shared.providers.claude.messages import (
+    error_parts,
+    line_error,
+    line_parts,
+    message_parts,
+    queued_parts,
+    result_parts,
+    standard_usage,
+)
 
 # Stream events
 
 _Event = Mapping[str, Any]
 
 
-def _api_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
+def api_event_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event of the API's own stream."""
-    return _event_steps(_API_EVENTS, record, record)
+    return _event_steps(API_EVENTS, record, record)
 
 
-def _cli_stream_steps(record: Record, reading: RecordReading) -> list[Step]:
+def cli_event_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an event in Claude Code's stream, where `assistant` lines are authoritative."""
     event_steps = _event_steps(_CLI_EVENTS, record["event"], record)
     parent_call = text_at(record, "parent_tool_use_id")
@@ -176,7 +175,7 @@ def _ignore_event(event: _Event) -> list[Step]:
     return []
 
 
-_API_EVENTS: _EventTable = {
+API_EVENTS: _EventTable = {
     "content_block_delta": _append_delta,
     "content_block_start": _begin_api_block,
     "content_block_stop": lambda event: [ChunkEnd(_slot(event))],
@@ -200,9 +199,9 @@ _CLI_EVENTS: _EventTable = {
 # Lines
 
 
-def _user_steps(record: Record, reading: RecordReading) -> list[Step]:
+def user_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a user message, of tool results or of an interruption by the user."""
-    [part] = parts(record, reading)
+    [part] = line_parts(record, reading)
     if _is_unattributed_sidechain(record, part):
         return _unattributed_prompt_steps(part)
     interrupts = [] if part.parent_call else list(filter(_is_interrupt, part.blocks))
@@ -293,9 +292,9 @@ def _mark_summary(blocks: list[Block], part: Part) -> list[Block]:
 _SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
-def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
+def assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an assistant line. An API error written as a response is emitted only as an error."""
-    [part] = parts(record, reading)
+    [part] = line_parts(record, reading)
     if part.error is not None and part.origin == "synthetic":
         part = replace(part, blocks=[block for block in part.blocks if block["type"] != "text"])
     fields = {"partial": True} if record.get("aborted") is True else {}
@@ -304,16 +303,24 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [replace(part, fields=fields) if fields else part]
 
 
-def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
+def response_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a complete API response."""
-    stop = text_at(record, "stop_reason")
-    is_final = stop is not None and stop not in _CONTINUING_STOP_REASONS
-    return [*parts(record, reading), *([TurnEnd()] if is_final else [])]
+    return [*message_parts(record, reading), *_final_steps(record)]
 
 
-def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
+def completion_steps(record: Record, reading: RecordReading) -> list[Step]:
+    return [*single_message_part(record, reading), *_final_steps(record)]
+
+
+def _final_steps(response: Record) -> list[Step]:
+    """End the turn, unless the stop reason of the response continues it."""
+    stop = text_at(response, "stop_reason")
+    return [] if stop is None or stop in _CONTINUING_STOP_REASONS else [TurnEnd()]
+
+
+def result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a turn. The text is not emitted for an interrupted run, or if it is the message of the error."""
-    [part] = parts(record, reading)
+    [part] = result_parts(record, reading)
     if (text_at(record, "terminal_reason") or "").startswith("aborted"):
         end = replace(part, role=None, blocks=[], error=None)
         return [TurnEnd("user_cancel", mode="stop_if_open"), end]
@@ -322,18 +329,18 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [part if text_at(record, "result") is not None else replace(part, blocks=[])]
 
 
-def _error_steps(record: Record, reading: RecordReading) -> list[Step]:
+def error_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an API error, which occurs instead of a response or during one."""
-    return [*parts(record, reading), TurnEnd("error", mode="if_open")]
+    return [*error_parts(record, reading), TurnEnd("error", mode="if_open")]
 
 
-def _queued_steps(record: Record, reading: RecordReading) -> list[Step]:
+def queued_steps(record: Record, reading: RecordReading) -> list[Step]:
     if record.get("operation") == "remove":
         return [Part(role="user", relation="release")]
-    return [*parts(record, reading)]
+    return [*queued_parts(record, reading)]
 
 
-def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
+def attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a queued prompt at the point where the model receives it. Other attachments are only
     for the model."""
     attachment = record["attachment"]
@@ -344,29 +351,11 @@ def _attachment_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Part(role="user", blocks=blocks, origin="synthetic" if synthetic else "mid_turn")]
 
 
-def _progress_steps(record: Record, reading: RecordReading) -> list[Step]:
-    """Return the steps of a subagent's line; the stream writes the same lines with `parent_tool_use_id`."""
-    data = record["data"]
-    if text_at(data, "type") != "agent_progress":
-        return []
-    line = {
-        **data["message"],
-        "agentId": data.get("agentId"),
-        "parent_tool_use_id": record["parentToolUseID"],
-    }
-    return steps(line, read(line)) or []
-
-
-def _tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:
+def tool_summary_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Emit("system_message", {"text": record["summary"], "variant": "tool_use_summary"})]
 
 
-def _system_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    subtype = record.get("subtype")
-    return _SYSTEM_STEPS[subtype](record) if is_one_of(subtype, _SYSTEM_STEPS) else None
-
-
-def _compaction_steps(record: Record) -> list[Step]:
+def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Emit the compaction boundary. Its summary, if any, is a separate line."""
     text = text_at(record, "content") or "Conversation compacted"
     trigger = value_at(record, "compactMetadata", "trigger") or value_at(
@@ -374,27 +363,3 @@ def _compaction_steps(record: Record) -> list[Step]:
     )
     more = {"trigger": trigger} if trigger.__class__ is str else {}
     return [Emit("system_message", {"text": text, "variant": "compact_boundary", **more})]
-
-
-_SYSTEM_STEPS: Mapping[Any, Callable[[Record], list[Step]]] = {
-    "compact_boundary": _compaction_steps,
-    "init": lambda record: [TurnStart()],
-    "turn_duration": lambda record: [TurnEnd()],
-}
-
-_STEPS: Mapping[Any, Callable[[Record, RecordReading], list[Step] | None]] = {
-    **dict.fromkeys(_API_EVENTS, _api_stream_steps),
-    "assistant": _assistant_steps,
-    "attachment": _attachment_steps,
-    "completion": _response_steps,
-    "error": _error_steps,
-    "message": _response_steps,
-    "progress": _progress_steps,
-    "queue-operation": _queued_steps,
-    "result": _result_steps,
-    "stream_event": _cli_stream_steps,
-    "summary": lambda record, reading: [],  # the title of a conversation, often of a different one
-    "system": _system_steps,
-    "tool_use_summary": _tool_summary_steps,
-    "user": _user_steps,
-}

@@ -1,0 +1,195 @@
+"""The records of the Claude family, by `type`: how they are read, what they add, and how they are recognised."""
+
+from collections.abc import Mapping
+
+from ash_shared.providers._kit.contract import (
+    Record,
+    RecordReading,
+    WireType,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS
+from ash_shared.providers._kit.json_fields import text_at
+from ash_shared.providers._kit.steps import Step, TurnEnd, TurnStart
+from ash_shared.providers.claude import messages, recognition, records, steps
+from ash_shared.providers.claude.content import BLOCK_TYPES
+
+
+def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Return the steps of a subagent's line; the stream writes the same lines with `parent_tool_use_id`."""
+    data = record["data"]
+    if text_at(data, "type") != "agent_progress":
+        return []
+    line = {
+        **data["message"],
+        "agentId": data.get("agentId"),
+        "parent_tool_use_id": record["parentToolUseID"],
+    }
+    row = _line_type(line)
+    return row.steps(line, row.read(line)) or []
+
+
+_CONTROL = WireType(control_reading)
+
+TYPES: Mapping[str, WireType] = {
+    **dict.fromkeys(
+        (
+            "active_goal",
+            "agent-color",
+            "agent-name",
+            "agent-setting",
+            "ai-title",
+            "atis-latch",
+            "attribution-snapshot",
+            "auth_status",
+            "bridge-session",
+            "companion_intro",
+            "content-replacement",
+            "control_cancel_request",
+            "control_request",
+            "control_response",
+            "conversation_reset",
+            "custom-title",
+            "file-history-snapshot",
+            "frame-link",
+            "keep_alive",
+            "last-prompt",
+            "mode",
+            "permission-mode",
+            "pr-link",
+            "prompt_suggestion",
+            "rate_limit_event",
+            "relocated",
+            "session-env",
+            "started",
+            "tag",
+            "tool_progress",
+            "worktree-state",
+        ),
+        _CONTROL,
+    ),
+    **dict.fromkeys(steps.API_EVENTS, WireType(chunk_reading, steps=steps.api_event_steps)),
+    **dict.fromkeys(BLOCK_TYPES, WireType(records.read_bare_block, matches=recognition.is_block)),
+    "assistant": WireType(
+        records.read_line, messages.line_parts, steps.assistant_steps, matches=recognition.is_line
+    ),
+    "attachment": WireType(control_reading, steps=steps.attachment_steps),
+    "completion": WireType(
+        records.read_completion,
+        steps=steps.completion_steps,
+        matches=lambda record: record.get("completion").__class__ is str,
+    ),
+    "error": WireType(control_reading, messages.error_parts, steps.error_steps, matches=recognition.is_error),
+    "message": WireType(
+        records.read_response, messages.message_parts, steps.response_steps, matches=recognition.is_response
+    ),
+    "message_start": WireType(
+        chunk_reading, steps=steps.api_event_steps, matches=recognition.is_message_start
+    ),
+    "progress": WireType(control_reading, steps=_agent_line_steps),
+    "queue-operation": WireType(records.read_queued, messages.queued_parts, steps.queued_steps),
+    "result": WireType(
+        records.read_result, messages.result_parts, steps.result_steps, matches=recognition.is_result
+    ),
+    "stream_event": WireType(chunk_reading, steps=steps.cli_event_steps),
+    "summary": WireType(
+        records.read_summary,
+        messages.text_parts,
+        lambda record, reading: [],  # the title of a conversation, often of a different one
+    ),
+    "system": WireType(records.read_notice, messages.system_parts, matches=recognition.is_system),
+    "tool_use_summary": WireType(records.read_summary, messages.text_parts, steps.tool_summary_steps),
+    "user": WireType(records.read_line, messages.line_parts, steps.user_steps, matches=recognition.is_line),
+}
+_REQUEST = WireType(records.read_request, messages.request_parts)
+_UNKNOWN = WireType(unknown_reading)
+_UNTYPED = WireType(records.read_untyped, messages.message_parts)
+
+_SYSTEM_CONTROL = WireType(control_reading, messages.system_parts)
+_SYSTEM_ERROR = WireType(control_reading, messages.error_parts)
+_UNKNOWN_SYSTEM = WireType(unknown_reading, messages.system_parts)
+
+SYSTEM_TYPES: Mapping[str, WireType] = {
+    **dict.fromkeys(
+        (
+            "background_tasks_changed",
+            "bridge_status",
+            "commands_changed",
+            "control_request_progress",
+            "elicitation_complete",
+            "files_persisted",
+            "hook_progress",
+            "hook_response",
+            "hook_started",
+            "memory_recall",
+            "microcompact_boundary",
+            "mirror_error",
+            "plugin_install",
+            "scheduled_task_fire",
+            "session_end",
+            "session_start",
+            "session_state_changed",
+            "session_writes_lost",
+            "status",
+            "stop_hook_summary",
+            "task_notification",
+            "task_progress",
+            "task_started",
+            "task_updated",
+            "thinking_tokens",
+            "worker_shutting_down",
+        ),
+        _SYSTEM_CONTROL,
+    ),
+    **dict.fromkeys(("api_error", "api_retry", "error"), _SYSTEM_ERROR),
+    **dict.fromkeys(
+        (
+            "api_refusal",
+            "away_summary",
+            "informational",
+            "local_command",
+            "local_command_output",
+            "model_refusal_fallback",
+            "model_refusal_no_fallback",
+            "notification",
+        ),
+        TYPES["system"],
+    ),
+    "compact_boundary": WireType(control_reading, messages.system_parts, steps.compaction_steps),
+    "init": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnStart()]),
+    "permission_denied": WireType(records.read_denial, messages.system_parts),
+    "turn_duration": WireType(control_reading, messages.system_parts, lambda record, reading: [TurnEnd()]),
+}
+"""The `system` records by `subtype`; the row of those without a subtype is in `TYPES`."""
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a record, or of the line inside its envelope."""
+    line = records.unwrap(record)
+    row = _line_type(line)
+    if line is record:
+        return row
+    return WireType(
+        lambda record: row.read(line),
+        lambda record, reading: row.parts(line, reading),
+        lambda record, reading: row.steps(line, reading),
+    )
+
+
+def _line_type(line: Record) -> WireType:
+    name = line.get("type")
+    if name.__class__ is not str:
+        return _REQUEST if "messages" in line else _UNTYPED
+    if name == "system" and (subtype := line.get("subtype")).__class__ is str:
+        return SYSTEM_TYPES.get(subtype, _UNKNOWN_SYSTEM)
+    return TYPES.get(name, _UNKNOWN)
+
+
+def recognizes(record: Record) -> bool:
+    """Return True if a record is of the Claude family."""
+    name = record.get("type")
+    if name.__class__ is not str:
+        return recognition.is_untyped_record(record)
+    return name in TYPES and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)
