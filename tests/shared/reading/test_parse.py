@@ -56,11 +56,12 @@ def test_lines_are_numbered_as_in_the_file() -> None:
 def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hum.py").write_text(
         "from ash_shared.model.blocks import text_block\n"
-        "from ash_shared.providers._kit.contract import Provider, RecordReading\n"
+        "from ash_shared.providers._kit.contract import Provider, RecordReading, WireType\n"
+        "ROW = WireType(lambda record: RecordReading('message', 'user', [text_block(record['hum'])]))\n"
         "PROVIDER = Provider(\n"
         "    source='hum',\n"
         "    recognizes=lambda record: 'hum' in record,\n"
-        "    read=lambda record: RecordReading('message', 'user', [text_block(record['hum'])]),\n"
+        "    wire_type=lambda record: ROW,\n"
         "    read_block=text_block,\n"
         ")\n"
     )
@@ -70,7 +71,8 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
     discovered = providers.discover()
 
     assert discovered.keys() - before.keys() == {"hum"}
-    assert discovered["hum"].read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+    row = discovered["hum"].wire_type({"hum": "mm"})
+    assert row.read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
 def test_library_depends_on_pydantic_and_msgspec_only() -> None:
