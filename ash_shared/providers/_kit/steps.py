@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from ash_shared.model.blocks import Block, is_valid
+from ash_shared.model.blocks import Block, is_valid, pick
 from ash_shared.model.events import is_payload
 from ash_shared.model.message import Facts
 
@@ -128,6 +128,12 @@ class Chunk(NamedTuple):
     another id and name replaces the call in the slot."""
     response: str | None = None
     """The response id for the events of this chunk; None for the id of the open response."""
+
+
+def call_chunk(tool_use: Block, slot: str) -> Chunk:
+    """Return the chunk that opens the slot of a call."""
+    call = {"id": tool_use.get("id"), "name": tool_use["name"], "input": tool_use["input"]}
+    return Chunk("input", "", slot, call=call, fields=pick(tool_use, "executor"))
 
 
 SlotKind = Literal["text", "thinking", "input"]

@@ -26,6 +26,7 @@ from ash_shared.providers._kit.steps import (
     Step,
     TurnEnd,
     Usage,
+    call_chunk,
 )
 from ash_shared.providers.claude.content import read_block
 from ash_shared.providers.claude.messages import (
@@ -122,17 +123,10 @@ def _open_thinking(block: Block, slot: str) -> Step:
     return Chunk("thinking", block["thinking"], slot, fields=more)
 
 
-def _open_call(block: Block, slot: str) -> Step:
-    call, more = block.get("id"), pick(block, "executor")
-    return Chunk(
-        "input", "", slot, call={"id": call, "name": block["name"], "input": block["input"]}, fields=more
-    )
-
-
 _BLOCK_OPENERS: Mapping[str, Callable[[Block, str], Step]] = {
     "text": _open_text,
     "thinking": _open_thinking,
-    "tool_use": _open_call,
+    "tool_use": call_chunk,
 }
 
 

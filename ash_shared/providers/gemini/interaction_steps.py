@@ -21,6 +21,7 @@ from ash_shared.providers._kit.steps import (
     Step,
     TurnEnd,
     Usage,
+    call_chunk,
 )
 from ash_shared.providers.gemini.interactions import (
     SERVER_TOOLS,
@@ -105,17 +106,7 @@ def _begin_step(event: Record) -> list[Step]:
     step = event["step"] if "step" in event else event["content"]
     wire_type, slot = step["type"], _slot(event)
     if wire_type.endswith("_call"):
-        tool_use = read_step(step)[0]
-        input, more = tool_use["input"], pick(tool_use, "executor")
-        return [
-            Chunk(
-                "input",
-                "",
-                slot,
-                call={"id": tool_use.get("id"), "name": tool_use["name"], "input": input},
-                fields=more,
-            )
-        ]
+        return [call_chunk(read_step(step)[0], slot)]
     if wire_type.endswith("_result"):
         result = _result_delta(step, slot) if step.get("result") else []
         return [Chunk("output", "", slot, call={"id": text_at(step, "call_id")}), *result]

@@ -31,6 +31,7 @@ from ash_shared.providers._kit.steps import (
     Step,
     TurnEnd,
     Usage,
+    call_chunk,
 )
 from ash_shared.providers.openai_responses.messages import parts, response_usage, standard_error
 from ash_shared.providers.openai_responses.recognition import is_response
@@ -178,16 +179,7 @@ def _begin_item(event: Record) -> list[Step]:
     item, item_slot = event["item"], _item_slot(event)
     for block in read_item({**_CALL_DEFAULTS, **item}):
         if block["type"] == "tool_use":
-            input, more = block["input"], pick(block, "executor")
-            return [
-                Chunk(
-                    "input",
-                    "",
-                    item_slot,
-                    call={"id": block.get("id"), "name": block["name"], "input": input},
-                    fields=more,
-                )
-            ]
+            return [call_chunk(block, item_slot)]
         if block["type"] == "tool_result":
             return [Chunk("output", "", item_slot, call={"id": block.get("tool_use_id")})]
     return []
