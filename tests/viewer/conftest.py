@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, expect
 
@@ -16,6 +17,7 @@ import ash_server
 from ash_server.api.viewer_pages import PAGE_POLICY
 from tests.server.cli.test_cli_serve import serving
 from tests.viewer.browser import ABSENT, browsing, chromium
+from tests.viewer.sessions import Session
 
 VIEWER = Path(ash_server.__file__).parent / "viewer"
 HERE = Path(__file__).parent
@@ -144,3 +146,16 @@ def ash(server_url: str, template: str, tmp_path_factory: pytest.TempPathFactory
     """The address of a server shared by all tests of the viewer; each test creates its own sessions."""
     with serving(server_url, template, tmp_path_factory.mktemp("viewer")) as (address, _):
         yield address
+
+
+@pytest.fixture
+async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def session(client: httpx.AsyncClient) -> Session:
+    """An empty session, whose events are posted before or while its page is open."""
+    created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
+    return Session(client, created.json()["id"])

@@ -5,8 +5,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,10 +14,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.viewer.browser import elapse, still
-
-Event = dict[str, Any]
-
-NDJSON = {"Content-Type": "application/x-ndjson"}
+from tests.viewer.sessions import Event, Session
 
 SHOWN = (
     "() => [...document.querySelectorAll('.chat-log [data-seq][id]')].map((item) => Number(item.dataset.seq))"
@@ -60,45 +55,6 @@ WATCH = """
 }
 """
 """Record each frame in which the first visible item moved, in `moves`."""
-
-
-@dataclass
-class Session:
-    """A session whose events are posted before or while its page is open."""
-
-    client: httpx.AsyncClient
-    id: str
-    numbers: Any = field(default_factory=lambda: count(1))
-
-    @property
-    def address(self) -> str:
-        return f"{str(self.client.base_url).rstrip('/')}/sessions/{self.id}"
-
-    async def add_events(self, *events: Event) -> None:
-        for start in range(0, len(events), 500):
-            body = "\n".join(json.dumps(event) for event in events[start : start + 500])
-            await self.post("events", body)
-
-    async def write(self, *lines: Event | str) -> None:
-        await self.post(
-            "messages", "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)
-        )
-
-    async def post(self, route: str, body: str) -> None:
-        answer = await self.client.post(f"/api/sessions/{self.id}/{route}", content=body, headers=NDJSON)
-        answer.raise_for_status()
-
-
-@pytest.fixture
-async def client(ash: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=ash, timeout=60) as client:
-        yield client
-
-
-@pytest.fixture
-async def session(client: httpx.AsyncClient) -> Session:
-    created = await client.post("/api/sessions", json={"source": "test", "title": "Paths on Windows"})
-    return Session(client, created.json()["id"])
 
 
 def turn(

@@ -1,0 +1,39 @@
+"""Sessions of the tests' server."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import httpx
+
+Event = dict[str, Any]
+
+_NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@dataclass
+class Session:
+    """A session whose events are posted before or while its page is open."""
+
+    client: httpx.AsyncClient
+    id: str
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    @property
+    def address(self) -> str:
+        return f"{str(self.client.base_url).rstrip('/')}/sessions/{self.id}"
+
+    async def add_events(self, *events: Event) -> None:
+        for start in range(0, len(events), 500):
+            body = "\n".join(json.dumps(event) for event in events[start : start + 500])
+            await self.post("events", body)
+
+    async def write(self, *lines: Event | str) -> None:
+        await self.post(
+            "messages", "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)
+        )
+
+    async def post(self, route: str, body: str) -> None:
+        answer = await self.client.post(f"/api/sessions/{self.id}/{route}", content=body, headers=_NDJSON)
+        answer.raise_for_status()
