@@ -160,8 +160,29 @@ export class ChatRenderer {
       if (item.parent !== undefined) setIn(this.children, item.parent).add(item.key);
       return item.key;
     });
-    const calls = new Set([...before, ...now].filter(({ kind }) => kind === "tool").map(toolCallId));
-    return [...changed, ...[...calls].flatMap((id) => [...(this.children.get(id) ?? [])])];
+    const all = [...before, ...now];
+    const calls = new Set(all.filter(({ kind }) => kind === "tool").map(toolCallId));
+    const parents = all.filter(({ kind, parent }) => kind === "text" && parent !== undefined);
+    return [
+      ...changed,
+      ...[...calls].flatMap((id) => [...(this.children.get(id) ?? [])]),
+      ...parents.map((item) => this.log.parentCallOf(item)?.key),
+    ];
+  }
+
+  /** What the painters of a call and of its subagent's prompt know of each other. */
+  subagentContext(item) {
+    if (item.kind === "tool") return { lastText: this.lastTextOf(item) };
+    return item.kind === "user" ? { taskArgs: this.log.parentCallOf(item)?.call?.payload.args } : {};
+  }
+
+  /** The last text of a call's subagent. */
+  lastTextOf(call) {
+    const keys = this.children.get(toolCallId(call)) ?? [];
+    /** @type {any[]} */
+    const items = [...keys].map((key) => this.itemViews.get(key)?.item);
+    const texts = items.filter((item) => item?.kind === "text" && this.log.parentCallOf(item)?.key === call.key);
+    return texts.reduce((last, item) => (item.seq > (last?.seq ?? 0) ? item : last), undefined)?.text;
   }
 
   removeItem(view) {
@@ -180,12 +201,9 @@ export class ChatRenderer {
     const state = callState(item, canContinue);
     const isFailed = state === "error";
     if (view.element && view.element.open !== view.isOpen) view.choice = view.element.open;
-    const fresh = paint({ ...item, isOpen: item.isOpen && canContinue }, {
-      ...this.context,
-      state,
-      isOpen: view.isFilled || isFailed,
-      isRevoked: this.revoked.has(item.event.id),
-    });
+    const context = { ...this.context, ...this.subagentContext(item), isRevoked: this.revoked.has(item.event.id) };
+    const shown = { ...item, isOpen: item.isOpen && canContinue };
+    const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isFailed });
     view.nest?.remove();
     if (!view.element) view.element = fresh;
     else if (view.element.tagName === fresh.tagName) morph(view.element, fresh);
@@ -299,8 +317,9 @@ export class ChatRenderer {
     const children = inLogOrder(this.homes.get(home) ?? []);
     call.nest ??= el("div", { class: "subagent" });
     layOutFlow(call.nest, children, { isOver: call.element.dataset.state !== "running", isAside: true });
-    if (children.length) call.element.append(call.nest);
-    else call.nest.remove();
+    if (!children.length) return call.nest.remove();
+    const [summary] = call.element.children;
+    (call.element.querySelector(":scope > .tool-args") ?? summary).after(call.nest);
   }
 
   /**

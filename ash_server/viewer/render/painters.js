@@ -2,6 +2,7 @@
 import { blocks } from "./content-blocks.js";
 import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
+import { isObject } from "../lib/json-fields.js";
 import { jsonView } from "../lib/json-view.js";
 import { markdown } from "../lib/markdown.js";
 import { pluralize } from "../lib/number-format.js";
@@ -22,7 +23,9 @@ const MAX_GIST_LENGTH = 160;
  * The element of an item, with the attributes for permalinks and filters. Never throws.
  *
  * @param {import("./event-log.js").Item} item
- * @param {{state?: string, isOpen?: boolean, isRevoked?: boolean, hrefOf?: (sessionId: string) => string}} context
+ * @param {{state?: string, isOpen?: boolean, isRevoked?: boolean, lastText?: string, taskArgs?: any,
+ *   hrefOf?: (sessionId: string) => string}} context `lastText` is the last text of a call's subagent, `taskArgs` are
+ *   the arguments of the call that started the subagent of a prompt
  */
 export function paint(item, context) {
   const { name = "div", kind, data = {}, children } = paintSafely(item, context);
@@ -78,7 +81,7 @@ function single(item) {
   return (Object.hasOwn(EVENT_PAINTERS, type) ? EVENT_PAINTERS[type] : raw)(item);
 }
 
-function user({ event }) {
+function user({ event }, { taskArgs }) {
   const { payload, type, timestamp } = event;
   const fullText = type === "user_audio" ? payload.transcription : payload.text;
   const shown = payload.visibleText ?? fullText;
@@ -87,6 +90,8 @@ function user({ event }) {
   const isSynthetic = payload.synthetic || isHidden;
   const data = { "data-block": isSynthetic ? "system" : "text" };
   if (isSynthetic) return { name: "details", kind: "user-message", ...syntheticMessage(fullText, otherBlocks, data) };
+  const isWhole = shown === fullText && !otherBlocks.length;
+  if (isWhole && isTaskOf(taskArgs, shown)) return { name: "details", kind: "user-message", ...repeatedTask(shown, data) };
   return {
     kind: "user-message",
     data: { ...data, "data-long": isLong(shown) },
@@ -98,6 +103,16 @@ function user({ event }) {
       fullText !== shown && toolWrapping(fullText),
     ],
   };
+}
+
+/** True for the prompt of a subagent that is an argument of its call, which shows it. */
+function isTaskOf(args, text) {
+  return isObject(args) && Object.values(args).includes(text);
+}
+
+function repeatedTask(text, data) {
+  const task = el("pre", { class: "text", dir: "auto", tabindex: 0 }, text);
+  return { data, children: [el("summary", {}, "The task, as in the call"), task] };
 }
 
 /** A message that a tool wrote on behalf of the user: one line, until it is opened. */

@@ -1,10 +1,12 @@
-/** Lay out the items of a turn: prompts and responses, and in these the runs of tool calls. */
+/** Lay out the items of a turn: prompts, responses with their runs of tool calls, and subagents. */
 import { el, morph, setChildren } from "../lib/dom.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
+import { subagentLine } from "./subagent-line.js";
 
 const MIN_FOLDED_CALLS = 4;
 const GROUPS = { tool: "steps", thinking: "steps", agent: "agent-messages" };
 const hasFailed = ({ dataset }) => "failed" in dataset;
+const startsSubagent = ({ dataset }) => "subagent" in dataset;
 
 /** Groups that the user folded (true) or unfolded (false). */
 const choices = new WeakMap();
@@ -16,24 +18,57 @@ const choices = new WeakMap();
  *
  * @param {HTMLElement} parent
  * @param {ItemView[]} views in the order of the log
- * @param {{isOver: boolean, isAside?: boolean, after?: any[]}} options `isOver`: no more items will come; `isAside`:
- *   the items belong to a subagent; `after`: elements appended to them
+ * @param {{isOver: boolean, isAside?: boolean, before?: any[], after?: any[]}} options `isOver`: no more items will
+ *   come; `isAside`: the items belong to a subagent; `before` and `after`: elements around them
  */
-export function layOutFlow(parent, views, { isOver, isAside = false, after = [] }) {
+export function layOutFlow(parent, views, { isOver, isAside = false, before = [], after = [] }) {
   const used = new Set();
-  const partOf = ({ item }) => {
-    if (item.event.payload?.sidechain && !isAside) return "subagent";
-    return item.kind === "user" ? "user" : "assistant-response";
-  };
-  const children = groupRuns(views, partOf).flatMap((run) => {
-    const part = partOf(run[0]);
-    if (part === "user") return elementsOf(run);
-    const holder = reuseWrapper(part, run, parent, used);
-    if (part === "subagent") layOutSubagent(holder, run, isOver);
+  const parts = partsOf(views, isAside);
+  markFinalTexts(parts);
+  const children = parts.flatMap(({ name, views: run }, index) => {
+    if (name === "user") return elementsOf(run);
+    const isSubagent = name === "subagent";
+    const holder = reuseWrapper(name, run, parent, used, isSubagent ? "details" : "div");
+    if (isSubagent) layOutSubagent(holder, run, isOver || index < parts.length - 1);
     else layOutResponse(holder, run, isOver);
     return [holder];
   });
-  setChildren(parent, [...children, ...after]);
+  setChildren(parent, [...before, ...children, ...after]);
+}
+
+/**
+ * Split items into prompts, responses and subagents whose calls are not loaded. A subagent is identified by its call;
+ * without one, it has the items from its prompts to the next prompt.
+ *
+ * @param {ItemView[]} views
+ * @param {boolean} isAside
+ * @returns {{name: string, views: ItemView[]}[]}
+ */
+function partsOf(views, isAside) {
+  const parts = [];
+  const byCall = new Map();
+  for (const view of views) {
+    const name = partName(view, isAside);
+    const call = name === "subagent" ? view.item.parent : undefined;
+    const last = parts.at(-1);
+    const part = call === undefined ? continuesPart(last, name, view) && last : byCall.get(call);
+    if (part) part.views.push(view);
+    else parts.push({ name, call, views: [view] });
+    if (call !== undefined && !part) byCall.set(call, parts.at(-1));
+  }
+  return parts;
+}
+
+function partName({ item }, isAside) {
+  const isOfSubagent = item.parent !== undefined || item.event.payload?.sidechain;
+  if (isOfSubagent && !isAside) return "subagent";
+  return item.kind === "user" ? "user" : "assistant-response";
+}
+
+function continuesPart(part, name, view) {
+  if (part?.name !== name || part.call !== undefined) return false;
+  const isNextPrompt = view.item.kind === "user" && part.views.some(({ item }) => item.kind !== "user");
+  return name !== "subagent" || !isNextPrompt;
 }
 
 /**
@@ -66,16 +101,18 @@ export function reuseWrapper(name, views, parent, used, tag = "div") {
   return holder;
 }
 
-/** Lay out the items of a subagent whose call is unknown. */
+/** Lay out the items of a subagent whose call is not loaded: closed, like a call. */
 function layOutSubagent(holder, run, isOver) {
-  setAttributes(holder, { class: "subagent", "data-unlinked": true });
-  layOutFlow(holder, run, { isOver, isAside: true });
+  const state = isOver ? "done" : "running";
+  setAttributes(holder, { class: "subagent", "data-unlinked": true, "data-kind": "agent", "data-state": state });
+  const line = holder.querySelector(":scope > summary") ?? el("summary");
+  morph(line, subagentLine(run, state));
+  layOutFlow(holder, run, { isOver, isAside: true, before: [line] });
 }
 
 function layOutResponse(holder, run, isOver) {
   const id = run.find(({ item }) => item.event.responseId !== undefined)?.item.event.responseId;
   setAttributes(holder, { class: "assistant-response", "data-response-id": id });
-  markFinalText(run);
   const used = new Set();
   const children = groupRuns(run, ({ item }) => GROUPS[item.kind]).flatMap((group) => {
     const name = GROUPS[group[0].item.kind];
@@ -88,22 +125,33 @@ function layOutResponse(holder, run, isOver) {
   setChildren(holder, children);
 }
 
+/** Mark the final answer to each prompt, which a subagent does not end. */
+function markFinalTexts(parts) {
+  const main = parts.filter(({ name }) => name !== "subagent");
+  groupRuns(main, ({ name }) => name).forEach((run) => markFinalText(run.flatMap(({ views }) => views)));
+}
+
 /** Mark the final answer: the texts with that phase, else the last text. */
-function markFinalText(run) {
-  const texts = run.filter(({ item }) => item.kind === "text");
+function markFinalText(views) {
+  const texts = views.filter(({ item }) => item.kind === "text");
   const declared = texts.filter(({ item }) => item.event.payload.phase === "final_answer");
   const final = new Set(declared.length ? declared : texts.slice(-1));
   texts.forEach((each) => setAttributes(each.element, { "data-final": final.has(each) }));
 }
 
-/** Fold calls and the thoughts between them into one line when their turn is over. Failed calls stay visible. */
+/**
+ * Fold calls and the thoughts between them into one line when their turn is over. Failed calls and subagents stay
+ * visible.
+ */
 function layOutSteps(group, steps, isOver) {
-  const calls = steps.filter((step) => step.matches(".tool-call"));
+  const calls = steps.filter((step) => step.matches(".tool-call") && !startsSubagent(step));
   const isFoldable = calls.length >= MIN_FOLDED_CALLS;
   const isFolded = isFoldable && (choices.get(group) ?? isOver);
-  setAttributes(group, { class: calls.length ? "steps tool-calls" : "steps", "data-folded": isFolded });
-  steps.forEach((step) => hide(step, isFolded && !hasFailed(step)));
-  setChildren(group, isFoldable ? [foldButton(group, calls, steps.length - calls.length, isFolded), ...steps] : steps);
+  const thoughts = steps.filter((step) => !step.matches(".tool-call"));
+  const hasCalls = thoughts.length < steps.length;
+  setAttributes(group, { class: hasCalls ? "steps tool-calls" : "steps", "data-folded": isFolded });
+  steps.forEach((step) => hide(step, isFolded && !hasFailed(step) && !startsSubagent(step)));
+  setChildren(group, isFoldable ? [foldButton(group, calls, thoughts.length, isFolded), ...steps] : steps);
 }
 
 function hide(step, isHidden) {

@@ -8,15 +8,16 @@ const CALL_FIELDS = new Set([...SHARED_FIELDS, "toolName", "args", "executor", "
 const RESULT_FIELDS = new Set([...SHARED_FIELDS, "result", "error", "exitCode", "structured", "orphan"]);
 
 /**
- * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card.
+ * `rawArgs` is the text of arguments that are not complete JSON; `more` are the fields without a card; `lastText` is
+ * the last text of the call's subagent.
  *
  * @typedef {{name: string, args: any, rawArgs?: string, executor?: string, more: object, output: any[],
- *   results: Result[], last?: Result, state: string, durationMs?: number}} Call
+ *   results: Result[], last?: Result, state: string, durationMs?: number, lastText?: string}} Call
  * @typedef {{id: string, value: any, error?: any, exitCode?: number, structured: any, more: object}} Result
  */
 
 /** @returns {Call} */
-export function readCall(item, state) {
+export function readCall(item, { state, lastText }) {
   const payload = item.call?.payload ?? item.event.payload;
   const results = item.results.map(readResult);
   return {
@@ -28,6 +29,7 @@ export function readCall(item, state) {
     results,
     last: results.at(-1),
     state,
+    lastText,
     durationMs: difference(item.call?.timestamp, item.results.at(-1)?.timestamp),
   };
 }

@@ -3,7 +3,7 @@ import { el } from "../../lib/dom.js";
 import { exitCodeInText } from "./bash.js";
 import { aside, note, output } from "./body-parts.js";
 import { generic } from "./generic.js";
-import { includesMessage, resultText } from "./call-result.js";
+import { includesMessage, isPlainText, resultText } from "./call-result.js";
 import { callTitle } from "./summary-line.js";
 import { FieldReader, fieldOf, isEmpty, isEqual, isObject, isScalar, isString } from "../../lib/json-fields.js";
 
@@ -48,14 +48,27 @@ function argsOf(call, tool) {
 }
 
 function resultOf(result, call, tool) {
+  const value = withoutText(result.value, call.lastText);
+  const isShown = value === result.value || !isEmpty(value);
   const parts = [
-    ...tool.result(result, call),
+    value !== result.value && note("The answer is the subagent's last text, above."),
+    ...(isShown ? tool.result({ ...result, value }, call) : []),
     ...errorOf(result),
     ...exitOf(result),
     hasExtraStructure(result) && aside("Structured result", result.structured),
     !isEmpty(result.more) && aside("More of the result", result.more),
   ].filter(Boolean);
   return parts.length ? parts : [note("No output.")];
+}
+
+/** A result without the text that is shown as the last text of the subagent. */
+function withoutText(value, text) {
+  if (!isString(text) || text === "") return value;
+  const isSame = (each) => isString(each) && each.trim() === text.trim();
+  if (isSame(value)) return "";
+  if (!Array.isArray(value)) return value;
+  const rest = value.filter((block) => !(isObject(block) && isPlainText(block) && isSame(block.text)));
+  return rest.length < value.length ? rest : value;
 }
 
 function exitOf({ value, exitCode }) {

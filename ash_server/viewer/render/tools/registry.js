@@ -83,9 +83,9 @@ const TOOLS = [
     task,
     "agent",
     `task new_task agent subagent spawn_agent dispatch_agent run_subagent delegate delegate_to_agent
-     send_input wait_agent close_agent collab_tool_call codebase_investigator codebase_search_agent
-     oracle advisor librarian`,
+     collab_tool_call codebase_investigator codebase_search_agent oracle advisor librarian`,
   ],
+  [task, "agent_control", "send_input wait_agent close_agent"],
   [
     web,
     "fetch",
@@ -122,8 +122,8 @@ const MCP = { tool: mcp, kind: "other" };
 const OTHER = { tool: generic, kind: "other" };
 
 /** Paint a tool call: the summary line, and the body as rich or, while closed, as plain text. */
-export function toolCall(item, { state, isOpen }) {
-  const call = readCall(item, state);
+export function toolCall(item, { state, isOpen, lastText }) {
+  const call = readCall(item, { state, lastText });
   const { tool, kind } = toolOf(call);
   return {
     name: "details",
@@ -132,6 +132,7 @@ export function toolCall(item, { state, isOpen }) {
       "data-tool-call-id": item.event.payload.toolCallId,
       "data-block": "tool",
       "data-kind": kind,
+      "data-subagent": kind === "agent",
       "data-state": state,
       "data-failed": call.results.some(({ error }) => error),
     },

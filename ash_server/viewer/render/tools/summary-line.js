@@ -16,11 +16,21 @@ const HIDDEN_STATE_TEXTS = { pending: "being written", running: "running", error
 
 export function summaryLine(call, tool) {
   const gist = tool.gist(call.args, call) ?? generic.gist(call.args);
-  const outcome = outcomeOf(call, tool);
+  return lineOf(callTitle(call, tool), gist, outcomeOf(call, tool));
+}
+
+/**
+ * The line of a call or of a subagent.
+ *
+ * @param {string} title
+ * @param {string} gist
+ * @param {any[]} outcome texts and elements
+ */
+export function lineOf(title, gist, outcome) {
   return el(
     "summary",
     {},
-    el("span", { class: "tool-name" }, callTitle(call, tool)),
+    el("span", { class: "tool-name" }, title),
     " ",
     el("span", { class: "tool-gist" }, oneLine(gist, MAX_GIST_LENGTH)),
     " ",
@@ -45,7 +55,7 @@ function oneLine(text, maxLength) {
 function outcomeOf(call, tool) {
   const outcome = (tool.outcome?.(call) ?? []).filter((part) => part?.length > 0);
   const isUnexplained = call.state === "error" && outcome.length === 0;
-  const all = [...outcome, isUnexplained && HIDDEN_STATE_TEXTS.error, stateText(call), durationText(call)];
+  const all = [...outcome, isUnexplained && HIDDEN_STATE_TEXTS.error, stateText(call), durationText(call.durationMs)];
   const parts = all.filter((part) => part?.length > 0).map(outcomePart);
   const visible = parts.flatMap((part, index) => (index ? [" · ", ...part] : part));
   const hidden = isUnexplained ? undefined : HIDDEN_STATE_TEXTS[call.state];
@@ -59,7 +69,8 @@ function outcomePart(part) {
   return spans.flatMap((span, index) => (index ? [" ", span] : [span]));
 }
 
-function durationText({ durationMs }) {
+/** A duration in words, if it is not short. */
+export function durationText(durationMs) {
   return durationMs >= MIN_DURATION_MS ? formatDuration(durationMs) : undefined;
 }
 

@@ -15,13 +15,19 @@ export const task = {
   gist(args) {
     const agent = textField(args, ...AGENT);
     const summary = textField(args, ...DESCRIPTION) ?? textField(args, ...PROMPT) ?? (isString(args) ? args : "");
-    return [agent, summary].filter(Boolean).join(" · ") || undefined;
+    return [summary, agent].filter(Boolean).join(" · ") || undefined;
   },
 
   outcome({ last }) {
-    const calls = fieldOf(structuredOf(last), ["totalToolUseCount", "toolUses"], Number.isInteger);
-    const isBackground = textField(structuredOf(last), "status") === "async_launched";
-    return [calls !== undefined && pluralize(calls, "call"), isBackground && "in the background"];
+    const report = structuredOf(last);
+    const calls = fieldOf(report, ["totalToolUseCount", "toolUses"], Number.isInteger);
+    const tokens = fieldOf(report, ["totalTokens", "total_tokens"], Number.isInteger);
+    const isBackground = textField(report, "status") === "async_launched";
+    return [
+      calls !== undefined && pluralize(calls, "call"),
+      tokens !== undefined && pluralize(tokens, "token"),
+      isBackground && "in the background",
+    ];
   },
 
   args(reader) {
