@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import UUID
 
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -50,6 +51,10 @@ class ImportReport:
     """Paths that could not be read, and why."""
     total: ImportResult = field(default_factory=ImportResult)
     seconds: float = 0
+
+    @property
+    def session_ids(self) -> list[UUID]:
+        return [each.session_id for each in self.imported.values() if each.has_session]
 
     @property
     def complete(self) -> bool:
@@ -104,7 +109,7 @@ async def _import_file(
     name = options.name or external_id(path, homes)
     source = options.source or source_at(path, homes)
     imported = await import_file(store, path, name, source=source, replace=options.replace, advance=advance)
-    if parent_id := find_parent(path, imported.head, homes):
+    if imported.has_session and (parent_id := find_parent(path, imported.head, homes)):
         await store.sessions.set_parent(imported.session_id, parent_id)
     return imported
 

@@ -16,7 +16,7 @@ _MAX_SHOWN_PROBLEMS = 20
 
 def print_report(report: ImportReport) -> None:
     counts = report.total.counts
-    sessions = counted(len(report.imported), "session")
+    sessions = counted(len(report.session_ids), "session")
     click.echo(
         f"{sessions}, messages: {counts['new']} new, {counts['existing']} already there, "
         f"{counts['changed']} changed, {counts['refused']} refused"
@@ -25,14 +25,16 @@ def print_report(report: ImportReport) -> None:
 
 
 def print_report_json(report: ImportReport) -> None:
-    sessions = [_session_fields(path, imported) for path, imported in report.imported.items()]
+    imported = report.imported.items()
+    sessions = [_session_fields(path, each) for path, each in imported if each.has_session]
+    skipped = [visible(str(path)) for path, each in imported if not each.has_session]
     unread = [{"path": visible(path), "reason": reason} for path, reason in report.unread]
     summary = {**_count_fields(report.total), "seconds": report.seconds}
-    click.echo(json.dumps({"sessions": sessions, "unread": unread, **summary}))
+    click.echo(json.dumps({"sessions": sessions, "skipped": skipped, "unread": unread, **summary}))
 
 
 def warn_of_problems(report: ImportReport) -> None:
-    """Warn about files and lines that are not stored, or not with their current text."""
+    """Warn about files and lines that are not stored, not yet stored, or not with their current text."""
     for path, reason in report.unread:
         warn(f"{path}: {reason}")
     for file, imported in report.imported.items():
@@ -42,11 +44,14 @@ def warn_of_problems(report: ImportReport) -> None:
 
 
 def _format_incomplete(count: int) -> str:
-    pronoun = "it is" if count == 1 else "they are"
-    return f", {count} incomplete, to be imported when {pronoun} complete" if count else ""
+    return f", {count} incomplete" if count else ""
 
 
 def _warn_of_lines(path: Path, result: ImportResult) -> None:
+    if result.counts["incomplete"]:
+        warn(f"{path}: the last line is incomplete; it will be imported when it is complete")
+    elif not result.counts.total():
+        warn(f"{path}: is empty, which makes no session")
     for problem in result.problems[:_MAX_SHOWN_PROBLEMS]:
         warn(f"{_format_place(path, problem)}: {problem.kind}: {problem.reason} (at byte {problem.offset})")
     hidden = result.counts["changed"] + result.counts["refused"] - _MAX_SHOWN_PROBLEMS

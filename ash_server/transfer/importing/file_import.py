@@ -9,6 +9,7 @@ its path; new files are added at the end of the session, even if their paths sor
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,8 @@ class ImportedFile(NamedTuple):
     name: str
     head: TranscriptHead
     result: ImportResult
+    has_session: bool = True
+    """False if the file has nothing to store and there is no session of it."""
 
 
 class _Batch(NamedTuple):
@@ -78,7 +81,11 @@ async def import_file(
     transcript = open_transcript(path)
     source = source or transcript.source
     head = read_head(transcript.lines(), source)
-    session = await _open_session(store, head.source, name, replace)
+    session = await _find_session(store, head.source, name)
+    if session is None and (nothing := _result_without_lines(path, transcript.lines())):
+        advance(text_size(path))
+        return ImportedFile(session_id_for(head.source, name), name, head, nothing, has_session=False)
+    session = await _open_session(store, session, head.source, name, replace)
     file_import = _FileImport(store, session.id, source, advance)
     if transcript.in_many_files:
         await file_import.add_files(transcript.lines())
@@ -224,6 +231,16 @@ class _FileImport:
                 yield prepare_message(self._session_id, text, id=id, source=self._source)
 
 
+def _result_without_lines(path: Path, lines: Iterable[FileLine]) -> ImportResult | None:
+    """Return the result of a file that is empty or has only an incomplete line; None for other files."""
+    line = next(iter(lines), None)
+    if line is None:
+        return ImportResult()
+    if may_be_unfinished(line) and _is_being_written(path):
+        return ImportResult(Counter({"incomplete": 1}))
+    return None
+
+
 def _is_being_written(path: Path) -> bool:
     """True for a recently modified JSONL file: any other file is one document, which is written at once.
 
@@ -242,8 +259,9 @@ def _changed_problem(line: FileLine, reason: str) -> LineProblem:
     return LineProblem("changed", *line.place, reason, line.file)
 
 
-async def _open_session(store: Store, source: str, name: str, replace: bool) -> Session:
-    session = await _find_session(store, source, name)
+async def _open_session(
+    store: Store, session: Session | None, source: str, name: str, replace: bool
+) -> Session:
     if session is None:
         return await store.sessions.create(source=source, external_id=name)
     if not replace:

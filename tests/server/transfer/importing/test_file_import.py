@@ -81,7 +81,6 @@ KEPT = {
     "a document without a last newline": b'[\n{"role":"user","content":"hi"}\n]',
     "odd JSON": b'{"a":NaN,"a":1e400,"b":"\\u0000\\ud800"}\n',
     "one newline": b"\n",
-    "an empty file": b"",
 }
 
 
@@ -333,7 +332,7 @@ WHOLE = USER + b"\n"
 CUT = ANSWER[:-9]
 INCOMPLETE = {
     "a line": (WHOLE + CUT, {"new": 1, "incomplete": 1}, WHOLE),
-    "the only line": (CUT, {"incomplete": 1}, b""),
+    "the line after a blank one": (b"\n" + CUT, {"new": 1, "incomplete": 1}, b"\n"),
     "cut in a letter": (WHOLE + '{"a":"é'.encode()[:-1], {"new": 1, "incomplete": 1}, WHOLE),
     "a list": (WHOLE + b'\xef\xbb\xbf [{"a":', {"new": 1, "incomplete": 1}, WHOLE),
     "complete, without a newline": (WHOLE + ANSWER, {"new": 2}, WHOLE + ANSWER),
@@ -349,6 +348,14 @@ async def test_skips_an_incomplete_last_line(importer: Importer, name: str) -> N
 
     assert await importer(data, still_written=True) == (counts, [])
     assert await importer.exported() == kept
+
+
+@pytest.mark.parametrize(("data", "counts"), [(b"", {}), (CUT, {"incomplete": 1})])
+async def test_nothing_to_store_makes_no_session(
+    importer: Importer, data: bytes, counts: dict[str, int]
+) -> None:
+    assert await importer(data, still_written=True) == (counts, [])
+    assert await importer.rows() == []
 
 
 async def test_imports_a_skipped_line_once_it_is_complete(importer: Importer) -> None:
