@@ -2,10 +2,14 @@
 
 import asyncio
 import os
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
+from threading import Event
 from urllib.parse import quote, urlsplit
 
 import rich_click as click
@@ -27,6 +31,9 @@ from ash_server.transfer.exporting.html import ExportedPage, build_page, escape_
 from ash_server.transfer.exporting.in_memory import InMemorySession, load_in_memory
 from ash_server.transfer.importing.transcript_files import external_id, find_homes, source_at
 
+_PAGE_PREFIX = "ash-page-"
+_PAGE_SECONDS = 24 * 60 * 60
+
 
 class NotImported(AshError):
     status, code, title = 409, "not_imported", "The server uses another store than this command."
@@ -39,7 +46,8 @@ class NotImported(AshError):
     "stores",
     flag_value=False,
     default=True,
-    help="Only show the FILE: as one self-contained HTML file, without a database.",
+    help="Only show the FILE: as one self-contained HTML file, without a database. Ctrl-C deletes it; without a "
+    "terminal it stays for a day.",
 )
 @url_option
 def command(reference: str | None, url: str | None, *, stores: bool) -> int:
@@ -79,12 +87,32 @@ def _open_file(path: Path) -> int:
     loaded = load_in_memory(path, external_id(path, homes), source_at(path, homes))
     for problem in loaded.result.problems:
         warn(f"{path}:{problem.line}: not shown: {problem.reason} (at byte {problem.offset})")
+    _delete_old_pages()
     with NamedTemporaryFile(
-        "w", prefix="ash-", suffix=".html", delete=False, encoding="utf-8", newline=""
+        "w", prefix=_PAGE_PREFIX, suffix=".html", delete=False, encoding="utf-8", newline=""
     ) as file:
         _write_page(file.write, build_page(loaded.session), loaded)
     _print_and_open(Path(file.name).as_uri())
+    if sys.stdin is not None and sys.stdin.isatty():
+        _delete_when_interrupted(Path(file.name))
     return 1 if loaded.result.problems else 0
+
+
+def _delete_when_interrupted(page: Path) -> None:
+    click.echo("Ctrl-C deletes this page.")
+    try:
+        with suppress(KeyboardInterrupt):
+            Event().wait()
+    finally:
+        page.unlink(missing_ok=True)
+
+
+def _delete_old_pages() -> None:
+    """Delete the pages of earlier commands without a terminal, which leave them for their reader."""
+    for page in Path(gettempdir()).glob(f"{_PAGE_PREFIX}*.html"):
+        with suppress(OSError):  # of another user
+            if time.time() - page.stat().st_mtime > _PAGE_SECONDS:
+                page.unlink()
 
 
 def _write_page(write: Callable[[str], object], page: ExportedPage, loaded: InMemorySession) -> None:
@@ -175,7 +203,7 @@ async def _import(store: Store, path: Path) -> str | None:
     """Import a file or folder and return the page of its session; the list if there are several."""
     report = await import_paths(store, [path], ImportOptions())
     warn_of_problems(report)
-    sessions = [each.session_id for each in report.imported.values()]
+    sessions = report.session_ids
     if not sessions:
         return None
     return f"/sessions/{sessions[0]}" if len(sessions) == 1 else "/"

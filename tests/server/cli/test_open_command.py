@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import signal
 import webbrowser
 from pathlib import Path
+from subprocess import PIPE, Popen
 from urllib.request import Request, urlopen
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from ash_server.cli.output import browser
 from ash_server.db.sessions import session_id_for
 from tests.conftest import at_database, new_database
-from tests.server.cli.test_cli import ran_here
+from tests.server.cli.test_cli import COMMAND, ran_here
 from tests.server.cli.test_cli_serve import answer, running, stopped
 
 LINE = '{"type":"user","message":{"role":"user","content":"Why is it late?"}}\n'
@@ -117,6 +119,26 @@ def test_writes_a_page_without_a_store(tmp_path: Path, file: Path) -> None:
     assert [event["type"] for event in json.loads(events)] == ["turn_start", "user_message"]
     assert f'data-session-id="{id_of(file)}"' in text
     assert not (tmp_path / "ash").exists()
+
+
+def test_deletes_the_page_without_a_store(tmp_path: Path, file: Path) -> None:
+    old, recent = tmp_path / "ash-page-old.html", tmp_path / "ash-page-recent.html"
+    for page in (old, recent):
+        page.touch()
+    os.utime(old, (0, 0))
+    terminal, stdin = pty.openpty()
+    command = [str(COMMAND), "open", str(file), "--no-store"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    with Popen(command, stdin=stdin, stdout=PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
+        shown = Path(process.stdout.readline().strip().removeprefix("file://"))
+        assert (process.stdout.readline(), shown.exists()) == ("Ctrl-C deletes this page.\n", True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    os.close(terminal)
+    os.close(stdin)
+
+    assert [page.name for page in tmp_path.glob("*.html")] == [recent.name]
 
 
 def test_no_store_reports_unreadable_input_and_bad_usage(tmp_path: Path, file: Path) -> None:
