@@ -1,21 +1,64 @@
 """Transcript files as standard messages, without a database."""
 
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 from ash_server.transfer.importing.transcript import open_transcript
+from ash_server.transfer.importing.transcript_files import find_homes, find_transcripts, uncompressed
 from ash_shared.conversation.standard_messages import transform_messages
 from ash_shared.model.message import StandardMessage
+from ash_shared.reading.parse import describe_message
+
+_TIMED = ("rollout-", "session-")
+"""Prefixes of file names that contain a time before the id."""
 
 
 def load_session(path: str | Path) -> list[StandardMessage]:
     """Return the messages of a transcript of any supported CLI: `.jsonl`, `.json`, `.jsonl.zst`, an OpenCode session.
 
-    For OpenCode, `path` is the session file, `storage/session/<project>/<session>.json`. Raises OSError if a file
-    cannot be read; its contents never raise. Lines longer than 64 MiB are skipped.
+    `path` may also be the CLI's id of a session whose transcript is in the CLI's folder. For OpenCode, the path is that
+    of the session file, `storage/session/<project>/<session>.json`. Raises OSError if no transcript exists or a file
+    cannot be read; contents never raise. Lines longer than 64 MiB are skipped.
 
     The result contains the whole transcript twice, decoded (`_original`) and typed, and takes several times the size of
     the file in memory. Import larger transcripts and read them from the store in pages.
     """
-    transcript = open_transcript(Path(path))
+    transcript = open_transcript(_find_transcript(path))
     texts = (line.data for line in transcript.lines() if line.data is not None)
     return transform_messages(texts, transcript.source)
+
+
+def _find_transcript(session: str | Path) -> Path:
+    """Return the path, or the transcript of the session with this id if no file has this path."""
+    path = Path(session)
+    if path.exists() or path.name != str(session):
+        return path
+    homes = find_homes(os.environ, Path.home())
+    files = [file for home in homes for file in find_transcripts(home, _ignore)]
+    return next(chain(_named_by(files, path.name), _containing(files, path.name)), path)
+
+
+def _ignore(_: OSError) -> None:
+    pass
+
+
+def _named_by(files: Iterable[Path], id: str) -> Iterator[Path]:
+    """Yield files named after the session: `<id>.jsonl`, `rollout-<time>-<id>.jsonl`, `agent-<id>.jsonl`."""
+    return (file for file in files if uncompressed(file).stem in (id, f"agent-{id}") or _ends_with(file, id))
+
+
+def _containing(files: Iterable[Path], id: str) -> Iterator[Path]:
+    """Yield the files of Gemini CLI, which have the beginning of the id in their name, and the id in a line."""
+    return (file for file in files if _ends_with(file, id[:8]) and _session_id(file) == id)
+
+
+def _ends_with(file: Path, id: str) -> bool:
+    """True for names such as `rollout-2026-03-03T10-00-00-<id>.jsonl`."""
+    return uncompressed(file).stem.startswith(_TIMED) and uncompressed(file).stem.endswith(f"-{id}")
+
+
+def _session_id(file: Path) -> str | None:
+    lines = islice(open_transcript(file).lines(), 1)
+    return next((describe_message(line.data or b"").facts.session_id for line in lines), None)

@@ -25,7 +25,10 @@ from ash_server.transfer.importing.transcript_files import (
 )
 from ash_server.transfer.load import load_session
 from tests.server.transcripts import (
+    CLAUDE,
     CODEX,
+    CURSOR,
+    GEMINI,
     TRANSCRIPTS,
     opencode_message,
     opencode_part,
@@ -338,6 +341,19 @@ def test_load_session_skips_unreadable_lines_and_raises_for_missing_files(tmp_pa
     assert [each.content[0].model_dump() for each in load_session(path)] == [{"type": "text", "text": "one"}]
     with pytest.raises(FileNotFoundError):
         load_session(tmp_path / "absent.jsonl")
+
+
+def test_load_session_finds_the_transcript_of_an_id(
+    user_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"claude": CLAUDE, "codex": CODEX, "gemini_cli": GEMINI, "cursor": CURSOR}
+    for source, id in names.items():
+        [path] = user_home.glob(PATHS[source])
+        assert load_session(id) == load_session(path), source
+    for absent in (CLAUDE[:-1], CLAUDE[1:], GEMINI[:7], f"/{CLAUDE}"):
+        with pytest.raises(FileNotFoundError):
+            load_session(absent)
 
 
 def test_load_session_names_the_missing_decoder(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
