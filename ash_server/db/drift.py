@@ -81,7 +81,7 @@ class DriftGroup(AshModel):
     client_version: Omittable[str] = Field(default=ABSENT, alias="clientVersion")
     """The version of the tool that wrote the messages: the version in the message, else that of its session."""
     raw_type: Omittable[str] = Field(default=ABSENT, alias="rawType")
-    """The type in the block; absent if there is none."""
+    """The type in the block; if there is none, its keys, such as `{id, name}`; absent for other values."""
     reason: Reason
     """`unknown_type`: Ash does not know the type. `malformed`: the block does not match the schema of its type."""
     count: int

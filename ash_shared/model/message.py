@@ -146,7 +146,7 @@ class Drift(NamedTuple):
 
     reason: Literal["unknown_type", "malformed"]
     raw_type: str
-    """The original type; empty if there is none."""
+    """The original type; if there is none, the keys of the object, such as `{id, name}`; empty for other values."""
     times: int
     """The number of such blocks."""
 

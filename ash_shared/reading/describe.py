@@ -16,6 +16,8 @@ _MAX_PROMPT_SOURCE = 50 * MAX_PROMPT
 """Characters at the start of a text block that are searched for the prompt."""
 _MULTI_MESSAGE_KEYS = frozenset({"contents", "history", "input", "messages"})
 """Keys that contain the messages of a request body; the first one may be a system prompt."""
+_MAX_KEYS = 20
+"""Keys that distinguish a block without a type."""
 _DRIFT_REASONS = frozenset({"unknown_type", "malformed"})
 
 _encode = msgspec.json.Encoder().encode
@@ -53,12 +55,17 @@ def _user_blocks(read: Read) -> list[Block]:
 
 
 def _count_drift(blocks: list[Block]) -> tuple[Drift, ...]:
-    """Count the unknown and malformed blocks by reason and type."""
+    """Count the unknown and malformed blocks by reason and type, or by keys if they have no type."""
     drifted = [
-        (block["reason"], block.get("rawType") or "")
+        (block["reason"], block.get("rawType") or _list_keys(block.get("raw")))
         for block in blocks
         if block["type"] == "raw" and block.get("reason") in _DRIFT_REASONS
     ]
     if not drifted:
         return ()
     return tuple(Drift(reason, name, count) for (reason, name), count in sorted(Counter(drifted).items()))
+
+
+def _list_keys(raw: object) -> str:
+    """Return `{id, name}` for an object, an empty text for other values."""
+    return f"{{{', '.join(sorted(raw)[:_MAX_KEYS])}}}" if isinstance(raw, dict) and raw else ""
