@@ -21,6 +21,7 @@ from ash_server.api.http.bodies import (
     JSON,
     MAX_BATCH_SIZE,
     NDJSON,
+    TEXT,
     Body,
     check_count,
     check_size,
@@ -28,26 +29,31 @@ from ash_server.api.http.bodies import (
     read_body,
 )
 from ash_server.api.http.dependencies import InjectedStore
-from ash_server.api.http.openapi_operations import json_batch_of, json_of, operation, text
+from ash_server.api.http.openapi_operations import ONE_LINE, json_batch_of, json_of, operation, text
 from ash_server.api.http.problems import READ_ERRORS, WRITE_ERRORS, error_responses
 from ash_server.db.events import Appended
 from ash_server.db.messages import StoredMessage
 from ash_server.db.pagination import may_have_more
 from ash_server.errors import (
     BatchTooLarge,
+    BodyTimeout,
+    BodyTooLarge,
     DuplicateInBatch,
     EmptyBatch,
     IdConflict,
     InvalidId,
+    InvalidUtf8,
     MessageNotFound,
     MessageTooLarge,
     NulByte,
     SequenceMismatch,
     SessionNotFound,
+    UnsupportedMediaType,
 )
 from ash_server.ingest import NewMessage
 from ash_server.offload import offload, offload_each
 from ash_server.settings import Settings
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.model.base import ABSENT, AshModel, Omittable
 from ash_shared.model.message import LAST_SEQUENCE, Message, Role
 from ash_shared.reading.parse import parse_message_content_json
@@ -163,6 +169,16 @@ _APPEND_ERRORS = error_responses(
     DuplicateInBatch,
     NulByte,
 )
+_TEXT_ERRORS = error_responses(
+    *WRITE_ERRORS,
+    BodyTimeout,
+    BodyTooLarge,
+    InvalidUtf8,
+    UnsupportedMediaType,
+    SessionNotFound,
+    IdConflict,
+    NulByte,
+)
 
 
 class MessageController(Controller):
@@ -199,6 +215,50 @@ class MessageController(Controller):
         check_sizes(state.settings, batch)
         stored = await store.messages.append(session_id, batch, expected_sequence=expected_sequence)
         return appended_response(stored)
+
+    @post(
+        "/text",
+        operation_id="appendText",
+        summary="Append one long message verbatim",
+        description="The body is the text of one message of up to 64 MiB, the limit of a line in an imported file. "
+        "Repeated requests with the same `id` and text store it once.",
+        response_description="Stored.",
+        responses={
+            200: ResponseSpec(
+                AppendedMessages,
+                description="The message was already stored with the same text.",
+                generate_examples=False,
+            ),
+            **_TEXT_ERRORS,
+        },
+        operation_class=operation(
+            body={TEXT: text("The text of the message.", pattern=r"^[^\x00]*$", line=_LINE)}
+        ),
+        request_max_body_size=MAX_LINE_BYTES,
+    )
+    async def append_text(
+        self,
+        request: Request[Any, Any, Any],
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        *,
+        id: Annotated[
+            str | None,
+            QueryParameter(
+                min_length=1, max_length=255, pattern=ONE_LINE, description="As the `id` of a new message."
+            ),
+        ] = None,
+        source: Annotated[
+            str | None,
+            QueryParameter(
+                max_length=100, pattern=ONE_LINE, description="The format of the text. Default: detected."
+            ),
+        ] = None,
+        role: Annotated[Role | None, QueryParameter(description="The role. Default: detected.")] = None,
+    ) -> Response[AppendedMessages]:
+        content = (await read_body(request, TEXT)).text
+        new = NewMessage(content, id=id, role=role, source=source)
+        return appended_response(await store.messages.append(session_id, [new]))
 
     @get(
         operation_id="listMessages",

@@ -52,7 +52,10 @@ class Server(NamedTuple):
     """Without a trailing slash."""
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the decoded response. Raises Refused, NotAsh, and the errors of UNAVAILABLE."""
+        """Return the decoded response to JSON, or to a text given as bytes.
+
+        Raises Refused, NotAsh, and the errors of UNAVAILABLE.
+        """
         with self.open(method, path, body) as response:
             return _decode(response)
 
@@ -72,8 +75,8 @@ class Server(NamedTuple):
         with closing(connect(address.hostname or "", address.port, timeout=timeout)) as connection:
             headers = {"Accept": accept, "Connection": "close"}
             if body is not None:
-                headers["Content-Type"] = "application/json"
-            data = None if body is None else _encode(body)
+                headers["Content-Type"] = "text/plain" if isinstance(body, bytes) else "application/json"
+            data = body if body is None or isinstance(body, bytes) else _encode(body)
             connection.request(method, address.path + path, data, headers)
             response = connection.getresponse()
             if response.status >= 400:

@@ -33,6 +33,7 @@ from ash_shared.model.blocks import MAX_DEPTH
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+TEXT = "text/plain"
 
 BODY_ERRORS: tuple[type[AshError], ...] = (
     BodyTimeout,

@@ -18,6 +18,7 @@ from ash_server.cli.options import reject_empty, source_option, url_option, warn
 from ash_server.cli.output.terminal import counted, visible, warn
 from ash_server.cli.tail import tail_command
 from ash_server.settings import Settings
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.providers import discover
 
 
@@ -97,8 +98,8 @@ def _generate_name(run: str) -> str:
 def _ingest(server: Server, options: IngestOptions) -> int:
     """Pass standard input through and send it; return 0 if every line is stored."""
     settings = Settings.from_environment(os.environ)
-    queue, progress = LineQueue(options.first, settings.max_message_bytes), Progress()
-    sender = Sender(server, options, queue, progress, settings.max_message_bytes)
+    queue, progress = LineQueue(options.first, MAX_LINE_BYTES), Progress()
+    sender = Sender(server, options, queue, progress)
     thread = threading.Thread(target=sender.run, daemon=True)
     with catch_interrupts() as interrupts:
         thread.start()

@@ -1,9 +1,11 @@
 """Send queued lines to a session of the server."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from ash_server.cli.client import (
     RETRYABLE_STATUSES,
@@ -19,12 +21,15 @@ from ash_server.cli.ingest.line_queue import MAX_BATCH_BYTES, LineQueue, QueuedL
 from ash_server.cli.ingest.progress import Progress
 from ash_server.cli.tail import tail_command
 from ash_server.errors import AshError
+from ash_server.transfer.importing.lines import MAX_LINE_BYTES
 from ash_shared.reading.read import read_raw
 
 _MAX_HEAD_LINES = 100
 """Lines read to detect the format, as for a file."""
 _MIN_ID_PREFIX = 8
 """Digits that `ash sessions` shows at least. A shorter text is only looked up as a name."""
+_MAX_BATCHED_BYTES = 512 * 1024
+"""A longer line is sent alone. Half the limit of a message over HTTP, unless the operator has changed it."""
 _NOT_FOUND, _CONFLICT = 404, 409
 
 T = TypeVar("T")
@@ -55,7 +60,6 @@ class Sender:
         options: IngestOptions,
         queue: LineQueue,
         progress: Progress,
-        max_line_bytes: int,
     ) -> None:
         self.stored = self.refused = 0
         self.session: str | None = None
@@ -68,7 +72,6 @@ class Sender:
         self._options = options
         self._queue = queue
         self._progress = progress
-        self._max_line_bytes = max_line_bytes
         self._is_unavailable = False
         self._prompted_at = time.time_ns() // 1_000_000
 
@@ -141,25 +144,47 @@ class Sender:
                 raise
 
     def _send_lines(self, lines: Sequence[QueuedLine]) -> None:
+        """Send lines in order: long ones alone, the others in batches."""
+        for is_long, group in groupby(lines, lambda line: line.size > _MAX_BATCHED_BYTES):
+            if is_long:
+                for line in group:
+                    self._send_long_line(line)
+            else:
+                self._send_batch(group)
+
+    def _send_batch(self, lines: Iterable[QueuedLine]) -> None:
         messages = []
         for line in lines:
-            if line.data is None:
-                self._report_refused(
-                    line.number,
-                    f"it has {line.size:,} bytes, more than the {self._max_line_bytes:,} of "
-                    "ASH_MAX_MESSAGE_BYTES, the limit of `ash serve` and `ash ingest`",
-                )
-            else:
-                try:
-                    messages.append(self._to_message(line.number, line.data.decode()))
-                except UnicodeDecodeError as error:
-                    self._report_refused(line.number, f"byte {error.start + 1} is not valid UTF-8")
+            try:
+                messages.append(self._to_message(line.number, (line.data or b"").decode()))
+            except UnicodeDecodeError as error:
+                self._report_refused(line.number, f"byte {error.start + 1} is not valid UTF-8")
         self._post_messages(messages)
+
+    def _send_long_line(self, line: QueuedLine) -> None:
+        """Send a line as the body of a request, whose size is limited as for a line of a file."""
+        if line.data is None:
+            reason = f"it has {line.size:,} bytes, more than the {MAX_LINE_BYTES:,} of a line"
+            self._report_refused(line.number, reason)
+            return
+        source = {"source": self.source} if self.source else {}
+        query = urlencode({"id": self._id_of(line.number), **source})
+        try:
+            self._request("POST", f"/api/sessions/{self.session}/messages/text?{query}", line.data)
+        except Refused as refused:
+            if refused.status in FATAL_STATUSES or refused.status == _NOT_FOUND:
+                raise
+            self._report_refused(line.number, refused.detail)
+        else:
+            self.stored += 1
+
+    def _id_of(self, number: int) -> str:
+        return f"{self._options.run}/{number}"
 
     def _to_message(self, number: int, text: str) -> dict[str, str]:
         """Return a message to post. Its source is the format of the stream, even if the line alone does not show it."""
         source = {"source": self.source} if self.source else {}
-        return {"id": f"{self._options.run}/{number}", "content": text, **source}
+        return {"id": self._id_of(number), "content": text, **source}
 
     def _post_messages(self, messages: list[dict[str, str]]) -> None:
         """Post all messages except refused ones, which are found by the index in the response, else by bisection."""

@@ -62,6 +62,33 @@ async def test_repeated_message_returns_200_with_its_sequence(client: AsyncClien
         )
 
 
+async def test_long_text_is_stored_verbatim(client: AsyncClient, session: str) -> None:
+    long = " " + "é" * 2**22 + "\r\n\n"
+    query = {"id": "a&1", "source": "pi", "role": "user"}
+    cases: list[tuple[str | bytes, str, tuple[int, Any]]] = [
+        (long, "text/plain", (201, {"messages": [{"id": "a&1", "sequence": 1, "created": True}]})),
+        (
+            long,
+            "text/plain; charset=utf-8",
+            (200, {"messages": [{"id": "a&1", "sequence": 1, "created": False}]}),
+        ),
+        ("other", "text/plain", (409, "id_conflict")),
+        ("a\0", "text/plain", (422, "nul_byte")),
+        (b"\xff", "text/plain", (400, "invalid_utf8")),
+        ("{}", "application/json", (415, "unsupported_media_type")),
+        (b"x" * (2**26 + 1), "text/plain", (413, "body_too_large")),
+    ]
+    for content, media_type, expected in cases:
+        headers = {"Content-Type": media_type}
+        response = await client.post(
+            f"{session}/messages/text", params=query, content=content, headers=headers
+        )
+        body = response.json()
+        assert (response.status_code, body.get("code", body)) == expected
+    [stored] = (await client.get(f"{session}/messages")).json()["messages"]
+    assert (stored["content"], stored["source"], stored["role"]) == (long, "pi", "user")
+
+
 async def test_partly_stored_batch_returns_201(client: AsyncClient, session: str) -> None:
     await client.post(f"{session}/messages", json={"content": "b", "id": "b"})
 

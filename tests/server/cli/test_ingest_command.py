@@ -113,12 +113,16 @@ STREAMS = {
             "the message contains a NUL character, which PostgreSQL cannot store"
         ],
     ),
+    "a long line": (
+        USER + b"\n" + b"x" * 2**23 + b"\n" + ANSWER + b"\n",
+        [USER.decode(), "x" * 2**23, ANSWER.decode()],
+        [],
+    ),
     "a line that is too long": (
-        USER + b"\n" + b"x" * 2**21 + b"\n" + ANSWER + b"\n",
+        USER + b"\n" + b"x" * (2**26 + 1) + b"\n" + ANSWER + b"\n",
         [USER.decode(), ANSWER.decode()],
         [
-            "ash: line 2 was passed on but not stored: it has 2,097,153 bytes, more than the 1,048,576 of "
-            "ASH_MAX_MESSAGE_BYTES, the limit of `ash serve` and `ash ingest`"
+            "ash: line 2 was passed on but not stored: it has 67,108,866 bytes, more than the 67,108,864 of a line"
         ],
     ),
 }
