@@ -186,6 +186,15 @@ class SessionController(Controller):
             bool | None,
             QueryParameter(description="Only sessions with errors (true) or without (false)."),
         ] = None,
+        project: Annotated[
+            str | None,
+            QueryParameter(
+                min_length=1,
+                max_length=1000,
+                pattern=ONE_LINE,
+                description="Only sessions whose agent worked in this folder or below it: its path, or only its name.",
+            ),
+        ] = None,
     ) -> SessionPage:
         return await store.sessions.list_sessions(
             after=after,
@@ -197,6 +206,7 @@ class SessionController(Controller):
             since=since,
             until=until,
             errors=errors,
+            project=project,
         )
 
     @get(

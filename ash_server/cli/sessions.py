@@ -1,41 +1,103 @@
 """`ash sessions`: list sessions."""
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from textwrap import shorten
+from typing import NamedTuple, Unpack
+from uuid import UUID
 
 import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from ash_server.cli.options import json_option, page_limit_option
-from ash_server.cli.output.terminal import stdout_console, visible, visible_json, warn
+from ash_server.cli.options import json_option, page_limit_option, reject_empty
+from ash_server.cli.output.terminal import print_next_page, stdout_console, visible, visible_json, warn
 from ash_server.cli.store import with_store
-from ash_server.db.sessions import Session, active_at
+from ash_server.db.sessions import Session, SessionFilter, active_at
 from ash_server.store import Store
 
 _MIN_ID_LENGTH = 8
 _MAX_TITLE_LENGTH = 80
+_INDENT = "  "
 _PATH_SEPARATORS = ("/", "\\")
+_SPAN = re.compile("([0-9]{1,5})([mhdw])")
+_SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def _read_since(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """Return the time of a date, a time, or a span before now; times without a zone are local."""
+    if value is None:
+        return None
+    if span := _SPAN.fullmatch(value):
+        return datetime.now(UTC) - timedelta(**{_SPAN_UNITS[span[2]]: int(span[1])})
+    try:
+        return datetime.fromisoformat(value).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            "it is a date, a time such as 2026-11-02T09:00, or a span such as 7d"
+        ) from None
+
+
+def _read_project(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the absolute path of a folder that is written as a path, else the name as it is."""
+    name = reject_empty(context, parameter, value)
+    is_path = name is not None and (name.startswith((".", "~")) or Path(name).is_absolute())
+    return str(Path(name).expanduser().resolve()) if is_path else name
 
 
 @click.command("sessions")
+@click.option("--source", metavar="NAME", callback=reject_empty, help="Only this format, for example claude.")
+@click.option(
+    "--project",
+    metavar="FOLDER",
+    callback=_read_project,
+    help="Only sessions in this folder, or in any folder of this name.",
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_read_since,
+    help="Only sessions active since a date, a time, or for a span: 30m, 12h, 7d, 2w.",
+)
+@click.option("--errors", flag_value=True, default=None, help="Only sessions with errors.")
+@click.option(
+    "--after", metavar="CURSOR", callback=reject_empty, help="Next page: the cursor of the last one."
+)
 @page_limit_option
 @json_option
-def command(limit: int, as_json: bool) -> None:
-    """List sessions, newest activity first."""
-    with_store(partial(_print_sessions, limit=limit, as_json=as_json))
+def command(*, as_json: bool, **filters: Unpack[SessionFilter]) -> None:
+    """List sessions, newest activity first.
+
+    Subagents are indented below the sessions that started them.
+
+    \b
+    ash sessions --project . --since 7d
+    ash sessions --source codex --errors
+    """
+    with_store(partial(_print_sessions, as_json=as_json, **filters))
 
 
-async def _print_sessions(store: Store, limit: int, as_json: bool) -> None:
-    page = await store.sessions.list_sessions(limit=limit)
+async def _print_sessions(store: Store, *, as_json: bool, **filters: Unpack[SessionFilter]) -> None:
+    page = await store.sessions.list_sessions(**filters)
     if as_json:
         click.echo(visible_json(page.model_dump_json()))
-    elif page.sessions:
+        return
+    if page.sessions:
         stdout_console().print(_table(page.sessions))
-        if page.next_after is not None:
-            warn(f"only the newest {limit} are listed; --limit lists up to 1000")
+    elif (await store.sessions.list_sessions(limit=1)).sessions:
+        warn("no session matches")
     else:
         warn("no sessions yet; `ash import --discover` lists transcripts to import")
+    print_next_page(page.next_after)
+
+
+class _Row(NamedTuple):
+    session: Session
+    depth: int
+    """Number of ancestors in the list."""
 
 
 def _table(sessions: list[Session]) -> Table:
@@ -43,13 +105,39 @@ def _table(sessions: list[Session]) -> Table:
     table.add_column("messages", justify="right")
     table.add_column("name", overflow="fold")
     id_length = _unique_id_length(sessions)
-    for session in sessions:
+    for session, depth in _nested(sessions):
         time = active_at(session).astimezone().strftime("%Y-%m-%d %H:%M")
-        name = Text(visible(_display_name(session)).replace("\n", " "))
+        name = Text(_INDENT * depth + visible(_display_name(session)).replace("\n", " "))
         table.add_row(
             str(session.id)[:id_length], visible(session.source), time, str(session.message_count), name
         )
     return table
+
+
+def _nested(sessions: Sequence[Session]) -> Iterator[_Row]:
+    """Yield each session, followed by its subagents. The newest session of a tree determines the place of the tree."""
+    by_id: dict[UUID | None, Session] = {session.id: session for session in sessions}
+    children: dict[UUID | None, list[Session]] = {}
+    for session in sessions:
+        children.setdefault(session.parent_id, []).append(session)
+    listed = set[UUID]()
+    for session in sessions:
+        rows = [_Row(_root(session, by_id), 0)]
+        while rows:
+            row = rows.pop()
+            if row.session.id not in listed:
+                listed.add(row.session.id)
+                yield row
+                rows += (_Row(child, row.depth + 1) for child in reversed(children.get(row.session.id, [])))
+
+
+def _root(session: Session, by_id: Mapping[UUID | None, Session]) -> Session:
+    """Return the topmost ancestor in the list. Parents may form a circle, since a parent need not exist."""
+    passed = {session.id}
+    while (parent := by_id.get(session.parent_id)) and parent.id not in passed:
+        passed.add(parent.id)
+        session = parent
+    return session
 
 
 def _unique_id_length(sessions: list[Session]) -> int:

@@ -8,6 +8,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from secrets import randbits
 from typing import Any, NamedTuple, TypedDict, Unpack
 from uuid import UUID, uuid5
@@ -56,6 +57,9 @@ _CREATE = """
     INSERT INTO search_progress (session_id) SELECT id FROM created
 """
 
+_MAX_PROJECT_LINES, _MAX_PROJECT_CHARACTERS = 10, 20_000
+"""Where a transcript names its folder: in the first characters of the first lines."""
+
 _LIST = f"""
     {_READ}
     WHERE (least(last_at, updated_at), id) < (%(active_at)s::timestamptz, %(id)s::uuid)
@@ -65,6 +69,10 @@ _LIST = f"""
       AND (%(errors)s::bool IS NULL OR (errors > 0) = %(errors)s)
       AND (%(since)s::timestamptz IS NULL OR least(last_at, updated_at) >= %(since)s)
       AND (%(until)s::timestamptz IS NULL OR least(last_at, updated_at) < %(until)s)
+      AND (%(folder)s::text IS NULL OR external_id ~ %(transcripts)s OR EXISTS (
+          SELECT FROM messages
+          WHERE session_id = sessions.id AND sequence <= {_MAX_PROJECT_LINES}
+            AND left(content, {_MAX_PROJECT_CHARACTERS}) ~ %(folder)s))
       AND (%(q)s::text IS NULL OR strpos(lower(concat_ws(E'\n', title, external_id)), lower(%(q)s)) > 0)
     ORDER BY least(last_at, updated_at) DESC, id DESC
     LIMIT %(limit)s
@@ -207,6 +215,8 @@ class SessionFilter(TypedDict, total=False):
     """Only sessions whose last activity was before this time."""
     errors: bool | None
     """True: only sessions with errors; False: only those without."""
+    project: str | None
+    """The folder in which the agent worked, or in which that folder is: its path, or only its name."""
 
 
 _NO_FILTERS = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", "since", "until", "errors"))
@@ -215,14 +225,33 @@ _NO_FILTERS = dict.fromkeys(("source", "q", "parent_id", "provider_session_id", 
 async def list_sessions(conn: AsyncConnection, **filters: Unpack[SessionFilter]) -> SessionPage:
     """Return a page, most recent activity first. Raises InvalidParameter."""
     limit, after = filters.get("limit", 100), filters.get("after")
-    for text in (filters.get("source"), filters.get("q"), filters.get("provider_session_id")):
-        check_text(text or "", "a filter")
+    for name in ("source", "q", "provider_session_id", "project"):
+        check_text(str(filters.get(name) or ""), name)
     if not 1 <= limit <= 1000:
         raise InvalidParameter("limit must be 1 to 1000")
     moment, last_id = _read_cursor(after) if after else ("infinity", UUID(int=2**128 - 1))
     position = {"active_at": moment, "id": last_id, "limit": limit + 1}
-    rows = await _fetch_sessions(conn, _LIST, {**_NO_FILTERS, **filters, **position})
+    params = {**_NO_FILTERS, **filters, **position, **_project_patterns(filters.get("project"))}
+    rows = await _fetch_sessions(conn, _LIST, params)
     return _to_page(rows, limit)
+
+
+def _project_patterns(project: str | None) -> dict[str, str | None]:
+    """Return the patterns of the lines and of the external ids that name the folder of a project.
+
+    Lines contain the path of the folder, or its hash (Gemini CLI); Cursor names the folder of its transcripts after it.
+    """
+    if project is None:
+        return {"folder": None, "transcripts": None}
+    path = project.rstrip("/\\") or project
+    is_absolute = re.match(r"/|\\|[A-Za-z]:", path) is not None
+    quoted = re.escape(msgspec.json.encode(path).decode()[1:-1])
+    start = "" if is_absolute else r'([^"]*(/|\\))?'
+    paths = rf'"(cwd|directory)"\s*:\s*"{start}{quoted}((/|\\)[^"]*)?"'
+    digest = rf'"projectHash"\s*:\s*"{sha256(path.encode()).hexdigest()}"'
+    dashed = re.sub("[^A-Za-z0-9]", "-", path).lstrip("-")
+    named = rf"^projects/{'' if is_absolute else '([^/]*-)?'}{dashed}/agent-transcripts/"
+    return {"folder": f"{paths}|{digest}", "transcripts": named}
 
 
 async def get_sessions(conn: AsyncConnection, session_ids: Collection[UUID]) -> list[Session]:

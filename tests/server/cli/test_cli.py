@@ -123,6 +123,7 @@ def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
     assert (first.code, first.err) == (0, "")
     assert without_seconds(first.out) == {
         "sessions": [{**named, **counts, "problems": []}],
+        "skipped": [],
         "unread": [],
         **counts,
     }
@@ -132,6 +133,7 @@ def test_import_then_export_then_import_again(ash: Ash, tmp_path: Path) -> None:
     counts = {"new": 1, "existing": 3, "changed": 0, "refused": 0, "incomplete": 0}
     assert without_seconds(ash("import", str(tmp_path / "home/.claude"), "--json").out) == {
         "sessions": [{**named, **counts, "problems": []}],
+        "skipped": [],
         "unread": [],
         **counts,
     }
@@ -225,17 +227,44 @@ def test_discovers_nothing_in_an_empty_home(ash: Ash) -> None:
 
 def test_reports_an_incomplete_last_line(ash: Ash, tmp_path: Path) -> None:
     path = written(tmp_path / "s.jsonl", f"{USER}\n{TOOL[:-4]}")
+    warning = "ash: s.jsonl: the last line is incomplete; it will be imported when it is complete\n"
 
     done = ash("import", "s.jsonl")
     assert (done.code, done.out.rpartition(", in ")[0], done.err) == (
         0,
-        "1 session, messages: 1 new, 0 already there, 0 changed, 0 refused, "
-        "1 incomplete, to be imported when it is complete",
-        "",
+        "1 session, messages: 1 new, 0 already there, 0 changed, 0 refused, 1 incomplete",
+        warning,
     )
     assert ash("export", str(path)) == Ran(0, f"{USER}\n", "")
     [session] = json.loads(ash("import", "s.jsonl", "--json").out)["sessions"]
     assert (session["existing"], session["incomplete"]) == (1, 1)
+
+
+def test_files_with_nothing_to_store_make_no_session(ash: Ash, tmp_path: Path) -> None:
+    written(tmp_path / "empty.jsonl", "")
+    written(tmp_path / "started.jsonl", TOOL[:-4])
+    written(tmp_path / "blank.jsonl", "\n")
+
+    done = ash("import", "empty.jsonl", "started.jsonl", "blank.jsonl", "--json")
+    report = json.loads(done.out)
+    assert done.code == 0
+    assert ([each["path"] for each in report["sessions"]], report["skipped"], report["incomplete"]) == (
+        ["blank.jsonl"],
+        ["empty.jsonl", "started.jsonl"],
+        1,
+    )
+    assert done.err.splitlines() == [
+        "ash: empty.jsonl: is empty, which makes no session",
+        "ash: started.jsonl: the last line is incomplete; it will be imported when it is complete",
+    ]
+    assert len(json.loads(ash("sessions", "--json").out)["sessions"]) == 1
+
+    written(tmp_path / "started.jsonl", TOOL)
+    assert ash("import", "started.jsonl").out.startswith("1 session, messages: 1 new,")
+    written(tmp_path / "started.jsonl", "")
+    assert ash("import", "started.jsonl", "--source", "claude").err.startswith(
+        "ash: started.jsonl:1: changed: the file ends before a stored line"
+    )
 
 
 def test_warns_of_an_unknown_source(ash: Ash, tmp_path: Path) -> None:
@@ -278,7 +307,7 @@ def test_names_the_session_of_a_single_file(ash: Ash, tmp_path: Path) -> None:
         2, "", "ash: --as names one session, but there are 2 files (see `ash import --help`)\n"
     )
     assert ash("import", "empty.jsonl", "--as", "b").code == 0
-    assert ash("export", "b") == Ran(0, "", "")
+    assert ash("export", "b").code == 1
 
 
 def test_sessions_and_messages_as_json(ash: Ash, tmp_path: Path) -> None:
@@ -392,6 +421,10 @@ def test_reports_drift_in_the_store_and_in_files(ash: Ash, tmp_path: Path) -> No
     assert json.loads(ash("drift", "--json").out) == {
         "drift": [{**of_type, "samples": stored}, {**of_text, "samples": stored}]
     }
+    keys = written(tmp_path / "k.jsonl", '{"x":1,"at":2}\n{"at":1,"x":2}\n{"y":1}\n')
+    groups = json.loads(ash("drift", str(keys), "--json", **no_database).out)["drift"]
+    assert sorted((each["rawType"], each["count"]) for each in groups) == [("{at, x}", 2), ("{y}", 1)]
+
     heading, row, _, summary = ash("drift").out.splitlines()
     assert " ".join(heading.split()) == "source client type reason count first seen last seen for example"
     assert re.fullmatch(
@@ -468,6 +501,54 @@ def test_sessions_shows_titles_and_times(ash: Ash, tmp_path: Path) -> None:
     ash("import", "2025.jsonl", "--as", "Say 2025")
     names = [" ".join(line.split()[5:]) for line in ash("sessions").out.splitlines()[1:]]
     assert sorted(names) == ["Say 2024", "Say 2025", "Say 2025", "Say 2026", "kite · Say 2024"]
+
+
+def test_sessions_are_filtered_and_paged(ash: Ash, tmp_path: Path) -> None:
+    write_home(tmp_path / "home")
+    ash("import", "--all")
+    failed = (
+        '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","is_error":true}]}}'
+    )
+    ash("import", str(written(tmp_path / "failed.jsonl", f"{failed}\n")), "--as", "failed")
+
+    def listed(*arguments: str) -> list[dict[str, Any]]:
+        sessions: list[dict[str, Any]] = json.loads(ash("sessions", "--json", *arguments).out)["sessions"]
+        return sessions
+
+    def sources(*arguments: str) -> list[str]:
+        return sorted(row["source"] for row in listed(*arguments))
+
+    assert sources("--source", "codex") == ["codex", "codex"]
+    assert [row["externalId"] for row in listed("--errors")] == ["failed"]
+    assert sources("--since", "1h") == ["claude", "cursor", "cursor"]
+    assert sources("--since", "2026-03-03T00:00Z", "--project", "/work/shop") == [
+        row["source"]
+        for row in sorted(listed("--since", "2026-03-03T00:00Z"), key=lambda row: str(row["source"]))
+        if row["source"] not in ("gemini_cli", "claude")
+    ]
+    assert ash("sessions", "--source", "pi") == Ran(0, "", "ash: no session matches\n")
+    assert ash("sessions", "--since", "soon").code == 2
+
+    shown, after = set[str](), list[str]()
+    while (ran := ash("sessions", "--limit", "3", *after)).err:
+        shown |= {line.split()[0] for line in ran.out.splitlines()[1:]}
+        after = ["--after", ran.err.removeprefix("more: --after ").strip()]
+    shown |= {line.split()[0] for line in ran.out.splitlines()[1:]}
+    assert shown == {row["id"][:8] for row in listed()}
+
+
+def test_subagents_are_listed_below_their_parents(ash: Ash, tmp_path: Path, database_url: str) -> None:
+    parents = {"a": None, "b": "a", "c": "b", "d": None, "e": "absent", "f": "a", "g": "h", "h": "g"}
+    for minute, name in enumerate("dcahegfb"):
+        line = f'{{"type":"user","timestamp":"2026-05-05T09:0{minute}Z","message":{{"content":"x"}}}}'
+        ash("import", str(written(tmp_path / f"{name}.jsonl", f"{line}\n")), "--as", name)
+    with psycopg.connect(database_url) as conn:
+        for name, parent in parents.items():
+            ids = (parent and session_id_for("claude", parent), session_id_for("claude", name))
+            conn.execute("UPDATE sessions SET title = external_id, parent_id = %s WHERE id = %s", ids)
+
+    rows = [line.partition(" 1  ")[2] for line in ash("sessions").out.splitlines()[1:]]
+    assert rows == ["a", "  b", "    c", "  f", "h", "  g", "e", "d"]
 
 
 def test_parse_needs_no_database(ash: Ash, tmp_path: Path) -> None:

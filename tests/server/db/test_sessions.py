@@ -4,6 +4,7 @@ import json
 from asyncio import gather
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -219,6 +220,38 @@ async def test_filters_list_by_fields_from_messages(connection: AsyncConnection)
         "with errors": ["b"],
         "without errors": ["forked", "p", "a"],
     }
+
+
+async def test_lists_the_sessions_of_a_project(connection: AsyncConnection) -> None:
+    lines = {
+        "claude": '{"type":"user","cwd":"/home/ada/site","message":{"content":"hi"}}',
+        "codex": '{"type":"session_meta","payload":{"id":"1","cwd": "/home/ada/site/docs"}}',
+        "opencode": '{"id":"ses_1","projectID":"p","directory":"/home/ada/site"}',
+        "windows": r'{"type":"user","cwd":"C:\\Users\\ada\\site"}',
+        "gemini": json.dumps({"projectHash": sha256(b"/home/ada/site").hexdigest()}),
+        "sibling": '{"type":"user","cwd":"/home/ada/site-2"}',
+        "quoting": r'{"type":"user","message":{"content":"{\"cwd\":\"/home/ada/site\"}"}}',
+    }
+    for name, line in lines.items():
+        session = (await create_session(connection, source=name, external_id=name, title=name)).session
+        await append(connection, session.id, [prepare_message(session.id, line)])
+    for title, folder in (("cursor", "home-ada-site"), ("cursor sibling", "home-ada-site-2")):
+        name = f"projects/{folder}/agent-transcripts/1.jsonl"
+        await create_session(connection, source="cursor", external_id=name, title=title)
+
+    in_folder = ["claude", "codex", "cursor", "gemini", "opencode"]
+    expected: dict[str, list[str]] = {
+        "/home/ada/site": in_folder,
+        "/home/ada/site/": in_folder,
+        "site": ["claude", "codex", "cursor", "opencode", "windows"],
+        "docs": ["codex"],
+        "ada/site": ["claude", "codex", "cursor", "opencode"],
+        r"C:\Users\ada": ["windows"],
+        "it": [],
+        "/": [],
+        ".*": [],
+    }
+    assert {each: sorted(await titles(connection, project=each)) for each in expected} == expected
 
 
 async def test_rejects_invalid_cursor_and_limit(connection: AsyncConnection) -> None:
