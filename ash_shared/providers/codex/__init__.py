@@ -7,21 +7,17 @@ as an event, which may be the only copy (an aborted turn, a file without items).
 items of a turn; legacy versions print `{id, msg}` events.
 """
 
-from ash_shared.providers._kit.contract import Provider, WireType
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.codex.content import read_block
-from ash_shared.providers.codex.lines import MARKS, facts, read, recognizes
-from ash_shared.providers.codex.messages import parts
-from ash_shared.providers.codex.steps import steps
+from ash_shared.providers.codex.lines import MARKS, facts, recognizes, wire_type
 
 __all__ = ["PROVIDER"]
-
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
 
 PROVIDER = Provider(
     source="codex",
     recognizes=recognizes,
     marks=MARKS,
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )

@@ -10,6 +10,8 @@ from ash_shared.providers._kit.responses_items import (
     CONTENT,
     SourceMakers,
     content_reader,
+    generated_image,
+    keep_unread_keys,
     media_translation,
     read_text,
     uploaded_source,
@@ -93,3 +95,16 @@ read_block = content_reader(_PARTS)
 def read_list(content: Any) -> list[Block]:
     """Read a content list."""
     return blocks.read_list(content, read_block)
+
+
+def keep_item_keys(blocks: list[Block], item: Block, consumed: tuple[str, ...]) -> list[Block]:
+    """Add the unconsumed keys of a Codex item to its first block."""
+    return keep_unread_keys(blocks, item, consumed, item["type"])
+
+
+def generated_image_result(item: Block, link: Any) -> list[Block]:
+    """Return the result of an image generation, if it has an image yet."""
+    if not item.get("result"):
+        return []
+    content = [generated_image(item)]
+    return [{"type": "tool_result", "tool_use_id": link, "content": content, "source_type": item["type"]}]

@@ -4,147 +4,34 @@
 Source: `EventMsg` of Codex's protocol. In a rollout file most events repeat a response item.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ash_shared.model.blocks import Block, Translation, raw_block, renamed, text_block, translate, translated
+from ash_shared.model.blocks import Block, Translation, renamed, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import Record, RecordReading
-from ash_shared.providers._kit.json_fields import list_or_empty
-from ash_shared.providers.codex.content import read_block
-from ash_shared.providers.codex.response_items import generated_image_result, keep_item_keys, read_item
+from ash_shared.providers._kit.contract import (
+    Part,
+    Record,
+    RecordReading,
+    WireType,
+    control_reading,
+    unknown_reading,
+)
+from ash_shared.providers._kit.json_fields import list_or_empty, text_at
+from ash_shared.providers._kit.steps import Emit, TurnEnd, TurnStart
+from ash_shared.providers.codex import messages, steps
+from ash_shared.providers.codex.bodies import (
+    BodyReader,
+    BodyType,
+    EventSteps,
+    Steps,
+    read_control,
+    read_fragment,
+    rows_under,
+)
+from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_block
+from ash_shared.providers.codex.response_items import read_item, row_of_item
 from ash_shared.providers.codex.turn_items import dynamic_result_fields, mcp_result_fields, read_turn_item
-
-
-class _EventReader(NamedTuple):
-    kind: Kind
-    role: Role
-    blocks: Translation
-
-
-def read_event(event: Record, record: Record, envelope: str) -> RecordReading:
-    """Read the event in a record; `envelope` is the record's type, or the key of the event."""
-    wire_type = event["type"]
-    if wire_type in _ITEM_EVENTS:
-        return _read_item_event(event, record)
-    if wire_type in _DELTAS:
-        return RecordReading(
-            "chunk", "assistant", [raw_block("stream_fragment", record, f"{envelope}/{wire_type}")]
-        )
-    if wire_type in _EVENTS:
-        kind, role, translation = _EVENTS[wire_type]
-        return RecordReading(kind, role, translate(f"{envelope}/{wire_type}", event, translation))
-    if wire_type in TOOL_EVENTS:
-        return _read_tool_event(event, envelope)
-    is_known = wire_type in _CONTROL_EVENTS or wire_type.startswith("codex/event/")
-    reason: Any = "control" if is_known else "unknown_type"
-    return RecordReading("record", "system", [raw_block(reason, record, f"{envelope}/{wire_type}")])
-
-
-def _read_item_event(event: Record, record: Record) -> RecordReading:
-    """Read the item of an event; the times and ids of the event go to `extra`."""
-    reader = read_item if event["type"] == "raw_response_item" else read_turn_item
-    kind, role, blocks = reader(event["item"], record)
-    return RecordReading(
-        kind, role, blocks if _is_raw_record(blocks, record) else keep_item_keys(blocks, event, ("item",))
-    )
-
-
-def _is_raw_record(blocks: list[Block], record: Record) -> bool:
-    return len(blocks) == 1 and blocks[0].get("raw") is record
-
-
-def _read_tool_event(event: Record, envelope: str) -> RecordReading:
-    """Read an event about a call. Rollout files also have the call as an item; the legacy stream does not."""
-    role, translation = TOOL_EVENTS[event["type"]]
-    blocks = translate(f"{envelope}/{event['type']}", event, translation)
-    return (
-        RecordReading("record", "system", blocks)
-        if envelope == "event_msg"
-        else RecordReading("message", role, blocks)
-    )
-
-
-_ITEM_EVENTS = frozenset({"item_completed", "item_started", "raw_response_item"})
-_DELTAS = frozenset(
-    {
-        "agent_message_content_delta",
-        "agent_message_delta",
-        "agent_reasoning_delta",
-        "agent_reasoning_raw_content_delta",
-        "exec_command_output_delta",
-        "plan_delta",
-        "reasoning_content_delta",
-        "reasoning_raw_content_delta",
-    }
-)
-_CONTROL_EVENTS = frozenset(
-    {
-        "account/rateLimits/updated",
-        "agent_reasoning_section_break",
-        "apply_patch_approval_request",
-        "background_event",
-        "collab_agent_interaction_begin",
-        "collab_agent_interaction_end",
-        "collab_agent_spawn_begin",
-        "collab_agent_spawn_end",
-        "collab_close_begin",
-        "collab_close_end",
-        "collab_resume_begin",
-        "collab_resume_end",
-        "collab_waiting_begin",
-        "collab_waiting_end",
-        "context_compacted",
-        "conversation_path",
-        "deprecation_notice",
-        "elicitation_request",
-        "entered_review_mode",
-        "exec_approval_request",
-        "exited_review_mode",
-        "get_history_entry_response",
-        "guardian_assessment",
-        "guardian_warning",
-        "hook_completed",
-        "hook_started",
-        "list_custom_prompts_response",
-        "list_skills_response",
-        "mcp_list_tools_response",
-        "mcp_startup_complete",
-        "mcp_startup_update",
-        "model_reroute",
-        "model_verification",
-        "patch_apply_updated",
-        "plan_update",
-        "realtime_conversation_closed",
-        "realtime_conversation_list_voices_response",
-        "realtime_conversation_realtime",
-        "realtime_conversation_sdp",
-        "realtime_conversation_started",
-        "request_permissions",
-        "request_user_input",
-        "safety_buffering",
-        "session_configured",
-        "shutdown_complete",
-        "skills_update_available",
-        "sub_agent_activity",
-        "task_complete",
-        "task_started",
-        "terminal_interaction",
-        "thread_goal_updated",
-        "thread_name_updated",
-        "thread_rolled_back",
-        "thread_settings_applied",
-        "token_count",
-        "turn.completed",
-        "turn_aborted",
-        "turn_complete",
-        "turn_diff",
-        "turn_moderation_metadata",
-        "turn_started",
-        "undo_completed",
-        "undo_started",
-    }
-)
 
 
 def _translate_user_message(event: Record) -> list[Block]:
@@ -178,7 +65,7 @@ def _notice_translation(variant: str) -> Translation:
     return read
 
 
-def _begin_translation(name: str, *arguments: str, **more: str) -> Translation:
+def _begin_translation(name: str, *arguments: str, **more: str) -> Callable[[Record], Block]:
     def read(event: Record) -> Block:
         input = {key: event[key] for key in arguments if key in event}
         typed = {"type": "tool_use", **renamed(event, id="call_id"), "name": name, "input": input, **more}
@@ -252,32 +139,241 @@ def _translate_image_end(event: Record) -> Block:
     return _tool_result_block(event, {"content": result[0]["content"]} if result else {}, "result")
 
 
-_EVENTS: Mapping[str, _EventReader] = {
-    **dict.fromkeys(
-        ("agent_reasoning", "agent_reasoning_raw_content"),
-        _EventReader("message", "assistant", _translate_agent_reasoning),
-    ),
-    **dict.fromkeys(
-        ("error", "stream_error"), _EventReader("record", "system", _notice_translation("error"))
-    ),
-    "agent_message": _EventReader("message", "assistant", _translate_agent_message),
-    "user_message": _EventReader("message", "user", _translate_user_message),
-    "warning": _EventReader("record", "system", _notice_translation("notice")),
+def _reader(kind: Kind, role: Role, translation: Translation) -> BodyReader:
+    return lambda event, record, name: RecordReading(kind, role, translate(name, event, translation))
+
+
+def _item_event_reader(read: Callable[[Record, Record], RecordReading]) -> BodyReader:
+    """Return the reader of events with an item; the times and ids of the event go to `extra`."""
+
+    def read_event(event: Record, record: Record, name: str) -> RecordReading:
+        kind, role, blocks = read(event["item"], record)
+        is_raw_record = len(blocks) == 1 and blocks[0].get("raw") is record
+        return RecordReading(
+            kind, role, blocks if is_raw_record else keep_item_keys(blocks, event, ("item",))
+        )
+
+    return read_event
+
+
+def _event(
+    read: BodyReader,
+    event_steps: Callable[[Record], Steps] = lambda event: None,
+    event_parts: Callable[[Record], list[Part]] = lambda event: [],
+) -> BodyType:
+    """Return the row of events whose parts and steps do not depend on the reading."""
+    return BodyType(
+        read, lambda event, reading: event_parts(event), lambda event, reading: event_steps(event)
+    )
+
+
+def _no_steps(event: Record, reading: RecordReading | None = None) -> Steps:
+    return []
+
+
+def _derived_steps(event: Record, reading: RecordReading) -> Steps:
+    return None
+
+
+class _ToolEvent(NamedTuple):
+    """A row of events about calls. A rollout file usually also has the call as an item; the legacy stream does not."""
+
+    role: Role
+    translation: Translation
+    steps: EventSteps
+    legacy_steps: EventSteps = _derived_steps
+
+    def rollout_row(self) -> BodyType:
+        read = _reader("record", "system", self.translation)
+        return BodyType(read, messages.call_event_parts, self.steps)
+
+    def legacy_row(self) -> BodyType:
+        read = _reader("message", self.role, self.translation)
+        return BodyType(read, messages.text_parts, self.legacy_steps)
+
+
+def _call_begin(translation: Translation) -> _ToolEvent:
+    return _ToolEvent("assistant", translation, _no_steps)
+
+
+def _call_end(
+    translation: Translation,
+    translate_begin: Callable[[Record], Block],
+    legacy_steps: EventSteps = _derived_steps,
+) -> _ToolEvent:
+    """Return the row of the end of a call, which contains all keys of its beginning."""
+    end_steps = steps.call_end_steps(translate_begin, is_copy=True)
+    return _ToolEvent("tool", translation, end_steps, legacy_steps)
+
+
+def _hosted_begin(name: str) -> _ToolEvent:
+    """Return the row of the beginning of a hosted call; its arguments are not known yet."""
+    return _ToolEvent("assistant", _begin_translation(name, executor="server"), _no_steps, _no_steps)
+
+
+def _hosted_end(translation: Translation, name: str, *arguments: str) -> _ToolEvent:
+    """Return the row of the end of a hosted call. A rollout file has an item for each such call, often without an id;
+    the event then only extends its result."""
+    read_call = steps.hosted_call_reader(name, *arguments)
+    legacy_steps = steps.call_end_steps(read_call, is_copy=False)
+    return _ToolEvent("assistant", translation, _derived_steps, legacy_steps)
+
+
+_translate_exec_begin = _begin_translation("shell", "command", "cwd")
+_translate_patch_begin = _begin_translation("apply_patch", "changes")
+_translate_image_view = _begin_translation("view_image", "path")
+
+_TOOL_EVENTS: Mapping[str, _ToolEvent] = {
+    "dynamic_tool_call_request": _ToolEvent("assistant", _translate_dynamic_begin, steps.copied_call_steps),
+    "dynamic_tool_call_response": _call_end(_translate_dynamic_end, _translate_dynamic_begin),
+    "exec_command_begin": _call_begin(_translate_exec_begin),
+    "exec_command_end": _call_end(_translate_exec_end, _translate_exec_begin),
+    "image_generation_begin": _hosted_begin("image_generation"),
+    "image_generation_end": _hosted_end(_translate_image_end, "image_generation", "revised_prompt"),
+    "mcp_tool_call_begin": _call_begin(_translate_mcp_begin),
+    "mcp_tool_call_end": _call_end(_translate_mcp_end, _translate_mcp_begin),
+    "patch_apply_begin": _call_begin(_translate_patch_begin),
+    "patch_apply_end": _call_end(_translate_patch_end, _translate_patch_begin, steps.patch_end_steps),
+    "view_image_tool_call": _ToolEvent("assistant", _translate_image_view, steps.copied_call_steps),
+    "web_search_begin": _hosted_begin("web_search"),
+    "web_search_end": _hosted_end(_translate_search_end, "web_search", "query", "action"),
 }
 
-TOOL_EVENTS: Mapping[str, tuple[Role, Translation]] = {
-    "dynamic_tool_call_request": ("assistant", _translate_dynamic_begin),
-    "dynamic_tool_call_response": ("tool", _translate_dynamic_end),
-    "exec_command_begin": ("assistant", _begin_translation("shell", "command", "cwd")),
-    "exec_command_end": ("tool", _translate_exec_end),
-    "image_generation_begin": ("assistant", _begin_translation("image_generation", executor="server")),
-    "image_generation_end": ("assistant", _translate_image_end),
-    "mcp_tool_call_begin": ("assistant", _translate_mcp_begin),
-    "mcp_tool_call_end": ("tool", _translate_mcp_end),
-    "patch_apply_begin": ("assistant", _begin_translation("apply_patch", "changes")),
-    "patch_apply_end": ("tool", _translate_patch_end),
-    "view_image_tool_call": ("assistant", _begin_translation("view_image", "path")),
-    "web_search_begin": ("assistant", _begin_translation("web_search", executor="server")),
-    "web_search_end": ("assistant", _translate_search_end),
+_CONTROL = BodyType(read_control)
+_NOTICE_ERROR = _reader("record", "system", _notice_translation("error"))
+_REASONING = BodyType(_reader("message", "assistant", _translate_agent_reasoning), messages.copied_text_parts)
+_REPEATED_DELTA = _event(read_fragment, _no_steps)
+_TASK_END = _event(read_control, steps.task_end_steps, messages.task_end_parts)
+_TASK_START = _event(read_control, lambda event: [TurnStart(text_at(event, "turn_id"))])
+
+_EVENTS: Mapping[str, BodyType] = {
+    **dict.fromkeys(
+        (
+            "account/rateLimits/updated",
+            "agent_reasoning_section_break",
+            "apply_patch_approval_request",
+            "background_event",
+            "collab_agent_interaction_begin",
+            "collab_agent_spawn_begin",
+            "collab_close_begin",
+            "collab_close_end",
+            "collab_resume_begin",
+            "collab_resume_end",
+            "collab_waiting_begin",
+            "context_compacted",
+            "conversation_path",
+            "deprecation_notice",
+            "elicitation_request",
+            "entered_review_mode",
+            "exec_approval_request",
+            "exited_review_mode",
+            "get_history_entry_response",
+            "guardian_assessment",
+            "guardian_warning",
+            "hook_completed",
+            "hook_started",
+            "list_custom_prompts_response",
+            "list_skills_response",
+            "mcp_list_tools_response",
+            "mcp_startup_complete",
+            "mcp_startup_update",
+            "model_reroute",
+            "model_verification",
+            "patch_apply_updated",
+            "plan_update",
+            "realtime_conversation_closed",
+            "realtime_conversation_list_voices_response",
+            "realtime_conversation_realtime",
+            "realtime_conversation_sdp",
+            "realtime_conversation_started",
+            "request_permissions",
+            "safety_buffering",
+            "session_configured",
+            "shutdown_complete",
+            "skills_update_available",
+            "terminal_interaction",
+            "thread_goal_updated",
+            "thread_name_updated",
+            "thread_settings_applied",
+            "turn_diff",
+            "turn_moderation_metadata",
+            "undo_started",
+        ),
+        _CONTROL,
+    ),
+    "agent_message": BodyType(
+        _reader("message", "assistant", _translate_agent_message), messages.copied_text_parts
+    ),
+    "agent_message_content_delta": _REPEATED_DELTA,
+    "agent_message_delta": _event(read_fragment, steps.delta_reader("message")),
+    "agent_reasoning": _REASONING,
+    "agent_reasoning_delta": _event(read_fragment, steps.delta_reader("reasoning")),
+    "agent_reasoning_raw_content": _REASONING,
+    "agent_reasoning_raw_content_delta": _event(read_fragment, steps.delta_reader("raw reasoning")),
+    "collab_agent_interaction_end": _event(read_control, steps.agent_prompt_steps),
+    "collab_agent_spawn_end": _event(read_control, steps.agent_prompt_steps),
+    "collab_waiting_end": _event(read_control, steps.agent_wait_steps),
+    "error": _event(_NOTICE_ERROR, steps.error_steps, messages.error_parts),
+    "exec_command_output_delta": _event(read_fragment, steps.output_delta_steps),
+    "item_completed": BodyType(
+        _item_event_reader(read_turn_item),
+        lambda event, reading: messages.completed_item_parts(event["item"], reading),
+        lambda event, reading: steps.completed_item_steps(event["item"], reading),
+    ),
+    "item_started": _event(_item_event_reader(read_turn_item), _no_steps),
+    "plan_delta": _event(read_fragment, steps.plan_delta_steps),
+    "raw_response_item": BodyType(
+        _item_event_reader(read_item),
+        lambda event, reading: row_of_item(event["item"]).parts(event["item"], reading),
+        _no_steps,
+    ),
+    "reasoning_content_delta": _REPEATED_DELTA,
+    "reasoning_raw_content_delta": _REPEATED_DELTA,
+    "request_user_input": _event(read_control, steps.question_steps),
+    "stream_error": _event(_NOTICE_ERROR),
+    "sub_agent_activity": _event(read_control, steps.agent_activity_steps),
+    "task_complete": _TASK_END,
+    "task_started": _TASK_START,
+    "thread_rolled_back": _event(read_control, steps.rollback_steps),
+    "token_count": _event(read_control, event_parts=messages.token_count_parts),
+    "turn.completed": _event(read_control, event_parts=messages.turn_end_parts),
+    "turn_aborted": _event(read_control, lambda event: [TurnEnd("user_cancel")], messages.abort_parts),
+    "turn_complete": _TASK_END,
+    "turn_started": _TASK_START,
+    "undo_completed": _event(read_control, steps.undo_steps),
+    "user_message": BodyType(
+        _reader("message", "user", _translate_user_message),
+        messages.copied_text_parts,
+        steps.prompt_steps,
+    ),
+    "warning": _event(_reader("record", "system", _notice_translation("notice"))),
 }
-"""Readers of events about calls, by the event's type."""
+"""Events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments are not known
+yet."""
+
+_LEGACY_EVENTS: Mapping[str, BodyType] = {
+    **{
+        name: row._replace(parts=messages.text_parts) if row.parts is messages.copied_text_parts else row
+        for name, row in _EVENTS.items()
+    },
+    **{name: row.legacy_row() for name, row in _TOOL_EVENTS.items()},
+    "context_compacted": _event(read_control, lambda event: [Emit("summary", {"text": ""})]),
+}
+"""Events of the legacy stream, which has no items. Some events repeat another line only in a rollout file."""
+
+
+def _unknown_row(key: str, prefix: str) -> WireType:
+    def read(record: Record) -> RecordReading:
+        name = record[key]["type"]
+        is_known = name.startswith("codex/event/")
+        return (control_reading if is_known else unknown_reading)(record, f"{prefix}/{name}")
+
+    return WireType(read)
+
+
+EVENT_LINES = rows_under(
+    "payload", "event_msg", {**_EVENTS, **{name: row.rollout_row() for name, row in _TOOL_EVENTS.items()}}
+)
+UNKNOWN_EVENT_LINE = _unknown_row("payload", "event_msg")
+LEGACY_EVENT_LINES = rows_under("msg", "msg", _LEGACY_EVENTS)
+UNKNOWN_LEGACY_EVENT_LINE = _unknown_row("msg", "msg")

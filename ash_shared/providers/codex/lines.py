@@ -3,29 +3,38 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ash_shared.model.blocks import Block, raw_block, text_block, translate, translated, wire_name
+from ash_shared.model.blocks import Block, text_block, translate, translated
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.contract import Record, RecordReading
+from ash_shared.providers._kit.contract import (
+    Part,
+    Record,
+    RecordReading,
+    WireType,
+    chunk_reading,
+    control_reading,
+    unknown_reading,
+)
 from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
-from ash_shared.providers.codex.events import read_event
-from ash_shared.providers.codex.response_items import ITEM_TYPES, keep_item_keys, read_item
+from ash_shared.providers._kit.steps import TurnStart
+from ash_shared.providers.codex import messages, steps
+from ash_shared.providers.codex.bodies import BodyType, Steps
+from ash_shared.providers.codex.content import keep_item_keys
+from ash_shared.providers.codex.events import (
+    EVENT_LINES,
+    LEGACY_EVENT_LINES,
+    UNKNOWN_EVENT_LINE,
+    UNKNOWN_LEGACY_EVENT_LINE,
+)
+from ash_shared.providers.codex.response_items import ITEM_LINES, ITEMS, UNKNOWN_ITEM_LINE
 from ash_shared.providers.codex.turn_items import read_turn_item
-
-
-def _read_control(record: Record) -> RecordReading:
-    return _non_message(raw_block("control", record, wire_name(record)))
-
-
-def _non_message(block: Block) -> RecordReading:
-    return RecordReading("record", "system", [block])
 
 
 def _read_compacted(record: Record) -> RecordReading:
     """Read the summary that replaces the history; the copied history in it is not content."""
     payload = record["payload"]
     if not payload["message"]:
-        return _read_control(record)
+        return control_reading(record)
     return RecordReading("record", "system", translate("compacted", payload, _translate_summary))
 
 
@@ -36,15 +45,11 @@ def _translate_summary(payload: Record) -> Block:
 def _read_agent_message(record: Record) -> RecordReading:
     payload = record["payload"]
     if not text_at(payload, "content"):
-        return _read_control(record)
+        return control_reading(record)
     blocks = keep_item_keys(
         [text_block(payload["content"])], {**payload, "type": record["type"]}, ("content",)
     )
     return RecordReading("message", "user", blocks)
-
-
-def _read_fragment(record: Record) -> RecordReading:
-    return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["type"])])
 
 
 def _read_error(record: Record) -> RecordReading:
@@ -66,70 +71,75 @@ def _read_question(record: Record) -> RecordReading:
     return RecordReading("message", "assistant", [call])
 
 
-def _read_item_line(record: Record) -> RecordReading:
+def _read_item(record: Record) -> RecordReading:
     return read_turn_item(record["item"], record)
 
 
-_ITEM_LINES = frozenset({"item.completed", "item.started", "item.updated"})
-_TURN_CONTROL_TYPES = frozenset({"thread.started", "turn.completed", "turn.started"})
-_ROLLOUT_CONTROL_TYPES = frozenset(
-    {"inter_agent_communication_metadata", "session_meta", "session_state", "turn_context", "world_state"}
-)
-
-_LINE_READERS: Mapping[str, Callable[[Record], RecordReading]] = {
-    **dict.fromkeys(_ITEM_LINES, _read_item_line),
-    **dict.fromkeys(_ROLLOUT_CONTROL_TYPES | _TURN_CONTROL_TYPES, _read_control),
-    "compacted": _read_compacted,
-    "error": _read_error,
-    "event_msg": lambda record: read_event(record["payload"], record, "event_msg"),
-    "inter_agent_communication": _read_agent_message,
-    "item.plan.delta": _read_fragment,
-    "request_user_input": _read_question,
-    "response_item": lambda record: read_item(record["payload"], record),
-    "turn.failed": _read_error,
-}
+def _item_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return messages.turn_item_parts(record["item"], reading)
 
 
-def read(record: Record) -> RecordReading:
-    """Read any line."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is not str:
-        return _read_untyped(record)
-    if wire_type in _LINE_READERS:
-        return _LINE_READERS[wire_type](record)
-    if wire_type in ITEM_TYPES:
-        return read_item(record, record)
-    return _non_message(raw_block("unknown_type", record, wire_type))
-
-
-def _read_untyped(record: Record) -> RecordReading:
-    """Read a line of early rollout files or of the legacy `codex exec` output."""
-    if "method" in record:
-        return _read_notification(record)
-    if record.get("msg").__class__ is dict:
-        return read_event(record["msg"], record, "msg")
-    if text_at(record, "role"):
-        return _read_plain(record)
-    if _is_prompt(record):
-        return RecordReading("message", "user", [text_block(record["prompt"])])
-    return _read_control(record) if _is_header(record) else _non_message(raw_block("unknown_type", record))
+def _item_steps(record: Record, reading: RecordReading) -> Steps:
+    phase = record["type"].removeprefix("item.")
+    return steps.turn_item_steps(record["item"], phase, reading, has_local_ids=True)
 
 
 def _read_plain(record: Record) -> RecordReading:
     """Read a message without a type, as other tools write into rollout files."""
     name = "content" if "content" in record else "message"
     item = {"type": "message", "role": record["role"], "content": record[name]}
-    return read_item(item, item)
+    return ITEMS["message"].read(item, item, "message")
+
+
+# Notifications of the app server
 
 
 def _read_notification(record: Record) -> RecordReading:
-    """Read a notification of the app server, which may contain an item."""
+    """Read a notification, which may contain an item."""
     item = value_at(record, "params", "item")
     if item.__class__ is dict:
         return read_turn_item(item, record)
-    if record["method"].endswith(("/delta", "Delta")):
-        return RecordReading("chunk", "assistant", [raw_block("stream_fragment", record, record["method"])])
-    return _non_message(raw_block("control", record, record["method"]))
+    is_delta = record["method"].endswith(("/delta", "Delta"))
+    return (chunk_reading if is_delta else control_reading)(record, record["method"])
+
+
+def _notification_parts(record: Record, reading: RecordReading) -> list[Part]:
+    item = value_at(record, "params", "item")
+    return messages.turn_item_parts(item, reading) if item.__class__ is dict else []
+
+
+def _notification_item_steps(record: Record, reading: RecordReading) -> Steps:
+    phase = record["method"].removeprefix("item/")
+    return steps.turn_item_steps(record["params"]["item"], phase, reading)
+
+
+def _notification(make_steps: Callable[[Record], Steps]) -> WireType:
+    return WireType(
+        _read_notification, _notification_parts, lambda record, reading: make_steps(record["params"])
+    )
+
+
+_NOTIFICATION_ITEM = WireType(_read_notification, _notification_parts, _notification_item_steps)
+_OTHER_NOTIFICATION = WireType(_read_notification, _notification_parts)
+
+_NOTIFICATIONS: Mapping[str, WireType] = {
+    "error": _notification(steps.turn_error_steps),
+    "item/agentMessage/delta": _notification(steps.text_delta_steps),
+    "item/commandExecution/outputDelta": _notification(steps.tool_output_steps),
+    "item/completed": _NOTIFICATION_ITEM,
+    "item/fileChange/outputDelta": _notification(steps.tool_output_steps),
+    "item/plan/delta": _notification(steps.plan_delta_steps),
+    "item/reasoning/summaryTextDelta": _notification(steps.reasoning_delta_reader("summaryIndex")),
+    "item/reasoning/textDelta": _notification(steps.reasoning_delta_reader("contentIndex")),
+    "item/started": _NOTIFICATION_ITEM,
+    "thread/tokenUsage/updated": _notification(steps.usage_steps),
+    "turn/completed": _notification(steps.turn_end_steps),
+    "turn/started": _notification(lambda params: [TurnStart(text_at(params, "turn", "id"))]),
+}
+"""Notifications by method."""
+
+
+# Recognition
 
 
 _ROLLOUT_KEYS = frozenset({"ordinal", "payload", "timestamp", "type"})
@@ -174,21 +184,110 @@ def _has_item(record: Record) -> bool:
     return text_at(record, "item", "type") is not None
 
 
-_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
-    **dict.fromkeys(_FOREIGN_TYPES, _is_foreign),
-    **dict.fromkeys(_ITEM_LINES, _has_item),
-    "error": _is_error,
-    "item.plan.delta": lambda record: "delta" in record,
-    "request_user_input": lambda record: "questions" in record and "call_id" in record,
-    "thread.started": lambda record: "thread_id" in record,
-    "turn.completed": lambda record: "usage" in record or record.keys() == {"type"},
-    "turn.failed": lambda record: "error" in record,
-    "turn.started": lambda record: record.keys() <= {"type", "thread_id", "turn_id"},
+def _never(record: Record) -> bool:
+    return False
+
+
+def _is_bare(record: Record) -> bool:
+    return record.keys() <= {"type", "thread_id", "turn_id"}
+
+
+def _bare_row(name: str, item: BodyType) -> WireType:
+    """Return the row of lines that themselves are such items; only those of other tools are claimed."""
+    matches = _is_foreign if name in _FOREIGN_TYPES else _never
+    return WireType(lambda record: item.read(record, record, name), item.parts, item.steps, matches)
+
+
+_ITEM = WireType(_read_item, _item_parts, _item_steps, matches=_has_item)
+_ROLLOUT_CONTROL = WireType(control_reading, matches=_never)
+
+TYPES: Mapping[str, WireType] = {
+    **{name: _bare_row(name, row) for name, row in ITEMS.items()},
+    "compacted": WireType(
+        _read_compacted, steps=lambda record, reading: steps.compaction_steps(record), matches=_never
+    ),
+    "error": WireType(
+        _read_error,
+        lambda record, reading: messages.error_parts(record),
+        lambda record, reading: [*steps.error_steps(record)],
+        matches=_is_error,
+    ),
+    "inter_agent_communication": WireType(
+        _read_agent_message,
+        messages.own_item_parts,
+        lambda record, reading: steps.agent_message_steps(record["payload"], reading),
+        matches=_never,
+    ),
+    "inter_agent_communication_metadata": _ROLLOUT_CONTROL,
+    "item.completed": _ITEM,
+    "item.plan.delta": WireType(
+        chunk_reading,
+        steps=lambda record, reading: steps.plan_delta_steps(record),
+        matches=lambda record: "delta" in record,
+    ),
+    "item.started": _ITEM,
+    "item.updated": _ITEM,
+    "request_user_input": WireType(
+        _read_question,
+        messages.own_item_parts,
+        matches=lambda record: "questions" in record and "call_id" in record,
+    ),
+    "session_meta": _ROLLOUT_CONTROL,
+    "session_state": _ROLLOUT_CONTROL,
+    "thread.started": WireType(control_reading, matches=lambda record: "thread_id" in record),
+    "turn.completed": WireType(
+        control_reading,
+        lambda record, reading: messages.turn_end_parts(record),
+        matches=lambda record: "usage" in record or record.keys() == {"type"},
+    ),
+    "turn.failed": WireType(
+        _read_error,
+        lambda record, reading: messages.turn_failure_parts(record),
+        lambda record, reading: [*steps.turn_failure_steps(record)],
+        matches=lambda record: "error" in record,
+    ),
+    "turn.started": WireType(
+        control_reading,
+        steps=lambda record, reading: [TurnStart(text_at(record, "turn_id"))],
+        matches=_is_bare,
+    ),
+    "turn_context": _ROLLOUT_CONTROL,
+    "world_state": _ROLLOUT_CONTROL,
 }
+"""Lines by type, except those with an item or event as their `payload`."""
+_HEADER = WireType(control_reading)
+_PLAIN_MESSAGE = WireType(_read_plain, messages.own_item_parts)
+_PROMPT = WireType(
+    lambda record: RecordReading("message", "user", [text_block(record["prompt"])]), messages.own_item_parts
+)
+_UNKNOWN = WireType(lambda record: unknown_reading(record, text_at(record, "type")))
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a line, or of the item or event in it."""
+    name = record.get("type")
+    if name == "response_item":
+        return ITEM_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_ITEM_LINE)
+    if name == "event_msg":
+        return EVENT_LINES.get(text_at(record, "payload", "type") or "", UNKNOWN_EVENT_LINE)
+    return TYPES.get(name, _UNKNOWN) if name.__class__ is str else _untyped_row(record)
+
+
+def _untyped_row(record: Record) -> WireType:
+    """Return the row of a line of early rollout files, the app server or the legacy `codex exec` output."""
+    if "method" in record:
+        return _NOTIFICATIONS.get(text_at(record, "method") or "", _OTHER_NOTIFICATION)
+    if record.get("msg").__class__ is dict:
+        return LEGACY_EVENT_LINES.get(text_at(record, "msg", "type") or "", UNKNOWN_LEGACY_EVENT_LINE)
+    if text_at(record, "role"):
+        return _PLAIN_MESSAGE
+    if _is_prompt(record):
+        return _PROMPT
+    return _HEADER if _is_header(record) else _UNKNOWN
 
 
 MARKS = {
-    *_RECOGNIZERS,
+    *(name for name, row in TYPES.items() if row.matches is not _never),
     "instructions",
     "method",
     "msg",
@@ -202,18 +301,16 @@ MARKS = {
 
 def recognizes(record: Record) -> bool:
     """Return True for a record of Codex. Items of the Responses API without an envelope are not claimed."""
-    wire_type = record.get("type")
+    name = record.get("type")
     if "payload" in record:
         return (
-            wire_type.__class__ is str
-            and record["payload"].__class__ is dict
-            and record.keys() <= _ROLLOUT_KEYS
+            name.__class__ is str and record["payload"].__class__ is dict and record.keys() <= _ROLLOUT_KEYS
         )
-    if wire_type is None:
+    if name is None:
         return body_keys(record) <= _UNTYPED_BODY_KEYS and _recognizes_untyped(record)
     if not record.keys().isdisjoint(ENVELOPE_KEYS):
         return False
-    return is_one_of(wire_type, _RECOGNIZERS) and _RECOGNIZERS[wire_type](record)
+    return is_one_of(name, TYPES) and TYPES[name].matches(record)
 
 
 _UNTYPED_BODY_KEYS = frozenset({"method", "msg"})

@@ -7,52 +7,24 @@ Files of other tools in the same envelope add `tool_call`, `tool_result` and `fu
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ash_shared.model.blocks import Block, Translation, pick, raw_block, renamed, translate, translated
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
-from ash_shared.providers._kit.json_fields import decode_arguments, input_at, value_at
+from ash_shared.providers._kit import responses_items
+from ash_shared.providers._kit.contract import Record, RecordReading, WireType, unknown_reading
+from ash_shared.providers._kit.json_fields import decode_arguments, input_at, text_at, value_at
 from ash_shared.providers._kit.responses_items import (
-    ITEMS,
     UNTYPED,
     call_output,
-    generated_image,
     item_role,
-    keep_unread_keys,
 )
-from ash_shared.providers.codex.content import read_list
+from ash_shared.providers.codex import messages, steps
+from ash_shared.providers.codex.bodies import BodyReader, BodyType, read_control, rows_under
+from ash_shared.providers.codex.content import keep_item_keys, read_list
 
 _ENVELOPE = frozenset({"created_at", "ordinal", "timestamp"})
 """Keys next to those of the item in lines without a payload."""
-
-
-class _ItemReader(NamedTuple):
-    kind: Kind
-    role: Role
-    blocks: Translation
-
-
-def read_item(item: Record, record: Record) -> RecordReading:
-    """Read the item in a record; the record itself may be the item."""
-    wire_type = item["type"]
-    if wire_type in _READERS:
-        kind, role, translation = _READERS[wire_type]
-    elif wire_type in ITEMS:
-        kind, role, translation = "message", item_role(item), ITEMS[wire_type]
-    else:
-        return (control_reading if wire_type in _CONTROL_ITEMS else unknown_reading)(
-            record, _raw_type(record, wire_type)
-        )
-    return RecordReading(
-        kind,
-        role,
-        translate(wire_type, item, _without_envelope(translation) if item is record else translation),
-    )
-
-
-def _raw_type(record: Record, wire_type: str) -> str:
-    return wire_type if record["type"] == wire_type else f"{record['type']}/{wire_type}"
 
 
 def _without_envelope(translation: Translation) -> Translation:
@@ -60,17 +32,14 @@ def _without_envelope(translation: Translation) -> Translation:
     return lambda line: translation({key: value for key, value in line.items() if key not in _ENVELOPE})
 
 
-def keep_item_keys(blocks: list[Block], item: Record, consumed: tuple[str, ...]) -> list[Block]:
-    """Add the unconsumed keys of a Codex item to its first block."""
-    return keep_unread_keys(blocks, item, consumed, item["type"])
-
-
 def _translate_agent_message(item: Record) -> list[Block]:
     return keep_item_keys(read_list(item["content"]), item, ("content",))
 
 
 def _translate_function_call(item: Record) -> Block | list[Block]:
-    return _translate_foreign_call(item) if "function" in item else ITEMS["function_call"](item)
+    return (
+        _translate_foreign_call(item) if "function" in item else responses_items.ITEMS["function_call"](item)
+    )
 
 
 def _translate_foreign_call(item: Record) -> Block:
@@ -81,14 +50,6 @@ def _translate_foreign_call(item: Record) -> Block:
     typed = {"type": "tool_use", **renamed(item, id="call_id"), "name": function["name"], "input": arguments}
     leftover = {**item, "function": rest}
     return translated(leftover, typed, {"call_id", *consumed, *(() if rest else ("function",))}, item["type"])
-
-
-def generated_image_result(item: Record, link: Any) -> list[Block]:
-    """Return the result of an image generation, if it has an image yet."""
-    if not item.get("result"):
-        return []
-    content = [generated_image(item)]
-    return [{"type": "tool_result", "tool_use_id": link, "content": content, "source_type": item["type"]}]
 
 
 def _output_translation(wire_type: str) -> Translation:
@@ -137,20 +98,63 @@ def _read_compaction(item: Record) -> Block:
     )
 
 
-_FOREIGN_RESULT_READER = _ItemReader("message", "tool", _translate_foreign_result)
+def _reader(translation: Translation, role: Role | None = None, kind: Kind = "message") -> BodyReader:
+    """Return the reader of an item; without a role, that of the item in the Responses API."""
+    bare_translation = _without_envelope(translation)
 
-_READERS: Mapping[str, _ItemReader] = {
+    def read(item: Record, record: Record, name: str) -> RecordReading:
+        blocks = translate(item["type"], item, bare_translation if item is record else translation)
+        return RecordReading(kind, role or item_role(item), blocks)
+
+    return read
+
+
+_FOREIGN_RESULT = BodyType(_reader(_translate_foreign_result, "tool"), messages.own_item_parts)
+
+ITEMS: Mapping[str, BodyType] = {
     **{
-        wire_type: _ItemReader("message", "tool", _output_translation(wire_type))
-        for wire_type in ("custom_tool_call_output", "function_call_output")
+        name: BodyType(_reader(translation), messages.item_parts)
+        for name, translation in responses_items.ITEMS.items()
     },
-    **dict.fromkeys(("function_result", "tool_result"), _FOREIGN_RESULT_READER),
-    "agent_message": _ItemReader("message", "user", _translate_agent_message),
-    "compaction": _ItemReader("record", "system", _read_encrypted),
-    "context_compaction": _ItemReader("record", "system", _read_compaction),
-    "function_call": _ItemReader("message", "assistant", _translate_function_call),
-    "tool_call": _ItemReader("message", "assistant", _translate_foreign_call),
+    **dict.fromkeys(("ghost_snapshot", "other", *UNTYPED), BodyType(read_control)),
+    **{
+        name: BodyType(_reader(_output_translation(name)), messages.item_parts)
+        for name in ("custom_tool_call_output", "function_call_output")
+    },
+    "agent_message": BodyType(
+        _reader(_translate_agent_message, "user"),
+        messages.agent_message_parts,
+        steps.agent_message_steps,
+    ),
+    "compaction": BodyType(_reader(_read_encrypted, "system", "record")),
+    "context_compaction": BodyType(_reader(_read_compaction, "system", "record")),
+    "function_call": BodyType(_reader(_translate_function_call), messages.item_parts),
+    "function_result": _FOREIGN_RESULT,
+    "message": BodyType(
+        _reader(responses_items.ITEMS["message"]), messages.message_parts, steps.message_steps
+    ),
+    "reasoning": BodyType(
+        _reader(responses_items.ITEMS["reasoning"]), messages.item_parts, steps.reasoning_steps
+    ),
+    "tool_call": BodyType(_reader(_translate_foreign_call, "assistant"), messages.own_item_parts),
+    "tool_result": _FOREIGN_RESULT,
+    "web_search_call": BodyType(
+        _reader(responses_items.ITEMS["web_search_call"]), messages.item_parts, steps.hosted_call_steps
+    ),
 }
-_CONTROL_ITEMS = {"ghost_snapshot", "other", *(UNTYPED.keys() - _READERS.keys())}
+"""Items by type."""
+ITEM_LINES = rows_under("payload", "response_item", ITEMS)
+UNKNOWN_ITEM_LINE = WireType(
+    lambda record: unknown_reading(record, "response_item/" + record["payload"]["type"])
+)
+_UNKNOWN = BodyType(lambda item, record, name: unknown_reading(record, name))
 
-ITEM_TYPES = frozenset({*_READERS, *_CONTROL_ITEMS, *ITEMS})
+
+def row_of_item(item: Record) -> BodyType:
+    """Return the row of an item."""
+    return ITEMS.get(text_at(item, "type") or "", _UNKNOWN)
+
+
+def read_item(item: Record, record: Record) -> RecordReading:
+    """Read the item in the event of a record."""
+    return row_of_item(item).read(item, record, f"{record.get('type', 'msg')}/{item['type']}")

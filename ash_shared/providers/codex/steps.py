@@ -18,55 +18,26 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import Block, pick, text_block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import count_at, first_text, list_or_empty, text_at
-from ash_shared.providers._kit.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd, TurnStart
-from ash_shared.providers.codex.events import TOOL_EVENTS
-from ash_shared.providers.codex.messages import parts, turn_error, usage_parts
+from ash_shared.providers._kit.steps import Chunk, Emit, Relation, Scope, Step, TurnEnd
+from ash_shared.providers.codex import messages
+from ash_shared.providers.codex.bodies import EventSteps, Steps
 from ash_shared.providers.codex.turn_items import (
     RUNNING_STATUSES,
     SERVER_TOOLS,
     TEXT_ITEMS,
     item_type,
-    spelling_used,
+    value_in_either_case,
 )
-
-Steps = list[Step] | None
-"""None if the events are derived from the parts."""
-
-
-def steps(record: Record, reading: RecordReading) -> Steps:
-    """Return the steps of a line."""
-    wire_type = record.get("type")
-    if wire_type == "response_item":
-        return _item_steps(record["payload"], record, reading)
-    if wire_type == "event_msg":
-        return _event_steps(record["payload"], record, reading, is_legacy_stream=False)
-    if wire_type.__class__ is str and wire_type in _LINE_STEPS:
-        return _LINE_STEPS[wire_type](record, reading)
-    if wire_type is None and record.get("msg").__class__ is dict:
-        return _event_steps(record["msg"], record, reading, is_legacy_stream=True)
-    if wire_type is None and "method" in record:
-        return _notification_steps(record, reading)
-    return _item_steps(record, record, reading)
-
-
-def _value_in_either_case(item: Record, name: str) -> Any:
-    return item.get(spelling_used(item, name))
-
 
 # Items of the Responses API
 
 
-def _item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
-    wire_type = item.get("type")
-    if reading.kind != "message" or wire_type.__class__ is not str or wire_type not in _ITEM_STEPS:
-        return None
-    (part,) = parts(record, reading)
-    return _ITEM_STEPS[wire_type](item, part)
-
-
-def _message_steps(item: Record, part: Part) -> Steps:
+def message_steps(item: Record, reading: RecordReading) -> Steps:
     """Return the steps of a message. Labels that Codex puts around media are removed from the user's text, because the
     event that repeats the text does not have them."""
+    if reading.kind != "message":
+        return None
+    [part] = messages.message_parts(item, reading)
     if part.role == "system":
         return [replace(part, blocks=[_INSTRUCTIONS | block for block in part.blocks])]
     if part.role != "user":
@@ -113,14 +84,21 @@ def _unescape(*texts: str) -> tuple[str, ...]:
     return tuple(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for text in texts)
 
 
+def reasoning_steps(item: Record, reading: RecordReading) -> Steps:
+    return [thought for part in messages.item_parts(item, reading) for thought in _thinking_parts(part)]
+
+
 def _thinking_parts(part: Part) -> list[Part]:
     """Return each thinking block as a separate part, as in the events. Unreadable blocks are left out."""
     readable = [block for block in part.blocks if block["type"] != "thinking" or block["thinking"]]
     return [replace(part, blocks=[block]) for block in readable]
 
 
-def _hosted_call_steps(item: Record, part: Part) -> Steps:
-    return [replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))])]
+def hosted_call_steps(item: Record, reading: RecordReading) -> Steps:
+    return [
+        replace(part, blocks=[*part.blocks, *_empty_results(item, part.blocks, item.get("id"))])
+        for part in messages.item_parts(item, reading)
+    ]
 
 
 def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
@@ -144,49 +122,36 @@ def _empty_results(item: Record, blocks: list[Block], call: Any) -> list[Block]:
     ]
 
 
-def _agent_callback_steps(item: Record, part: Part) -> Steps:
+def agent_message_steps(item: Record, reading: RecordReading) -> Steps:
     """Return the steps of a message from another agent."""
-    texts = [block["text"] for block in part.blocks if block["type"] == "text"]
+    if reading.kind != "message":
+        return None
+    texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
     author = text_at(item, "author")
     message = first_text(item, ("id", "author")) or ""
     sender = {"messageId": message, **({} if author is None else {"fromAgentId": author})}
     return [Emit("agent_callback", {**sender, "result": "\n\n".join(texts)})]
 
 
-_ITEM_STEPS: Mapping[str, Callable[[Record, Part], Steps]] = {
-    "agent_message": _agent_callback_steps,
-    "message": _message_steps,
-    "reasoning": lambda item, part: [*_thinking_parts(part)],
-    "web_search_call": _hosted_call_steps,
-}
-
-
 # Events
 
 
-def _event_steps(event: Record, record: Record, reading: RecordReading, *, is_legacy_stream: bool) -> Steps:
-    """Return the steps of an event. In a rollout file items repeat most events; the legacy stream has no items."""
-    wire_type = event["type"]
-    if wire_type in _EVENT_STEPS:
-        return _EVENT_STEPS[wire_type](event)
-    if wire_type in _EVENT_STEPS_FROM_PARTS:
-        return _EVENT_STEPS_FROM_PARTS[wire_type](event, record, reading)
-    if wire_type in (_HOSTED_ENDS if is_legacy_stream else _BEGIN_EVENTS):
-        return _call_end_steps(event, reading.blocks, is_copy=not is_legacy_stream)
-    if wire_type in _LEGACY_EVENT_STEPS and is_legacy_stream:
-        return _LEGACY_EVENT_STEPS[wire_type](event, record, reading)
-    if wire_type in TOOL_EVENTS and not (is_legacy_stream or wire_type in _HOSTED_ENDS):
-        return [] if wire_type.endswith("_begin") else _call_steps(reading.blocks, [], is_copy=True)
-    return None
+def copied_call_steps(event: Record, reading: RecordReading) -> Steps:
+    """Return the steps of a call that an item repeats."""
+    return _call_steps(reading.blocks, [], is_copy=True)
 
 
-def _call_end_steps(event: Record, blocks: list[Block], *, is_copy: bool) -> list[Step]:
-    """Return the steps of an ended call, with all details of the event. Commands of the user have no steps, because
+def call_end_steps(read_call: Callable[[Record], Block], *, is_copy: bool) -> EventSteps:
+    """Return the steps of events that end a call, with all their details. Commands of the user have no steps, because
     items report them."""
-    if event.get("source") in _USER_SHELL_SOURCES:
-        return []
-    results = [block for block in blocks if block["type"] == "tool_result"]
-    return _call_steps([_call_of_end_event(event)], _with_stderr(results, event), is_copy=is_copy)
+
+    def make_steps(event: Record, reading: RecordReading) -> Steps:
+        if event.get("source") in _USER_SHELL_SOURCES:
+            return []
+        results = [block for block in reading.blocks if block["type"] == "tool_result"]
+        return _call_steps([read_call(event)], _with_stderr(results, event), is_copy=is_copy)
+
+    return make_steps
 
 
 def _with_stderr(results: list[Block], event: Record) -> list[Block]:
@@ -198,16 +163,6 @@ def _with_stderr(results: list[Block], event: Record) -> list[Block]:
         else block
         for block in results
     ]
-
-
-def _call_of_end_event(event: Record) -> Block:
-    wire_type = event["type"]
-    call = (
-        _HOSTED_ENDS[wire_type](event)
-        if wire_type in _HOSTED_ENDS
-        else TOOL_EVENTS[_BEGIN_EVENTS[wire_type]][1](event)
-    )
-    return call if isinstance(call, dict) else call[0]
 
 
 def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> list[Step]:
@@ -223,7 +178,7 @@ def _call_steps(calls: list[Block], results: list[Block], *, is_copy: bool) -> l
 _USER_SHELL_SOURCES = frozenset({"userShell", "user_shell"})
 
 
-def _hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]:
+def hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]:
     """Return a reader of a call to a vendor tool, whose arguments are known when it ends."""
 
     def read(event: Record) -> Block:
@@ -233,37 +188,26 @@ def _hosted_call_reader(name: str, *arguments: str) -> Callable[[Record], Block]
     return read
 
 
-_BEGIN_EVENTS: Mapping[str, str] = {
-    "dynamic_tool_call_response": "dynamic_tool_call_request",
-    "exec_command_end": "exec_command_begin",
-    "mcp_tool_call_end": "mcp_tool_call_begin",
-    "patch_apply_end": "patch_apply_begin",
-}
-"""The event that begins a call, by the event that ends it."""
-
-_HOSTED_ENDS: Mapping[str, Callable[[Record], Block]] = {
-    "image_generation_end": _hosted_call_reader("image_generation", "revised_prompt"),
-    "web_search_end": _hosted_call_reader("web_search", "query", "action"),
-}
-"""Readers of the calls of hosted tools, by the event that ends them. A rollout file always has an item for such a call,
-often without an id; the event then only extends its result."""
-
-
-def _completed_item_steps(item: Record, record: Record, reading: RecordReading) -> Steps:
+def completed_item_steps(item: Record, reading: RecordReading) -> Steps:
     """Return the steps of a completed turn item. Response items repeat most of them, but not plans or Codex's own
     items."""
     wire_type = item_type(item)
     if wire_type in _COMPLETED_ITEM_STEPS:
         return _COMPLETED_ITEM_STEPS[wire_type](item)
     if wire_type == "reasoning":
-        return [thought for part in parts(record, reading) for thought in _thinking_parts(part)]
+        return [
+            thought
+            for part in messages.completed_item_parts(item, reading)
+            for thought in _thinking_parts(part)
+        ]
     if wire_type in TEXT_ITEMS or wire_type in _HOSTED_ITEMS or reading.kind != "message":
         return None
-    if _value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
+    if value_in_either_case(item, "source") in _USER_SHELL_SOURCES:
         return []
     calls = [block for block in reading.blocks if block["type"] == "tool_use"]
     if not calls:
-        return [replace(part, key=None, slot=text_at(item, "id")) for part in parts(record, reading)]
+        item_parts = messages.completed_item_parts(item, reading)
+        return [replace(part, key=None, slot=text_at(item, "id")) for part in item_parts]
     results = [block for block in reading.blocks if block["type"] == "tool_result"]
     return _call_steps(calls, results or _empty_results(item, calls, item.get("id")), is_copy=True)
 
@@ -271,22 +215,23 @@ def _completed_item_steps(item: Record, record: Record, reading: RecordReading) 
 _HOSTED_ITEMS = frozenset({"image_generation", "web_search"})
 
 
-def _has_text(reading: RecordReading) -> bool:
-    return any(block.get("text") for block in reading.blocks)
+def prompt_steps(event: Record, reading: RecordReading) -> Steps:
+    """Return no steps for a prompt without text: it cannot be deduplicated, so only its item is used."""
+    return None if any(block.get("text") for block in reading.blocks) else []
 
 
-def _delta_reader(slot: str) -> Callable[[Record], Steps]:
+def delta_reader(slot: str) -> Callable[[Record], Steps]:
     """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
     return lambda event: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
 
 
-def _plan_delta_steps(event: Record) -> Steps:
+def plan_delta_steps(event: Record) -> Steps:
     name = first_text(event, ("item_id", "itemId", "id")) or ""
     return [Chunk("text", event["delta"], name, fields={"variant": "plan"}, response=name)]
 
 
-def _output_delta_steps(event: Record) -> Steps:
+def output_delta_steps(event: Record) -> Steps:
     """Return an output delta. Its bytes are in base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
@@ -294,18 +239,12 @@ def _output_delta_steps(event: Record) -> Steps:
     return [Chunk("output", text, call={"id": event["call_id"]}, fields=pick(event, "stream"))]
 
 
-def _task_end_steps(event: Record) -> Steps:
+def task_end_steps(event: Record) -> Steps:
     """End a turn. The last text is emitted only if it was not emitted before."""
-    errors: list[Step] = (
-        [] if not event.get("error") else _error_steps([Part(role=None, error=turn_error(event))])
-    )
-    last = text_at(event, "last_agent_message")
+    errors, last = turn_error_steps(event), text_at(event, "last_agent_message")
     if not last:
         return [*errors, TurnEnd()]
-    return [
-        *errors,
-        Part(role="assistant", blocks=[text_block(last)], relation="turn_end"),
-    ]
+    return [*errors, Part(role="assistant", blocks=[text_block(last)], relation="turn_end")]
 
 
 def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
@@ -314,17 +253,17 @@ def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     return [Emit("error", dict(error), once_key=f"error/{error['message']}") for error in errors]
 
 
-def _question_steps(event: Record) -> Steps:
+def question_steps(event: Record) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
     return _call_steps([{**call, "input": pick(event, "questions")}], [], is_copy=True)
 
 
-def _rollback_steps(event: Record) -> Steps:
+def rollback_steps(event: Record) -> Steps:
     turns = count_at(event, "num_turns")
     return [] if turns is None else [Emit("retraction", {"turns": turns})]
 
 
-def _undo_steps(event: Record) -> Steps:
+def undo_steps(event: Record) -> Steps:
     return [Emit("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
@@ -338,20 +277,20 @@ def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wai
     return Emit("agent_message", payload, once_key=f"agent/{id}")
 
 
-def _agent_activity_steps(event: Record) -> Steps:
+def agent_activity_steps(event: Record) -> Steps:
     """Return the step of an agent that was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
-    thread, path = _value_in_either_case(event, "agent_thread_id"), _value_in_either_case(event, "agent_path")
+    thread, path = value_in_either_case(event, "agent_thread_id"), value_in_either_case(event, "agent_path")
     return [_agent_message(id, thread, "", agent=path)]
 
 
-def _agent_prompt_steps(event: Record) -> Steps:
+def agent_prompt_steps(event: Record) -> Steps:
     thread = first_text(event, ("new_thread_id", "receiver_thread_id"))
     agent = first_text(event, ("new_agent_nickname", "receiver_agent_nickname"))
     return [_agent_message(event["call_id"], thread, event["prompt"], agent=agent)]
 
 
-def _agent_wait_steps(event: Record) -> Steps:
+def agent_wait_steps(event: Record) -> Steps:
     """Return the results of the agents waited for: by thread, or in a list of entries in newer versions."""
     listed = {
         text_at(entry, "thread_id"): entry["status"] for entry in list_or_empty(event.get("agent_statuses"))
@@ -386,7 +325,7 @@ def _collab_steps(item: Record, phase: str) -> Steps:
     """Return the steps of a message to agents or a wait for their answers; None for other calls and failed
     ones."""
     id, prompt, wait = item["id"], item.get("prompt"), item["tool"] == "wait"
-    threads = list_or_empty(_value_in_either_case(item, "receiver_thread_ids"))
+    threads = list_or_empty(value_in_either_case(item, "receiver_thread_ids"))
     if item.get("status") == "failed" or not (prompt or wait):
         return None
     if phase != "completed" and not threads:
@@ -396,7 +335,7 @@ def _collab_steps(item: Record, phase: str) -> Steps:
 
 
 def _agent_state_steps(item: Record) -> list[Step]:
-    states: Mapping[str, Block] = _value_in_either_case(item, "agents_states") or {}
+    states: Mapping[str, Block] = value_in_either_case(item, "agents_states") or {}
     callbacks = (
         _agent_callback(item["id"], thread, state["status"], state.get("message"))
         for thread, state in states.items()
@@ -404,55 +343,11 @@ def _agent_state_steps(item: Record) -> list[Step]:
     return [step for step in callbacks if step is not None]
 
 
-_EVENT_STEPS: Mapping[str, Callable[[Record], Steps]] = {
-    **dict.fromkeys(
-        (
-            "agent_message_content_delta",
-            "image_generation_begin",
-            "item_started",
-            "raw_response_item",
-            "reasoning_content_delta",
-            "reasoning_raw_content_delta",
-            "web_search_begin",
-        ),
-        lambda event: [],
-    ),
-    **dict.fromkeys(("collab_agent_interaction_end", "collab_agent_spawn_end"), _agent_prompt_steps),
-    **dict.fromkeys(("task_complete", "turn_complete"), _task_end_steps),
-    **dict.fromkeys(("task_started", "turn_started"), lambda event: [TurnStart(text_at(event, "turn_id"))]),
-    "agent_message_delta": _delta_reader("message"),
-    "agent_reasoning_delta": _delta_reader("reasoning"),
-    "agent_reasoning_raw_content_delta": _delta_reader("raw reasoning"),
-    "collab_waiting_end": _agent_wait_steps,
-    "exec_command_output_delta": _output_delta_steps,
-    "plan_delta": _plan_delta_steps,
-    "request_user_input": _question_steps,
-    "sub_agent_activity": _agent_activity_steps,
-    "thread_rolled_back": _rollback_steps,
-    "turn_aborted": lambda event: [TurnEnd("user_cancel")],
-    "undo_completed": _undo_steps,
-}
-"""Readers of events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments
-are not known yet."""
+def patch_end_steps(event: Record, reading: RecordReading) -> Steps:
+    return [
+        replace(part, blocks=_with_stderr(part.blocks, event)) for part in messages.text_parts(event, reading)
+    ]
 
-_EVENT_STEPS_FROM_PARTS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
-    "error": lambda event, record, reading: _error_steps(parts(record, reading)),
-    "item_completed": lambda event, record, reading: _completed_item_steps(event["item"], record, reading),
-    "user_message": lambda event, record, reading: None if _has_text(reading) else [],
-}
-"""Readers of events with parts, by type. A prompt without text cannot be deduplicated, so only its item is used."""
-
-
-def _legacy_patch_end_steps(event: Record, record: Record, reading: RecordReading) -> Steps:
-    event_parts = parts(record, reading)
-    return [replace(part, blocks=_with_stderr(part.blocks, event)) for part in event_parts]
-
-
-_LEGACY_EVENT_STEPS: Mapping[str, Callable[[Record, Record, RecordReading], Steps]] = {
-    "context_compacted": lambda event, record, reading: [Emit("summary", {"text": ""})],
-    "patch_apply_end": _legacy_patch_end_steps,
-}
-"""Events that repeat another line in a rollout file, but not in the legacy stream."""
 
 _COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     **dict.fromkeys(
@@ -461,18 +356,14 @@ _COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     ),
     "context_compaction": lambda item: [],
     "hook_prompt": lambda item: [],
-    "sub_agent_activity": _agent_activity_steps,
+    "sub_agent_activity": agent_activity_steps,
 }
 
 # Items of a turn
 
 
-def _item_line_steps(record: Record, reading: RecordReading) -> Steps:
-    return _turn_item_steps(record["item"], record["type"][5:], record, reading, has_local_ids=True)
-
-
-def _turn_item_steps(
-    item: Record, phase: str, record: Record, reading: RecordReading, *, has_local_ids: bool
+def turn_item_steps(
+    item: Record, phase: str, reading: RecordReading, *, has_local_ids: bool = False
 ) -> Steps:
     """Return the steps of an item that is reported when it starts, changes and ends."""
     wire_type = item_type(item)
@@ -486,7 +377,7 @@ def _turn_item_steps(
     if reading.kind != "message":
         return None
     if not any(block["type"] == "tool_use" for block in reading.blocks):
-        return _text_steps(item, parts(record, reading)) if phase == "completed" else []
+        return _text_steps(item, messages.turn_item_parts(item, reading)) if phase == "completed" else []
     return [*scope, *_tool_item_steps(item, phase, reading.blocks)]
 
 
@@ -546,7 +437,7 @@ def _with_failure_flag(block: Block) -> Block:
 
 def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
     """Return the complete output so far, or one line of JSON for a changed to-do list."""
-    call, output = item.get("id"), _value_in_either_case(item, "aggregated_output")
+    call, output = item.get("id"), value_in_either_case(item, "aggregated_output")
     if item_type(item) == "todo_list" and phase == "updated":
         line = json.dumps({"items": item["items"]}, ensure_ascii=False)
         return [Chunk("output", f"{line}\n", call={"id": call})]
@@ -556,54 +447,34 @@ def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
 _COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
 _CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
     "context_compaction": lambda item: [Emit("summary", {"text": ""})],
-    "sub_agent_activity": _agent_activity_steps,
+    "sub_agent_activity": agent_activity_steps,
 }
 
 
 # Other lines
 
 
-def _failure_line_steps(record: Record, reading: RecordReading) -> Steps:
-    ends: list[Step] = [TurnEnd()] if record["type"] == "turn.failed" else []
-    return [*_error_steps(parts(record, reading)), *ends]
+def error_steps(fields: Record) -> list[Step]:
+    return _error_steps(messages.error_parts(fields))
 
 
-def _compaction_steps(record: Record, reading: RecordReading) -> Steps:
+def turn_failure_steps(record: Record) -> list[Step]:
+    return [*_error_steps(messages.turn_failure_parts(record)), TurnEnd()]
+
+
+def compaction_steps(record: Record) -> Steps:
     """Return one summary event per compaction, also if its text is encrypted."""
     return [Emit("summary", {"text": text_at(record, "payload", "message") or ""})]
-
-
-def _inter_agent_steps(record: Record, reading: RecordReading) -> Steps:
-    if reading.kind != "message":
-        return None
-    return _agent_callback_steps(record["payload"], Part(role="user", blocks=reading.blocks))
-
-
-_LINE_STEPS: Mapping[str, Callable[[Record, RecordReading], Steps]] = {
-    **dict.fromkeys(("error", "turn.failed"), _failure_line_steps),
-    **dict.fromkeys(("item.completed", "item.started", "item.updated"), _item_line_steps),
-    "compacted": _compaction_steps,
-    "inter_agent_communication": _inter_agent_steps,
-    "item.plan.delta": lambda record, reading: _plan_delta_steps(record),
-    "turn.started": lambda record, reading: [TurnStart(text_at(record, "turn_id"))],
-}
 
 
 # Notifications of the app server
 
 
-def _notification_steps(record: Record, reading: RecordReading) -> Steps:
-    method, params = record["method"], record["params"]
-    if method in ("item/completed", "item/started"):
-        return _turn_item_steps(params["item"], method[5:], record, reading, has_local_ids=False)
-    return _NOTIFICATION_STEPS[method](params) if method in _NOTIFICATION_STEPS else None
-
-
-def _text_delta_steps(params: Record) -> Steps:
+def text_delta_steps(params: Record) -> Steps:
     return [Chunk("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
-def _reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
+def reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
     def read(params: Record) -> Steps:
         id = params["itemId"]
         slot = _reasoning_slot(id, params[index], index == "summaryIndex")
@@ -612,42 +483,28 @@ def _reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
     return read
 
 
-def _tool_output_steps(params: Record) -> Steps:
+def tool_output_steps(params: Record) -> Steps:
     return [Chunk("output", params["delta"], call={"id": params["itemId"]})]
 
 
-def _turn_end_steps(params: Record) -> Steps:
+def turn_end_steps(params: Record) -> Steps:
     """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
         return [TurnEnd("user_cancel")]
-    return [*_turn_error_steps(turn), TurnEnd()]
+    return [*turn_error_steps(turn), TurnEnd()]
 
 
-def _turn_error_steps(fields: Record) -> list[Step]:
-    return _error_steps([Part(role=None, error=turn_error(fields))]) if fields.get("error") else []
+def turn_error_steps(fields: Record) -> list[Step]:
+    return _error_steps(messages.task_end_parts(fields))
 
 
-def _usage_steps(params: Record) -> Steps:
+def usage_steps(params: Record) -> Steps:
     counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
-    return [*usage_parts(counts["last"], counts["total"])]
+    return [*messages.usage_parts(counts["last"], counts["total"])]
 
 
 def _snake_case_keys(counts: Record) -> Record:
     return {
         re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name): value for name, value in counts.items()
     }
-
-
-_NOTIFICATION_STEPS: Mapping[str, Callable[[Record], Steps]] = {
-    "error": _turn_error_steps,
-    "item/agentMessage/delta": _text_delta_steps,
-    "item/commandExecution/outputDelta": _tool_output_steps,
-    "item/fileChange/outputDelta": _tool_output_steps,
-    "item/plan/delta": _plan_delta_steps,
-    "item/reasoning/summaryTextDelta": _reasoning_delta_reader("summaryIndex"),
-    "item/reasoning/textDelta": _reasoning_delta_reader("contentIndex"),
-    "thread/tokenUsage/updated": _usage_steps,
-    "turn/completed": _turn_end_steps,
-    "turn/started": lambda params: [TurnStart(text_at(params, "turn", "id"))],
-}

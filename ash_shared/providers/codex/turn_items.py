@@ -9,12 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ash_shared.model.blocks import Block, Translation, pick, raw_block, text_block, translate, translated
+from ash_shared.model.blocks import Block, Translation, pick, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
-from ash_shared.providers._kit.contract import Record, RecordReading
+from ash_shared.providers._kit.contract import Record, RecordReading, control_reading, unknown_reading
 from ash_shared.providers._kit.json_fields import list_or_empty
-from ash_shared.providers.codex.content import read_list
-from ash_shared.providers.codex.response_items import generated_image_result, keep_item_keys
+from ash_shared.providers.codex.content import generated_image_result, keep_item_keys, read_list
 
 RUNNING_STATUSES = frozenset({"in_progress", "inProgress"})
 _FAILED = frozenset({"declined", "failed"})
@@ -36,9 +35,9 @@ def read_turn_item(item: Record, record: Record) -> RecordReading:
     """Read the item in a record."""
     wire_type = item_type(item)
     if wire_type in _CONTROL_ITEMS:
-        return RecordReading("record", "system", [raw_block("control", record, item["type"])])
+        return control_reading(record, item["type"])
     if wire_type not in _ITEMS:
-        return RecordReading("record", "system", [raw_block("unknown_type", record, item["type"])])
+        return unknown_reading(record, item["type"])
     kind, role, translation = _ITEMS[wire_type]
     return RecordReading(kind, role, translate(item["type"], item, translation))
 
@@ -50,7 +49,7 @@ def spelling_used(item: Record, name: str) -> str:
     return camel if name not in item and camel in item else name
 
 
-def _value_in_either_case(item: Record, name: str) -> Any:
+def value_in_either_case(item: Record, name: str) -> Any:
     return item.get(spelling_used(item, name))
 
 
@@ -123,8 +122,8 @@ def _tool_result_block(item: Record, **typed: Any) -> list[Block]:
 def _translate_command_execution(item: Record) -> list[Block]:
     result = _tool_result_block(
         item,
-        content=_value_in_either_case(item, "aggregated_output"),
-        exit_code=_value_in_either_case(item, "exit_code"),
+        content=value_in_either_case(item, "aggregated_output"),
+        exit_code=value_in_either_case(item, "exit_code"),
     )
     used = ("aggregated_output", "exit_code") if result else ()
     return [_tool_use_block(item, "shell", {"command": item["command"]}, "command", *used), *result]
@@ -176,7 +175,7 @@ def dynamic_result_fields(item: Record) -> Block:
     """Return the tool result fields of a client tool's response; an error in addition to content goes to
     `structured`."""
     items, error, success = (
-        _value_in_either_case(item, name) for name in ("content_items", "error", "success")
+        value_in_either_case(item, name) for name in ("content_items", "error", "success")
     )
     error_flag = {} if success is None else {"is_error": not success}
     if items is None:
@@ -190,7 +189,7 @@ def dynamic_result_fields(item: Record) -> Block:
 
 def _translate_collab_tool_call(item: Record) -> list[Block]:
     names = ("prompt", "model", "reasoning_effort", "receiver_thread_ids")
-    result = _tool_result_block(item, structured=_value_in_either_case(item, "agents_states"))
+    result = _tool_result_block(item, structured=value_in_either_case(item, "agents_states"))
     used = ("tool", *names, *(("agents_states",) if result else ()))
     input = pick(item, *(spelling_used(item, name) for name in names))
     return [_tool_use_block(item, item["tool"], input, *used, executor="agent"), *result]
