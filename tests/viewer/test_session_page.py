@@ -855,7 +855,7 @@ async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -
     assert await panel.locator(".stored-text").evaluate("(pre) => pre.textContent") == STORED
     assert await panel.locator(".control").evaluate_all(
         "(all) => all.map((each) => each.dataset.symbol)"
-    ) == ["<U+202E>", "␡"]
+    ) == ["<U+202E>␡"]
     await expect(panel.locator(".stored-tree")).to_contain_text("9007199254740993")
 
     await panel.locator("[data-action=prev]").click()
@@ -868,6 +868,59 @@ async def test_stored_panel_shows_the_exact_text(page: Page, session: Session) -
     assert (
         json.loads(await panel.locator(".stored-text").evaluate("(pre) => pre.textContent"))["id"] == "posted"
     )
+
+
+async def test_stored_panel_shows_a_long_text_on_request(page: Page, session: Session) -> None:
+    stored = user("🪁 and 7 words. " * 40_000, "s0")
+    await session.write(stored)
+    await open_page(page, session.address)
+
+    await page.locator(".user-message").hover()
+    await page.locator(".item-toolbar [data-action=stored]").click()
+    text, more = page.locator(".stored-text"), page.locator(".stored-text .text-rest")
+    await expect(more).to_have_text(re.compile(r"^Show all [\d,.]+ characters$"))
+    assert len(await text.inner_text()) < 11_000
+    await more.click()
+
+    await expect(more).to_have_count(0)
+    assert json.loads(await text.evaluate("(pre) => pre.textContent")) == stored
+    copied = await text.evaluate("""(pre) => new Promise((done) => {
+      addEventListener("copy", ({ clipboardData }) => done(clipboardData.getData("text/plain")), { once: true });
+      getSelection().selectAllChildren(pre);
+      document.execCommand("copy");
+    })""")
+    assert json.loads(copied) == stored
+
+
+async def test_printing_shows_all_of_a_long_text(page: Page, session: Session) -> None:
+    text = "One line of a long prompt.\n" * 10_000
+    await session.write(user(text, "s0"))
+    await open_page(page, session.address)
+    shown = page.locator(".user-message pre.plain")
+    assert len(await shown.inner_text()) < 20_000
+
+    await page.evaluate("dispatchEvent(new Event('beforeprint'))")
+
+    assert await shown.evaluate("(pre) => pre.textContent") == text
+
+
+async def test_long_file_is_shown_on_request(page: Page, session: Session) -> None:
+    lines = [f"line {number}" for number in range(1, 3001)]
+    call, result = called("c", result="\n".join(f"{n}\t{line}" for n, line in enumerate(lines, 1)))
+    read = {"toolCallId": "c", "toolName": "Read", "args": {"file_path": "kite.py"}}
+    await session.add_events({**call, "payload": read}, result)
+    await open_page(page, session.address)
+    await page.locator(".tool-call > summary").click()
+    view = page.locator(".file-view")
+    numbers = """(view) => ["gutter", "source"].map((name) =>
+      [...view.querySelectorAll(`.${name}`)].flatMap((each) => each.textContent.split("\\n")))"""
+
+    gutter, source = await view.evaluate(numbers)
+    assert (gutter, source) == ([str(n) for n in range(1, 1001)], lines[:1000])
+    await view.locator(".text-rest").click()
+
+    gutter, source = await view.evaluate(numbers)
+    assert (gutter, source) == ([str(n) for n in range(1, 3001)], lines)
 
 
 async def test_usage_per_answer_in_preset_everything(page: Page, session: Session) -> None:

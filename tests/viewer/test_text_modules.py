@@ -30,6 +30,36 @@ def repeated(part: str, length: int) -> str:
     return (part * (length // len(part) + 1))[:length]
 
 
+# Long texts
+
+LONG_TEXTS: Mapping[str, tuple[str, list[object]]] = {
+    "one line": ("a" * 10_000, [10_000, True, False]),
+    "one long line": ("a" * 1_000_000, [10_000, True, True]),
+    "lines": ("a b c\n" * 100_000, [3_000, True, True]),
+    "as many lines as are shown": ("a\n" * 500, [1_000, True, False]),
+    "a short line before a long one": ("a\n" + "b" * 20_000, [10_000, True, True]),
+    "a long line after others": ("a" * 8_000 + "\n" + "b" * 20_000, [8_001, True, True]),
+    "surrogate pairs": ("a" + "🪁" * 20_000, [9_999, True, True]),
+}
+
+
+async def test_long_texts_are_shown_in_parts(blank: Page) -> None:
+    parts = await by_text(blank, "longTextParts", {text: None for text, _ in LONG_TEXTS.values()})
+
+    assert {name: parts[text] for name, (text, _) in LONG_TEXTS.items()} == {
+        name: expected for name, (_, expected) in LONG_TEXTS.items()
+    }
+
+
+@pytest.mark.parametrize("line", ["word ", "word\n"])
+async def test_colours_of_a_long_output_continue_in_its_parts(blank: Page, line: str) -> None:
+    text = "\x1b[31m" + line * 10_000 + "\x1b[32m" * 5_000 + line
+
+    [[colours, length]] = await answers(blank, "longOutputColours", [[text]])
+
+    assert (colours, length) == (["ansi-fg-1", "ansi-fg-2"], len(line) * 10_001)
+
+
 # Markdown
 
 WEB = 'rel="noopener noreferrer nofollow" target="_blank"'

@@ -1,9 +1,10 @@
 // Functions called by test_text_modules.py. Each returns a value that can be compared as a whole.
 
-import { ansi } from "/viewer/lib/ansi.js";
+import { ansi, ansiParts } from "/viewer/lib/ansi.js";
 import { countChanges, hunkDiff, lineDiff, unifiedDiff } from "/viewer/lib/diff-view.js";
 import { highlight, languageOf } from "/viewer/lib/highlight.js";
 import { jsonView, parseJson } from "/viewer/lib/json-view.js";
+import { longText, showLongTexts } from "/viewer/lib/long-text.js";
 import { markdown } from "/viewer/lib/markdown.js";
 
 export { countChanges, languageOf };
@@ -12,10 +13,31 @@ export function markdownHtml(text, options) {
   return html(markdown(text, options));
 }
 
+/** How much of a long text is shown at first, whether all of it is shown on request, and in how many elements. */
+export function longTextParts(text) {
+  const box = document.createElement("pre");
+  box.append(...longText(text));
+  const first = box.firstChild?.textContent;
+  showLongTexts(box);
+  const isWhole = box.textContent === text && [...box.childNodes].every((part) => part.textContent.isWellFormed());
+  return [first?.length, isWhole, box.childElementCount > 0];
+}
+
+/** The colours of a long output by their text, once all of it is shown. */
+export function longOutputColours(text) {
+  const box = document.createElement("pre");
+  const paint = ansiParts();
+  box.append(...longText(text, (part) => [paint(part)]));
+  showLongTexts(box);
+  const colours = new Set([...box.querySelectorAll("[class^=ansi]")].map((span) => span.className));
+  return [[...colours], box.textContent.length];
+}
+
 /** Whether a text is rendered as Markdown or as plain text, and completely. */
 export function outcome(text) {
   const shown = markdown(text);
   const plain = shown.querySelector("pre.plain");
+  showLongTexts(shown);
   const isAll = shown.childNodes.length === 1 && shown.textContent === text;
   if (plain) return isAll ? "plain" : "plain, but not all of it";
   return shown.querySelectorAll("*").length <= 2 * (text.length + 1) ? "markdown" : "too many elements";

@@ -30,16 +30,23 @@ export function showControlCharacters(text) {
  * are dropped; other control characters become symbols.
  */
 export function ansi(text) {
+  return ansiParts()(text);
+}
+
+/** A function that renders the parts of an output, in order: colours continue in the next part. */
+export function ansiParts() {
   const screen = new Screen();
-  let at = 0;
-  for (const match of text.matchAll(SEQUENCE)) {
-    screen.write(text.slice(at, match.index));
-    at = match.index + match[0].length;
-    runSequence(screen, match);
-  }
-  screen.write(text.slice(at));
-  screen.endLine("");
-  return screen.toFragment();
+  return (text) => {
+    let at = 0;
+    for (const match of text.matchAll(SEQUENCE)) {
+      screen.write(text.slice(at, match.index));
+      at = match.index + match[0].length;
+      runSequence(screen, match);
+    }
+    screen.write(text.slice(at));
+    screen.endLine("");
+    return screen.takeFragment();
+  };
 }
 
 const ACTIONS = {
@@ -115,9 +122,9 @@ class Screen {
     this.#column = 0;
   }
 
-  toFragment() {
+  takeFragment() {
     const fragment = document.createDocumentFragment();
-    const nodes = this.#runs.map(({ text, classes }) => {
+    const nodes = this.#runs.splice(0).map(({ text, classes }) => {
       const shown = showControlCharacters(text);
       return classes ? el("span", { class: classes }, shown) : shown;
     });

@@ -53,7 +53,7 @@ export function morph(element, fresh) {
 }
 
 /** Elements filled when opened: they may differ in values that are not in the DOM yet. */
-const LAZY = ".aside, .json, .diff, .diffs";
+const LAZY = ".aside, .json, .diff, .diffs, .text-rest";
 
 function morphChildren(before, after) {
   return after.map((fresh, index) => {

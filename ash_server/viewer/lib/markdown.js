@@ -1,4 +1,5 @@
 import { el } from "./dom.js";
+import { longText } from "./long-text.js";
 import { default as markdownIt } from "../vendor/markdown-it-15.0.3/markdown-it.esm.min.mjs";
 
 // Text beyond these limits is shown as plain text, so that no text blocks the page.
@@ -91,7 +92,7 @@ function depth(tokens) {
 
 function plain(text) {
   const fragment = document.createDocumentFragment();
-  fragment.append(el("pre", { class: "plain", dir: "auto", tabindex: "0" }, text));
+  fragment.append(el("pre", { class: "plain", dir: "auto", tabindex: "0" }, ...longText(text)));
   return fragment;
 }
 

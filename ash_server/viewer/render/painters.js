@@ -4,6 +4,7 @@ import { citedText } from "./citations.js";
 import { el } from "../lib/dom.js";
 import { isObject } from "../lib/json-fields.js";
 import { jsonView } from "../lib/json-view.js";
+import { longText } from "../lib/long-text.js";
 import { markdown } from "../lib/markdown.js";
 import { pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
@@ -123,7 +124,7 @@ function syntheticMessage(text, otherBlocks, data) {
     data: { ...data, "data-synthetic": true },
     children: [
       el("summary", {}, el("span", {}, "Added by the tool"), gist),
-      el("pre", { class: "text", dir: "auto", tabindex: 0 }, text),
+      el("pre", { class: "text", dir: "auto", tabindex: 0 }, ...longText(text)),
       ...blocks(otherBlocks),
     ],
   };
@@ -135,7 +136,7 @@ function isLong(text) {
 
 function toolWrapping(text) {
   const summary = el("summary", {}, "What the tool added");
-  return el("details", { class: "wrapped" }, summary, el("pre", { tabindex: 0 }, text));
+  return el("details", { class: "wrapped" }, summary, el("pre", { tabindex: 0 }, ...longText(text)));
 }
 
 function text({ event, text, parts, isOpen }) {
@@ -210,7 +211,7 @@ function notice({ event }) {
   return {
     kind: "notice",
     data: { "data-block": "system", "data-variant": variant },
-    children: [el("pre", { class: "text", dir: "auto" }, text)],
+    children: [el("pre", { class: "text", dir: "auto" }, ...longText(text))],
   };
 }
 

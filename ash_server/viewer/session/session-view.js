@@ -1,6 +1,7 @@
 /** The log with everything that works without a server: shared by the session page and the exported page. */
 import { blurActiveElement, button, el } from "../lib/dom.js";
 import { helpButton, listenForKeys } from "../lib/keyboard.js";
+import { showLongTexts } from "../lib/long-text.js";
 import { placeholder } from "../lib/placeholders.js";
 import { themeToggle } from "../lib/theme.js";
 import { ChatRenderer } from "../render/chat-renderer.js";
@@ -45,7 +46,7 @@ export class SessionView {
     this.syntaxColours = new SyntaxColours(this.log);
     this.toolbar = new ItemToolbar(this.log, this.toolbarActions(), (element) => usageOf(this.itemOf(element)));
     this.blank = el("div", { class: "blank", hidden: true });
-    addEventListener("beforeprint", () => this.renderer.fillAllToolBodies());
+    addEventListener("beforeprint", () => this.prepareForPrint());
   }
 
   /**
@@ -66,6 +67,11 @@ export class SessionView {
       rail: this.outline.element,
       others: [this.pill, this.storedPanel.element, this.announcer.toast, this.announcer.hiddenStatus],
     });
+  }
+
+  prepareForPrint() {
+    this.renderer.fillAllToolBodies();
+    showLongTexts(this.log);
   }
 
   /** The actions of keyboard shortcuts. */

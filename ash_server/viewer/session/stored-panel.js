@@ -3,14 +3,13 @@ import { controlSymbol } from "../lib/ansi.js";
 import { copyButton } from "../lib/clipboard.js";
 import { button, el, iconButton } from "../lib/dom.js";
 import { jsonView, parseJson } from "../lib/json-view.js";
+import { longText } from "../lib/long-text.js";
 import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime, dayTime } from "../lib/time-format.js";
 import { eventsOf } from "./permalinks.js";
 
-const PREVIEW_LENGTH = 300_000;
-
-/** Characters that are invisible or change the text direction. */
-const INVISIBLE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+/** Runs of characters that are invisible or change the text direction. */
+const INVISIBLE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]+/g;
 
 /** A panel with the stored text of a message. */
 export class StoredPanel {
@@ -124,30 +123,20 @@ export class StoredPanel {
     this.text = text;
     this.title.textContent = title;
     this.facts.replaceChildren(...facts);
-    const isLong = text.length > PREVIEW_LENGTH;
-    const shown = markInvisible(text.slice(0, PREVIEW_LENGTH));
-    const pre = el("pre", { class: "stored-text", tabindex: 0, dir: "ltr" }, ...shown);
-    this.body.replaceChildren(pre, ...[isLong && showAllButton(pre, text), jsonTree(text)].filter((part) => !!part));
+    const pre = el("pre", { class: "stored-text", tabindex: 0, dir: "ltr" }, ...longText(text, markInvisible));
+    this.body.replaceChildren(pre, ...[jsonTree(text)].filter((part) => !!part));
     this.body.scrollTop = 0;
   }
 }
 
-function showAllButton(pre, text) {
-  const more = button({}, `Show all ${pluralize(text.length, "character")}`, () => {
-    pre.replaceChildren(...markInvisible(text));
-    more.remove();
-  });
-  return more;
-}
-
-/** The unchanged text; each invisible character is in an element that shows a symbol for it. */
+/** The unchanged text; runs of invisible characters are in elements that show a symbol for each. */
 function markInvisible(text) {
   const parts = [];
   let offset = 0;
-  for (const { 0: character, index } of text.matchAll(INVISIBLE)) {
-    const mark = el("span", { class: "control", "data-symbol": controlSymbol(character) }, character);
-    parts.push(text.slice(offset, index), mark);
-    offset = index + 1;
+  for (const { 0: run, index } of text.matchAll(INVISIBLE)) {
+    const symbols = Array.from(run, controlSymbol).join("");
+    parts.push(text.slice(offset, index), el("span", { class: "control", "data-symbol": symbols }, run));
+    offset = index + run.length;
   }
   return [...parts, text.slice(offset)].filter((part) => part !== "");
 }

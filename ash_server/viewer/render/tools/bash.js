@@ -14,7 +14,7 @@ const ENVELOPE =
   /^(?:(?:Chunk ID|Wall time|Process|Exit code|Original token count|Total output lines)\b.*\n)+Output:\n/;
 const EXITS = [
   /^Exit code:? (-?\d+)/,
-  /^[^]{0,200}?^Process exited with code (-?\d+)/m,
+  /^Process exited with code (-?\d+)/m,
   /^(?:Output|Command): [^]*\nExit Code: (-?\d+)/,
 ];
 const OUT = ["stdout", "stdOut"];

@@ -1,8 +1,9 @@
 /** Parts of the bodies of tool calls. */
-import { ansi, showControlCharacters } from "../../lib/ansi.js";
+import { ansi, ansiParts, showControlCharacters } from "../../lib/ansi.js";
 import { el } from "../../lib/dom.js";
 import { highlight } from "../../lib/highlight.js";
 import { jsonView } from "../../lib/json-view.js";
+import { longText } from "../../lib/long-text.js";
 import { markdown } from "../../lib/markdown.js";
 import { isScalar, isString } from "../../lib/json-fields.js";
 
@@ -17,12 +18,13 @@ const CALL_ID_FIELDS = new Set(["toolCallId", "tool_call_id"]);
  * @param {string} text
  * @param {string | null} [language]
  * @param {string} [name] the class of the element
+ * @param {(text: string) => any[]} [plain] shows a text that is not highlighted
  */
-export function code(text, language, name = "source") {
+export function code(text, language, name = "source", plain = longText) {
   const shown = truncate(text);
   const coloured = language ? highlight(shown, language) : null;
   const attributes = coloured === null ? {} : { class: `language-${language}`, "data-coloured": true };
-  const inner = el("code", attributes, coloured ?? shown);
+  const inner = el("code", attributes, ...(coloured === null ? plain(shown) : [coloured]));
   return withDownload(text, el("pre", { class: name, tabindex: 0, dir: "ltr" }, inner));
 }
 
@@ -34,7 +36,8 @@ export function code(text, language, name = "source") {
  */
 export function output(text, stream) {
   const attributes = { class: "output", tabindex: 0, dir: "auto", "data-stream": stream === "stderr" && stream };
-  return withDownload(text, el("pre", attributes, ansi(truncate(text))));
+  const paint = ansiParts();
+  return withDownload(text, el("pre", attributes, ...longText(truncate(text), (part) => [paint(part)])));
 }
 
 export function prose(text) {

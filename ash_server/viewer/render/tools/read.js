@@ -1,6 +1,6 @@
 /** Files and images that are read. */
 import { blocks, valueView } from "../content-blocks.js";
-import { el } from "../../lib/dom.js";
+import { button, el } from "../../lib/dom.js";
 import { languageOf } from "../../lib/highlight.js";
 import { pluralize } from "../../lib/number-format.js";
 import { code, filePath, note, output, settings } from "./body-parts.js";
@@ -11,6 +11,8 @@ import { countLines } from "./write.js";
 
 const PATH_LISTS = ["paths", "files", "include", "file_paths"];
 const IMAGE = /\.(?:png|jpe?g|gif|webp|bmp|svg|pdf)$/i;
+const MAX_GROUP_LINES = 1_000;
+const MAX_GROUP_LENGTH = 50_000;
 const NUMBERED = /^[ \t]*(\d+)(→|\t|: |\| ?)(.*)$/;
 const TAG = /^<(\/?[\w-]+)>(?:.*<\/\1>)?$/;
 
@@ -55,12 +57,43 @@ function isPathList(value) {
 function fileView(text, language) {
   const { before, numbers, source, after } = splitLineNumbers(text);
   if (!numbers.length) return [code(source, language)];
-  const gutter = el("pre", { class: "gutter", "aria-hidden": "true" }, numbers.join("\n"));
-  return [
-    before && note(before),
-    el("div", { class: "file-view" }, gutter, code(source, language)),
-    after && output(after),
-  ];
+  const view = el("div", { class: "file-view" }, ...numberedLines(numbers, source.split("\n"), language));
+  return [before && note(before), view, after && output(after)];
+}
+
+/** Lines with their numbers. Of a long file the first lines, and a button for the rest. */
+function numberedLines(numbers, lines, language) {
+  const [first, ...rest] = groupLines(numbers, lines);
+  const shown = linesView(first, language);
+  if (!rest.length) return shown;
+  const more = button({ class: "text-rest" }, `Show all ${pluralize(lines.length, "line")}`, () => {
+    shown[1].focus({ preventScroll: true });
+    more.replaceWith(...rest.flatMap((group) => linesView(group, language, "text-piece")));
+  });
+  return [...shown, more];
+}
+
+function linesView({ numbers, lines }, language, name = "") {
+  const gutter = el("pre", { class: name ? `gutter ${name}` : "gutter", "aria-hidden": "true" }, numbers.join("\n"));
+  const isOneLine = lines.length === 1; // only a single line may be longer than a group
+  const plain = isOneLine ? undefined : (text) => [text];
+  return [gutter, code(lines.join("\n"), language, name ? `source ${name}` : "source", plain)];
+}
+
+function groupLines(numbers, lines) {
+  const groups = [];
+  let size = 0;
+  lines.forEach((line, index) => {
+    const isFull = size + line.length > MAX_GROUP_LENGTH || groups.at(-1)?.lines.length === MAX_GROUP_LINES;
+    if (!groups.length || isFull) {
+      groups.push({ numbers: [], lines: [] });
+      size = 0;
+    }
+    groups.at(-1).numbers.push(numbers[index]);
+    groups.at(-1).lines.push(line);
+    size += line.length;
+  });
+  return groups;
 }
 
 /** Split numbered lines into numbers and source, and the text before and after them. */

@@ -1,5 +1,6 @@
 /** File searches and directory listings. */
 import { el } from "../../lib/dom.js";
+import { longText } from "../../lib/long-text.js";
 import { formatNumber, pluralize } from "../../lib/number-format.js";
 import { blocks, valueView } from "../content-blocks.js";
 import { facts, filePath, note, output, settings } from "./body-parts.js";
@@ -38,7 +39,7 @@ export const search = {
     const folder = reader.text(...FOLDER, ...PATH_KEYS);
     if (pattern === undefined && folder === undefined) return undefined;
     return [
-      pattern !== undefined && el("pre", { class: "command", tabindex: 0 }, [pattern].flat().join("\n")),
+      pattern !== undefined && el("pre", { class: "command", tabindex: 0 }, ...longText([pattern].flat().join("\n"))),
       folder && note("in ", folder),
       settings(reader),
     ];
