@@ -57,11 +57,11 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "hum.py").write_text(
         "from ash_shared.model.blocks import text_block\n"
         "from ash_shared.providers._kit.contract import Provider, RecordReading, WireType\n"
-        "ROW = WireType(lambda record: RecordReading('message', 'user', [text_block(record['hum'])]))\n"
+        "HUM = WireType(lambda record: RecordReading('message', 'user', [text_block(record['hum'])]))\n"
         "PROVIDER = Provider(\n"
         "    source='hum',\n"
         "    recognizes=lambda record: 'hum' in record,\n"
-        "    wire_type=lambda record: ROW,\n"
+        "    wire_type=lambda record: HUM,\n"
         "    read_block=text_block,\n"
         ")\n"
     )
@@ -71,8 +71,7 @@ def test_discovers_a_provider_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
     discovered = providers.discover()
 
     assert discovered.keys() - before.keys() == {"hum"}
-    row = discovered["hum"].wire_type({"hum": "mm"})
-    assert row.read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
+    assert discovered["hum"].wire_type({}).read({"hum": "mm"}).blocks == [{"type": "text", "text": "mm"}]
 
 
 def test_library_depends_on_pydantic_and_msgspec_only() -> None:
