@@ -1,6 +1,5 @@
 """Parts that Responses API records add to the standard messages of their session."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,7 +23,6 @@ from ash_shared.providers._kit.responses_items import (
     item_type,
     refusal_reason,
 )
-from ash_shared.providers.openai_responses.recognition import is_response
 from ash_shared.providers.openai_responses.records import request_messages
 from ash_shared.reading.system_text import is_system_message
 
@@ -92,56 +90,52 @@ def _item_part(role: Role, blocks: list[Block]) -> Part:
     return item_part(role, blocks, synthetic=synthetic)
 
 
-def _request_parts(record: Record) -> list[Part]:
+def response_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return [_response_part(record, reading.blocks)]
+
+
+def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return one part per message of a request."""
     return [
         replace(_item_part(role, blocks), original=source, relation="new")
         for role, source, blocks in request_messages(record)
     ]
 
 
-def _event_parts(record: Record) -> list[Part]:
-    """Return the parts of an event: the start of a response opens a message for the items that follow, and its end
-    reports usage."""
-    wire_type, response = record["type"], record.get("response")
-    if wire_type == "error":
-        nested = record.get("error")
-        return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else record))]
-    if response.__class__ is not dict or wire_type not in _EVENT_PART_FIELDS:
+def start_parts(event: Record, reading: RecordReading) -> list[Part]:
+    """Return the start of a response, which opens a message for the items that follow."""
+    return _event_parts(event, relation="continuation", usage=None, error=None)
+
+
+def end_parts(event: Record, reading: RecordReading) -> list[Part]:
+    """Return the usage and the error of a response that has ended."""
+    return _event_parts(event, role=None, key=None)
+
+
+def _event_parts(event: Record, **fields: Any) -> list[Part]:
+    response = event.get("response")
+    return [replace(_response_part(response, []), **fields)] if response.__class__ is dict else []
+
+
+def error_event_parts(event: Record, reading: RecordReading) -> list[Part]:
+    nested = event.get("error")
+    return [Part(role=None, error=standard_error(nested if nested.__class__ is dict else event))]
+
+
+def error_parts(record: Record, reading: RecordReading) -> list[Part]:
+    error = standard_error(record.get("error"))
+    return [Part(role="assistant", error=error)] if error else []
+
+
+def item_parts(item: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a bare item or content part."""
+    if reading.kind != "message":
+        return error_parts(item, reading)
+    return [_item_part(item_speaker(item) if item_type(item) in ITEMS else reading.role, reading.blocks)]
+
+
+def item_end_parts(event: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of an item of a stream, which belongs to the response."""
+    if reading.kind != "message":
         return []
-    return [replace(_response_part(response, []), **_EVENT_PART_FIELDS[wire_type])]
-
-
-_END_FIELDS: Mapping[str, Any] = {"role": None, "key": None}
-_EVENT_PART_FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "response.created": {"relation": "continuation", "usage": None, "error": None},
-    "response.completed": _END_FIELDS,
-    "response.failed": _END_FIELDS,
-    "response.incomplete": _END_FIELDS,
-}
-
-
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part for a response or an item, and one per message of a request."""
-    if reading.kind == "chunk":
-        return _event_parts(record)
-    if record.get("type").__class__ is not str:
-        if is_response(record):
-            return [_response_part(record, reading.blocks)]
-        if "input" in record:
-            return _request_parts(record)
-    error = standard_error(record.get("error")) if reading.kind == "record" else None
-    if error is not None:
-        return [Part(role="assistant", error=error)]
-    return (
-        [_item_part(_containing_message_role(record, reading), reading.blocks)]
-        if reading.kind == "message"
-        else []
-    )
-
-
-def _containing_message_role(record: Record, reading: RecordReading) -> Role:
-    """Return the role of the message that contains a bare item or part. Items of a stream belong to the
-    response."""
-    if record.get("type") == "response.output_item.done":
-        return "assistant" if reading.role == "tool" else reading.role
-    return item_speaker(record) if item_type(record) in ITEMS else reading.role
+    return [_item_part("assistant" if reading.role == "tool" else reading.role, reading.blocks)]

@@ -1,12 +1,11 @@
 """Recognition of Responses API records."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.providers._kit.contract import Record
-from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
+from ash_shared.providers._kit.fingerprints import body_keys
 from ash_shared.providers._kit.json_fields import is_one_of
-from ash_shared.providers._kit.responses_items import FILE_SOURCES, ITEMS, PARTS, ROLES, UNTYPED, item_type
+from ash_shared.providers._kit.responses_items import ITEMS, PARTS, ROLES, UNTYPED, item_type
 
 _FOREIGN_KEYS = frozenset({"model", "stop_reason", "timestamp", "usage", "uuid"})
 _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
@@ -14,7 +13,7 @@ _OWN_PARTS = PARTS.keys() - {"input_audio", "refusal"}
 _MESSAGE_KEYS = frozenset({"content", "id", "phase", "role", "status", "type"})
 
 
-def _is_message(record: Record) -> bool:
+def is_message(record: Record) -> bool:
     """Return True for a message with parts, a phase or a status that only this format has, or with a `type`."""
     if not is_one_of(record.get("role"), ROLES) or not _FOREIGN_KEYS.isdisjoint(record):
         return False
@@ -28,36 +27,6 @@ def _is_message(record: Record) -> bool:
         and (content.__class__ is str or bool(record.keys() & {"phase", "status"}))
         and record.keys() <= _MESSAGE_KEYS
     )
-
-
-_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
-    **dict.fromkeys(
-        (*ITEMS, *UNTYPED),
-        lambda record: bool(record.keys() & {"id", "call_id", "status", "tools", "approval_request_id"}),
-    ),
-    "compaction": lambda record: record.get("encrypted_content").__class__ is str and "content" not in record,
-    "computer_screenshot": lambda record: "image_url" in record or "file_id" in record,
-    "error": lambda record: (
-        record.get("sequence_number").__class__ is int
-        and record.keys().isdisjoint(("content", "parts", "severity"))
-    ),
-    "function_call": lambda record: (
-        record.get("arguments").__class__ is str
-        and record.get("name").__class__ is str
-        and record.keys().isdisjoint(("function", "result"))
-    ),
-    "function_call_output": lambda record: "output" in record,
-    "custom_tool_call": lambda record: "input" in record and "name" in record,
-    "custom_tool_call_output": lambda record: "output" in record and "call_id" in record,
-    "input_audio": lambda record: "audio_url" in record,
-    "input_file": lambda record: bool(record.keys() & FILE_SOURCES.keys()),
-    "input_image": lambda record: "image_url" in record or "file_id" in record,
-    "input_text": lambda record: record.get("text").__class__ is str,
-    "message": _is_message,
-    "output_text": lambda record: record.get("text").__class__ is str,
-    "reasoning": lambda record: record.get("summary").__class__ is list,
-    "refusal": lambda record: record.get("refusal").__class__ is str,
-}
 
 
 _RESPONSE_OBJECTS = frozenset({"response", "response.compaction"})
@@ -90,15 +59,8 @@ def _is_item(item: Any) -> bool:
     return wire_type is not None and (wire_type in ITEMS or wire_type in UNTYPED or wire_type in PARTS)
 
 
-def recognizes(record: Record) -> bool:
-    """Return True if a record is of this format."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is str:
-        if not record.keys().isdisjoint(ENVELOPE_KEYS):
-            return False
-        return wire_type.startswith("response.") or (
-            wire_type in _RECOGNIZERS and _RECOGNIZERS[wire_type](record)
-        )
+def recognizes_untyped(record: Record) -> bool:
+    """Return True for a response, a request or a message without a `type`."""
     present_keys = body_keys(record)
     if "object" in record:
         return present_keys <= _RESPONSE_KEYS and is_response(record)
@@ -106,7 +68,7 @@ def recognizes(record: Record) -> bool:
         return _is_request(record)
     if present_keys or "role" not in record or "content" not in record:
         return False
-    return record.keys().isdisjoint(_CHAT_KEYS) and _is_message(record)
+    return record.keys().isdisjoint(_CHAT_KEYS) and is_message(record)
 
 
 _CHAT_KEYS = frozenset(
@@ -126,5 +88,3 @@ _CHAT_KEYS = frozenset(
 
 
 _RESPONSE_KEYS = frozenset({"error", "input", "object", "output", "stats"})
-
-MARKS = {*_RECOGNIZERS, "input", "object", "output", "response", "role"}

@@ -33,8 +33,12 @@ from ash_shared.providers._kit.steps import (
     Usage,
     call_chunk,
 )
-from ash_shared.providers.openai_responses.messages import parts, response_usage, standard_error
-from ash_shared.providers.openai_responses.recognition import is_response
+from ash_shared.providers.openai_responses.messages import (
+    item_parts,
+    request_parts,
+    response_usage,
+    standard_error,
+)
 
 
 def _item_slot(event: Record) -> str:
@@ -56,7 +60,7 @@ class _DeltaType(NamedTuple):
     more: Mapping[str, Any] = {}
 
 
-_DELTA_TYPES: Mapping[str, _DeltaType] = {
+DELTA_TYPES: Mapping[str, _DeltaType] = {
     "apply_patch_call_operation_diff": _DeltaType("input", "diff"),
     "code_interpreter_call_code": _DeltaType("input", "code"),
     "custom_tool_call_input": _DeltaType("input", "input"),
@@ -68,7 +72,7 @@ _DELTA_TYPES: Mapping[str, _DeltaType] = {
     "refusal": _DeltaType("text", "refusal", "content_index", {"variant": "refusal"}),
 }
 
-_Reader = Callable[[Record], list[Step]]
+_EventSteps = Callable[[Record, RecordReading], list[Step]]
 
 
 def _slot(delta_type: _DeltaType, event: Record) -> str:
@@ -87,31 +91,31 @@ def _make_chunk(delta_type: _DeltaType, event: Record, text: str) -> Chunk:
     return Chunk(delta_type.kind, text, _slot(delta_type, event), call=call, fields=delta_type.more)
 
 
-def _delta_reader(delta_type: _DeltaType) -> _Reader:
-    return lambda event: [_make_chunk(delta_type, event, text_at(event, "delta") or "")]
+def delta_steps(delta_type: _DeltaType) -> _EventSteps:
+    return lambda event, reading: [_make_chunk(delta_type, event, text_at(event, "delta") or "")]
 
 
-def _done_reader(delta_type: _DeltaType) -> _Reader:
+def done_steps(delta_type: _DeltaType) -> _EventSteps:
     """Return a reader of the complete text, which overrides the deltas and is emitted with its item."""
 
-    def read(event: Record) -> list[Step]:
+    def make_steps(event: Record, reading: RecordReading) -> list[Step]:
         text = text_at(event, delta_type.text_key)
         closed = ChunkEnd(_slot(delta_type, event), text=text, wait_for_part=True)
         return [closed] if delta_type.kind == "input" else [_make_chunk(delta_type, event, ""), closed]
 
-    return read
+    return make_steps
 
 
-def _begin_command(event: Record) -> list[Step]:
+def begin_command(event: Record, reading: RecordReading) -> list[Step]:
     """Begin a command of a shell call. Commands of one call are separated by newlines."""
     return [Chunk("input", "\n", _item_slot(event))] if event.get("command_index") else []
 
 
-def _command_delta(event: Record) -> list[Step]:
+def command_delta(event: Record, reading: RecordReading) -> list[Step]:
     return [Chunk("input", text_at(event, "delta") or "", _item_slot(event))]
 
 
-def _command_output(event: Record) -> list[Step]:
+def command_output(event: Record, reading: RecordReading) -> list[Step]:
     """Return the output of a command. The event that began the output item contained the call id."""
     return [
         Chunk("output", text, _item_slot(event), fields={"stream": stream})
@@ -120,14 +124,14 @@ def _command_output(event: Record) -> list[Step]:
     ]
 
 
-def _partial_image(event: Record) -> list[Step]:
+def partial_image(event: Record, reading: RecordReading) -> list[Step]:
     """Return a partial image; each one is a complete image in base64."""
     number = pick(event, "partial_image_index").get("partial_image_index", 0)
     image = text_at(event, "partial_image_b64") or ""
     return [Chunk("output", image, call={"id": event["item_id"]}, fields={"partialImageIndex": number})]
 
 
-def _audio_chunk(event: Record) -> list[Step]:
+def audio_chunk(event: Record, reading: RecordReading) -> list[Step]:
     return [Emit("audio_chunk", {"data": event["delta"], "seq": event["sequence_number"]})]
 
 
@@ -174,7 +178,7 @@ _CALL_DEFAULTS = {"arguments": "", "code": "", "input": "", "queries": []}
 """Keys that a call may lack when it begins, with their default values."""
 
 
-def _begin_item(event: Record) -> list[Step]:
+def begin_item(event: Record, reading: RecordReading) -> list[Step]:
     """Begin a call or an output. Only this event contains the call id."""
     item, item_slot = event["item"], _item_slot(event)
     for block in read_item({**_CALL_DEFAULTS, **item}):
@@ -185,7 +189,7 @@ def _begin_item(event: Record) -> list[Step]:
     return []
 
 
-def _end_item(event: Record) -> list[Step]:
+def end_item(event: Record, reading: RecordReading) -> list[Step]:
     return _item_steps(event["item"], _item_slot(event))
 
 
@@ -248,7 +252,7 @@ def _cancel_response(response: Record) -> list[Step]:
     return [_usage_step(response), TurnEnd("user_cancel")]
 
 
-_END_STEPS: Mapping[str, _Reader] = {
+_END_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "cancelled": _cancel_response,
     "completed": _complete_response,
     "failed": _fail_response,
@@ -257,7 +261,7 @@ _END_STEPS: Mapping[str, _Reader] = {
 """Readers of ended responses, by status."""
 
 
-def _response_steps(response: Record) -> list[Step]:
+def response_steps(response: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a complete response, or the completed items of one in progress."""
     status = text_at(response, "status") or "completed"
     is_over = status in _END_STEPS
@@ -271,24 +275,24 @@ def _response_steps(response: Record) -> list[Step]:
     return [ResponseStart(text_at(response, "id"), begins="unless_same_id"), *items, *ends]
 
 
-def _compaction_steps(record: Record) -> list[Step]:
+def compaction_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return an empty summary event, because the compacted history is encrypted, and the usage."""
     return [Emit("summary", {"text": ""}), _usage_step(record)]
 
 
-def _begin_response(event: Record) -> list[Step]:
+def begin_response(event: Record, reading: RecordReading) -> list[Step]:
     return [ResponseStart(text_at(event, "response", "id"), begins="unless_same_id")]
 
 
-def _continue_response(event: Record) -> list[Step]:
+def continue_response(event: Record, reading: RecordReading) -> list[Step]:
     return [ResponseStart(text_at(event, "response", "id"), begins="if_none_open")]
 
 
-def _end_reader(status: str) -> _Reader:
+def end_steps(status: str) -> _EventSteps:
     """Return a reader of the final event of a response. The items of a failed response are ignored, because it may
     already have ended."""
 
-    def read(event: Record) -> list[Step]:
+    def make_steps(event: Record, reading: RecordReading) -> list[Step]:
         response = event["response"]
         if status == "failed":
             return _fail_response(response)
@@ -300,53 +304,29 @@ def _end_reader(status: str) -> _Reader:
             *_END_STEPS[status](response),
         ]
 
-    return read
+    return make_steps
 
 
-def _error_steps(record: Record) -> list[Step]:
+def error_steps(record: Record, reading: RecordReading) -> list[Step]:
     nested = record.get("error")
     return [TurnEnd("error", standard_error(nested if nested.__class__ is dict else record))]
 
 
-_EVENT_READERS: Mapping[str, _Reader] = {
-    **{f"response.{name}.delta": _delta_reader(delta_type) for name, delta_type in _DELTA_TYPES.items()},
-    **{f"response.{name}.done": _done_reader(delta_type) for name, delta_type in _DELTA_TYPES.items()},
-    "error": _error_steps,
-    "response.audio.delta": _audio_chunk,
-    "response.completed": _end_reader("completed"),
-    "response.created": _begin_response,
-    "response.failed": _end_reader("failed"),
-    "response.image_generation_call.partial_image": _partial_image,
-    "response.in_progress": _continue_response,
-    "response.incomplete": _end_reader("incomplete"),
-    "response.output_item.added": _begin_item,
-    "response.output_item.done": _end_item,
-    "response.queued": _continue_response,
-    "response.shell_call_command.added": _begin_command,
-    "response.shell_call_command.delta": _command_delta,
-    "response.shell_call_output_content.delta": _command_output,
-}
-"""Readers of events with steps. All other known events only repeat content."""
+def item_steps(item: Record, reading: RecordReading) -> list[Step] | None:
+    if reading.kind != "message":
+        return None
+    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in item_parts(item, reading)]
 
 
-def _event_steps(wire_type: str, record: Record, reading: RecordReading) -> list[Step]:
-    if wire_type in _EVENT_READERS:
-        return _EVENT_READERS[wire_type](record)
+def request_steps(record: Record, reading: RecordReading) -> list[Step] | None:
+    return [replace(part, blocks=_visible_blocks(part.blocks)) for part in request_parts(record, reading)]
+
+
+def approval_steps(item: Record, reading: RecordReading) -> list[Step]:
+    """Return the step of a permission request or of the reply to it."""
+    return [Part(role="assistant", blocks=_visible_blocks(read_item(item)))]
+
+
+def repeated_steps(event: Record, reading: RecordReading) -> list[Step]:
+    """Return the raw block of an event that is unknown or only repeats content."""
     return [Part(role="system", blocks=reading.blocks)]
-
-
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a record; for items and requests they are derived from the parts."""
-    wire_type = record.get("type")
-    if wire_type.__class__ is str and (wire_type == "error" or wire_type.startswith("response.")):
-        return _event_steps(wire_type, record, reading)
-    if wire_type.__class__ is not str and is_response(record):
-        return _response_steps(record) if record["object"] == "response" else _compaction_steps(record)
-    if is_one_of(wire_type, _APPROVAL_BLOCKS):
-        return [Part(role="assistant", blocks=_visible_blocks(read_item(record)))]
-    if reading.kind == "message":
-        record_parts = parts(record, reading)
-        return [replace(part, blocks=_visible_blocks(part.blocks)) for part in record_parts]
-    return (
-        _error_steps(record) if record.get("error") is not None and wire_type.__class__ is not str else None
-    )
