@@ -12,7 +12,7 @@ from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_SPEAKERS, HeldCopy, Place, State
 from ash_shared.model.blocks import Block, without
 from ash_shared.model.message import Facts
-from ash_shared.providers._kit.steps import Part, Relation, Speaker
+from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
 
 def emit_part(log: Log, part: Part) -> None:
@@ -85,7 +85,7 @@ def _count_costs(log: Log, part: Part) -> None:
     if part.cost is not None:
         usage.add_cost(turn, part)
     if part.usage is not None:
-        usage.count_part(log.state, turn, part, part.usage)
+        turns.count_usage(log, part, part.usage)
 
 
 def _emit_truncation(log: Log, part: Part) -> None:
@@ -105,7 +105,12 @@ def _release_oldest_copy(log: Log, part: Part) -> None:
     emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == part.role][:1])
 
 
+def _interrupt_turn(log: Log, part: Part) -> None:
+    turns.interrupt_turn(log, "error", "always", part.error)
+
+
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
+    "interruption": _interrupt_turn,
     "plain_text": _emit_plain_text,
     "release": _release_oldest_copy,
     "truncation": _emit_truncation,
@@ -120,7 +125,7 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
     if _is_in_emitted_slot(log.state, part):
         return
     if part.relation == "recap" and recaps.is_recap(log.state, text):
-        streaming.end_slots(log, ("text",))
+        streaming.end_chunks(log, ChunkEnd(kinds=("text",)))
         return
     if not _is_new_answer(log, text, part):
         return

@@ -105,14 +105,15 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 
 
 def _emit_event(log: Log, step: steps.Emit) -> None:
-    if repetitions.is_repeated_event(log.state, step.once_key):
-        return
     payload = step.payload
+    once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
+    if repetitions.is_repeated_event(log.state, once_key):
+        return
     if step.type in _TURN_TRIGGERS:
         turn = turns.activate_turn(log, _TURN_TRIGGERS[step.type])
         if log.has_local_ids:
             payload = {**payload, "messageId": turns.scoped_id(payload["messageId"], turn)}
-    repetitions.record_event(log.state, step.once_key)
+    repetitions.record_event(log.state, once_key)
     log.emit(step.type, payload)
 
 
@@ -141,5 +142,4 @@ _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.Scope: _set_scope,
     steps.TurnEnd: turns.end_turn_explicitly,
     steps.TurnStart: turns.start_explicit_turn,
-    steps.Usage: turns.count_usage,
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ash_shared.model.blocks import Block
-from ash_shared.providers._kit.steps import Speaker
+from ash_shared.providers._kit.steps import SlotKind, Speaker
 
 MAX_SENT_DIGESTS = 2000
 MAX_HELD_COPIES = 50
@@ -128,7 +128,7 @@ class Slot(_Stored):
     """A streamed item: a text, reasoning or the input of a call."""
 
     name: str
-    kind: Literal["text", "thinking", "input"]
+    kind: SlotKind
     parent_call: str = ""
     response: str | None = None
     text: str = ""

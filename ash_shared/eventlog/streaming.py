@@ -5,7 +5,7 @@ when it ends: explicitly, with the response, when other content begins, or with 
 record with the complete content discards the slot.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ash_shared.eventlog import emit_messages, tool_calls, turns
@@ -13,7 +13,7 @@ from ash_shared.eventlog.dedupe import assembled_answers, recaps
 from ash_shared.eventlog.dedupe.resent_messages import count_sent
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_STREAMED_RESPONSES, Response, Slot, State
-from ash_shared.model.blocks import Block
+from ash_shared.model.blocks import Block, without
 from ash_shared.providers._kit import steps
 from ash_shared.providers._kit.json_fields import decode_arguments, set_json_path, unfinished_json
 
@@ -71,25 +71,16 @@ _CONTINUES: Mapping[str, Callable[[Response, str | None], bool]] = {
 
 
 def end_response(log: Log, step: steps.ResponseEnd) -> None:
-    slots = [slot for slot in log.state.slots if slot.parent_call == log.parent_call]
-    ended = [slot for slot in slots if slot.name.startswith(step.slot_prefix)]
-    for slot in ended:
-        end_slot(log, slot, _end_fields(slot, step))
-    if len(ended) < len(slots):
+    if any(slot.parent_call == log.parent_call for slot in log.state.slots):
         return
     response = log.state.response(log.parent_call)
     response.is_over = True
-    if not step.is_partial:
+    if step.turn not in _UNFINISHED:
         _record_response(log, response)
     _end_turn_of_response(log.state, step)
 
 
-def _end_fields(slot: Slot, step: steps.ResponseEnd) -> Block:
-    """Return the payload fields that an item gets from the end of its response."""
-    fields: Block = {"partial": True} if step.is_partial and not slot.is_complete else {}
-    if slot.kind == "text" and step.stop_reason is not None:
-        return {"stopReason": step.stop_reason, **fields}
-    return fields
+_UNFINISHED = ("ends_incomplete", "restarts")
 
 
 def _record_response(log: Log, response: Response) -> None:
@@ -104,10 +95,13 @@ def _record_response(log: Log, response: Response) -> None:
 
 def _end_turn_of_response(state: State, step: steps.ResponseEnd) -> None:
     turn = state.turn
-    if step.turn == "continues" or turn is None or turn.is_over:
+    if step.turn in _CONTINUING or turn is None or turn.is_over:
         return
-    if step.turn == "ends" or not tool_calls.has_pending(state):
+    if step.turn != "ends_unless_call_pending" or not tool_calls.has_pending(state):
         turn.phase = "over"
+
+
+_CONTINUING = ("continues", "restarts")
 
 
 # Chunks.
@@ -227,29 +221,32 @@ def _merge_fields(fields: Block, added: Mapping[str, Any]) -> Block:
 
 
 def end_chunks(log: Log, step: steps.ChunkEnd) -> None:
-    if step.kinds is not None:
-        end_slots(log, step.kinds, step.slot)
-        return
-    for slot in log.state.slots:
-        if slot.name == step.slot and slot.parent_call == log.parent_call:
-            _complete_slot(log, slot, step)
-            return
+    for slot in _ended_slots(log, step):
+        _complete_slot(log, slot, step)
+
+
+def _ended_slots(log: Log, step: steps.ChunkEnd) -> list[Slot]:
+    slots = [slot for slot in log.state.slots if slot.parent_call == log.parent_call]
+    if step.slot and step.kinds is None:
+        return [slot for slot in slots if slot.name == step.slot]
+    kinds = steps.ALL_KINDS if step.kinds is None else step.kinds
+    return [slot for slot in slots if slot.kind in kinds and slot.name.startswith(step.slot)]
 
 
 def _complete_slot(log: Log, slot: Slot, step: steps.ChunkEnd) -> None:
     slot.text = slot.text if step.text is None else step.text
+    slot.fields = {**slot.fields, **_end_fields(slot, step.fields)}
     slot.is_complete = True
-    slot.fields = {**slot.fields, **step.fields}
     if not step.wait_for_part:
         end_slot(log, slot)
 
 
-def end_slots(log: Log, kinds: Collection[str], prefix: str = "") -> None:
-    """End the open slots of these kinds, of the current conversation."""
-    for slot in list(log.state.slots):
-        is_current = slot.parent_call == log.parent_call
-        if slot.kind in kinds and is_current and slot.name.startswith(prefix):
-            end_slot(log, slot)
+def _end_fields(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields that apply to this slot: only texts have a stop reason, only unfinished items are partial."""
+    if not fields:
+        return fields
+    others = [] if slot.kind == "text" else ["stopReason"]
+    return without(fields, *others, *(["partial"] if slot.is_complete else []))
 
 
 def close_open(log: Log) -> None:

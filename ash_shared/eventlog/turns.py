@@ -121,28 +121,35 @@ def end_unfinished_turn(log: Log, turn: Turn, *, is_cut: bool) -> None:
 
 
 def end_turn_explicitly(log: Log, step: steps.TurnEnd) -> None:
-    if step.interrupt is None:
+    if step.interrupt is not None:
+        interrupt_turn(log, step.interrupt, step.mode)
+    elif step.mode == "if_over":
+        end_if_over(log)
+    else:
         end_explicit_turn(log)
-        return
+
+
+def interrupt_turn(log: Log, reason: str, mode: str, error: Block | None = None) -> None:
+    """Interrupt the turn; if none is open and a repetition is possible, only end it."""
     turn = log.state.turn
     is_open = turn is not None and not turn.is_over
-    if is_open or not (step.mode in _IF_OPEN or log.state.is_interrupted):
-        _interrupt_turn(log, step, step.interrupt)
-    elif step.mode != "stop_if_open":
+    if is_open or not (mode in _IF_OPEN or log.state.is_interrupted):
+        _emit_interrupt(log, reason, mode, error)
+    elif mode != "stop_if_open":
         end_explicit_turn(log)
 
 
 _IF_OPEN = ("if_open", "stop_if_open")
 
 
-def _interrupt_turn(log: Log, step: steps.TurnEnd, reason: str) -> None:
+def _emit_interrupt(log: Log, reason: str, mode: str, error: Block | None) -> None:
     turn = ensure_turn(log)
     log.close_open(log)
-    if step.error is not None:
-        log.emit("error", step.error)
+    if error is not None:
+        log.emit("error", error)
     log.emit("interrupt", {"reason": reason})
-    waits_for_end = step.mode == "stop" and turn.has_explicit_end
-    if waits_for_end or step.mode == "stop_if_open":
+    waits_for_end = mode == "stop" and turn.has_explicit_end
+    if waits_for_end or mode == "stop_if_open":
         turn.phase = "stopped"
     else:
         end_explicit_turn(log, partial=True)
@@ -162,17 +169,12 @@ def end_explicit_turn(
     end_turn(log, partial=partial)
 
 
-def count_usage(log: Log, step: steps.Usage) -> None:
-    if step.usage is not None:
-        _count_answer(log, step.usage, step.key)
-    if log.state.turn is not None:
-        end_if_over(log)
-
-
-def _count_answer(log: Log, counts: Block, key: str | None) -> None:
-    """Count the usage of an answer; usage of the open response may be the first sign of a turn."""
-    if key is None:
+def count_usage(log: Log, part: steps.Part, counts: Block) -> None:
+    """Count the usage of a part; usage of the open response may be the first sign of a turn."""
+    if part.role is None and part.relation == "revision":
         open_response = log.state.response_id("") or "open"
         usage.revise_answer(log.state.turn or ensure_turn(log), open_response, counts)
-    elif log.state.turn is not None:
-        usage.count_answer(log.state.turn, key, counts)
+    else:
+        usage.count_part(log.state, log.state.turn, part, counts)
+    if part.role is None and part.relation != "copy":
+        end_if_over(log)

@@ -45,14 +45,14 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    ALL_KINDS,
     Chunk,
     ChunkEnd,
     Emit,
     ResponseEnd,
     ResponseStart,
     Step,
-    Usage,
+    TurnEnd,
+    usage_step,
 )
 
 _SpeakerBlocks = tuple[Speaker, list[Block]]
@@ -462,7 +462,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
     if not _is_response(record):
         return None
     part = replace(_response_part(record, reading.blocks), error=None)
-    return [ResponseStart(None), part, *_end_response(record), Usage(None)]
+    return [ResponseStart(None), part, *_end_response(record), TurnEnd(mode="if_over")]
 
 
 def _error_step(code: str, error: Record) -> Step:
@@ -472,11 +472,10 @@ def _error_step(code: str, error: Record) -> Step:
 def _end_response(event: Record) -> list[Step]:
     reason = text_at(event, "stopReason")
     end = ResponseEnd(turn="ends" if reason not in _CALLING_STOP_REASONS else "continues")
-    return (
-        [end, Emit("error", message_error(reason, _refusal_message(event)))]
-        if reason in _REFUSAL_REASONS
-        else [end]
+    refusals = (
+        [Emit("error", message_error(reason, _refusal_message(event)))] if reason in _REFUSAL_REASONS else []
     )
+    return [ChunkEnd(), end, *refusals]
 
 
 def _slot(event: Record) -> str:
@@ -544,11 +543,11 @@ _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
 
 _EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
     "contentBlockDelta": _continue_block,
-    "contentBlockStart": lambda event: [ChunkEnd(kinds=ALL_KINDS), *_begin_block(event)],
+    "contentBlockStart": lambda event: [ChunkEnd(), *_begin_block(event)],
     "contentBlockStop": lambda event: [ChunkEnd(_slot(event))],
     "messageStart": lambda event: [ResponseStart(None)],
     "messageStop": _end_response,
-    "metadata": lambda event: [Usage(_standard_usage(event))],
+    "metadata": lambda event: [usage_step(_standard_usage(event))],
 }
 
 

@@ -53,7 +53,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import ALL_KINDS, Chunk, ChunkEnd, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
@@ -420,7 +420,7 @@ def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _call_started_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a started call, which ends all open items."""
-    return [ChunkEnd(kinds=ALL_KINDS), *_call_completed_steps(record, reading)]
+    return [ChunkEnd(), *_call_completed_steps(record, reading)]
 
 
 def _call_completed_steps(record: Record, reading: RecordReading) -> list[Step]:
@@ -439,7 +439,7 @@ def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = _result_parts(record, reading)
     if part.error is not None:
         return [replace(part, blocks=[])]
-    return [ChunkEnd(kinds=ALL_KINDS), part]
+    return [ChunkEnd(), part]
 
 
 def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -58,7 +58,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import ALL_KINDS, Chunk, ChunkEnd, Emit, Step, TurnEnd, TurnStart
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Emit, Step, TurnEnd, TurnStart
 
 _ROLES: Mapping[Any, Role] = {
     "assistant": "assistant",
@@ -532,13 +532,13 @@ def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     """Return the steps of a stream event; every event but a text delta completes the open text."""
     wire_type = record.get("type")
     if wire_type == "init":
-        return [ChunkEnd(kinds=ALL_KINDS), TurnStart()]
+        return [ChunkEnd(), TurnStart()]
     if wire_type not in _EVENT_PARTS:
         return None
     if wire_type == "message" and reading.role == "assistant" and record.get("delta") is True:
         return [Chunk("text", record["content"], "text", anonymous_slot=True)]
     return [
-        ChunkEnd(kinds=ALL_KINDS),
+        ChunkEnd(),
         *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading)),
     ]
 

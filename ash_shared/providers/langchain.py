@@ -54,13 +54,12 @@ from ash_shared.providers._kit.json_fields import (
     value_at,
 )
 from ash_shared.providers._kit.steps import (
-    ALL_KINDS,
     Chunk,
     ChunkEnd,
     ResponseEnd,
     ResponseStart,
     Step,
-    Usage,
+    usage_step,
 )
 
 _ROLES: Mapping[str, Role] = {
@@ -530,11 +529,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         return None
     if reading.kind == "message":
         complete: list[Step] = [*parts(record, reading)]
-        return (
-            complete
-            if contents.is_state or reading.role == "assistant"
-            else [ChunkEnd(kinds=ALL_KINDS), *complete]
-        )
+        return complete if contents.is_state or reading.role == "assistant" else [ChunkEnd(), *complete]
     message = _parse_message(contents.messages[0])
     if message is None:
         return []
@@ -549,10 +544,9 @@ def _chunk_steps(fields: Record) -> list[Step]:
     message_id = text_at(fields, "id")
     usage = _standard_usage(fields.get("usage_metadata"), fields.get("response_metadata"))
     content = [*_reasoning_steps(fields), *_content_steps(fields["content"]), *_call_steps(fields)]
-    end: list[Step] = [ResponseEnd()] if _is_last(fields) else []
-    counted: list[Step] = (
-        [] if usage is None else [Usage(usage, f"assistant {message_id}" if message_id else "")]
-    )
+    end: list[Step] = [ChunkEnd(), ResponseEnd()] if _is_last(fields) else []
+    key = f"assistant {message_id}" if message_id else None
+    counted: list[Step] = [] if usage is None else [usage_step(usage, key)]
     begin: list[Step] = [ResponseStart(message_id, begins="if_other_id")] if content or end else []
     return [*begin, *content, *end, *counted]
 
@@ -617,7 +611,7 @@ def _block_steps(block: Block, index: Any) -> list[Step]:
             "text", block["text"], f"text/{index}", fields=pick(block, "variant"), anonymous_slot=True
         )
         return [ChunkEnd(kinds=("thinking",)), text]
-    return [ChunkEnd(kinds=ALL_KINDS), Part(role="assistant", blocks=[block])]
+    return [ChunkEnd(), Part(role="assistant", blocks=[block])]
 
 
 def _call_steps(fields: Record) -> list[Step]:

@@ -51,7 +51,7 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
     value_at,
 )
-from ash_shared.providers._kit.steps import Chunk, Emit, ResponseEnd, Step, TurnEnd
+from ash_shared.providers._kit.steps import Chunk, ChunkEnd, Emit, ResponseEnd, Step, TurnEnd
 
 _WRAPPER_KEYS = frozenset({"path", "json"})
 _PATH = re.compile(r"(.*/)?(session|message|part)/.*")
@@ -483,7 +483,7 @@ def _finish_steps(part: Record) -> list[Step]:
     """End a response, and the turn unless another response follows, as after tool calls or an unknown reason."""
     reason = text_at(part, "reason")
     ends: list[Step] = [TurnEnd()] if reason not in _CONTINUING_REASONS else []
-    return [_step_part(part, text_at(part, "messageID")), ResponseEnd(), *ends]
+    return [_step_part(part, text_at(part, "messageID")), ChunkEnd(), ResponseEnd(), *ends]
 
 
 _CONTINUING_REASONS = frozenset({None, "tool-calls", "unknown"})

@@ -345,7 +345,7 @@ def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     [part] = _message_parts(record, reading)
     reason = text_at(part.metadata, "stop_reason")
     if reason != "aborted":
-        return [part, ResponseEnd()]
+        return [part, ChunkEnd(), ResponseEnd()]
     return [replace(part, error=None), TurnEnd("user_cancel")]
 
 

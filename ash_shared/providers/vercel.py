@@ -50,7 +50,6 @@ from ash_shared.providers._kit.json_fields import (
     url_source,
 )
 from ash_shared.providers._kit.steps import (
-    ALL_KINDS,
     Chunk,
     ChunkEnd,
     Emit,
@@ -58,7 +57,7 @@ from ash_shared.providers._kit.steps import (
     ResponseStart,
     Step,
     TurnEnd,
-    Usage,
+    usage_step,
 )
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
@@ -481,7 +480,12 @@ def _begin_response(chunk: Record) -> list[Step]:
 
 def _end_response(chunk: Record) -> list[Step]:
     """End the turn, unless a call waits for the client; the turn then continues in another stream."""
-    return [ResponseEnd(turn="ends_unless_call_pending"), *_usage_steps(chunk), Usage(None)]
+    return [
+        ChunkEnd(),
+        ResponseEnd(turn="ends_unless_call_pending"),
+        *_usage_steps(chunk),
+        TurnEnd(mode="if_over"),
+    ]
 
 
 def _usage_steps(chunk: Record) -> list[Step]:
@@ -492,7 +496,7 @@ def _usage_steps(chunk: Record) -> list[Step]:
         if metadata.__class__ is dict
         else None
     )
-    return [] if usage is None else [Usage(usage, "message")]
+    return [] if usage is None else [usage_step(usage, "message")]
 
 
 def _start_reader(kind: _Kind, wire_type: str) -> _ChunkReader:
@@ -566,13 +570,16 @@ _CHUNK_READERS: Mapping[str, _ChunkReader] = {
     "error": lambda chunk: [Emit("error", message_error("error", chunk["errorText"]))],
     "file": _file_steps,
     "finish": _end_response,
-    "finish-step": lambda chunk: [ChunkEnd(kinds=ALL_KINDS)],
+    "finish-step": lambda chunk: [ChunkEnd()],
     "message-metadata": _usage_steps,
     "reasoning-delta": _delta_reader("thinking", "reasoning"),
     "reasoning-end": _end_reader("thinking", "reasoning"),
     "reasoning-file": _file_steps,
     "reasoning-start": _start_reader("thinking", "reasoning"),
-    "reset-step": lambda chunk: [ResponseEnd(is_partial=True)],
+    "reset-step": lambda chunk: [
+        ChunkEnd(fields={"partial": True}),
+        ResponseEnd(turn="restarts"),
+    ],
     "start": _begin_response,
     "text-delta": _delta_reader("text", "text"),
     "text-end": _end_reader("text", "text"),

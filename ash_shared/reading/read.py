@@ -32,7 +32,7 @@ from ash_shared.providers._kit.contract import (
     single_message_part,
     speaker_of_role,
 )
-from ash_shared.providers._kit.steps import Emit, Scope, Step, Usage, is_valid_step
+from ash_shared.providers._kit.steps import Emit, Scope, Step, TurnEnd, is_valid_step
 from ash_shared.reading.json_text import RawMessage, decode_json, looks_like_json, message_text, shown_text
 
 _NATIVE_SOURCE = "claude"
@@ -138,7 +138,7 @@ def _plain_text_steps(text: str, declared: str | None) -> list[Step]:
     line = text.strip()
     data = line.removeprefix("data:").lstrip()
     if data == "[DONE]":
-        return [Usage(None)]
+        return [TurnEnd(mode="if_over")]
     if line.startswith("data:") and data.startswith("{"):
         steps = _data_line_steps(data, declared)
         if steps is not None:

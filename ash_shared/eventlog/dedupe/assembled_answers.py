@@ -13,16 +13,16 @@ from ash_shared.eventlog.dedupe.digests import message_digest
 from ash_shared.eventlog.state import Response, State, StreamedAnswer
 from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import (
+    ChunkEnd,
     Emit,
     Part,
     ResponseEnd,
     ResponseStart,
     Step,
     TurnEnd,
-    Usage,
 )
 
-_COMPLETE_STEPS = frozenset({Usage, ResponseEnd, ResponseStart, Emit, TurnEnd, Part})
+_COMPLETE_STEPS = frozenset({ChunkEnd, ResponseEnd, ResponseStart, Emit, TurnEnd, Part})
 _IDENTITY_KEYS = {"text": "text", "thinking": "thinking", "tool_use": "id"}
 
 
@@ -44,7 +44,7 @@ def without_copy(state: State, answer: StreamedAnswer, steps: Sequence[Step]) ->
     if state.turn is None:
         return ()
     usages = [replace(part, blocks=[], error=None) for part in _parts(steps) if part.usage is not None]
-    return [*usages, *(step for step in steps if isinstance(step, Usage | TurnEnd))]
+    return [*usages, *(step for step in steps if isinstance(step, TurnEnd))]
 
 
 def _parts(steps: Sequence[Step]) -> list[Part]:
@@ -59,8 +59,11 @@ def _is_copy(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:
 
 def _is_complete(step: Step) -> bool:
     """True if the step may be part of a complete record of an answer."""
-    is_interrupt = isinstance(step, TurnEnd) and step.interrupt is not None
-    return step.__class__ in _COMPLETE_STEPS and not is_interrupt
+    if isinstance(step, TurnEnd):
+        return step.interrupt is None
+    if isinstance(step, Part):
+        return step.relation != "interruption"
+    return step.__class__ in _COMPLETE_STEPS
 
 
 def _has_id_of(answer: StreamedAnswer, steps: Sequence[Step]) -> bool:

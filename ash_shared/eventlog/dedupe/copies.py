@@ -7,7 +7,7 @@ functions only decide; `emit_messages` emits.
 
 from typing import Literal
 
-from ash_shared.eventlog.dedupe import digests
+from ash_shared.eventlog.dedupe import digests, repetitions
 from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, HeldCopy, State
 from ash_shared.providers._kit.steps import Part, Speaker
 
@@ -58,6 +58,8 @@ def _drop_sections(state: State, waiting: list[HeldCopy], text: str) -> bool:
 
 def is_duplicate_error(state: State, part: Part, message: str) -> bool:
     """True if an error is the copy of one that was emitted."""
+    if part.role is None and part.relation == "copy":
+        return repetitions.is_repeated_error(state, message)
     digest = digests.text_digest(f"error{message}")
     if part.is_copy and digest in state.original_digests:
         state.original_digests.remove(digest)

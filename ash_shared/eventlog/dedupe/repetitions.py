@@ -15,6 +15,14 @@ def record_event(state: State, once_key: str) -> None:
         state.once_digests.append(text_digest(once_key))
 
 
+def is_repeated_error(state: State, message: str) -> bool:
+    """True if the turn has an error with this message; otherwise it is recorded."""
+    is_repeated = is_repeated_event(state, f"error/{message}")
+    if not is_repeated:
+        record_event(state, f"error/{message}")
+    return is_repeated
+
+
 def accept_usage(state: State, part: Part) -> bool:
     """False if the usage repeats the last one, possibly in another turn."""
     if part.role is not None or part.relation != "copy" or part.key is None:

@@ -28,6 +28,7 @@ Relation = Literal[
     "release",
     "recap",
     "turn_end",
+    "interruption",
     "truncation",
     "plain_text",
 ]
@@ -37,13 +38,15 @@ Relation = Literal[
 - continuation: appended to the previous message, provided that it has the same role and consists of continuations. For
   formats that write the items of a response one by one without naming the response.
 - revision: its blocks replace those of an earlier part with its key, as when an item is reported again on completion.
-- copy: a later part of the turn may contain the same text, or the same call or result, and is then the original. Usage
-  without a role: a repetition that counts once per key.
+  Usage without a role: each of its counts replaces the same count reported earlier for the open response.
+- copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
+  Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy whose events wait for the original, and are emitted only if none comes.
 - release: has no content; the oldest user message that waits as a held copy is emitted.
 - recap: its text may repeat all text of the turn so far; it is not emitted if that was streamed.
 - turn_end: the turn ends here. Its text is a copy that is emitted only if the turn has none. Its usage is the total of
   the turn, and counts only if none of its responses reported usage.
+- interruption: its error interrupts the turn, which ends here.
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
 """
@@ -54,7 +57,8 @@ class Part(Struct, frozen=True, kw_only=True):
     per message. Standard messages and events both follow from the parts.
 
     A part without a role is not a message: its usage, metadata and error go to the last assistant message, and its tool
-    results complete those of other records. If chunks of a part were streamed, it supersedes them.
+    results complete those of other records. Its usage, unless it is a copy, ends a turn whose last response has ended.
+    If chunks of a part were streamed, it supersedes them.
     """
 
     role: Speaker | None
@@ -141,18 +145,18 @@ ALL_KINDS: tuple[SlotKind, ...] = ("text", "thinking", "input")
 
 
 class ChunkEnd(NamedTuple):
-    """The item in a slot is complete; or, if `kinds` is set, all open items of these kinds, because another item has
-    begun."""
+    """The item in a slot is complete; without a slot, all open items."""
 
     slot: str = ""
     """The slot. With `kinds`: the prefix of the slots."""
     kinds: tuple[SlotKind, ...] | None = None
+    """All open items of these kinds are complete, because another item has begun."""
     text: str | None = None
     """The complete text, if the record repeats it; it overrides the chunks."""
     wait_for_part: bool = False
     """True if the complete item is not emitted yet, because a record that contains it normally follows."""
     fields: Mapping[str, Any] = {}
-    """Further payload keys of the complete item."""
+    """Further payload keys of the complete items: `stopReason` for texts, `partial` for unfinished items."""
 
 
 class ResponseStart(NamedTuple):
@@ -165,28 +169,16 @@ class ResponseStart(NamedTuple):
     reused after its response has ended. if_none_open: for repeated ids that may change within a response."""
 
 
+TurnState = Literal["continues", "ends", "ends_unless_call_pending", "ends_incomplete", "restarts"]
+
+
 class ResponseEnd(NamedTuple):
-    """The response and all its open items are complete."""
+    """The response is complete, unless one of its items is still open: end these first."""
 
-    stop_reason: str | None = None
-    turn: Literal["continues", "ends", "ends_unless_call_pending"] = "continues"
+    turn: TurnState = "continues"
     """ends: the turn ends with the response; usage may still follow. ends_unless_call_pending: only if no call waits
-    for the client, for formats that do not report which calls wait."""
-    is_partial: bool = False
-    """True if the open items were not finished."""
-    slot_prefix: str = ""
-    """For one of several responses written in parallel: only slots whose names start with this prefix are
-    complete. The response ends when no other slot is open."""
-
-
-class Usage(NamedTuple):
-    """Token usage of a response so far. Ends the turn if its last response has ended."""
-
-    usage: Block | None
-    """From `token_usage`."""
-    key: str | None = ""
-    """Steps with the same key replace each other; usage without a key is added to that of the turn. None: each count
-    replaces the same count reported earlier for the open response."""
+    for the client, for formats that do not report which calls wait. ends_incomplete: the turn ends, although the
+    response was not finished. restarts: the response was not finished, and is written again."""
 
 
 class TurnStart(NamedTuple):
@@ -201,21 +193,17 @@ class TurnEnd(NamedTuple):
 
     interrupt: Literal["user_cancel", "timeout", "error"] | None = None
     """The reason of an interruption."""
-    error: Block | None = None
-    """The error to emit before the interruption."""
-    mode: Literal["always", "if_open", "stop_if_open", "stop"] = "always"
-    """When an interruption ends the turn. if_open: only while a turn is open, for records that may be repeated.
-    stop_if_open: the same, but the turn waits for a part with its usage. stop: the turn waits for its end if the format
-    reports ends."""
+    mode: Literal["always", "if_over", "if_open", "stop_if_open", "stop"] = "always"
+    """When the turn ends. if_over: only if its last response has ended, because no usage follows. For interruptions,
+    if_open: only while a turn is open, for records that may be repeated. stop_if_open: the same, but the turn waits for
+    a part with its usage. stop: the turn waits for its end if the format reports ends."""
 
 
 class Emit(NamedTuple):
-    """An event to emit unchanged, e.g. `error`."""
+    """An event to emit unchanged, e.g. `error`. An `agent_message` is emitted once per turn, by its id."""
 
     type: str
     payload: Block
-    once_key: str = ""
-    """A deduplication key: events with the same key are emitted once per turn. For formats that repeat them."""
 
 
 class Scope(NamedTuple):
@@ -235,18 +223,14 @@ class PassThrough(NamedTuple):
 
 
 Step: TypeAlias = (
-    Part
-    | Chunk
-    | ChunkEnd
-    | ResponseStart
-    | ResponseEnd
-    | Usage
-    | TurnStart
-    | TurnEnd
-    | Emit
-    | PassThrough
-    | Scope
+    Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | PassThrough | Scope
 )
+
+
+def usage_step(usage: Block | None, key: str | None = None) -> Step:
+    """Return the step of usage that is in no message; without usage, that of the end of a turn that is over."""
+    return TurnEnd(mode="if_over") if usage is None else Part(role=None, usage=usage, key=key)
+
 
 _STEPS_WITH_FIELDS = (Chunk, ChunkEnd, Part)  # built once; a union would be rebuilt for each step
 _STR, _OPTIONAL_STR, _DICT = (str,), (str, type(None)), (dict,)
@@ -260,13 +244,11 @@ _FIELD_TYPES: Mapping[type, tuple[tuple[str, tuple[type, ...]], ...]] = {
         ("response", _OPTIONAL_STR),
     ),
     ChunkEnd: (("slot", _STR), ("text", _OPTIONAL_STR), ("fields", _DICT)),
-    Emit: (("type", _STR), ("payload", _DICT), ("once_key", _STR)),
+    Emit: (("type", _STR), ("payload", _DICT)),
     Part: (("slot", _OPTIONAL_STR), ("fields", _DICT)),
-    ResponseEnd: (("stop_reason", _OPTIONAL_STR), ("slot_prefix", _STR)),
     ResponseStart: (("id", _OPTIONAL_STR),),
     Scope: (("parent_call", _STR),),
     TurnStart: (("id", _OPTIONAL_STR),),
-    Usage: (("key", _OPTIONAL_STR),),
 }
 """Allowed types of the step fields that providers copy from records without a check."""
 

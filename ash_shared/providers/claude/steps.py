@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ash_shared.model.blocks import Block, pick, raw_block, read_content
+from ash_shared.model.blocks import Block, pick, raw_block, read_content, without
 from ash_shared.providers._kit.contract import Part, Record, RecordReading, single_message_part
 from ash_shared.providers._kit.json_fields import count_at, text_at, value_at
 from ash_shared.providers._kit.steps import (
@@ -25,7 +25,6 @@ from ash_shared.providers._kit.steps import (
     Scope,
     Step,
     TurnEnd,
-    Usage,
     call_chunk,
 )
 from ash_shared.providers.claude.content import read_block
@@ -84,7 +83,7 @@ def _usage_update(usage: Any) -> list[Step]:
     if counts is None:
         return []
     missing = [name for name in ("input_tokens", "output_tokens") if count_at(usage, name) is None]
-    return [Usage({name: counts[name] for name in counts if name not in missing}, key=None)]
+    return [Part(role=None, usage=without(counts, *missing), relation="revision")]
 
 
 def _begin_block(event: _Event) -> list[Step]:
@@ -156,7 +155,10 @@ def _end_response(event: _Event) -> list[Step]:
     ends: list[Step] = (
         []
         if stop is None
-        else [ResponseEnd(stop, turn="ends" if stop not in _CONTINUING_STOP_REASONS else "continues")]
+        else [
+            ChunkEnd(fields={"stopReason": stop}),
+            ResponseEnd(turn="ends" if stop not in _CONTINUING_STOP_REASONS else "continues"),
+        ]
     )
     return [*_usage_update(event.get("usage")), *ends, *errors]
 
@@ -175,7 +177,7 @@ API_EVENTS: _EventTable = {
     "content_block_stop": lambda event: [ChunkEnd(_slot(event))],
     "message_delta": _end_response,
     "message_start": _begin_api_response,
-    "message_stop": lambda event: [ResponseEnd(), Usage(None)],
+    "message_stop": lambda event: [ChunkEnd(), ResponseEnd(), TurnEnd(mode="if_over")],
     "ping": _ignore_event,
 }
 
@@ -211,7 +213,7 @@ def user_steps(record: Record, reading: RecordReading) -> list[Step]:
         else []
     )
     if any(_ends_command(block) for block in blocks):
-        ends = [ResponseEnd(turn="ends")]
+        ends = [ChunkEnd(), ResponseEnd(turn="ends")]
     if interrupts and not blocks:
         return list(ends)
     return [part, *ends]

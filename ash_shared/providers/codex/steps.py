@@ -249,8 +249,9 @@ def task_end_steps(event: Record) -> Steps:
 
 def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     """Return an error event for each error, once per turn: many errors are reported again at its end."""
-    errors = [part.error for part in error_parts if part.error is not None]
-    return [Emit("error", dict(error), once_key=f"error/{error['message']}") for error in errors]
+    return [
+        Part(role=None, error=part.error, relation="copy") for part in error_parts if part.error is not None
+    ]
 
 
 def question_steps(event: Record) -> Steps:
@@ -274,7 +275,7 @@ def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wai
     targets = {"targetAgentId": agent, "targetSessionId": thread}
     target = {name: value for name, value in targets.items() if value.__class__ is str}
     payload = {"messageId": id, **target, "message": message or "", "wait": wait}
-    return Emit("agent_message", payload, once_key=f"agent/{id}")
+    return Emit("agent_message", payload)
 
 
 def agent_activity_steps(event: Record) -> Steps:

@@ -47,7 +47,7 @@ from ash_shared.providers._kit.json_fields import (
     to_milliseconds,
     value_at,
 )
-from ash_shared.providers._kit.steps import ALL_KINDS, ChunkEnd, Step
+from ash_shared.providers._kit.steps import ChunkEnd, Step
 from ash_shared.providers.gemini.interaction_steps import event_steps, interaction_steps
 from ash_shared.providers.gemini.interactions import (
     event_parts,
@@ -295,7 +295,7 @@ def _content_steps(content_parts: list[Part]) -> list[Step]:
     """Return the steps of a request or a bare content. Function responses complete the open items of the previous
     response."""
     has_results = any(block["type"] == "tool_result" for part in content_parts for block in part.blocks)
-    return [*([ChunkEnd(kinds=ALL_KINDS)] if has_results else []), *content_parts]
+    return [*([ChunkEnd()] if has_results else []), *content_parts]
 
 
 def _response_steps(record: Record, reading: RecordReading) -> list[Step]:

@@ -20,8 +20,8 @@ from ash_shared.providers._kit.steps import (
     ResponseStart,
     Step,
     TurnEnd,
-    Usage,
     call_chunk,
+    usage_step,
 )
 from ash_shared.providers.gemini.interactions import (
     SERVER_TOOLS,
@@ -153,29 +153,33 @@ def _output_steps(interaction: Record) -> list[Step]:
     return emitted
 
 
-def _usage_step(interaction: Record) -> Usage:
-    return Usage(interaction_usage(interaction), text_at(interaction, "id") or "")
+def _usage_step(interaction: Record) -> Step:
+    return usage_step(interaction_usage(interaction), text_at(interaction, "id"))
 
 
 def _complete_response(interaction: Record) -> list[Step]:
-    return [ResponseEnd(turn="ends"), _usage_step(interaction)]
+    return [ChunkEnd(), ResponseEnd(turn="ends"), _usage_step(interaction)]
 
 
 def _end_waiting_response(interaction: Record) -> list[Step]:
-    return [ResponseEnd(), _usage_step(interaction)]
+    return [ChunkEnd(), ResponseEnd(), _usage_step(interaction)]
 
 
 def _end_incomplete_response(interaction: Record) -> list[Step]:
     error = interaction_error(interaction) or {}
     return [
-        ResponseEnd(text_at(interaction, "status"), turn="ends", is_partial=True),
+        ChunkEnd(fields={"stopReason": text_at(interaction, "status"), "partial": True}),
+        ResponseEnd(turn="ends_incomplete"),
         Emit("error", error),
         _usage_step(interaction),
     ]
 
 
 def _fail_response(interaction: Record) -> list[Step]:
-    return [_usage_step(interaction), TurnEnd("error", interaction_error(interaction))]
+    return [
+        _usage_step(interaction),
+        Part(role=None, error=interaction_error(interaction), relation="interruption"),
+    ]
 
 
 def _cancel_response(interaction: Record) -> list[Step]:
@@ -226,9 +230,10 @@ def _end_response(event: Record) -> list[Step]:
 def _error_steps(event: Record) -> list[Step]:
     error = event.get("error")
     return [
-        TurnEnd(
-            "error",
-            message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
+        Part(
+            role=None,
+            error=message_error(text_at(error, "code") or "error", text_at(error, "message"), error or None),
+            relation="interruption",
         )
     ]
 

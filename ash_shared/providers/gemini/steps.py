@@ -15,13 +15,12 @@ from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.providers._kit.gemini_parts import value_in_either_case
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty
 from ash_shared.providers._kit.steps import (
-    ALL_KINDS,
     Chunk,
     ChunkEnd,
     ResponseEnd,
     ResponseStart,
     Step,
-    Usage,
+    usage_step,
 )
 
 _Kind = Literal["text", "thinking", "input"]
@@ -50,14 +49,14 @@ def response_steps(record: Record, part: Part) -> list[Step]:
 def _complete_without_turn_end(ends: list[Step]) -> list[Step]:
     """Return the end of the response without the end of the turn. The error that is emitted next belongs to the turn,
     and may be its only content."""
-    return [step._replace(turn="continues") for step in ends if isinstance(step, ResponseEnd)]
+    return [step._replace(turn="continues") if isinstance(step, ResponseEnd) else step for step in ends]
 
 
 def _usage_steps(record: Record, part: Part, is_last: bool) -> list[Step]:
     """Return the usage so far, which each chunk repeats. Without an id only the last chunk counts."""
     if part.usage is None or not (part.key or is_last or not record.get("candidates")):
         return []
-    return [Usage(part.usage, part.key or "")]
+    return [usage_step(part.usage, part.key)]
 
 
 def _end_steps(record: Record, part: Part) -> Iterator[Step]:
@@ -74,7 +73,8 @@ def _end_steps(record: Record, part: Part) -> Iterator[Step]:
             ChunkEnd(f"{index}/text", wait_for_part=True, fields={"stopReason": stop}) for index in indexes
         )
     else:
-        yield ResponseEnd(stop, turn="ends_unless_call_pending")
+        yield ChunkEnd(fields={} if stop is None else {"stopReason": stop})
+        yield ResponseEnd(turn="ends_unless_call_pending")
 
 
 def _may_continue(part: Part) -> bool:
@@ -102,7 +102,7 @@ def _block_steps(block: Block, part: Part, is_last: bool) -> Iterator[Step]:
         )
         yield from _argument_steps(extra, prefix)
     elif block["type"] != "raw" or block.get("reason") not in ("opaque", "control"):
-        yield ChunkEnd(prefix, kinds=ALL_KINDS)
+        yield ChunkEnd(prefix, kinds=_KINDS)
         yield replace(part, blocks=[_with_tool_name(block)], usage=None, error=None, relation="new")
 
 

@@ -12,13 +12,15 @@ from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.contract import Part, Record, RecordReading
 from ash_shared.providers._kit.json_fields import first_text, list_or_empty, message_error, text_at, value_at
 from ash_shared.providers._kit.steps import (
+    ALL_KINDS,
     Chunk,
     ChunkEnd,
     Emit,
     ResponseEnd,
     ResponseStart,
     Step,
-    Usage,
+    TurnEnd,
+    TurnState,
 )
 from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import response_cost, response_usage, standard_error
@@ -87,12 +89,9 @@ def _choice_fields(choice: Any) -> Block:
 
 def _finish_steps(choice: Record, reason: str) -> list[Step]:
     """End a choice, and the turn unless a call waits for the caller, regardless of the finish reason."""
-    ends = ResponseEnd(
-        reason,
-        turn="ends_unless_call_pending" if reason not in _CALLING_FINISH_REASONS else "continues",
-        slot_prefix=_slot_prefix(choice),
-    )
-    return [ends, *_error_steps(choice, reason)]
+    turn: TurnState = "ends_unless_call_pending" if reason not in _CALLING_FINISH_REASONS else "continues"
+    end = ChunkEnd(_slot_prefix(choice), kinds=ALL_KINDS, fields={"stopReason": reason})
+    return [end, ResponseEnd(turn), *_error_steps(choice, reason)]
 
 
 def _error_steps(fields: Record, reason: str | None = None) -> list[Step]:
@@ -108,8 +107,7 @@ def _usage_steps(record: Record, response_id: str | None) -> list[Step]:
     usage = response_usage(record)
     if usage is None:
         return []
-    usage_part = Part(role=None, usage=usage, key=response_id, cost=response_cost(record))
-    return [usage_part, Usage(None)]
+    return [Part(role=None, usage=usage, key=response_id, cost=response_cost(record))]
 
 
 # Chunks
@@ -264,10 +262,11 @@ def _completion_steps(record: Record) -> list[Step]:
     return [
         ResponseStart(id),
         *choice_steps,
+        ChunkEnd(),
         ends,
         *_error_steps(record),
         *_usage_steps(record, id),
-        Usage(None),
+        TurnEnd(mode="if_over"),
     ]
 
 

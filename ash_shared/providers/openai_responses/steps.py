@@ -30,8 +30,8 @@ from ash_shared.providers._kit.steps import (
     ResponseStart,
     Step,
     TurnEnd,
-    Usage,
     call_chunk,
+    usage_step,
 )
 from ash_shared.providers.openai_responses.messages import (
     item_parts,
@@ -222,22 +222,24 @@ def _is_waiting(items: list[Any]) -> bool:
     )
 
 
-def _usage_step(response: Record) -> Usage:
-    return Usage(response_usage(response), text_at(response, "id") or "")
+def _usage_step(response: Record) -> Step:
+    return usage_step(response_usage(response), text_at(response, "id"))
 
 
 def _complete_response(response: Record) -> list[Step]:
     """Complete a response. If the final event has no items, the log determines whether calls are pending."""
     items = list_or_empty(response.get("output"))
     if _is_waiting(items):
-        return [ResponseEnd(), _usage_step(response)]
-    return [ResponseEnd(turn="ends" if items else "ends_unless_call_pending"), _usage_step(response)]
+        return [ChunkEnd(), ResponseEnd(), _usage_step(response)]
+    end = ResponseEnd(turn="ends" if items else "ends_unless_call_pending")
+    return [ChunkEnd(), end, _usage_step(response)]
 
 
 def _end_incomplete_response(response: Record) -> list[Step]:
     reason = text_at(response, "incomplete_details", "reason") or "incomplete"
     return [
-        ResponseEnd(reason, turn="ends", is_partial=True),
+        ChunkEnd(fields={"stopReason": reason, "partial": True}),
+        ResponseEnd(turn="ends_incomplete"),
         Emit("error", message_error(reason, None, response.get("incomplete_details"))),
         _usage_step(response),
     ]
@@ -245,7 +247,7 @@ def _end_incomplete_response(response: Record) -> list[Step]:
 
 def _fail_response(response: Record) -> list[Step]:
     error = standard_error(response.get("error")) or message_error("failed", None)
-    return [_usage_step(response), TurnEnd("error", error)]
+    return [_usage_step(response), Part(role=None, error=error, relation="interruption")]
 
 
 def _cancel_response(response: Record) -> list[Step]:
@@ -309,7 +311,8 @@ def end_steps(status: str) -> _EventSteps:
 
 def error_steps(record: Record, reading: RecordReading) -> list[Step]:
     nested = record.get("error")
-    return [TurnEnd("error", standard_error(nested if nested.__class__ is dict else record))]
+    error = standard_error(nested if nested.__class__ is dict else record)
+    return [Part(role=None, error=error, relation="interruption")]
 
 
 def item_steps(item: Record, reading: RecordReading) -> list[Step] | None:
