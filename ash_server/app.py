@@ -29,12 +29,14 @@ from ash_server.api.messages import AppendedMessages, MessageController, Message
 from ash_server.api.parse import ParseController, ParseRequest
 from ash_server.api.projections import ProjectedMessages, ProjectionController
 from ash_server.api.search import SearchController
+from ash_server.api.session_search import SessionSearchController
 from ash_server.api.sessions import NewSession, SessionController, SessionPatch
 from ash_server.api.sessions_stream import SessionStreamController
 from ash_server.api.standard_messages import StandardMessageController, StandardMessagePage
 from ash_server.api.viewer_pages import AssetController, PageController
 from ash_server.db.drift import DriftReport
 from ash_server.db.search.query import SearchPage, SearchResult
+from ash_server.db.search.within import SessionHit, SessionHitPage
 from ash_server.db.sessions import Session, SessionPage
 from ash_server.ingest import NewMessage
 from ash_server.live.search_indexer import SearchIndexer
@@ -58,6 +60,7 @@ _CONTROLLERS = (
     ProjectionController,
     ExportController,
     SearchController,
+    SessionSearchController,
     DriftController,
     ParseController,
     HealthController,
@@ -87,6 +90,8 @@ _MODELS = (
     SearchPage,
     SearchResult,
     Session,
+    SessionHit,
+    SessionHitPage,
     SessionPage,
     SessionPatch,
     SessionSummary,

@@ -4,8 +4,9 @@ import asyncio
 from typing import Unpack
 from uuid import UUID
 
-from ash_server.db.search import index, query
+from ash_server.db.search import index, query, within
 from ash_server.db.search.query import SearchFilter, SearchPage
+from ash_server.db.search.within import HitFilter, SessionHitPage
 from ash_server.repositories.connections import Connections
 
 _CATCH_UP_SECONDS = 0.25
@@ -37,6 +38,16 @@ class SearchRepository:
         """Like `search`, but search only events that are already indexed."""
         async with self._connections.connection() as conn:
             return await query.find(conn, q, **filters)
+
+    async def find_in_session(self, session_id: UUID, q: str, **filters: Unpack[HitFilter]) -> SessionHitPage:
+        """Index pending events as `search` does, then return a page of hits in the order of the log.
+
+        Raises InvalidParameter, SessionNotFound.
+        """
+        pending = await self.catch_up()
+        async with self._connections.connection() as conn:
+            page = await within.find_in_session(conn, session_id, q, **filters)
+        return page.model_copy(update={"pending": pending}) if pending else page
 
     async def catch_up(self) -> int:
         """Index pending events for at most a quarter of a second and return how many remain.

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 from pydantic import Field
 
-from ash_server.db.search.index import MAX_INLINE, decode_event, passages_of
-from ash_server.db.search.snippets import snippet
+from ash_server.db.search.index import MAX_INLINE, SearchedEvent, decode_event, passages_of
+from ash_server.db.search.snippets import Snippet, snippet
 from ash_server.db.search.tokens import ParsedQuery, read_query
 from ash_server.db.sessions import get_session
 from ash_server.db.text import check_text
@@ -36,7 +36,7 @@ MAX_RESULTS = 100
 _MAX_SNIPPET_BYTES = 4 * 1024 * 1024
 """Bytes of events read for the snippets of one page."""
 
-_CONDITIONS: Mapping[SearchScope, str] = {
+CONDITIONS: Mapping[SearchScope, str] = {
     "said": "weight = 'A' AND words @@ %(query)b::tsquery",
     "conversation": "weight <> 'D' AND words @@ %(query)b::tsquery",
     "results": "weight = 'D' AND words @@ %(query)b::tsquery",
@@ -64,7 +64,7 @@ _QUERIES = {
         ORDER BY at DESC, session_id DESC, sequence DESC
         LIMIT %(limit)b
     """  # noqa: S608  # constant SQL
-    for place, condition in _CONDITIONS.items()
+    for place, condition in CONDITIONS.items()
 }
 
 _READ_EVENTS = """
@@ -157,60 +157,84 @@ async def find(conn: AsyncConnection, q: str, **filters: Unpack[SearchFilter]) -
 
 
 @dataclass(slots=True)
-class _Match:
-    """A matching event."""
+class IndexedMatch:
+    """A matching event, as far as the index knows it."""
 
     session_id: UUID
     sequence: int
     weights: list[Weight]
     role: Role
     at: datetime
+
+
+@dataclass(slots=True)
+class _Match(IndexedMatch):
     matches: int
     title: str | None
     source: str
 
 
+class FoundEvent(NamedTuple):
+    """The stored event of a match."""
+
+    message_sequence: int | None
+    id: str
+    type: str
+    snippet: Snippet
+
+
 async def _to_page(
     conn: AsyncConnection, matches: Sequence[_Match], limit: int, parsed: ParsedQuery
 ) -> SearchPage:
-    page = matches[:limit]
-    places = [[each.session_id for each in page], [each.sequence for each in page], _MAX_SNIPPET_BYTES]
-    rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
-    is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
-    shown = [(page[place - 1], message_sequence, content) for place, message_sequence, content in rows]
-    work = partial(_results, shown, parsed)
-    results = await asyncio.to_thread(work) if is_large else work()
-    last = rows[-1][0] if rows else 0
-    has_more = 0 < last < len(matches)
-    return SearchPage(results=results, nextAfter=_to_cursor(page[last - 1]) if has_more else None)
+    found = await describe(conn, matches[:limit], parsed)
+    results = [_to_result(match, hit) for match, hit in zip(matches, found, strict=False)]
+    has_more = 0 < len(results) < len(matches)
+    return SearchPage(results=results, nextAfter=_to_cursor(matches[len(results) - 1]) if has_more else None)
 
 
-def _results(shown: Iterable[tuple[_Match, int | None, str]], parsed: ParsedQuery) -> list[SearchResult]:
-    return [
-        _to_result(match, message_sequence, content, parsed) for match, message_sequence, content in shown
-    ]
-
-
-def _to_result(
-    match: _Match, message_sequence: int | None, content: str, parsed: ParsedQuery
-) -> SearchResult:
-    event = decode_event(content)
-    texts = passages_of(event)
-    piece = snippet((each.text for each in texts if each.weight in match.weights), parsed.hits)
+def _to_result(match: _Match, hit: FoundEvent) -> SearchResult:
     return SearchResult(
         session_id=match.session_id,
         title=match.title,
         source=match.source,
-        sequence=message_sequence,
-        event_id=event.id,
+        sequence=hit.message_sequence,
+        event_id=hit.id,
         event_sequence=match.sequence,
-        type=event.type,
+        type=hit.type,
         role=match.role,
         created_at=match.at,
-        snippet=piece.text,
-        marks=piece.utf16_marks(),
+        snippet=hit.snippet.text,
+        marks=hit.snippet.utf16_marks(),
         matches=match.matches,
     )
+
+
+async def describe(
+    conn: AsyncConnection, matches: Sequence[IndexedMatch], parsed: ParsedQuery
+) -> list[FoundEvent]:
+    """Return the events of the first matches, as many as may be read for one page."""
+    places = [[each.session_id for each in matches], [each.sequence for each in matches], _MAX_SNIPPET_BYTES]
+    rows = await (await conn.execute(_READ_EVENTS, places, binary=True)).fetchall()
+    is_large = sum(len(content) for _, _, content in rows) > MAX_INLINE
+    weights = [matches[place - 1].weights for place, _, _ in rows]
+    work = partial(_describe_all, rows, weights, parsed)
+    return await asyncio.to_thread(work) if is_large else work()
+
+
+def _describe_all(
+    rows: Iterable[tuple[int, int | None, str]], weights: Iterable[list[Weight]], parsed: ParsedQuery
+) -> list[FoundEvent]:
+    return [
+        _describe(message_sequence, decode_event(content), allowed, parsed)
+        for (_, message_sequence, content), allowed in zip(rows, weights, strict=True)
+    ]
+
+
+def _describe(
+    message_sequence: int | None, event: SearchedEvent, weights: list[Weight], parsed: ParsedQuery
+) -> FoundEvent:
+    texts = (each.text for each in passages_of(event) if each.weight in weights)
+    return FoundEvent(message_sequence, event.id, event.type, snippet(texts, parsed.hits))
 
 
 def _to_cursor(last: _Match) -> str:

@@ -234,3 +234,91 @@ async def test_errors_do_not_repeat_the_query(client: AsyncClient) -> None:
 
     assert response.status_code == 400
     assert name not in response.text
+
+
+async def within(client: AsyncClient, session: str, **params: Any) -> tuple[list[tuple[int, int]], int, Any]:
+    """The numbers and messages of a page of hits, the total, and the cursor."""
+    response = await client.get(f"/api/sessions/{session}/search", params=params)
+    response.raise_for_status()
+    page = response.json()
+    return [(hit["number"], hit["sequence"]) for hit in page["hits"]], page["total"], page.get("nextAfter")
+
+
+async def test_hits_of_a_session_are_numbered_in_the_order_of_its_log(own_client: AsyncClient) -> None:
+    lines = [line for _ in range(10) for line in (PROMPT, CALL, RESULT)]
+    session = await store(own_client, *lines)
+    await store(own_client, PROMPT)
+    places = [(number, number) for number in range(1, 31)]
+    middle = (await own_client.get(f"/api/sessions/{session}/events?message=15")).json()["events"]
+    at = next(event["sequence"] for event in middle if event.get("messageSequence") == 15)
+
+    pages = {
+        "all": await within(own_client, session, q="heron"),
+        "a page": await within(own_client, session, q="heron", limit=4, after=8),
+        "the last page": await within(own_client, session, q="heron", limit=4, after=28),
+        "around a place": await within(own_client, session, q="heron", limit=4, at=at),
+        "around the start": await within(own_client, session, q="heron", limit=4, at=1),
+        "after the end": await within(own_client, session, q="heron", limit=4, at=2**50),
+        "after the last hit": await within(own_client, session, q="heron", after=30),
+        "results only": await within(own_client, session, q="grey", **{"in": "results"}, limit=1),
+        "nothing": await within(own_client, session, q="kite"),
+    }
+
+    assert pages == {
+        "all": (places, 30, None),
+        "a page": (places[8:12], 30, 12),
+        "the last page": (places[28:], 30, None),
+        "around a place": (places[12:16], 30, 16),
+        "around the start": (places[:4], 30, 4),
+        "after the end": (places[27:], 30, None),
+        "after the last hit": ([], 30, None),
+        "results only": ([(1, 3)], 10, 1),
+        "nothing": ([], 0, None),
+    }
+
+
+async def test_hit_of_a_session(own_client: AsyncClient) -> None:
+    session = await store(own_client, PROMPT, CALL, RESULT)
+    events = (await own_client.get(f"/api/sessions/{session}/events?type=tool_result")).json()["events"]
+
+    page = (await own_client.get(f"/api/sessions/{session}/search", params={"q": "birds.txt"})).json()
+
+    assert page == {
+        "hits": [
+            {
+                "number": 1,
+                "sequence": 3,
+                "eventId": events[0]["id"],
+                "eventSequence": events[0]["sequence"],
+                "type": "tool_result",
+                "role": "tool",
+                "createdAt": "2026-11-02T09:00:03Z",
+                "snippet": "birds.txt: grey heron",
+                "marks": [[0, 9]],
+            }
+        ],
+        "total": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "status", "code"),
+    [
+        ({"q": "-heron"}, 400, "invalid_parameter"),
+        ({"q": ""}, 400, "invalid_parameter"),
+        ({"q": "heron", "limit": 101}, 400, "invalid_parameter"),
+        ({"q": "heron", "after": -1}, 400, "invalid_parameter"),
+        ({"q": "heron", "in": "kites"}, 400, "invalid_parameter"),
+    ],
+)
+async def test_invalid_search_within_a_session(
+    client: AsyncClient, params: dict[str, Any], status: int, code: str
+) -> None:
+    session = await store(client)
+    response = await client.get(f"/api/sessions/{session}/search", params=params)
+    assert (response.status_code, response.json()["code"]) == (status, code)
+
+
+async def test_search_within_an_unknown_session(client: AsyncClient) -> None:
+    response = await client.get(f"/api/sessions/{uuid4()}/search", params={"q": "heron"})
+    assert (response.status_code, response.json()["code"]) == (404, "session_not_found")

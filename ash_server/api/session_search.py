@@ -1,0 +1,87 @@
+"""Full-text search within one session."""
+
+from typing import Annotated
+from uuid import UUID
+
+from litestar import Controller, get
+from litestar.params import FromPath, QueryParameter
+
+from ash_server.api.http.bodies import JSON
+from ash_server.api.http.dependencies import InjectedStore
+from ash_server.api.http.openapi_operations import ONE_LINE, json_of, operation
+from ash_server.api.http.problems import READ_ERRORS, error_responses
+from ash_server.db.search.query import SearchScope
+from ash_server.db.search.within import MAX_HITS, SessionHitPage
+from ash_server.errors import NulByte, SessionNotFound
+from ash_shared.model.message import LAST_SEQUENCE
+
+_EXAMPLE = {
+    "hits": [
+        {
+            "number": 3,
+            "sequence": 12,
+            "eventId": "0b1c6f0e-50a5-5d70-9a52-3b1f7f0c8a11",
+            "eventSequence": 19,
+            "type": "tool_result",
+            "role": "tool",
+            "createdAt": "2026-11-02T09:14:07.130000Z",
+            "snippet": "FAILED test_paths: it compares with a backslash.",
+            "marks": [[7, 17]],
+        }
+    ],
+    "total": 50,
+    "nextAfter": 3,
+}
+
+
+class SessionSearchController(Controller):
+    path = "/api/sessions/{session_id:uuid}/search"
+    tags = ("search",)
+
+    @get(
+        operation_id="searchSession",
+        summary="Search one session",
+        description="The events that match, numbered in the order of the log, with their total. The syntax of `q` is "
+        "that of the search in all sessions. Page with `after` (continue with `nextAfter`; large texts make a page "
+        "shorter), or go to a place with `at`. Events not indexed yet are indexed first, for a limited time; `pending` "
+        "is the number of those that remain.",
+        response_description="A page of hits.",
+        responses=error_responses(*READ_ERRORS, SessionNotFound, NulByte),
+        operation_class=operation(responses={200: {JSON: json_of(SessionHitPage, page=_EXAMPLE)}}),
+    )
+    async def search(  # noqa: PLR0913  # one argument per parameter
+        self,
+        store: InjectedStore,
+        session_id: FromPath[UUID],
+        *,
+        q: Annotated[
+            str,
+            QueryParameter(
+                min_length=1,
+                max_length=1000,
+                pattern=ONE_LINE,
+                description="The query: at most 32 words, at least one of them not excluded.",
+            ),
+        ],
+        place: Annotated[
+            SearchScope,
+            QueryParameter(
+                name="in",
+                description="`said`: texts of the user and the assistant. `conversation`: also thinking and tool "
+                "calls. `results`: tool results and all other texts. `everything`: all of these.",
+            ),
+        ] = "everything",
+        after: Annotated[
+            int, QueryParameter(ge=0, le=LAST_SEQUENCE, description="Only hits after this number.")
+        ] = 0,
+        at: Annotated[
+            int,
+            QueryParameter(
+                ge=0,
+                le=LAST_SEQUENCE,
+                description="A page around the first hit at or after this event sequence, or else the last hits.",
+            ),
+        ] = 0,
+        limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="Maximum number of hits.")] = 50,
+    ) -> SessionHitPage:
+        return await store.search.find_in_session(session_id, q, place=place, after=after, at=at, limit=limit)
