@@ -4,20 +4,17 @@ Sources: the message, part and tool call unions of the `openai` package, and cap
 OpenRouter, Groq, DeepSeek, Mistral, xAI, Cerebras and Gemini's compatible endpoint.
 """
 
-from ash_shared.providers._kit.contract import Provider, WireType
+from ash_shared.providers._kit.contract import Provider
 from ash_shared.providers.openai_chat.content import read_block
-from ash_shared.providers.openai_chat.messages import facts, parts
+from ash_shared.providers.openai_chat.messages import facts
 from ash_shared.providers.openai_chat.recognition import PART_TYPES, recognizes
-from ash_shared.providers.openai_chat.records import read
-from ash_shared.providers.openai_chat.steps import steps
-
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+from ash_shared.providers.openai_chat.wire_types import wire_type
 
 PROVIDER = Provider(
     source="openai_chat",
     recognizes=recognizes,
     marks=PART_TYPES | {"choices", "error", "messages", "role", "segments"},
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )

@@ -76,45 +76,49 @@ def _message_part(message: Any, blocks: list[Block]) -> Part:
     return Part(role=speaker_of_role(role), blocks=blocks, metadata={"stop_reason": refused})
 
 
-def completion_part(record: Record) -> Part:
+def completion_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of the first choice; other choices stay in the record."""
     choice = next(iter(record["choices"]), None)
     blocks = choice_blocks(choice) if choice else []
     first = [block for block in blocks if "choice_index" not in (block.get("extra") or {})]
-    return Part(
-        role="assistant",
-        blocks=first or blocks,
-        key=text_at(record, "id"),
-        usage=response_usage(record),
-        cost=response_cost(record),
-        message_id=text_at(record, "id"),
-        metadata={
-            "model": text_at(record, "model"),
-            "stop_reason": "refusal" if _has_refusal(blocks) else text_at(choice, "finish_reason"),
-        },
-        error=standard_error(record.get("error") or value_at(choice, "error")),
-    )
+    return [
+        Part(
+            role="assistant",
+            blocks=first or blocks,
+            key=text_at(record, "id"),
+            usage=response_usage(record),
+            cost=response_cost(record),
+            message_id=text_at(record, "id"),
+            metadata={
+                "model": text_at(record, "model"),
+                "stop_reason": "refusal" if _has_refusal(blocks) else text_at(choice, "finish_reason"),
+            },
+            error=standard_error(record.get("error") or value_at(choice, "error")),
+        )
+    ]
 
 
-def _chunk_parts(record: Record) -> list[Part]:
+def chunk_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return a part only if the chunk reports an error."""
-    error = standard_error(record.get("error"))
-    return [Part(role="assistant", key=text_at(record, "id"), error=error)] if error else []
+    return [replace(part, key=text_at(record, "id")) for part in error_parts(record, reading)]
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return one part per message of a request, and one for a response."""
-    if reading.kind == "chunk":
-        return _chunk_parts(record)
-    if "choices" in record:
-        return [completion_part(record)]
-    if "messages" in record:
-        messages = list_or_empty(record["messages"])
-        return [
-            replace(_message_part(message, message_blocks(message)), original=message) for message in messages
-        ]
-    if reading.kind == "message":
-        message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
-        return [_message_part(message, reading.blocks)]
+def request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return one part per message of a request."""
+    return [
+        replace(_message_part(message, message_blocks(message)), original=message)
+        for message in list_or_empty(record["messages"])
+    ]
+
+
+def message_parts(record: Record, reading: RecordReading) -> list[Part]:
+    """Return the part of a message, or of a bare content part or a transcription, which have no role."""
+    if reading.kind != "message":
+        return error_parts(record, reading)
+    message = record if is_one_of(record.get("role"), ROLES) else {"role": reading.role}
+    return [_message_part(message, reading.blocks)]
+
+
+def error_parts(record: Record, reading: RecordReading) -> list[Part]:
     error = standard_error(record.get("error"))
     return [Part(role="assistant", error=error)] if error else []

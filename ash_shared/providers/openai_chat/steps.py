@@ -24,28 +24,13 @@ from ash_shared.providers._kit.steps import (
 )
 from ash_shared.providers.openai_chat.content import read_block
 from ash_shared.providers.openai_chat.messages import response_cost, response_usage, standard_error
-from ash_shared.providers.openai_chat.records import choice_blocks
+from ash_shared.providers.openai_chat.records import choice_blocks, is_legacy_text
 
 _CALLING_FINISH_REASONS = frozenset({"function_call", "tool_calls"})
 """Finish reasons after which the caller has to respond."""
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of chunks and complete responses; for other records they are derived from the parts."""
-    if "choices" not in record:
-        return None
-    is_chunk = reading.kind == "chunk" or any(
-        _is_legacy_text(choice) for choice in list_or_empty(record["choices"])
-    )
-    return _chunk_steps(record) if is_chunk else _completion_steps(record)
-
-
-def _is_legacy_text(choice: Any) -> bool:
-    """Return True for a choice of the legacy completions API, whose chunks look like complete responses."""
-    return "text" in choice and "message" not in choice
-
-
-def _chunk_steps(record: Record) -> list[Step]:
+def chunk_steps(record: Record, reading: RecordReading) -> list[Step]:
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _choice_delta_steps(choice, id)]
     is_last = not choices or any(text_at(choice, "finish_reason") for choice in choices)
@@ -54,7 +39,7 @@ def _chunk_steps(record: Record) -> list[Step]:
 
 def _choice_delta_steps(choice: Record, response_id: str | None) -> list[Step]:
     delta, reason = choice.get("delta") or {}, text_at(choice, "finish_reason")
-    if _is_legacy_text(choice):
+    if is_legacy_text(choice):
         text = Chunk(
             "text",
             choice["text"],
@@ -253,7 +238,7 @@ _DELTA_WRITERS: Mapping[str, _DeltaWriter] = {
 # Complete responses
 
 
-def _completion_steps(record: Record) -> list[Step]:
+def completion_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of a complete response, which result in the same events as its chunks."""
     id, choices = text_at(record, "id"), list_or_empty(record["choices"])
     choice_steps = [step for choice in choices for step in _complete_choice_steps(choice, id)]
