@@ -19,7 +19,7 @@ from ash_server.db.text import storable
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.model.event_types import CATALOGUE, ChunkGroup
-from ash_shared.providers._kit.steps import PassThrough
+from ash_shared.providers._kit.steps import Part
 
 EventOrigin = Literal["line", "posted", "end"]
 
@@ -116,7 +116,7 @@ def derive(
 ) -> list[PreparedEvent]:
     """Return the events of one message; `now` is the timestamp of events whose record has none."""
     context = Context(session_name(session_id), _id_generator(session_id, f"{sequence}/"), lambda: now)
-    has_own_id = PassThrough in [step.__class__ for step in line.steps]
+    has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
     return [PreparedEvent(event, sequence, "line", has_own_id) for event in normalizer.follow(line, context)]
 
 

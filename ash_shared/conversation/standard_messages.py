@@ -153,7 +153,7 @@ class Fold:
         if part.key is not None:
             known = (
                 self._by_stable_key.get(part.key)
-                if part.key_scope == "session"
+                if part.is_keyed_in_session
                 else self._by_key.get((part.role, part.key))
             )
             if known is not None:
@@ -196,15 +196,15 @@ class Fold:
             )
         if part.key is not None and part.role is not None:
             self._by_key[part.role, part.key] = draft
-            if part.key_scope == "session":
+            if part.is_keyed_in_session:
                 self._by_stable_key[part.key] = draft
 
     def _extend(self, draft: Draft, part: Part, origin: _Origin) -> None:
         is_new, original = not draft.originals, _original_of(part, origin.read)
         is_same = not is_new and (
-            original is draft.originals[-1] or (part.relation == "revision" and part.blocks == draft.blocks)
+            original is draft.originals[-1] or (part.is_revision and part.blocks == draft.blocks)
         )
-        if part.relation == "revision":
+        if part.is_revision:
             draft.blocks = list(part.blocks)
         elif part.role is not None:
             draft.blocks += part.blocks

@@ -16,7 +16,7 @@ same events. At the end of the input, open items are closed with the content the
 
 Content that a session holds more than once becomes one event: see `dedupe`.
 
-Modules import downwards only: normalizer, posted_events > complete_messages > streaming > emit_messages > tool_calls >
+Modules import downwards only: normalizer > complete_messages > posted_events, streaming > emit_messages > tool_calls >
 turns > usage > dedupe > emitter > state. The exception is `Log.close_open`: the end of a turn closes open slots,
 and emitting their events needs a turn.
 """

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from ash_shared.eventlog import emit_messages, streaming, tool_calls, turns, usage
+from ash_shared.eventlog import emit_messages, posted_events, streaming, tool_calls, turns, usage
 from ash_shared.eventlog.dedupe import copies, recaps
 from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
@@ -50,7 +50,7 @@ def _use_facts(log: Log, own: Facts) -> None:
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
     """Return the speaker of a part. If a message and its parts are separate records, the message states the role."""
-    if part.key is None or part.key_scope == "turn" or part.role is None:
+    if part.key is None or not part.is_keyed_in_session or part.role is None:
         return part.role
     roles = state.roles_by_key
     known = roles.get(part.key, part.role)
@@ -101,6 +101,16 @@ def _emit_plain_text(log: Log, part: Part) -> None:
         log.emit("raw", {"source": log.line.source, "raw": text})
 
 
+def _pass_event(log: Log, part: Part) -> None:
+    event = {**part.original, "sessionId": log.context.session_id}
+    if "id" not in event:
+        event = {"id": log.new_id(), **event}
+    if "timestamp" not in event:
+        event["timestamp"] = log.context.timestamp()
+    log.events.append(event)
+    posted_events.observe(log, event)
+
+
 def _release_oldest_copy(log: Log, part: Part) -> None:
     emit_messages.release_copies(log, [held for held in log.state.held_copies if held.role == part.role][:1])
 
@@ -110,6 +120,7 @@ def _interrupt_turn(log: Log, part: Part) -> None:
 
 
 _SPECIAL_PARTS: Mapping[Relation, Callable[[Log, Part], None]] = {
+    "event": _pass_event,
     "interruption": _interrupt_turn,
     "plain_text": _emit_plain_text,
     "release": _release_oldest_copy,

@@ -106,6 +106,9 @@ _TURN_TRIGGERS: Mapping[str, turns.Trigger] = {
 
 def _emit_event(log: Log, step: steps.Emit) -> None:
     payload = step.payload
+    if step.type == "turn_start":
+        turns.start_explicit_turn(log, payload["trigger"])
+        return
     once_key = f"agent/{payload['messageId']}" if step.type == "agent_message" else ""
     if repetitions.is_repeated_event(log.state, once_key):
         return
@@ -117,18 +120,12 @@ def _emit_event(log: Log, step: steps.Emit) -> None:
     log.emit(step.type, payload)
 
 
+def _start_turn(log: Log, step: steps.TurnStart) -> None:
+    turns.start_explicit_turn(log, "user", step.id)
+
+
 def _set_scope(log: Log, step: steps.Scope) -> None:
     log.parent_call, log.has_local_ids = step.parent_call, step.has_local_ids
-
-
-def _pass_event(log: Log, step: steps.PassThrough) -> None:
-    event = {**step.event, "sessionId": log.context.session_id}
-    if "id" not in event:
-        event = {"id": log.new_id(), **event}
-    if "timestamp" not in event:
-        event["timestamp"] = log.context.timestamp()
-    log.events.append(event)
-    posted_events.observe(log, event)
 
 
 _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
@@ -136,10 +133,9 @@ _HANDLERS: Mapping[type, Callable[[Log, Any], None]] = {
     steps.ChunkEnd: streaming.end_chunks,
     steps.Emit: _emit_event,
     steps.Part: complete_messages.emit_part,
-    steps.PassThrough: _pass_event,
     steps.ResponseEnd: streaming.end_response,
     steps.ResponseStart: streaming.start_response,
     steps.Scope: _set_scope,
     steps.TurnEnd: turns.end_turn_explicitly,
-    steps.TurnStart: turns.start_explicit_turn,
+    steps.TurnStart: _start_turn,
 }

@@ -40,13 +40,13 @@ def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, has_explici
     return turn
 
 
-def start_explicit_turn(log: Log, step: steps.TurnStart) -> None:
+def start_explicit_turn(log: Log, trigger: Trigger, id: str | None = None) -> None:
     turn = log.state.turn
     if turn is not None and turn.phase == "fresh":
         turn.has_explicit_end = True
-    elif turn is None or step.id is None or step.id != turn.id:
+    elif turn is None or id is None or id != turn.id:
         end_previous_turn(log)
-        start_turn(log, step.trigger, step.id, has_explicit_end=True)
+        start_turn(log, trigger, id, has_explicit_end=True)
 
 
 def start_prompted_turn(log: Log) -> None:

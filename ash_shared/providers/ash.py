@@ -56,7 +56,7 @@ from ash_shared.providers._kit.json_fields import (
     token_usage,
     value_at,
 )
-from ash_shared.providers._kit.steps import Emit, PassThrough, Step
+from ash_shared.providers._kit.steps import Emit, Step
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
 
@@ -365,7 +365,7 @@ def steps(record: Record, reading: RecordReading) -> list[Step] | None:
         read_event({"id": "-", "timestamp": 0, **event, "sessionId": "-"})
     except ValidationError:
         return [Emit("raw", {"source": "ash", "raw": record})]
-    return [PassThrough(event)]
+    return [Part(role=None, original=event, relation="event")]
 
 
 _SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})

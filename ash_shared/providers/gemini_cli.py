@@ -387,13 +387,12 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         role=role,
         blocks=_without_blanks(response),
         key=id,
-        key_scope="session",
         facts=Facts(uuid=id, timestamp=time),
         usage=gemini_usage(value_at(message, "tokens"), _USAGE_KEYS),
         message_id=id if role == "assistant" else None,
         metadata={"model": text_at(message, "model")},
         error=_message_error(message),
-        relation="revision" if id is not None else "new",
+        relation="new_version" if id is not None else "new",
     )
     if not results:
         return [message_part]
@@ -401,9 +400,8 @@ def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
         role="user",
         blocks=results,
         key=id and f"{id}/results",
-        key_scope="session",
         facts=Facts(timestamp=time),
-        relation="revision" if id is not None else "new",
+        relation="new_version" if id is not None else "new",
     )
     return [message_part, result_part] if response or role != "user" else [result_part]
 

@@ -480,7 +480,6 @@ def _message_part(message: _Message) -> Part:
         role=speaker_of_role(role),
         blocks=blocks,
         key=None if message_id is None else f"{role} {message_id}",
-        key_scope="session",
         facts=Facts(uuid=message_id),
         usage=_standard_usage(message.fields.get("usage_metadata"), response_metadata),
         message_id=message_id if role == "assistant" else None,
@@ -490,7 +489,7 @@ def _message_part(message: _Message) -> Part:
         },
         error=_standard_error(value_at(response_metadata, "error")),
         original=message.fields,
-        relation="revision" if message_id is not None else "new",
+        relation="new_version" if message_id is not None else "new",
     )
 
 

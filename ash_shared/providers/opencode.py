@@ -356,7 +356,7 @@ def _info_part(info: Record, *, is_synthetic: bool = False) -> Part:
     return Part(
         role=_message_role(info),
         key=text_at(info, "id"),
-        key_scope="session",
+        relation="section",
         facts=Facts(uuid=text_at(info, "id"), timestamp=_created_at(info)),
         usage=_standard_usage(info.get("tokens")),
         cost=cost_at(info, "cost"),
@@ -378,7 +378,7 @@ def _parts_of_document_part(part: Record, role: Speaker) -> list[Part]:
     content = [block for block in blocks if block["type"] != "tool_result"]
     results = [block for block in blocks if block["type"] == "tool_result"]
     content_parts = [
-        Part(role=role, blocks=content, key=key, key_scope="session", facts=Facts(uuid=key), message_id=key)
+        Part(role=role, blocks=content, key=key, relation="section", facts=Facts(uuid=key), message_id=key)
     ]
     result_parts = [
         Part(role="user", blocks=results, key=text_at(part, "callID"), facts=Facts(uuid=text_at(part, "id")))
@@ -391,7 +391,7 @@ def _step_part(part: Record, key: str | None) -> Part:
     return Part(
         role="assistant",
         key=key,
-        key_scope="session",
+        relation="section",
         facts=Facts(uuid=key),
         usage=_standard_usage(part.get("tokens")),
         cost=cost_at(part, "cost"),

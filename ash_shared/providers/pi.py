@@ -54,6 +54,7 @@ from ash_shared.providers._kit.json_fields import (
 from ash_shared.providers._kit.steps import (
     Chunk,
     ChunkEnd,
+    Emit,
     ResponseEnd,
     ResponseStart,
     Step,
@@ -425,7 +426,11 @@ def _output_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 def _compaction_steps(record: Record, reading: RecordReading) -> list[Step] | None:
     part_steps: list[Step] = [*_summary_parts(record, reading)]
-    return part_steps + ([TurnStart(trigger="system")] if record.get("willRetry") is True else []) or None
+    return part_steps + ([_RETRY] if record.get("willRetry") is True else []) or None
+
+
+_RETRY = Emit("turn_start", {"trigger": "system"})
+"""Begins a turn of its own, although no prompt follows."""
 
 
 _COMPACTION_END = WireType(
@@ -447,9 +452,7 @@ TYPES: Mapping[str, WireType] = {
     "auto_retry_end": WireType(
         _read_control, steps=lambda record, reading: [TurnEnd()], matches=_has_attempt
     ),
-    "auto_retry_start": WireType(
-        _read_control, steps=lambda record, reading: [TurnStart(trigger="system")], matches=_has_attempt
-    ),
+    "auto_retry_start": WireType(_read_control, steps=lambda record, reading: [_RETRY], matches=_has_attempt),
     "branch_summary": _SUMMARY,
     "compaction": _SUMMARY,
     "compaction_end": _COMPACTION_END,

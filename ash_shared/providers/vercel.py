@@ -426,10 +426,9 @@ def _with_key(part: Part, message_id: str | None, number: int) -> Part:
     return replace(
         part,
         key=f"{part.role} {id}",
-        key_scope="session",
         facts=Facts(uuid=id),
         message_id=message_id,
-        relation="revision",
+        relation="new_version",
     )
 
 

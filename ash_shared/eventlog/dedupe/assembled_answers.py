@@ -62,7 +62,7 @@ def _is_complete(step: Step) -> bool:
     if isinstance(step, TurnEnd):
         return step.interrupt is None
     if isinstance(step, Part):
-        return step.relation != "interruption"
+        return step.relation not in ("interruption", "event")
     return step.__class__ in _COMPLETE_STEPS
 
 
@@ -88,7 +88,7 @@ def _has_blocks_of(answer: StreamedAnswer, parts: Sequence[Part]) -> bool:
 
 
 def _is_new_answer(part: Part) -> bool:
-    return not part.blocks or (part.role == "assistant" and not part.is_copy and part.relation != "revision")
+    return not part.blocks or (part.role == "assistant" and not (part.is_copy or part.is_revision))
 
 
 def _has_identity(block: Block) -> bool:

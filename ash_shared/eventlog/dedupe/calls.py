@@ -27,4 +27,4 @@ def _known_call(state: State, id: str | None) -> Call | None:
 
 
 def _is_duplicate(part: Part, known: Call) -> bool:
-    return part.relation == "revision" or part.is_copy or known.seen == "copy"
+    return part.is_revision or part.is_copy or known.seen == "copy"

@@ -18,7 +18,7 @@ def without_resent(log: Log, part: Part) -> Part:
     sent = _counts(log.state, part)
     if sent is None or part.role is None:
         return part
-    may_repeat = part.original is not None and part.relation != "revision"
+    may_repeat = part.original is not None and not part.is_revision
     resendable = log.resendable if may_repeat else {}
     new = [
         block for block in part.blocks if not _is_resent(sent, resendable, message_digest(part.role, block))

@@ -1,4 +1,4 @@
-"""Emit only what is new in a part that replaces an earlier form of itself (`Part.relation` revision)."""
+"""Emit only what is new in a part that replaces an earlier form of itself (`Part.is_revision`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,7 +17,7 @@ _REVOCABLE = types_where(lambda row: row.is_revocable)
 
 def emit_units(log: Log, part: Part, units: Sequence[Unit]) -> None:
     """Emit the units of a part; of a revision only those that an earlier form of it did not have."""
-    if part.relation == "revision" and part.key is not None:
+    if part.is_revision and part.key is not None:
         _emit_revision(log, part, units)
         return
     for _, emit in units:

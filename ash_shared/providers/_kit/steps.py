@@ -23,6 +23,8 @@ Relation = Literal[
     "new",
     "continuation",
     "revision",
+    "new_version",
+    "section",
     "copy",
     "held_copy",
     "release",
@@ -31,14 +33,18 @@ Relation = Literal[
     "interruption",
     "truncation",
     "plain_text",
+    "event",
 ]
 """How a part relates to the other parts of its session.
 
 - new: independent of them, apart from its key.
 - continuation: appended to the previous message, provided that it has the same role and consists of continuations. For
   formats that write the items of a response one by one without naming the response.
-- revision: its blocks replace those of an earlier part with its key, as when an item is reported again on completion.
-  Usage without a role: each of its counts replaces the same count reported earlier for the open response.
+- revision: its blocks replace those of the part of the turn with its key, as when an item is reported again on
+  completion. Usage without a role: each count replaces the same count reported earlier for the open response.
+- new_version: its blocks replace those of the part of the session with its key, as when a message is written again.
+- section: its blocks are appended to the message of the session with its key, whose role the first part sets. For
+  formats that write a message and its parts separately.
 - copy: a later part of the turn may contain the same text, or the same call or result, and is then the original.
   Without a role: a repetition; usage counts once per key, an error is emitted once per turn.
 - held_copy: a copy whose events wait for the original, and are emitted only if none comes.
@@ -49,6 +55,7 @@ Relation = Literal[
 - interruption: its error interrupts the turn, which ends here.
 - truncation: retracts a message together with everything after it; if the id is unknown, everything before this record.
 - plain_text: a text that is not a record: user input in a session of plain texts, a `raw` event between records.
+- event: has no content; `original` is an event of Ash's own format, which is emitted with a missing id or time added.
 """
 
 
@@ -65,9 +72,6 @@ class Part(Struct, frozen=True, kw_only=True):
     blocks: list[Block] = []
     key: str | None = None
     """Parts of a turn with the same key and role form one message. Usually the message id of the API."""
-    key_scope: Literal["turn", "session"] = "turn"
-    """session: the key names one message in the whole session, and its first part sets the role. For formats that
-    write a message and its parts separately."""
     relation: Relation = "new"
     origin: Origin = "prompt"
     facts: Facts | None = None
@@ -101,8 +105,20 @@ class Part(Struct, frozen=True, kw_only=True):
         original."""
         return self.relation in _COPIES or (self.relation == "turn_end" and self.role is not None)
 
+    @property
+    def is_revision(self) -> bool:
+        """True if the blocks replace those of an earlier part with the same key."""
+        return self.relation in _REVISIONS
+
+    @property
+    def is_keyed_in_session(self) -> bool:
+        """True if the key names one message in the whole session."""
+        return self.relation in _KEYED_IN_SESSION
+
 
 _COPIES = frozenset({"copy", "held_copy"})
+_REVISIONS = frozenset({"revision", "new_version"})
+_KEYED_IN_SESSION = frozenset({"new_version", "section"})
 
 
 class Chunk(NamedTuple):
@@ -185,7 +201,6 @@ class TurnStart(NamedTuple):
     """A turn begins whose end is reported explicitly."""
 
     id: str | None = None
-    trigger: Literal["user", "callback", "system"] = "user"
 
 
 class TurnEnd(NamedTuple):
@@ -200,7 +215,8 @@ class TurnEnd(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """An event to emit unchanged, e.g. `error`. An `agent_message` is emitted once per turn, by its id."""
+    """An event to emit, e.g. `error`. `turn_start` begins a turn as `TurnStart` does, but with another trigger. An
+    `agent_message` is emitted once per turn, by its id."""
 
     type: str
     payload: Block
@@ -216,15 +232,7 @@ class Scope(NamedTuple):
     prefix."""
 
 
-class PassThrough(NamedTuple):
-    """Emit an event of Ash's own format; a missing id or time is added."""
-
-    event: Block
-
-
-Step: TypeAlias = (
-    Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | PassThrough | Scope
-)
+Step: TypeAlias = Part | Chunk | ChunkEnd | ResponseStart | ResponseEnd | TurnStart | TurnEnd | Emit | Scope
 
 
 def usage_step(usage: Block | None, key: str | None = None) -> Step:
