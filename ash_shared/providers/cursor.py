@@ -47,6 +47,7 @@ from ash_shared.providers._kit.json_fields import (
     count_at,
     first_text,
     input_at,
+    is_one_of,
     message_error,
     text_at,
     to_milliseconds,
@@ -217,42 +218,12 @@ def _read_tool(record: Record) -> RecordReading:
     return RecordReading("message", role, blocks)
 
 
-def _read_thinking(record: Record) -> RecordReading:
-    if record.get("subtype") != "delta":
-        return control_reading(record)
-    return chunk_reading(record)
-
-
 def _read_result(record: Record) -> RecordReading:
     """Read the end of a run; its text is the concatenation of all responses."""
     text = record.get("result")
     if text.__class__ is not str:
         return control_reading(record)
     return RecordReading("record", "system", [text_block(text, "result")])
-
-
-def _read_system(record: Record) -> RecordReading:
-    return control_reading(record) if record.get("subtype") == "init" else unknown_reading(record)
-
-
-_READERS: Mapping[Any, Callable[[Record], RecordReading]] = {
-    "assistant": _read_line,
-    "interaction_query": control_reading,
-    "result": _read_result,
-    "system": _read_system,
-    "thinking": _read_thinking,
-    "tool_call": _read_tool,
-    "turn_ended": control_reading,
-    "user": _read_line,
-}
-
-
-def read(record: Record) -> RecordReading:
-    """Read any line of a stream or a transcript."""
-    if "type" not in record and "message" in record:
-        return _read_line(record)
-    wire_type = text_at(record, "type")
-    return _READERS[wire_type](record) if wire_type in _READERS else unknown_reading(record)
 
 
 def _is_result(record: Record) -> bool:
@@ -276,28 +247,6 @@ def _is_transcript(record: Record) -> bool:
     )
 
 
-_RECOGNIZERS: Mapping[str, Callable[[Record], bool]] = {
-    "assistant": is_cursor_line,
-    "interaction_query": lambda record: "session_id" in record,
-    "result": _is_result,
-    "system": _is_init,
-    "thinking": lambda record: record.get("subtype").__class__ is str and "session_id" in record,
-    "tool_call": lambda record: record.get("tool_call").__class__ is dict,
-    "turn_ended": lambda record: record.get("status").__class__ is str,
-    "user": is_cursor_line,
-}
-
-
-def recognizes(record: Record) -> bool:
-    """Return True for a line of Cursor's stream or of one of its transcripts."""
-    wire_type = record.get("type")
-    if wire_type is None:
-        return not body_keys(record) and _is_transcript(record)
-    if not record.keys().isdisjoint(ENVELOPE_KEYS):
-        return False
-    return wire_type.__class__ is str and wire_type in _RECOGNIZERS and _RECOGNIZERS[wire_type](record)
-
-
 def facts(record: Record) -> Facts:
     """Return the metadata of a line. Lines have no ids."""
     return Facts(
@@ -307,15 +256,9 @@ def facts(record: Record) -> Facts:
     )
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a line adds to the standard messages of its session."""
-    wire_type = text_at(record, "type")
-    if wire_type in _PART_READERS:
-        return _PART_READERS[wire_type](record, reading)
-    return _line_parts(record, reading) if reading.kind == "message" else []
-
-
 def _line_parts(record: Record, reading: RecordReading) -> list[Part]:
+    if reading.kind != "message":
+        return []
     role = speaker_of_role(reading.role)
     return [
         Part(
@@ -388,28 +331,13 @@ def _turn_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, error=message_error(status, text_at(record, "error")))]
 
 
-_PART_READERS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
-    "result": _result_parts,
-    "tool_call": _tool_parts,
-    "turn_ended": _turn_parts,
-}
-
-
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a line, or None if they are derived from its parts."""
-    make_steps = _STEPS.get((text_at(record, "type"), text_at(record, "subtype"))) or _STEPS.get(
-        (text_at(record, "type"), None)
-    )
-    return make_steps(record, reading) if make_steps else None
-
-
 def _thinking_delta_steps(record: Record, reading: RecordReading) -> list[Step]:
     return [Chunk("thinking", text_at(record, "text") or "", "thinking", anonymous_slot=True)]
 
 
 def _assistant_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Return the steps of an assistant line, which ends open thinking."""
-    [part] = parts(record, reading)
+    [part] = _line_parts(record, reading)
     texts = [block["text"] for block in reading.blocks if block["type"] == "text"]
     if _is_delta(record) and len(texts) == len(reading.blocks):
         text_step: Step = Chunk("text", "".join(texts), "text", anonymous_slot=True)
@@ -450,26 +378,66 @@ def _turn_ended_steps(record: Record, reading: RecordReading) -> list[Step]:
 
 _CANCELLED_STATUSES = frozenset({"aborted", "canceled", "cancelled", "interrupted"})
 
-_STEPS: Mapping[tuple[str | None, str | None], Callable[[Record, RecordReading], list[Step]]] = {
-    ("assistant", None): _assistant_steps,
-    ("result", None): _result_steps,
-    ("system", "init"): lambda record, reading: [TurnStart()],
-    ("thinking", "completed"): lambda record, reading: [ChunkEnd(kinds=("thinking",))],
-    ("thinking", "delta"): _thinking_delta_steps,
-    ("tool_call", None): _call_completed_steps,
-    ("tool_call", "started"): _call_started_steps,
-    ("turn_ended", None): _turn_ended_steps,
+TYPES: Mapping[str, WireType] = {
+    "assistant": WireType(_read_line, _line_parts, _assistant_steps, matches=is_cursor_line),
+    "interaction_query": WireType(control_reading, matches=lambda record: "session_id" in record),
+    "result": WireType(_read_result, _result_parts, _result_steps, matches=_is_result),
+    "system": WireType(unknown_reading, matches=_is_init),
+    "thinking": WireType(
+        control_reading,
+        matches=lambda record: record.get("subtype").__class__ is str and "session_id" in record,
+    ),
+    "tool_call": WireType(
+        _read_tool,
+        _tool_parts,
+        _call_completed_steps,
+        matches=lambda record: record.get("tool_call").__class__ is dict,
+    ),
+    "turn_ended": WireType(
+        control_reading,
+        _turn_parts,
+        _turn_ended_steps,
+        matches=lambda record: record.get("status").__class__ is str,
+    ),
+    "user": WireType(_read_line, _line_parts, matches=is_cursor_line),
 }
-"""Functions that return the steps of a line, by its type and subtype."""
+"""Lines by `type`."""
+
+_SUBTYPES: Mapping[tuple[str, str | None], WireType] = {
+    ("system", "init"): WireType(control_reading, steps=lambda record, reading: [TurnStart()]),
+    ("thinking", "completed"): WireType(
+        control_reading, steps=lambda record, reading: [ChunkEnd(kinds=("thinking",))]
+    ),
+    ("thinking", "delta"): WireType(chunk_reading, steps=_thinking_delta_steps),
+    ("tool_call", "started"): WireType(_read_tool, _tool_parts, _call_started_steps),
+}
+"""Lines with a row of their own, by type and subtype; other subtypes have the row of the type."""
+
+_TRANSCRIPT_LINE = WireType(_read_line, _line_parts)
+_UNKNOWN = WireType(unknown_reading)
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def wire_type(record: Record) -> WireType:
+    """Return the row of a line of a stream or a transcript."""
+    name = text_at(record, "type")
+    if name is None:
+        return _TRANSCRIPT_LINE if "type" not in record and "message" in record else _UNKNOWN
+    return _SUBTYPES.get((name, text_at(record, "subtype"))) or TYPES.get(name, _UNKNOWN)
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for a line of Cursor's stream or of one of its transcripts."""
+    name = record.get("type")
+    if name is None:
+        return not body_keys(record) and _is_transcript(record)
+    return is_one_of(name, TYPES) and TYPES[name].matches(record) and record.keys().isdisjoint(ENVELOPE_KEYS)
+
 
 PROVIDER = Provider(
     source="cursor",
     recognizes=recognizes,
-    marks={*_RECOGNIZERS, "role"},
-    wire_type=lambda record: _WIRE_TYPE,
+    marks={*TYPES, "role"},
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
