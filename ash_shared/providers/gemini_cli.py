@@ -81,12 +81,15 @@ def _message_role(message: Any) -> Role:
     return _ROLES[_message_type(message)] if is_one_of(_message_type(message), _ROLES) else "system"
 
 
-def _read_message(message: Any) -> list[Block]:
-    """Return the blocks of a message record, in its own line or in a document."""
-    if not is_one_of(_message_type(message), _ROLES):
+def _read_message(message: Any) -> RecordReading:
+    """Read a message record, in its own line or in a document."""
+    name, role = _message_type(message), _message_role(message)
+    if is_one_of(name, _ROLES):
+        blocks = translate(name, message, _message_blocks)
+    else:
         wire_type = wire_name(message) if message.__class__ is dict else None
-        return [raw_block("unknown_type", message, wire_type)]
-    return translate(_message_type(message), message, _message_blocks)
+        blocks = [raw_block("unknown_type", message, wire_type)]
+    return RecordReading("record" if role == "system" else "message", role, blocks)
 
 
 def _message_blocks(message: Record) -> list[Block]:
@@ -153,14 +156,8 @@ def _result_block(call: Record, result_blocks: list[Block]) -> Block:
     return with_extra(block, display)
 
 
-def _read_message_record(record: Record) -> RecordReading:
-    blocks = _read_message(record)
-    role = _message_role(record)
-    return RecordReading("record" if role == "system" else "message", role, blocks)
-
-
 def _read_document(record: Record) -> RecordReading:
-    blocks = [block for message in _document_messages(record) for block in _read_message(message)]
+    blocks = [block for message in _document_messages(record) for block in _read_message(message).blocks]
     return RecordReading("message", "user", bounded(blocks))
 
 
@@ -203,9 +200,6 @@ def _translate_tool_result(event: Record) -> Block:
 def _translate_notice(event: Record) -> Block:
     typed = text_block(event["message"], "error" if event["severity"] == "error" else "notice")
     return translated(event, typed, (*_ENVELOPE, "message"), "error")
-
-
-_read_notice = _block_reader("record", "system", _translate_notice)
 
 
 def _read_output(record: Record) -> RecordReading:
@@ -276,77 +270,6 @@ def _is_output(record: Record) -> bool:
     return models.__class__ is dict and not record.keys().isdisjoint(("response", "error"))
 
 
-_RecordKind = tuple[Callable[[Record], bool], Callable[[Record], RecordReading]]
-
-_KINDS_BY_TYPE: Mapping[str, _RecordKind] = {
-    **dict.fromkeys(("gemini", "info", "model", "user", "warning"), (_is_message, _read_message_record)),
-    "init": (_event_check("session_id", "model", "timestamp"), control_reading),
-    "message": (_is_message_event, _read_message_event),
-    "result": (_is_result_event, control_reading),
-    "tool_result": (
-        _event_check("tool_id", "status"),
-        _block_reader("message", "tool", _translate_tool_result),
-    ),
-    "tool_use": (
-        _event_check("tool_id", "tool_name", "parameters"),
-        _block_reader("message", "assistant", _translate_tool_use),
-    ),
-}
-"""Checks and readers of records, by `type`."""
-
-_KINDS_BY_KEY: Mapping[str, _RecordKind] = {
-    "$set": (lambda record: record["$set"].__class__ is dict, control_reading),
-    "$rewindTo": (lambda record: record["$rewindTo"].__class__ is str, control_reading),
-    "messages": (_is_document, _read_document),
-    "history": (_is_history, _read_document),
-    "projectHash": (_is_header, control_reading),
-    "stats": (_is_output, _read_output),
-}
-"""Checks and readers of records without a `type`, by identifying key."""
-
-
-def _find_reader(record: Record) -> Callable[[Record], RecordReading] | None:
-    """Return the reader of a record, or None if its kind is unknown."""
-    wire_type = record.get("type")
-    if wire_type == "error":
-        return _read_notice if "severity" in record else _read_message_record if _is_message(record) else None
-    if wire_type.__class__ is str:
-        matches, reader = _KINDS_BY_TYPE.get(wire_type, _NO_KIND)
-        return reader if matches(record) else None
-    for key, (matches, reader) in _KINDS_BY_KEY.items():
-        if key in record and matches(record):
-            return reader
-    return None
-
-
-_NO_KIND: _RecordKind = (lambda record: False, control_reading)
-
-
-def recognizes(record: Record) -> bool:
-    """Return True for a record of Gemini CLI."""
-    if _find_reader(record) is None:
-        return False
-    if record.get("type").__class__ is str:
-        return record.keys().isdisjoint(ENVELOPE_KEYS)
-    present_keys = body_keys(record) - GEMINI_CLI_SESSION_KEYS
-    return present_keys <= _UNTYPED_KEYS and (len(record) == 1 or present_keys.isdisjoint(_CHANGE_KEYS))
-
-
-_UNTYPED_KEYS = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
-_CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
-"""Keys of change lines, which have no other key."""
-
-
-def read(record: Record) -> RecordReading:
-    """Read any record of a session file or a stream."""
-    reader = _find_reader(record)
-    if reader is not None:
-        return reader(record)
-    if is_one_of(record.get("type"), _ROLES) and ("content" in record or "parts" in record):
-        return _read_message_record(record)
-    return unknown_reading(record)
-
-
 def facts(record: Record) -> Facts:
     """Return the metadata of a record. Message ids are not unique, because a message is written again when it grows."""
     fields = record["$set"] if record.get("$set").__class__ is dict else record
@@ -359,29 +282,23 @@ def facts(record: Record) -> Facts:
     )
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts that a record adds to the standard messages."""
-    reader = _find_reader(record)
-    if reader is _read_document:
-        return [
-            replace(part, original=message)
-            for message in _document_messages(record)
-            for part in _message_parts(message, _read_message(message))
-        ]
-    if reader is _read_message_record:
-        return _message_parts(record, reading.blocks)
-    return _event_parts(record, reading)
+def _document_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return [
+        replace(part, original=message)
+        for message in _document_messages(record)
+        for part in _message_parts(message, _read_message(message))
+    ]
 
 
 _USAGE_KEYS = UsageKeys(prompt="input", tool="tool", cached="cached", answer="output", thoughts="thoughts")
 
 
-def _message_parts(message: Any, blocks: list[Block]) -> list[Part]:
+def _message_parts(message: Any, reading: RecordReading) -> list[Part]:
     """Return the part of a message and, if it has results of client tools, a part for these."""
     id = text_at(message, "id")
-    response = [block for block in blocks if not is_client_result(block)]
-    results = [block for block in blocks if is_client_result(block)]
-    role = speaker_of_role(_message_role(message))
+    response = [block for block in reading.blocks if not is_client_result(block)]
+    results = [block for block in reading.blocks if is_client_result(block)]
+    role = speaker_of_role(reading.role)
     time = to_milliseconds(value_at(message, "timestamp") or value_at(message, "ts"))
     message_part = Part(
         role=role,
@@ -420,16 +337,12 @@ def _message_error(message: Any) -> Block | None:
     return message_error("error", text or None)
 
 
-def _event_parts(record: Record, reading: RecordReading) -> list[Part]:
-    wire_type = record.get("type")
-    if wire_type in _EVENT_PARTS:
-        return _EVENT_PARTS[wire_type](record, reading)
-    if (message_id := text_at(record, "$rewindTo")) is not None:
-        return [Part(role=None, retracts=(message_id,), relation="truncation")]
-    return _output_parts(record, reading) if "stats" in record else []
+def _rewind_parts(record: Record, reading: RecordReading) -> list[Part]:
+    id = text_at(record, "$rewindTo")
+    return [] if id is None else [Part(role=None, retracts=(id,), relation="truncation")]
 
 
-def _message_event_parts(record: Record, reading: RecordReading) -> list[Part]:
+def _item_parts(record: Record, reading: RecordReading) -> list[Part]:
     """Return the part of a response item or a tool result; events have no response id."""
     role: Speaker = "assistant" if reading.role == "assistant" else "user"
     joins_previous = role == "assistant" or reading.role == "tool"
@@ -486,33 +399,14 @@ def _output_parts(record: Record, reading: RecordReading) -> list[Part]:
     ]
 
 
-_EVENT_PARTS: Mapping[Any, Callable[[Record, RecordReading], list[Part]]] = {
-    "error": _notice_parts,
-    "message": _message_event_parts,
-    "result": _result_parts,
-    "tool_result": _message_event_parts,
-    "tool_use": _message_event_parts,
-}
+def _document_steps(record: Record, reading: RecordReading) -> list[Step]:
+    messages = _document_messages(record)
+    return [step for message in messages for step in _message_steps(message, _read_message(message))]
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a record, or None if they are derived from its parts."""
-    reader = _find_reader(record)
-    if reader is _read_document:
-        messages = _document_messages(record)
-        return [step for message in messages for step in _message_steps(message, _read_message(message))]
-    if reader is _read_message_record:
-        return _message_steps(record, reading.blocks)
-    if "$rewindTo" in record:
-        return [TurnEnd(), *_whole_steps(record, parts(record, reading))]
-    if reader is _read_output:
-        return [*_whole_steps(record, parts(record, reading)), TurnEnd()]
-    return _event_steps(record, reading)
-
-
-def _message_steps(message: Any, blocks: list[Block]) -> list[Step]:
+def _message_steps(message: Any, reading: RecordReading) -> list[Step]:
     """Return the steps of a message record, which may repeat an earlier version of the message."""
-    message_steps: list[Step] = list(_message_parts(message, blocks))
+    message_steps: list[Step] = list(_message_parts(message, reading))
     return (
         [*message_steps, TurnEnd("user_cancel", mode="if_open")] if _is_cancelled(message) else message_steps
     )
@@ -526,52 +420,135 @@ def _is_cancelled(message: Any) -> bool:
     return bool(calls) and all(text_at(call, "status") == "cancelled" for call in calls)
 
 
-def _event_steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of a stream event; every event but a text delta completes the open text."""
-    wire_type = record.get("type")
-    if wire_type == "init":
-        return [ChunkEnd(), TurnStart()]
-    if wire_type not in _EVENT_PARTS:
-        return None
-    if wire_type == "message" and reading.role == "assistant" and record.get("delta") is True:
+def _message_event_steps(record: Record, reading: RecordReading) -> list[Step]:
+    if reading.role == "assistant" and record.get("delta") is True:
         return [Chunk("text", record["content"], "text", anonymous_slot=True)]
-    return [
-        ChunkEnd(),
-        *_EVENT_STEPS.get(wire_type, _whole_steps)(record, parts(record, reading)),
-    ]
+    return _item_steps(record, reading)
 
 
-def _whole_steps(record: Record, event_parts: list[Part]) -> list[Step]:
-    return list(event_parts)
+def _item_steps(record: Record, reading: RecordReading) -> list[Step]:
+    """Complete the open text, as every event but a text delta does."""
+    return [ChunkEnd(), *_item_parts(record, reading)]
 
 
-def _notice_steps(record: Record, event_parts: list[Part]) -> list[Step]:
+def _notice_steps(record: Record, reading: RecordReading) -> list[Step]:
     """Emit a notice as an error event; notices do not end the turn."""
-    return [Emit("error", message_error(record["severity"], text_at(record, "message")))]
+    return [ChunkEnd(), Emit("error", message_error(record["severity"], text_at(record, "message")))]
 
 
-def _result_steps(record: Record, event_parts: list[Part]) -> list[Step]:
+def _result_steps(record: Record, reading: RecordReading) -> list[Step]:
     """End a run, as an interruption if the user cancelled it."""
+    [part] = _result_parts(record, reading)
     if text_at(record, "error", "type") != "FatalCancellationError":
-        return _whole_steps(record, event_parts)
-    (part,) = event_parts
+        return [ChunkEnd(), part]
     interruption = TurnEnd("user_cancel", mode="stop_if_open")
-    return [Part(role=None, error=part.error), interruption, replace(part, error=None)]
+    return [ChunkEnd(), Part(role=None, error=part.error), interruption, replace(part, error=None)]
 
 
-_EVENT_STEPS: Mapping[Any, Callable[[Record, list[Part]], list[Step]]] = {
-    "error": _notice_steps,
-    "result": _result_steps,
+_MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_message)
+
+TYPES: Mapping[str, WireType] = {
+    **dict.fromkeys(("gemini", "info", "model", "user", "warning"), _MESSAGE),
+    "error": WireType(
+        _block_reader("record", "system", _translate_notice),
+        _notice_parts,
+        _notice_steps,
+        matches=lambda record: "severity" in record,
+    ),
+    "init": WireType(
+        control_reading,
+        steps=lambda record, reading: [ChunkEnd(), TurnStart()],
+        matches=_event_check("session_id", "model", "timestamp"),
+    ),
+    "message": WireType(_read_message_event, _item_parts, _message_event_steps, matches=_is_message_event),
+    "result": WireType(control_reading, _result_parts, _result_steps, matches=_is_result_event),
+    "tool_result": WireType(
+        _block_reader("message", "tool", _translate_tool_result),
+        _item_parts,
+        _item_steps,
+        matches=_event_check("tool_id", "status"),
+    ),
+    "tool_use": WireType(
+        _block_reader("message", "assistant", _translate_tool_use),
+        _item_parts,
+        _item_steps,
+        matches=_event_check("tool_id", "tool_name", "parameters"),
+    ),
 }
+"""Records by `type`; a message of the type `error` has the row `_MESSAGE`."""
+
+_UNTYPED: Mapping[str, WireType] = {
+    "$set": WireType(control_reading, matches=lambda record: record["$set"].__class__ is dict),
+    "$rewindTo": WireType(
+        control_reading,
+        _rewind_parts,
+        lambda record, reading: [TurnEnd(), *_rewind_parts(record, reading)],
+        matches=lambda record: record["$rewindTo"].__class__ is str,
+    ),
+    "messages": WireType(_read_document, _document_parts, _document_steps, matches=_is_document),
+    "history": WireType(_read_document, _document_parts, _document_steps, matches=_is_history),
+    "projectHash": WireType(control_reading, matches=_is_header),
+    "stats": WireType(
+        _read_output,
+        _output_parts,
+        lambda record, reading: [*_output_parts(record, reading), TurnEnd()],
+        matches=_is_output,
+    ),
+}
+"""Records without a `type`, by identifying key."""
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def _find_row(record: Record) -> WireType | None:
+    """Return the row of a record that has the keys of its type; None for other records."""
+    name = record.get("type")
+    if name.__class__ is not str:
+        return next((row for key, row in _UNTYPED.items() if key in record and row.matches(record)), None)
+    row = _MESSAGE if name == "error" and "severity" not in record else TYPES.get(name)
+    return row if row is not None and row.matches(record) else None
+
+
+def _read_incomplete(record: Record) -> RecordReading:
+    has_content = "content" in record or "parts" in record
+    is_message = has_content and is_one_of(record.get("type"), _ROLES)
+    return _read_message(record) if is_message else unknown_reading(record)
+
+
+_INCOMPLETE_EVENTS: Mapping[str, WireType] = {
+    name: WireType(unknown_reading, row.parts, row.steps) for name, row in TYPES.items() if name not in _ROLES
+}
+"""Events without the keys of their type, which still end the turn or the open text."""
+_INCOMPLETE = WireType(
+    _read_incomplete,
+    lambda record, reading: _output_parts(record, reading) if "stats" in record else [],
+)
+"""Other records without the keys of their type, and records of unknown types."""
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of a record of a session file or a stream."""
+    return _find_row(record) or _INCOMPLETE_EVENTS.get(text_at(record, "type") or "", _INCOMPLETE)
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for a record of Gemini CLI."""
+    if _find_row(record) is None:
+        return False
+    if record.get("type").__class__ is str:
+        return record.keys().isdisjoint(ENVELOPE_KEYS)
+    present_keys = body_keys(record) - GEMINI_CLI_SESSION_KEYS
+    return present_keys <= _UNTYPED_KEYS and (len(record) == 1 or present_keys.isdisjoint(_CHANGE_KEYS))
+
+
+_UNTYPED_KEYS = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
+_CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
+"""Keys of change lines, which have no other key."""
+
 
 PROVIDER = Provider(
     source="gemini_cli",
     recognizes=recognizes,
-    marks={*_KINDS_BY_TYPE, *_KINDS_BY_KEY, "error"},
-    wire_type=lambda record: _WIRE_TYPE,
+    marks={*TYPES, *_UNTYPED},
+    wire_type=wire_type,
     read_block=read_part,
     facts=facts,
 )
