@@ -116,7 +116,7 @@ def _call_of_result(log: Log, part: Part, block: Block, parent_call: str) -> str
 
 def _result_fields(block: Block) -> Block:
     fields: Block = {"result": block.get("content")}
-    if block.get("is_error"):
+    if block.get("is_error") or block.get("exit_code"):
         fields["error"] = {"code": "error", "message": _failure_text(block)}
     return {**fields, **{name: block[key] for key, name in _RESULT_KEYS.items() if key in block}}
 

@@ -180,6 +180,25 @@ PROMPT_EVENT = ("user_message", {"text": "Build it."})
             id="a call that never ran",
         ),
         pytest.param(
+            [event(tool(DONE | {"output": "1 failed\n", "metadata": {"exit": 1}}))],
+            [
+                turn("system"),
+                tool_call(),
+                (
+                    "tool_result",
+                    {
+                        "toolCallId": "c1",
+                        "result": "1 failed\n",
+                        "error": {"code": "error", "message": "1 failed\n"},
+                        "exitCode": 1,
+                        "structured": {"exit": 1},
+                    },
+                ),
+                ("turn_end", {}),
+            ],
+            id="a command that failed",
+        ),
+        pytest.param(
             [event(tool({"status": "error", "input": INPUT, "error": "no shell"}, id=None))],
             [
                 turn("system"),
