@@ -18,7 +18,11 @@ function goToHash(view) {
 const session = readJson("session");
 const view = new SessionView({ addressOf: ({ event }) => `#e-${encodeURIComponent(event.id)}` });
 const header = new SessionHeader();
-header.show(session, { summary: readJson("summary"), onUnrecognised: () => view.visitUnrecognised() });
+header.show(session, {
+  summary: readJson("summary"),
+  onError: () => view.goToCountedError(),
+  onUnrecognised: () => view.visitUnrecognised(),
+});
 view.build({ header: header.element }).setTitle(sessionTitle(session));
 view.renderer.replayEvents(readJson("events"));
 addEventListener("popstate", () => goToHash(view));

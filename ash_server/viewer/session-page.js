@@ -2,6 +2,7 @@
 import { getJson, messageOf, withQuery } from "./lib/api.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { AnswerUsage } from "./session/answer-usage.js";
+import { findError } from "./session/errors.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
@@ -35,12 +36,12 @@ const SUMMARY_DELAY_PER_EVENT_MS = 5;
 class SessionPage extends SessionView {
   /** @type {any} */
   session;
-  /**
-   * The facts of the header that take longer to load.
-   *
-   * @type {{summary?: any, onUnrecognised?: () => void} | undefined}
-   */
-  facts;
+  /** What the header shows besides the session. @type {Parameters<SessionHeader["show"]>[1]} */
+  facts = {
+    onError: () => this.goToCountedError(),
+    onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()),
+  };
+  isSeekingError = false;
   /** Events to paint with the next frame. @type {any[]} */
   incoming = [];
   isCaughtUp = false;
@@ -162,7 +163,7 @@ class SessionPage extends SessionView {
       session.parentId && optional(getJson(`/api/sessions/${session.parentId}`)),
       optional(getJson(withQuery("/api/sessions", { parentId: session.id, limit: 200 }))),
     ]);
-    this.facts = { summary, onUnrecognised: () => this.tryTo(() => this.goToUnrecognised()) };
+    this.facts = { ...this.facts, summary };
     this.header.show(this.session, this.facts);
     const { parentId: id } = session;
     this.header.showRelations(id && { id, title: "another session", ...parent }, children?.sessions ?? []);
@@ -194,6 +195,23 @@ class SessionPage extends SessionView {
     if (this.visitUnrecognised()) return;
     const { events } = await getJson(withQuery(`${this.api}/events`, { type: "raw", limit: 1 }));
     if (events.length) await this.go(placeOf({ event: events[0] }), { isNew: true });
+  }
+
+  async goToError(steps, current) {
+    if (this.visitError(steps, current)) return;
+    const isMore = steps > 0 ? this.pages.hasNewer : this.pages.hasOlder;
+    if (!isMore) this.announceNoError(steps);
+    else if (!this.isSeekingError) await this.tryTo(() => this.seekError(steps));
+  }
+
+  /** Go to an error that is not loaded. */
+  async seekError(steps) {
+    this.isSeekingError = true;
+    const event = await findError(this.api, this.pages, steps).finally(() => (this.isSeekingError = false));
+    if (!event) return this.announceNoError(steps);
+    await this.go(placeOf({ event }), { isNew: true });
+    const element = findElement(this.renderer, placeOf({ event }));
+    if (element) this.openError(element);
   }
 
   // Places in the session.
@@ -330,6 +348,10 @@ class SessionPage extends SessionView {
 
   hasEnd() {
     return !this.pages.hasNewer;
+  }
+
+  isWhole() {
+    return !this.pages.hasNewer && !this.pages.hasOlder;
   }
 
   async toEnd() {

@@ -43,34 +43,42 @@ export function iconButton(action, label, run) {
   return button({ class: "icon-button", "data-action": action, "aria-label": label, title: label }, null, run);
 }
 
-/** Update an element in place to equal a fresh one. Equal nodes are kept, with their selection, focus and open state. */
-export function morph(element, fresh) {
+/**
+ * Update an element in place to equal a fresh one. Equal nodes are kept, with their selection, focus and open state.
+ *
+ * @param {any} element
+ * @param {any} fresh
+ * @param {{placeholder: Element, node: Element}} [kept] a child that stays, and its placeholder in the fresh element
+ */
+export function morph(element, fresh, kept) {
   const isOpen = element.open;
   [...element.getAttributeNames()].forEach((name) => element.removeAttribute(name));
   [...fresh.attributes].forEach(({ name, value }) => element.setAttribute(name, value));
   if (isOpen !== undefined) element.open = isOpen;
-  setChildren(element, morphChildren([...element.childNodes], [...fresh.childNodes]));
+  setChildren(element, morphChildren([...element.childNodes], [...fresh.childNodes], kept));
 }
 
 /** Elements filled when opened: they may differ in values that are not in the DOM yet. */
 const LAZY = ".aside, .json, .diff, .diffs, .text-rest";
 
-function morphChildren(before, after) {
-  return after.map((fresh, index) => {
-    const old = before[index];
-    const isElement = fresh.nodeType === Node.ELEMENT_NODE;
-    if (isElement && fresh.matches(LAZY)) {
-      if (old?.open && old.tagName === fresh.tagName) fresh.open = true;
-      return fresh;
-    }
-    const isComparable = !isElement || !fresh.querySelector(LAZY);
-    if (isComparable && old?.isEqualNode(fresh)) return old;
-    if (isElement && old?.tagName === fresh.tagName) {
-      morph(old, fresh);
-      return old;
-    }
+function morphChildren(before, after, kept) {
+  const old = before.map((node) => (node === kept?.node ? undefined : node));
+  return after.map((fresh, index) => (fresh === kept?.placeholder ? kept.node : morphChild(old[index], fresh)));
+}
+
+function morphChild(old, fresh) {
+  const isElement = fresh.nodeType === Node.ELEMENT_NODE;
+  if (isElement && fresh.matches(LAZY)) {
+    if (old?.open && old.tagName === fresh.tagName) fresh.open = true;
     return fresh;
-  });
+  }
+  const isComparable = !isElement || !fresh.querySelector(LAZY);
+  if (isComparable && old?.isEqualNode(fresh)) return old;
+  if (isElement && old?.tagName === fresh.tagName) {
+    morph(old, fresh);
+    return old;
+  }
+  return fresh;
 }
 
 /** Set the children of an element, without moving those that are already in order. */

@@ -6,7 +6,9 @@ export function isObject(value) {
   return isNode && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
-const isPresent = (value) => value !== undefined && value !== null;
+export function isPresent(value) {
+  return value !== undefined && value !== null;
+}
 
 /**
  * The value of the first of these own keys whose value is accepted, else undefined.

@@ -204,9 +204,8 @@ export class ChatRenderer {
     const context = { ...this.context, ...this.subagentContext(item), isRevoked: this.revoked.has(item.event.id) };
     const shown = { ...item, isOpen: item.isOpen && canContinue };
     const fresh = paint(shown, { ...context, state, isOpen: view.isFilled || isFailed });
-    view.nest?.remove();
     if (!view.element) view.element = fresh;
-    else if (view.element.tagName === fresh.tagName) morph(view.element, fresh);
+    else if (view.element.tagName === fresh.tagName) morph(view.element, fresh, placeForNest(view, fresh));
     else view.element = replace(view.element, fresh);
     if (item.kind === "tool") view.element.open = view.choice ?? isFailed;
     view.isOpen = view.element.open;
@@ -317,9 +316,9 @@ export class ChatRenderer {
     const children = inLogOrder(this.homes.get(home) ?? []);
     call.nest ??= el("div", { class: "subagent" });
     layOutFlow(call.nest, children, { isOver: call.element.dataset.state !== "running", isAside: true });
-    if (!children.length) return call.nest.remove();
-    const [summary] = call.element.children;
-    (call.element.querySelector(":scope > .tool-args") ?? summary).after(call.nest);
+    const before = nestNeighbour(call.element);
+    if (!children.length) call.nest.remove();
+    else if (before.nextSibling !== call.nest) before.after(call.nest);
   }
 
   /**
@@ -369,6 +368,24 @@ export class ChatRenderer {
     setAttributes(element, { class: "turn", "data-turn-id": turn?.id, "data-seq": seq, "data-state": state });
     layOutFlow(element, items, { isOver: !isOpen, after: [turn && turnFooter(turn)].filter(Boolean) });
   }
+}
+
+/** The element before the items of a call's subagent: they come between the task and the answer. */
+function nestNeighbour(call) {
+  return call.querySelector(":scope > .tool-args") ?? call.firstElementChild;
+}
+
+/**
+ * A placeholder in a fresh call for the items of its subagent, which must not move: they may have the focus.
+ *
+ * @param {ItemView} view
+ * @param {Element} fresh
+ */
+function placeForNest({ nest, element }, fresh) {
+  if (!nest || nest.parentNode !== element) return undefined;
+  const placeholder = el("div");
+  nestNeighbour(fresh).after(placeholder);
+  return { placeholder, node: nest };
 }
 
 /** The home of items outside turns. */

@@ -31,16 +31,23 @@ export class ItemNavigation {
     return next !== undefined;
   }
 
-  neighbour(steps, kind) {
-    const { current } = this;
-    const items = [...this.log.querySelectorAll(kind)];
-    if (!current) return items.find(isVisible);
+  /**
+   * The next (1) or previous (-1) item of a kind.
+   *
+   * @param {number} steps
+   * @param {string} kind
+   * @param {(item: Element) => boolean} [accepts]
+   * @param {Element | null} [start] the item to start from; by default the current one, which counts unless focused
+   */
+  neighbour(steps, kind, accepts = isVisible, start = undefined) {
+    const current = start ?? this.current;
+    const items = [...this.log.querySelectorAll(kind)].filter(accepts);
+    if (!current) return items[0];
     const isAfter = (item) => current.compareDocumentPosition(item) & Node.DOCUMENT_POSITION_FOLLOWING;
     const isBefore = (item) => current.compareDocumentPosition(item) & Node.DOCUMENT_POSITION_PRECEDING;
-    if (current !== document.activeElement?.closest(ITEM) && current.matches(kind) && steps > 0) return current;
-    return steps > 0
-      ? items.find((item) => item !== current && isAfter(item) && isVisible(item))
-      : items.findLast((item) => item !== current && isBefore(item) && isVisible(item));
+    const isVisited = start || current === document.activeElement?.closest(ITEM);
+    if (!isVisited && steps > 0 && items.includes(current)) return current;
+    return steps > 0 ? items.find(isAfter) : items.findLast(isBefore);
   }
 
   /** Focus an item and scroll to it if needed. */

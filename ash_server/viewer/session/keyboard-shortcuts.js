@@ -14,6 +14,7 @@ const SEQUENCE_MS = 700;
  */
 export function shortcuts(actions) {
   const { navigation, filters, copyLink, openStored, openSearch, toStart, toEnd, close, onEdge, pause, wrap } = actions;
+  const { goToError } = actions;
   const go = async (steps, kind) => navigation.go(steps, kind) || ((await onEdge(steps)) && navigation.go(steps, kind));
   const withItem = (act) => () => navigation.current && act(navigation.current);
   const opens = (change) => withItem(keepingPosition(pause, change));
@@ -26,6 +27,7 @@ export function shortcuts(actions) {
   return [
     [["j", "k"], "next, previous", { j: () => go(1), k: () => go(-1) }],
     [["J", "K"], "next, previous prompt", { J: () => go(1, PROMPT), K: () => go(-1, PROMPT) }],
+    [["x", "X"], "next, previous error", { x: () => goToError(1), X: () => goToError(-1) }],
     [["g g", "G"], "to the beginning, to the end", { g: pressedTwice, G: toEnd }],
     [["e", "E"], "open this, all of this turn", { e: opens(toggleItem), E: opens(toggleTurn) }],
     [["1", "2", "3"], "Read, Work, Everything", presets(filters)],

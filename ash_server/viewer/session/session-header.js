@@ -26,10 +26,10 @@ export class SessionHeader {
 
   /**
    * @param {any} session
-   * @param {{summary?: any, onUnrecognised?: () => void}} [facts] `summary` is the session-summary projection, once
-   *   loaded
+   * @param {{summary?: any, onError?: () => void, onUnrecognised?: () => void}} [facts] `summary` is the
+   *   session-summary projection, once loaded
    */
-  show(session, { summary, onUnrecognised } = {}) {
+  show(session, { summary, onError, onUnrecognised } = {}) {
     const title = sessionTitle(session);
     this.title.textContent = title;
     this.title.title = session.title ?? session.externalId ?? "";
@@ -39,7 +39,7 @@ export class SessionHeader {
       models(summary),
       span(session),
       ...counts(session, summary),
-      errors(session, summary),
+      errors(session, summary, onError),
       ...costs(summary),
       unrecognised(session, onUnrecognised),
     ];
@@ -108,10 +108,11 @@ function counts({ messageCount, eventCount }, summary) {
 }
 
 /** Errors of tools and others, counted as in the list of sessions and in the rail. */
-function errors({ errorCount }, summary) {
+function errors({ errorCount }, summary, onError) {
   if (!errorCount) return undefined;
-  const title = listCounts({ ...summary?.toolErrors, ...summary?.errors });
-  return el("span", { class: "fact errors", title }, pluralize(errorCount, "error"));
+  const counts = listCounts({ ...summary?.toolErrors, ...summary?.errors });
+  const title = [counts, "Go to the next"].filter(Boolean).join(". ");
+  return button({ class: "fact errors", title }, pluralize(errorCount, "error"), () => onError?.());
 }
 
 function listCounts(counts) {
@@ -128,9 +129,12 @@ function costs(summary) {
 
 function unrecognised({ unrecognisedCount, eventCount }, onUnrecognised) {
   if (unrecognisedCount === undefined) return undefined;
-  const text = `${formatNumber(unrecognisedCount)} unrecognised of ${formatNumber(eventCount)}`;
-  if (!unrecognisedCount || !onUnrecognised) return fact(text, "Records of types that Ash does not know");
-  return button({ class: "fact unrecognised", title: "Go to the first" }, text, onUnrecognised);
+  const count = `${formatNumber(unrecognisedCount)} of ${pluralize(eventCount, "event")}`;
+  if (!unrecognisedCount) return fact("all recognised", `Of types that Ash does not know: ${count}`);
+  const title = `${count}. Go to the first`;
+  return button({ class: "fact unrecognised", title }, `${formatNumber(unrecognisedCount)} not recognised`, () =>
+    onUnrecognised?.(),
+  );
 }
 
 function linkTo(session) {

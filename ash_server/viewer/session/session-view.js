@@ -14,7 +14,7 @@ import { ItemToolbar, copyAndAnnounce, itemText } from "./item-toolbar.js";
 import { shortcuts } from "./keyboard-shortcuts.js";
 import { closeMenus, pageFrame } from "./page-frame.js";
 import { PromptOutline } from "./prompt-outline.js";
-import { keepScrollPosition, scrollToItem } from "./scroll-anchor.js";
+import { FAILED, keepScrollPosition, scrollToItem } from "./scroll-anchor.js";
 import { StoredPanel } from "./stored-panel.js";
 import { SyntaxColours } from "./syntax-colours.js";
 
@@ -23,7 +23,7 @@ const FLASH_MS = 1500;
 
 /** @typedef {import("../render/event-log.js").Item} Item */
 
-/** Subclasses override toStart, toEnd, hasEnd, onPaint and onFilter. */
+/** Subclasses override goToError, toStart, toEnd, hasEnd, isWhole, onPaint and onFilter. */
 export class SessionView {
   /**
    * @param {object} options
@@ -81,6 +81,7 @@ export class SessionView {
       filters: this.filters,
       copyLink: (element) => this.copyLink(element),
       openStored: (element) => this.storedPanel.open(this.itemOf(element)),
+      goToError: (steps) => this.goToError(steps),
       toStart: () => this.toStart(),
       toEnd: () => this.toEnd(),
       close: () => this.close(),
@@ -138,6 +139,44 @@ export class SessionView {
     setTimeout(() => element.removeAttribute("data-flash"), FLASH_MS);
   }
 
+  /**
+   * Go to the next (1) or previous (-1) error.
+   *
+   * @param {number} steps
+   * @param {Element | null} [current] the item to start from
+   * @returns {any}
+   */
+  goToError(steps, current) {
+    if (!this.visitError(steps, current)) this.announceNoError(steps);
+  }
+
+  /** Go through the errors one by one, then from the first again: the count is at the top of the page. */
+  goToCountedError() {
+    const { last } = this.navigation;
+    return this.goToError(1, last?.isConnected && last.matches(FAILED) ? last : undefined);
+  }
+
+  announceNoError(steps) {
+    this.navigation.last = null;
+    this.announcer.show(steps > 0 ? "No error after this" : "No error before this");
+  }
+
+  /** Go to the next or previous error among the loaded items, also of subagents; false if there is none. */
+  visitError(steps, current) {
+    const error = this.navigation.neighbour(steps, FAILED, () => true, current);
+    if (!error) return false;
+    this.openError(error);
+    this.visit(error);
+    return true;
+  }
+
+  /** Open a failed call, and announce the number of its error. */
+  openError(error) {
+    if (error instanceof HTMLDetailsElement) error.open = true;
+    const errors = [...this.log.querySelectorAll(FAILED)];
+    if (this.isWhole()) this.announcer.show(`Error ${errors.indexOf(error) + 1} of ${errors.length}`);
+  }
+
   /** Go to the first loaded record that was not recognised; false if there is none. */
   visitUnrecognised() {
     const raw = this.renderer.inOrder.find(({ item }) => item.event.type === "raw");
@@ -157,6 +196,11 @@ export class SessionView {
   }
 
   hasEnd() {
+    return true;
+  }
+
+  /** True if all events are loaded. */
+  isWhole() {
     return true;
   }
 

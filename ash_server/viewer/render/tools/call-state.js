@@ -1,6 +1,4 @@
-import { exitCodeOf } from "./bash.js";
-import { isShellTool } from "./registry.js";
-import { isObject, isString } from "../../lib/json-fields.js";
+import { isObject, isPresent, isString } from "../../lib/json-fields.js";
 
 /**
  * The state of a call, undefined for other items.
@@ -12,7 +10,7 @@ export function callState(item, canContinue) {
   if (item.kind !== "tool") return undefined;
   const result = item.results.at(-1);
   if (!item.call && result) return "orphan";
-  if (result) return outcomeOf(result.payload, item.event.payload.toolName);
+  if (result) return outcomeOf(result.payload);
   if (!canContinue) return "interrupted";
   return item.call ? "running" : "pending";
 }
@@ -30,20 +28,14 @@ const DENIED = [
 const STOPPED = [/^\[Request interrupted by user/, /^\[Operation Cancelled\]/i, /^aborted by user/i];
 const DENIED_CODE = /denied|reject|declin|permission/i;
 
-function outcomeOf(result, tool) {
-  const { error, structured } = result;
+/** A call has failed if its result has an error: that is what the server counts. */
+function outcomeOf({ error, structured }) {
   if (isRefusal(structured)) return "denied";
-  if (!error) return hasFailed(result, tool) ? "error" : "done";
+  if (!isPresent(error)) return "done";
   const { code, message } = error;
   const messageMatches = (patterns) => isString(message) && patterns.some((pattern) => pattern.test(message));
   if (DENIED_CODE.test(isString(code) ? code : "") || messageMatches(DENIED)) return "denied";
   return messageMatches(STOPPED) ? "interrupted" : "error";
-}
-
-/** True for an exit code other than 0. Some providers do not report it as an error. */
-function hasFailed({ exitCode, structured, result }, tool) {
-  const exit = isString(tool) && isShellTool(tool) ? exitCodeOf({ exitCode, structured, value: result }) : exitCode;
-  return Number.isInteger(exit) && exit !== 0;
 }
 
 function isRefusal(structured) {

@@ -1,6 +1,6 @@
 /** Tool calls: the table of tools by name, and the painter of their cards. */
 import { ask } from "./ask.js";
-import { bash } from "./bash.js";
+import { bash, exitCodeOf } from "./bash.js";
 import { readCall } from "./call.js";
 import { computer } from "./computer.js";
 import { edit } from "./edit.js";
@@ -16,7 +16,7 @@ import { summaryLine } from "./summary-line.js";
 import { search } from "./search.js";
 import { task } from "./task.js";
 import { todo } from "./todo.js";
-import { fieldOf, textField } from "../../lib/json-fields.js";
+import { fieldOf, isPresent, textField } from "../../lib/json-fields.js";
 import { write } from "./write.js";
 
 /**
@@ -125,6 +125,7 @@ const OTHER = { tool: generic, kind: "other" };
 export function toolCall(item, { state, isOpen, lastText }) {
   const call = readCall(item, { state, lastText });
   const { tool, kind } = toolOf(call);
+  const exitCode = tool === bash && call.last ? exitCodeOf(call.last) : undefined;
   return {
     name: "details",
     kind: "tool-call",
@@ -134,7 +135,8 @@ export function toolCall(item, { state, isOpen, lastText }) {
       "data-kind": kind,
       "data-subagent": kind === "agent",
       "data-state": state,
-      "data-failed": call.results.some(({ error }) => error),
+      "data-failed": call.results.some(({ error }) => isPresent(error)),
+      "data-exit": exitCode !== undefined && exitCode !== 0 && exitCode,
     },
     children: [summaryLine(call, tool), ...(isOpen ? openBody(call, { ...generic, ...tool }) : closedBody(call))],
   };
@@ -150,11 +152,6 @@ function toolOf({ name, args, executor }) {
   if (EDITORS.test(name)) return fieldOf(COMMANDS, [textField(args, "command") ?? ""]) ?? OTHER;
   if (fieldOf(args, ["command", "cmd"], isPatchCommand)) return PATCH;
   return BY_NAME.get(normalizeName(name)) ?? OTHER;
-}
-
-/** True for tools that run programs. */
-export function isShellTool(name) {
-  return BY_NAME.get(normalizeName(name))?.tool === bash;
 }
 
 function normalizeName(name) {

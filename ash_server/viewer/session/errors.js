@@ -1,0 +1,26 @@
+import { getJson, withQuery } from "../lib/api.js";
+
+const TYPES = "error,tool_result";
+const PAGE = 200;
+
+/**
+ * The first error after the loaded events (steps 1), or the last before them (-1).
+ *
+ * @param {string} api the address of the session
+ * @param {{first?: number, last: number}} loaded
+ * @param {number} steps
+ */
+export async function findError(api, { first, last }, steps) {
+  let cursor = steps > 0 ? { after: last } : { before: first };
+  while (Object.values(cursor)[0] !== undefined) {
+    const page = await getJson(withQuery(`${api}/events`, { ...cursor, type: TYPES, limit: PAGE }));
+    const event = steps > 0 ? page.events.find(isError) : page.events.findLast(isError);
+    if (event) return event;
+    cursor = steps > 0 ? { after: page.nextAfter } : { before: page.prevBefore };
+  }
+  return undefined;
+}
+
+function isError({ type, payload }) {
+  return type === "error" || (payload.error !== undefined && payload.error !== null);
+}
