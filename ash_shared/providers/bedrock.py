@@ -32,7 +32,6 @@ from ash_shared.providers._kit.contract import (
     Speaker,
     WireType,
     chunk_reading,
-    single_message_part,
 )
 from ash_shared.providers._kit.fingerprints import BEDROCK_REQUEST_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import (
@@ -290,35 +289,11 @@ def _read_fragment(record: Record) -> RecordReading:
     return chunk_reading(record, next(iter(record)))
 
 
-_EXCEPTIONS = frozenset(
-    {
-        "internalServerException",
-        "modelStreamErrorException",
-        "serviceUnavailableException",
-        "throttlingException",
-        "validationException",
-    }
-)
-_EVENTS = _EXCEPTIONS | {
-    "contentBlockDelta",
-    "contentBlockStart",
-    "contentBlockStop",
-    "messageStart",
-    "messageStop",
-    "metadata",
-}
 _ERROR_KEYS = frozenset({"message", "__type"})
 
 
-def _is_event(record: Record) -> bool:
-    if len(record) != 1:
-        return False
-    key, value = next(iter(record.items()))
-    return key in _EVENTS and value.__class__ is dict and (key != "metadata" or _is_usage(value))
-
-
-def _is_usage(metadata: Record) -> bool:
-    return count_at(metadata, "usage", "inputTokens") is not None
+def _is_usage(record: Record) -> bool:
+    return count_at(record, "metadata", "usage", "inputTokens") is not None
 
 
 def _is_content(content: Any) -> bool:
@@ -351,36 +326,6 @@ def _is_error(record: Record) -> bool:
     return record.keys() <= _ERROR_KEYS and text_at(record, "message") is not None
 
 
-_RECORD_KINDS: tuple[tuple[Callable[[Record], bool], Callable[[Record], RecordReading]], ...] = (
-    (_is_event, _read_fragment),
-    (_is_response, _read_response),
-    (_is_request, _read_request),
-    (_is_error, _read_error),
-    (_is_message, _read_message),
-)
-
-
-_MARKS = _EVENTS | {"message", "messages", "output", "role"}
-"""Every kind of record has one of these keys."""
-
-
-def recognizes(record: Record) -> bool:
-    """Return True for a record of the Converse API, whose bodies have no `type`."""
-    present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
-    return present_keys in _BODY_KEY_SETS and any(matches(record) for matches, _ in _RECORD_KINDS)
-
-
-_BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
-
-
-def read(record: Record) -> RecordReading:
-    """Read any record of the API."""
-    for matches, reader in _RECORD_KINDS:
-        if matches(record):
-            return reader(record)
-    return RecordReading("record", "system", _read_blocks(record))
-
-
 def facts(record: Record) -> Facts:
     """Return the model, if the writer added it to the record; the API has it only in the URL."""
     return Facts(model=text_at(record, "modelId"))
@@ -389,19 +334,20 @@ def facts(record: Record) -> Facts:
 _REFUSAL_REASONS = frozenset({"content_filtered", "guardrail_intervened"})
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of a message, of each message of a request, or of a response."""
-    if _is_response(record):
-        return [_response_part(record, reading.blocks)]
-    if _is_request(record):
-        sources = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
-        return [
-            Part(role=role, blocks=blocks, original=source)
-            for source, (role, blocks) in zip(sources, _request_messages(record), strict=True)
-        ]
-    if _is_error(record):
-        return [Part(role=None, error=message_error(text_at(record, "__type") or "error", record["message"]))]
-    return single_message_part(record, reading)
+def _request_parts(record: Record, reading: RecordReading) -> list[Part]:
+    sources = [record["system"], *record["messages"]] if record.get("system") else record["messages"]
+    return [
+        Part(role=role, blocks=blocks, original=source)
+        for source, (role, blocks) in zip(sources, _request_messages(record), strict=True)
+    ]
+
+
+def _error_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return [Part(role=None, error=message_error(text_at(record, "__type") or "error", record["message"]))]
+
+
+def _response_parts(record: Record, reading: RecordReading) -> list[Part]:
+    return [_response_part(record, reading.blocks)]
 
 
 def _response_part(record: Record, blocks: list[Block]) -> Part:
@@ -452,21 +398,14 @@ _CALLING_STOP_REASONS = frozenset({"tool_use"})
 """Stop reasons after which the caller has to respond."""
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the steps of stream events and complete responses; for other records they are derived from the parts."""
-    if reading.kind == "chunk":
-        event_type, event = next(iter(record.items()))
-        return (
-            [_error_step(event_type, event)] if event_type in _EXCEPTIONS else _EVENT_STEPS[event_type](event)
-        )
-    if not _is_response(record):
-        return None
+def _response_steps(record: Record, reading: RecordReading) -> list[Step]:
     part = replace(_response_part(record, reading.blocks), error=None)
     return [ResponseStart(None), part, *_end_response(record), TurnEnd(mode="if_over")]
 
 
-def _error_step(code: str, error: Record) -> Step:
-    return Emit("error", message_error(code, text_at(error, "message")))
+def _exception_steps(record: Record, reading: RecordReading) -> list[Step]:
+    [(code, error)] = record.items()
+    return [Emit("error", message_error(code, text_at(error, "message")))]
 
 
 def _end_response(event: Record) -> list[Step]:
@@ -541,23 +480,72 @@ _DELTA_STEPS: Mapping[str, Callable[[Any, str], list[Step]]] = {
 }
 """Functions that return the steps of a delta, by its key."""
 
-_EVENT_STEPS: Mapping[str, Callable[[Record], list[Step]]] = {
-    "contentBlockDelta": _continue_block,
-    "contentBlockStart": lambda event: [ChunkEnd(), *_begin_block(event)],
-    "contentBlockStop": lambda event: [ChunkEnd(_slot(event))],
-    "messageStart": lambda event: [ResponseStart(None)],
-    "messageStop": _end_response,
-    "metadata": lambda event: [usage_step(_standard_usage(event))],
+
+def _event(
+    make_steps: Callable[[Record], list[Step]], matches: Callable[[Record], bool] = lambda record: True
+) -> WireType:
+    """Return the row of a stream event, which is an object under its name."""
+    return WireType(
+        _read_fragment, steps=lambda record, reading: make_steps(*record.values()), matches=matches
+    )
+
+
+_EXCEPTION = WireType(_read_fragment, steps=_exception_steps)
+
+_EVENTS: Mapping[str, WireType] = {
+    "contentBlockDelta": _event(_continue_block),
+    "contentBlockStart": _event(lambda event: [ChunkEnd(), *_begin_block(event)]),
+    "contentBlockStop": _event(lambda event: [ChunkEnd(_slot(event))]),
+    "internalServerException": _EXCEPTION,
+    "messageStart": _event(lambda event: [ResponseStart(None)]),
+    "messageStop": _event(_end_response),
+    "metadata": _event(lambda event: [usage_step(_standard_usage(event))], _is_usage),
+    "modelStreamErrorException": _EXCEPTION,
+    "serviceUnavailableException": _EXCEPTION,
+    "throttlingException": _EXCEPTION,
+    "validationException": _EXCEPTION,
 }
+_BODIES = (
+    WireType(_read_response, _response_parts, _response_steps, _is_response),
+    WireType(_read_request, _request_parts, matches=_is_request),
+    WireType(_read_error, _error_parts, matches=_is_error),
+    WireType(_read_message, matches=_is_message),
+)
+"""Responses, requests, errors and messages; the first row that matches counts."""
+_BLOCK = WireType(lambda record: RecordReading("record", "system", _read_blocks(record)))
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def wire_type(record: Record) -> WireType:
+    """Return the row of a record."""
+    return _event_row(record) or next((row for row in _BODIES if row.matches(record)), _BLOCK)
+
+
+def _event_row(record: Record) -> WireType | None:
+    if len(record) != 1:
+        return None
+    [(name, event)] = record.items()
+    row = _EVENTS.get(name)
+    return row if row and event.__class__ is dict and row.matches(record) else None
+
+
+_MARKS = _EVENTS.keys() | {"message", "messages", "output", "role"}
+"""Every kind of record has one of these keys."""
+
+
+def recognizes(record: Record) -> bool:
+    """Return True for a record of the Converse API, whose bodies have no `type`."""
+    present_keys = body_keys(record) - BEDROCK_REQUEST_KEYS
+    return present_keys in _BODY_KEY_SETS and wire_type(record) is not _BLOCK
+
+
+_BODY_KEY_SETS: tuple[frozenset[str], ...] = (frozenset(), frozenset({"messages"}), frozenset({"output"}))
+
 
 PROVIDER = Provider(
     source="bedrock",
     recognizes=recognizes,
     marks=_MARKS,
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
