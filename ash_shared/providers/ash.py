@@ -29,7 +29,7 @@ from ash_shared.model.blocks import (
     with_extra,
     without,
 )
-from ash_shared.model.event_types import CATALOGUE, CHUNKS
+from ash_shared.model.event_types import CATALOGUE, EventType
 from ash_shared.model.events import EVENT_TYPES, read_event
 from ash_shared.model.message import Facts, Kind, Role
 from ash_shared.providers._kit.contract import (
@@ -145,26 +145,15 @@ _PAYLOAD_TRANSLATIONS: Mapping[str, PayloadTranslation] = {
     "tool_result": _translate_result,
     "user_message": _message_translation("user_message"),
 }
-_PAYLOAD_READERS: Mapping[str, tuple[Kind, Role, PayloadTranslation]] = {
-    name: (
-        "record" if row.message_role == "system" else "message",
-        row.message_role,
-        _PAYLOAD_TRANSLATIONS[name],
-    )
-    for name, row in CATALOGUE.items()
-    if row.message_role is not None
-}
-"""Kind, role and translation of events with complete content."""
 
 
-def _read_event(record: Record) -> RecordReading:
-    wire_type = record["type"]
-    if wire_type in CHUNKS:
-        return chunk_reading(record, wire_type)
-    if wire_type not in _PAYLOAD_READERS:
-        return (control_reading if wire_type in EVENT_TYPES else unknown_reading)(record, wire_type)
-    kind, role, translation = _PAYLOAD_READERS[wire_type]
-    return RecordReading(kind, role, translate(wire_type, record["payload"], translation))
+def _event_reader(name: str, row: EventType) -> Callable[[Record], RecordReading]:
+    if row.message_role is None:
+        reading = chunk_reading if row.chunk_of else control_reading
+        return lambda record: reading(record, name)
+    role, translation = row.message_role, _PAYLOAD_TRANSLATIONS[name]
+    kind: Kind = "record" if role == "system" else "message"
+    return lambda record: RecordReading(kind, role, translate(name, record["payload"], translation))
 
 
 def read_block(block: Any) -> Block:
@@ -181,12 +170,11 @@ def read_block(block: Any) -> Block:
     return read_nested(block, read_block)
 
 
-def read(record: Record) -> RecordReading:
-    """Read an event, a standard message or a bare block."""
-    if _is_standard_message(record):
-        return RecordReading("message", _ROLES[record["role"]], read_list(record["content"], read_block))
-    if record.get("payload").__class__ is dict and record.get("type").__class__ is str:
-        return _read_event(record)
+def _read_standard_message(record: Record) -> RecordReading:
+    return RecordReading("message", _ROLES[record["role"]], read_list(record["content"], read_block))
+
+
+def _read_bare_block(record: Record) -> RecordReading:
     block = read_block(record)
     is_raw = block["type"] == "raw"
     return RecordReading("record" if is_raw else "message", "system" if is_raw else "user", [block])
@@ -235,30 +223,23 @@ def facts(record: Record) -> Facts:
     )
 
 
-def parts(record: Record, reading: RecordReading) -> list[Part]:
-    """Return the parts of a record. Events of one response form one message; turn ends, errors and retractions
-    change earlier messages."""
-    if _is_standard_message(record):
-        return [_standard_message_part(record, reading)]
-    read_parts = _PART_READERS.get(record["type"], single_message_part)
-    return read_parts(record, reading)
-
-
-def _standard_message_part(record: Record, reading: RecordReading) -> Part:
+def _standard_message_parts(record: Record, reading: RecordReading) -> list[Part]:
     metadata = without(record["metadata"], "source")
     cost = metadata.get("costUsd")
     error = record.get("error")
-    return Part(
-        role=_ROLES[record["role"]],
-        blocks=reading.blocks,
-        usage=_standard_usage(record.get("usage")),
-        cost=cost if isinstance(cost, int | float) else None,
-        message_id=text_at(metadata, "messageId"),
-        parent_call=text_at(metadata, "parentToolUseId"),
-        origin="synthetic" if metadata.get("synthetic") else "prompt",
-        metadata=without(metadata, "messageId"),
-        error=None if text_at(error, "code") is None else _event_error(error),
-    )
+    return [
+        Part(
+            role=_ROLES[record["role"]],
+            blocks=reading.blocks,
+            usage=_standard_usage(record.get("usage")),
+            cost=cost if isinstance(cost, int | float) else None,
+            message_id=text_at(metadata, "messageId"),
+            parent_call=text_at(metadata, "parentToolUseId"),
+            origin="synthetic" if metadata.get("synthetic") else "prompt",
+            metadata=without(metadata, "messageId"),
+            error=None if text_at(error, "code") is None else _event_error(error),
+        )
+    ]
 
 
 def _standard_usage(usage: Any) -> Block | None:
@@ -340,22 +321,14 @@ _PARTS_BY_ROLE: Mapping[Role, Callable[[Record, RecordReading], list[Part]]] = {
     "tool": _user_parts,
     "user": _user_parts,
 }
-_PART_READERS: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
-    **{
-        name: _PARTS_BY_ROLE[row.message_role]
-        for name, row in CATALOGUE.items()
-        if row.message_role is not None
-    },
+_PARTS_BY_TYPE: Mapping[str, Callable[[Record, RecordReading], list[Part]]] = {
     "error": _error_parts,
     "retraction": _retraction_parts,
     "turn_end": _turn_end_parts,
 }
 
 
-def steps(record: Record, reading: RecordReading) -> list[Step] | None:
-    """Return the step of an event; for standard messages and blocks, steps are derived from the parts."""
-    if record.get("payload").__class__ is not dict or record.get("type").__class__ is not str:
-        return None
+def _event_steps(record: Record, reading: RecordReading) -> list[Step]:
     event = {
         name: value
         for name, value in record.items()
@@ -372,13 +345,32 @@ _SEQUENCE_KEYS = frozenset({"messageSequence", "sequence"})
 _NULLABLE_KEYS = frozenset({"recordId", "responseId", "turnId"})
 
 
-_WIRE_TYPE = WireType(read=read, parts=parts, steps=steps)
+def _event_row(name: str, row: EventType) -> WireType:
+    by_role = _PARTS_BY_ROLE[row.message_role] if row.message_role else single_message_part
+    return WireType(_event_reader(name, row), _PARTS_BY_TYPE.get(name, by_role), _event_steps)
+
+
+_EVENTS: Mapping[str, WireType] = {name: _event_row(name, row) for name, row in CATALOGUE.items()}
+_BARE_BLOCK = WireType(_read_bare_block)
+_STANDARD_MESSAGE = WireType(_read_standard_message, _standard_message_parts)
+_UNKNOWN_EVENT = WireType(lambda record: unknown_reading(record, record["type"]), steps=_event_steps)
+
+
+def wire_type(record: Record) -> WireType:
+    """Return the row of an event, a standard message or a bare block."""
+    if _is_standard_message(record):
+        return _STANDARD_MESSAGE
+    name = record.get("type")
+    if name.__class__ is str and record.get("payload").__class__ is dict:
+        return _EVENTS.get(name, _UNKNOWN_EVENT)
+    return _BARE_BLOCK
+
 
 PROVIDER = Provider(
     source="ash",
     recognizes=recognizes,
     marks={"_original", "payload"},
-    wire_type=lambda record: _WIRE_TYPE,
+    wire_type=wire_type,
     read_block=read_block,
     facts=facts,
 )
