@@ -10,7 +10,6 @@ from typing import NamedTuple
 from ash_shared.model.blocks import Block, Translation, renamed, text_block, translate, translated
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit.contract import (
-    Part,
     Record,
     RecordReading,
     WireType,
@@ -156,18 +155,7 @@ def _item_event_reader(read: Callable[[Record, Record], RecordReading]) -> BodyR
     return read_event
 
 
-def _event(
-    read: BodyReader,
-    event_steps: Callable[[Record], Steps] = lambda event: None,
-    event_parts: Callable[[Record], list[Part]] = lambda event: [],
-) -> BodyType:
-    """Return the row of events whose parts and steps do not depend on the reading."""
-    return BodyType(
-        read, lambda event, reading: event_parts(event), lambda event, reading: event_steps(event)
-    )
-
-
-def _no_steps(event: Record, reading: RecordReading | None = None) -> Steps:
+def _no_steps(event: Record, reading: RecordReading) -> Steps:
     return []
 
 
@@ -242,9 +230,9 @@ _TOOL_EVENTS: Mapping[str, _ToolEvent] = {
 _CONTROL = BodyType(read_control)
 _NOTICE_ERROR = _reader("record", "system", _notice_translation("error"))
 _REASONING = BodyType(_reader("message", "assistant", _translate_agent_reasoning), messages.copied_text_parts)
-_REPEATED_DELTA = _event(read_fragment, _no_steps)
-_TASK_END = _event(read_control, steps.task_end_steps, messages.task_end_parts)
-_TASK_START = _event(read_control, lambda event: [TurnStart(text_at(event, "turn_id"))])
+_REPEATED_DELTA = BodyType(read_fragment, steps=_no_steps)
+_TASK_END = BodyType(read_control, messages.task_end_parts, steps.task_end_steps)
+_TASK_START = BodyType(read_control, steps=lambda event, reading: [TurnStart(text_at(event, "turn_id"))])
 
 _EVENTS: Mapping[str, BodyType] = {
     **dict.fromkeys(
@@ -305,23 +293,23 @@ _EVENTS: Mapping[str, BodyType] = {
         _reader("message", "assistant", _translate_agent_message), messages.copied_text_parts
     ),
     "agent_message_content_delta": _REPEATED_DELTA,
-    "agent_message_delta": _event(read_fragment, steps.delta_reader("message")),
+    "agent_message_delta": BodyType(read_fragment, steps=steps.delta_steps("message")),
     "agent_reasoning": _REASONING,
-    "agent_reasoning_delta": _event(read_fragment, steps.delta_reader("reasoning")),
+    "agent_reasoning_delta": BodyType(read_fragment, steps=steps.delta_steps("reasoning")),
     "agent_reasoning_raw_content": _REASONING,
-    "agent_reasoning_raw_content_delta": _event(read_fragment, steps.delta_reader("raw reasoning")),
-    "collab_agent_interaction_end": _event(read_control, steps.agent_prompt_steps),
-    "collab_agent_spawn_end": _event(read_control, steps.agent_prompt_steps),
-    "collab_waiting_end": _event(read_control, steps.agent_wait_steps),
-    "error": _event(_NOTICE_ERROR, steps.error_steps, messages.error_parts),
-    "exec_command_output_delta": _event(read_fragment, steps.output_delta_steps),
+    "agent_reasoning_raw_content_delta": BodyType(read_fragment, steps=steps.delta_steps("raw reasoning")),
+    "collab_agent_interaction_end": BodyType(read_control, steps=steps.agent_prompt_steps),
+    "collab_agent_spawn_end": BodyType(read_control, steps=steps.agent_prompt_steps),
+    "collab_waiting_end": BodyType(read_control, steps=steps.agent_wait_steps),
+    "error": BodyType(_NOTICE_ERROR, messages.error_parts, steps.error_steps),
+    "exec_command_output_delta": BodyType(read_fragment, steps=steps.output_delta_steps),
     "item_completed": BodyType(
         _item_event_reader(read_turn_item),
         lambda event, reading: messages.completed_item_parts(event["item"], reading),
         lambda event, reading: steps.completed_item_steps(event["item"], reading),
     ),
-    "item_started": _event(_item_event_reader(read_turn_item), _no_steps),
-    "plan_delta": _event(read_fragment, steps.plan_delta_steps),
+    "item_started": BodyType(_item_event_reader(read_turn_item), steps=_no_steps),
+    "plan_delta": BodyType(read_fragment, steps=steps.plan_delta_steps),
     "raw_response_item": BodyType(
         _item_event_reader(read_item),
         lambda event, reading: row_of_item(event["item"]).parts(event["item"], reading),
@@ -329,24 +317,24 @@ _EVENTS: Mapping[str, BodyType] = {
     ),
     "reasoning_content_delta": _REPEATED_DELTA,
     "reasoning_raw_content_delta": _REPEATED_DELTA,
-    "request_user_input": _event(read_control, steps.question_steps),
-    "stream_error": _event(_NOTICE_ERROR),
-    "sub_agent_activity": _event(read_control, steps.agent_activity_steps),
+    "request_user_input": BodyType(read_control, steps=steps.question_steps),
+    "stream_error": BodyType(_NOTICE_ERROR),
+    "sub_agent_activity": BodyType(read_control, steps=steps.agent_activity_steps),
     "task_complete": _TASK_END,
     "task_started": _TASK_START,
-    "thread_rolled_back": _event(read_control, steps.rollback_steps),
-    "token_count": _event(read_control, event_parts=messages.token_count_parts),
-    "turn.completed": _event(read_control, event_parts=messages.turn_end_parts),
-    "turn_aborted": _event(read_control, lambda event: [TurnEnd("user_cancel")], messages.abort_parts),
+    "thread_rolled_back": BodyType(read_control, steps=steps.rollback_steps),
+    "token_count": BodyType(read_control, messages.token_count_parts),
+    "turn.completed": BodyType(read_control, messages.turn_end_parts),
+    "turn_aborted": BodyType(
+        read_control, messages.abort_parts, lambda event, reading: [TurnEnd("user_cancel")]
+    ),
     "turn_complete": _TASK_END,
     "turn_started": _TASK_START,
-    "undo_completed": _event(read_control, steps.undo_steps),
+    "undo_completed": BodyType(read_control, steps=steps.undo_steps),
     "user_message": BodyType(
-        _reader("message", "user", _translate_user_message),
-        messages.copied_text_parts,
-        steps.prompt_steps,
+        _reader("message", "user", _translate_user_message), messages.copied_text_parts, steps.prompt_steps
     ),
-    "warning": _event(_reader("record", "system", _notice_translation("notice"))),
+    "warning": BodyType(_reader("record", "system", _notice_translation("notice"))),
 }
 """Events by type. Deltas that another event repeats have no steps, and neither have calls whose arguments are not known
 yet."""
@@ -357,7 +345,7 @@ _LEGACY_EVENTS: Mapping[str, BodyType] = {
         for name, row in _EVENTS.items()
     },
     **{name: row.legacy_row() for name, row in _TOOL_EVENTS.items()},
-    "context_compacted": _event(read_control, lambda event: [Emit("summary", {"text": ""})]),
+    "context_compacted": BodyType(read_control, steps=lambda event, reading: [Emit("summary", {"text": ""})]),
 }
 """Events of the legacy stream, which has no items. Some events repeat another line only in a rollout file."""
 

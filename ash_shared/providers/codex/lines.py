@@ -1,6 +1,6 @@
 """Lines of a rollout file or of `codex exec --json`: recognition, content and metadata."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model.blocks import Block, text_block, translate, translated
@@ -18,7 +18,7 @@ from ash_shared.providers._kit.fingerprints import ENVELOPE_KEYS, body_keys
 from ash_shared.providers._kit.json_fields import first_text, is_one_of, text_at, to_milliseconds, value_at
 from ash_shared.providers._kit.steps import TurnStart
 from ash_shared.providers.codex import messages, steps
-from ash_shared.providers.codex.bodies import BodyType, Steps
+from ash_shared.providers.codex.bodies import BodyType, EventSteps, Steps
 from ash_shared.providers.codex.content import keep_item_keys
 from ash_shared.providers.codex.events import (
     EVENT_LINES,
@@ -113,9 +113,9 @@ def _notification_item_steps(record: Record, reading: RecordReading) -> Steps:
     return steps.turn_item_steps(record["params"]["item"], phase, reading)
 
 
-def _notification(make_steps: Callable[[Record], Steps]) -> WireType:
+def _notification(make_steps: EventSteps) -> WireType:
     return WireType(
-        _read_notification, _notification_parts, lambda record, reading: make_steps(record["params"])
+        _read_notification, _notification_parts, lambda record, reading: make_steps(record["params"], reading)
     )
 
 
@@ -129,12 +129,12 @@ _NOTIFICATIONS: Mapping[str, WireType] = {
     "item/completed": _NOTIFICATION_ITEM,
     "item/fileChange/outputDelta": _notification(steps.tool_output_steps),
     "item/plan/delta": _notification(steps.plan_delta_steps),
-    "item/reasoning/summaryTextDelta": _notification(steps.reasoning_delta_reader("summaryIndex")),
-    "item/reasoning/textDelta": _notification(steps.reasoning_delta_reader("contentIndex")),
+    "item/reasoning/summaryTextDelta": _notification(steps.reasoning_delta_steps("summaryIndex")),
+    "item/reasoning/textDelta": _notification(steps.reasoning_delta_steps("contentIndex")),
     "item/started": _NOTIFICATION_ITEM,
     "thread/tokenUsage/updated": _notification(steps.usage_steps),
     "turn/completed": _notification(steps.turn_end_steps),
-    "turn/started": _notification(lambda params: [TurnStart(text_at(params, "turn", "id"))]),
+    "turn/started": _notification(lambda params, reading: [TurnStart(text_at(params, "turn", "id"))]),
 }
 """Notifications by method."""
 
@@ -203,15 +203,8 @@ _ROLLOUT_CONTROL = WireType(control_reading, matches=_never)
 
 TYPES: Mapping[str, WireType] = {
     **{name: _bare_row(name, row) for name, row in ITEMS.items()},
-    "compacted": WireType(
-        _read_compacted, steps=lambda record, reading: steps.compaction_steps(record), matches=_never
-    ),
-    "error": WireType(
-        _read_error,
-        lambda record, reading: messages.error_parts(record),
-        lambda record, reading: [*steps.error_steps(record)],
-        matches=_is_error,
-    ),
+    "compacted": WireType(_read_compacted, steps=steps.compaction_steps, matches=_never),
+    "error": WireType(_read_error, messages.error_parts, steps.error_steps, matches=_is_error),
     "inter_agent_communication": WireType(
         _read_agent_message,
         messages.own_item_parts,
@@ -221,9 +214,7 @@ TYPES: Mapping[str, WireType] = {
     "inter_agent_communication_metadata": _ROLLOUT_CONTROL,
     "item.completed": _ITEM,
     "item.plan.delta": WireType(
-        chunk_reading,
-        steps=lambda record, reading: steps.plan_delta_steps(record),
-        matches=lambda record: "delta" in record,
+        chunk_reading, steps=steps.plan_delta_steps, matches=lambda record: "delta" in record
     ),
     "item.started": _ITEM,
     "item.updated": _ITEM,
@@ -237,13 +228,13 @@ TYPES: Mapping[str, WireType] = {
     "thread.started": WireType(control_reading, matches=lambda record: "thread_id" in record),
     "turn.completed": WireType(
         control_reading,
-        lambda record, reading: messages.turn_end_parts(record),
+        messages.turn_end_parts,
         matches=lambda record: "usage" in record or record.keys() == {"type"},
     ),
     "turn.failed": WireType(
         _read_error,
-        lambda record, reading: messages.turn_failure_parts(record),
-        lambda record, reading: [*steps.turn_failure_steps(record)],
+        messages.turn_failure_parts,
+        steps.turn_failure_steps,
         matches=lambda record: "error" in record,
     ),
     "turn.started": WireType(

@@ -141,7 +141,7 @@ def _standard_usage(counts: Any) -> Block | None:
     )
 
 
-def token_count_parts(event: Record) -> list[Part]:
+def token_count_parts(event: Record, reading: RecordReading) -> list[Part]:
     """Return the usage of the last response. Codex repeats it when it reports rate limits."""
     info = event.get("info")
     if info.__class__ is not dict:
@@ -158,24 +158,24 @@ def usage_parts(last: Any, total: Any) -> list[Part]:
     return [Part(role=None, usage=usage, key=json.dumps(total, sort_keys=True), relation="copy")]
 
 
-def turn_end_parts(record: Record) -> list[Part]:
+def turn_end_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, usage=_standard_usage(record.get("usage")), relation="turn_end")]
 
 
-def turn_failure_parts(record: Record) -> list[Part]:
+def turn_failure_parts(record: Record, reading: RecordReading) -> list[Part]:
     error_block = _standard_error("turn.failed", record["error"])
     return [Part(role=None, error=error_block, relation="turn_end")]
 
 
-def error_parts(record: Record) -> list[Part]:
+def error_parts(record: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, error=_standard_error("error", record))]
 
 
-def task_end_parts(event: Record) -> list[Part]:
+def task_end_parts(event: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, error=_standard_error("error", event["error"]))] if event.get("error") else []
 
 
-def abort_parts(event: Record) -> list[Part]:
+def abort_parts(event: Record, reading: RecordReading) -> list[Part]:
     return [Part(role=None, error=_standard_error("turn_aborted", event))]
 
 

@@ -14,11 +14,7 @@ from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit import responses_items
 from ash_shared.providers._kit.contract import Record, RecordReading, WireType, unknown_reading
 from ash_shared.providers._kit.json_fields import decode_arguments, input_at, text_at, value_at
-from ash_shared.providers._kit.responses_items import (
-    UNTYPED,
-    call_output,
-    item_role,
-)
+from ash_shared.providers._kit.responses_items import UNTYPED, call_output, item_role
 from ash_shared.providers.codex import messages, steps
 from ash_shared.providers.codex.bodies import BodyReader, BodyType, read_control, rows_under
 from ash_shared.providers.codex.content import keep_item_keys, read_list
@@ -122,9 +118,7 @@ ITEMS: Mapping[str, BodyType] = {
         for name in ("custom_tool_call_output", "function_call_output")
     },
     "agent_message": BodyType(
-        _reader(_translate_agent_message, "user"),
-        messages.agent_message_parts,
-        steps.agent_message_steps,
+        _reader(_translate_agent_message, "user"), messages.agent_message_parts, steps.agent_message_steps
     ),
     "compaction": BodyType(_reader(_read_encrypted, "system", "record")),
     "context_compaction": BodyType(_reader(_read_compaction, "system", "record")),

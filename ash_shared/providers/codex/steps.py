@@ -193,7 +193,7 @@ def completed_item_steps(item: Record, reading: RecordReading) -> Steps:
     items."""
     wire_type = item_type(item)
     if wire_type in _COMPLETED_ITEM_STEPS:
-        return _COMPLETED_ITEM_STEPS[wire_type](item)
+        return _COMPLETED_ITEM_STEPS[wire_type](item, reading)
     if wire_type == "reasoning":
         return [
             thought
@@ -220,18 +220,18 @@ def prompt_steps(event: Record, reading: RecordReading) -> Steps:
     return None if any(block.get("text") for block in reading.blocks) else []
 
 
-def delta_reader(slot: str) -> Callable[[Record], Steps]:
+def delta_steps(slot: str) -> EventSteps:
     """Return a reader of deltas that do not name their item: they continue the only open text of their kind."""
     kind: Any = "text" if slot == "message" else "thinking"
-    return lambda event: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
+    return lambda event, reading: [Chunk(kind, event["delta"], slot, anonymous_slot=True)]
 
 
-def plan_delta_steps(event: Record) -> Steps:
+def plan_delta_steps(event: Record, reading: RecordReading) -> Steps:
     name = first_text(event, ("item_id", "itemId", "id")) or ""
     return [Chunk("text", event["delta"], name, fields={"variant": "plan"}, response=name)]
 
 
-def output_delta_steps(event: Record) -> Steps:
+def output_delta_steps(event: Record, reading: RecordReading) -> Steps:
     """Return an output delta. Its bytes are in base64, or a list of numbers in legacy versions."""
     chunk = event["chunk"]
     data = b64decode(chunk) if chunk.__class__ is str else bytes(chunk)
@@ -239,9 +239,9 @@ def output_delta_steps(event: Record) -> Steps:
     return [Chunk("output", text, call={"id": event["call_id"]}, fields=pick(event, "stream"))]
 
 
-def task_end_steps(event: Record) -> Steps:
+def task_end_steps(event: Record, reading: RecordReading) -> Steps:
     """End a turn. The last text is emitted only if it was not emitted before."""
-    errors, last = turn_error_steps(event), text_at(event, "last_agent_message")
+    errors, last = turn_error_steps(event, reading), text_at(event, "last_agent_message")
     if not last:
         return [*errors, TurnEnd()]
     return [*errors, Part(role="assistant", blocks=[text_block(last)], relation="turn_end")]
@@ -254,17 +254,17 @@ def _error_steps(error_parts: Iterable[Part]) -> list[Step]:
     ]
 
 
-def question_steps(event: Record) -> Steps:
+def question_steps(event: Record, reading: RecordReading) -> Steps:
     call = {"type": "tool_use", "id": event["call_id"], "name": "request_user_input"}
     return _call_steps([{**call, "input": pick(event, "questions")}], [], is_copy=True)
 
 
-def rollback_steps(event: Record) -> Steps:
+def rollback_steps(event: Record, reading: RecordReading) -> Steps:
     turns = count_at(event, "num_turns")
     return [] if turns is None else [Emit("retraction", {"turns": turns})]
 
 
-def undo_steps(event: Record) -> Steps:
+def undo_steps(event: Record, reading: RecordReading) -> Steps:
     return [Emit("retraction", {"turns": 1})] if event.get("success") is True else []
 
 
@@ -278,20 +278,20 @@ def _agent_message(id: Any, thread: Any, message: Any, *, agent: Any = None, wai
     return Emit("agent_message", payload)
 
 
-def agent_activity_steps(event: Record) -> Steps:
+def agent_activity_steps(event: Record, reading: RecordReading) -> Steps:
     """Return the step of an agent that was started, messaged or stopped; the text of a message is in a call."""
     id = first_text(event, ("event_id", "eventId", "id")) or ""
     thread, path = value_in_either_case(event, "agent_thread_id"), value_in_either_case(event, "agent_path")
     return [_agent_message(id, thread, "", agent=path)]
 
 
-def agent_prompt_steps(event: Record) -> Steps:
+def agent_prompt_steps(event: Record, reading: RecordReading) -> Steps:
     thread = first_text(event, ("new_thread_id", "receiver_thread_id"))
     agent = first_text(event, ("new_agent_nickname", "receiver_agent_nickname"))
     return [_agent_message(event["call_id"], thread, event["prompt"], agent=agent)]
 
 
-def agent_wait_steps(event: Record) -> Steps:
+def agent_wait_steps(event: Record, reading: RecordReading) -> Steps:
     """Return the results of the agents waited for: by thread, or in a list of entries in newer versions."""
     listed = {
         text_at(entry, "thread_id"): entry["status"] for entry in list_or_empty(event.get("agent_statuses"))
@@ -350,13 +350,12 @@ def patch_end_steps(event: Record, reading: RecordReading) -> Steps:
     ]
 
 
-_COMPLETED_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
+_COMPLETED_ITEM_STEPS: Mapping[str, EventSteps] = {
     **dict.fromkeys(
-        ("collab_agent_tool_call", "collab_tool_call"),
-        lambda item: _collab_steps(item, "completed"),
+        ("collab_agent_tool_call", "collab_tool_call"), lambda item, reading: _collab_steps(item, "completed")
     ),
-    "context_compaction": lambda item: [],
-    "hook_prompt": lambda item: [],
+    "context_compaction": lambda item, reading: [],
+    "hook_prompt": lambda item, reading: [],
     "sub_agent_activity": agent_activity_steps,
 }
 
@@ -374,7 +373,7 @@ def turn_item_steps(
         if collab_steps is not None:
             return [*scope, *collab_steps]
     if wire_type in _CONTROL_ITEM_STEPS:
-        return _CONTROL_ITEM_STEPS[wire_type](item) if phase == "completed" else []
+        return _CONTROL_ITEM_STEPS[wire_type](item, reading) if phase == "completed" else []
     if reading.kind != "message":
         return None
     if not any(block["type"] == "tool_use" for block in reading.blocks):
@@ -417,10 +416,7 @@ def _tool_item_steps(item: Record, phase: str, blocks: list[Block]) -> list[Step
     if phase != "completed":
         return [*call_steps, *_output_so_far_steps(item, phase)]
     results = [_with_failure_flag(block) for block in blocks if block["type"] == "tool_result"]
-    return [
-        *call_steps,
-        _replacing_step("user", results or _empty_results(item, uses, item.get("id"))),
-    ]
+    return [*call_steps, _replacing_step("user", results or _empty_results(item, uses, item.get("id")))]
 
 
 def _replacing_step(role: Any, blocks: list[Block]) -> Part:
@@ -446,8 +442,8 @@ def _output_so_far_steps(item: Record, phase: str) -> list[Step]:
 
 
 _COLLAB_ITEMS = frozenset({"collab_agent_tool_call", "collab_tool_call"})
-_CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
-    "context_compaction": lambda item: [Emit("summary", {"text": ""})],
+_CONTROL_ITEM_STEPS: Mapping[str, EventSteps] = {
+    "context_compaction": lambda item, reading: [Emit("summary", {"text": ""})],
     "sub_agent_activity": agent_activity_steps,
 }
 
@@ -455,15 +451,15 @@ _CONTROL_ITEM_STEPS: Mapping[str, Callable[[Record], Steps]] = {
 # Other lines
 
 
-def error_steps(fields: Record) -> list[Step]:
-    return _error_steps(messages.error_parts(fields))
+def error_steps(fields: Record, reading: RecordReading) -> list[Step]:
+    return _error_steps(messages.error_parts(fields, reading))
 
 
-def turn_failure_steps(record: Record) -> list[Step]:
-    return [*_error_steps(messages.turn_failure_parts(record)), TurnEnd()]
+def turn_failure_steps(record: Record, reading: RecordReading) -> list[Step]:
+    return [*_error_steps(messages.turn_failure_parts(record, reading)), TurnEnd()]
 
 
-def compaction_steps(record: Record) -> Steps:
+def compaction_steps(record: Record, reading: RecordReading) -> Steps:
     """Return one summary event per compaction, also if its text is encrypted."""
     return [Emit("summary", {"text": text_at(record, "payload", "message") or ""})]
 
@@ -471,36 +467,36 @@ def compaction_steps(record: Record) -> Steps:
 # Notifications of the app server
 
 
-def text_delta_steps(params: Record) -> Steps:
+def text_delta_steps(params: Record, reading: RecordReading) -> Steps:
     return [Chunk("text", params["delta"], params["itemId"], response=params["itemId"])]
 
 
-def reasoning_delta_reader(index: str) -> Callable[[Record], Steps]:
-    def read(params: Record) -> Steps:
+def reasoning_delta_steps(index: str) -> EventSteps:
+    def make_steps(params: Record, reading: RecordReading) -> Steps:
         id = params["itemId"]
         slot = _reasoning_slot(id, params[index], index == "summaryIndex")
         return [Chunk("thinking", params["delta"], slot, response=id)]
 
-    return read
+    return make_steps
 
 
-def tool_output_steps(params: Record) -> Steps:
+def tool_output_steps(params: Record, reading: RecordReading) -> Steps:
     return [Chunk("output", params["delta"], call={"id": params["itemId"]})]
 
 
-def turn_end_steps(params: Record) -> Steps:
+def turn_end_steps(params: Record, reading: RecordReading) -> Steps:
     """End a turn that was interrupted, failed or completed."""
     turn = params["turn"]
     if turn.get("status") == "interrupted":
         return [TurnEnd("user_cancel")]
-    return [*turn_error_steps(turn), TurnEnd()]
+    return [*turn_error_steps(turn, reading), TurnEnd()]
 
 
-def turn_error_steps(fields: Record) -> list[Step]:
-    return _error_steps(messages.task_end_parts(fields))
+def turn_error_steps(fields: Record, reading: RecordReading) -> list[Step]:
+    return _error_steps(messages.task_end_parts(fields, reading))
 
 
-def usage_steps(params: Record) -> Steps:
+def usage_steps(params: Record, reading: RecordReading) -> Steps:
     counts = {name: _snake_case_keys(params["tokenUsage"][name]) for name in ("last", "total")}
     return [*messages.usage_parts(counts["last"], counts["total"])]
 
