@@ -1,11 +1,12 @@
 /** A failed request, with texts to show to the user. */
 class Problem extends Error {
-  /** @param {{title: string, detail?: string, status?: number}} problem */
-  constructor({ title, detail, status = 0 }) {
+  /** @param {{title: string, detail?: string, status?: number, isUnreachable?: boolean}} problem */
+  constructor({ title, detail, status = 0, isUnreachable = false }) {
     super(detail ?? title);
     this.title = title;
     this.detail = detail;
     this.status = status;
+    this.isUnreachable = isUnreachable;
   }
 }
 
@@ -53,7 +54,8 @@ async function withNetworkProblem(request) {
     return await request();
   } catch (error) {
     if (isAborted(error)) throw error;
-    throw new Problem({ title: "The server cannot be reached.", detail: "Is Ash still running?" });
+    const title = "The server cannot be reached.";
+    throw new Problem({ title, detail: "Is Ash still running?", isUnreachable: true });
   }
 }
 

@@ -1,5 +1,6 @@
 import { copyButton } from "./clipboard.js";
 import { button, el } from "./dom.js";
+import { retryWhenBack } from "./server-return.js";
 
 /**
  * A notice shown instead of content.
@@ -19,12 +20,14 @@ export function placeholder(kind, title, { detail, children = [], action } = {})
   );
 }
 
-/** A notice for a Problem (api.js), with a button to retry. */
+/** A notice for a Problem (api.js), with a button to retry; it retries by itself when the server is back. */
 export function errorPlaceholder(problem, retry) {
-  return placeholder("error", problem.title ?? "Something went wrong.", {
+  const notice = placeholder("error", problem.title ?? "Something went wrong.", {
     detail: problem.detail ?? (problem.title ? undefined : problem.message),
     action: { label: "Try again", run: retry },
   });
+  retryWhenBack(problem, notice, retry);
+  return notice;
 }
 
 /** A shell command with a copy button. */

@@ -1,6 +1,7 @@
 import { messageOf } from "../lib/api.js";
 import { button, el } from "../lib/dom.js";
 import { formatNumber } from "../lib/number-format.js";
+import { retryWhenBack } from "../lib/server-return.js";
 
 /** A page is loaded automatically when its edge is this near to the screen, in pixels. */
 const PRELOAD_DISTANCE = 1500;
@@ -108,6 +109,7 @@ export class PaginationControls {
       return true;
     } catch (problem) {
       this.progress.textContent = messageOf(problem);
+      retryWhenBack(problem, this.progress, () => this.load(side));
       return false;
     } finally {
       this[side].removeAttribute("aria-busy");

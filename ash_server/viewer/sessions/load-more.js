@@ -1,5 +1,6 @@
 import { isAborted, messageOf } from "../lib/api.js";
 import { button } from "../lib/dom.js";
+import { retryWhenBack } from "../lib/server-return.js";
 
 const PRELOAD_MARGIN = "800px";
 
@@ -40,6 +41,7 @@ export class LoadMore {
       this.setState(false, this.label);
     } catch (error) {
       this.setState(false, isAborted(error) ? this.label : `${messageOf(error)} Try again`);
+      retryWhenBack(error, this.element, () => this.run());
     }
   }
 
