@@ -31,8 +31,6 @@ def _agent_line_steps(record: Record, reading: RecordReading) -> list[Step]:
     return row.steps(line, row.read(line)) or []
 
 
-_CONTROL = WireType(control_reading)
-
 TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(
         (
@@ -68,7 +66,7 @@ TYPES: Mapping[str, WireType] = {
             "tool_progress",
             "worktree-state",
         ),
-        _CONTROL,
+        WireType(control_reading),
     ),
     **dict.fromkeys(steps.API_EVENTS, WireType(chunk_reading, steps=steps.api_event_steps)),
     **dict.fromkeys(BLOCK_TYPES, WireType(records.read_bare_block, matches=recognition.is_block)),
@@ -106,9 +104,6 @@ TYPES: Mapping[str, WireType] = {
 _REQUEST = WireType(records.read_request, messages.request_parts)
 _UNKNOWN = WireType(unknown_reading)
 _UNTYPED = WireType(records.read_untyped, messages.message_parts)
-
-_SYSTEM_CONTROL = WireType(control_reading, messages.system_parts)
-_SYSTEM_ERROR = WireType(control_reading, messages.error_parts)
 _UNKNOWN_SYSTEM = WireType(unknown_reading, messages.system_parts)
 
 SYSTEM_TYPES: Mapping[str, WireType] = {
@@ -141,9 +136,9 @@ SYSTEM_TYPES: Mapping[str, WireType] = {
             "thinking_tokens",
             "worker_shutting_down",
         ),
-        _SYSTEM_CONTROL,
+        WireType(control_reading, messages.system_parts),
     ),
-    **dict.fromkeys(("api_error", "api_retry", "error"), _SYSTEM_ERROR),
+    **dict.fromkeys(("api_error", "api_retry", "error"), WireType(control_reading, messages.error_parts)),
     **dict.fromkeys(
         (
             "api_refusal",

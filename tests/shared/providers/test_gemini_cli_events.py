@@ -312,6 +312,19 @@ def test_record_events(name: str) -> None:
     assert short_events(*records) == expected
 
 
+def test_incomplete_records_of_a_declared_source() -> None:
+    """The end of a run is recognised without its time; a rewind without an id is an unknown record."""
+    records = [INIT, delta_event("Now."), {"type": "result", "status": "success"}, {"$rewindTo": 5}]
+
+    assert short_events(*records, source="gemini_cli") == [
+        BEGIN,
+        ("assistant_chunk", {"text": "Now."}),
+        ("assistant_done", {"text": "Now."}),
+        END,
+        ("raw", {"source": "gemini_cli", "raw": {"$rewindTo": 5}}),
+    ]
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_turn_ends_with_its_run(ends: bool) -> None:
     records, expected = TABLE["a run"]
