@@ -1,15 +1,17 @@
 /** The page of a session: load its events, follow new ones, and resolve permalinks. */
 import { getJson, messageOf, withQuery } from "./lib/api.js";
+import { hitPlace } from "./lib/search-result.js";
 import { errorPlaceholder, placeholder, skeleton } from "./lib/placeholders.js";
 import { AnswerUsage } from "./session/answer-usage.js";
 import { findError } from "./session/errors.js";
 import { ConnectionNotice } from "./session/connection-notice.js";
 import { EventPages } from "./session/event-pages.js";
 import { EventStream } from "./session/event-stream.js";
+import { HitMarks, hitPattern } from "./session/hit-marks.js";
 import { LiveIndicator } from "./session/live-indicator.js";
 import { PaginationControls } from "./session/pagination-controls.js";
 import { findElement, findNearest, pageQuery, placeFromUrl, placeOf, placeUrl } from "./session/permalinks.js";
-import { contentTop, itemsInView } from "./session/scroll-anchor.js";
+import { contentTop, itemsInView, scrollToRange } from "./session/scroll-anchor.js";
 import { SessionHeader, exportMenu, sessionTitle } from "./session/session-header.js";
 import { SessionSearch } from "./session/session-search.js";
 import { SessionView } from "./session/session-view.js";
@@ -88,7 +90,14 @@ class SessionPage extends SessionView {
       onEnd: () => this.startStream(),
       toEnd: () => this.toEnd(),
     });
-    this.search = new SessionSearch(id, path, (place) => this.tryTo(() => this.go(place, { isNew: true })));
+    this.marks = new HitMarks();
+    this.search = new SessionSearch({
+      address: `${api}/search`,
+      path,
+      position: () => this.position(),
+      onHit: (hit, q) => this.tryTo(() => this.showHit(hit, q)),
+      onClear: () => this.marks.clear(),
+    });
     const address = `${api}/events/stream?collapse=true`;
     this.stream = new EventStream(address, (name, value) => STREAM_HANDLERS[name](this, value));
     this.connection = new ConnectionNotice(() => this.stream.retry());
@@ -105,6 +114,7 @@ class SessionPage extends SessionView {
       after: [pagination.newer, connection.element],
       actions: {
         openSearch: () => search.open(),
+        goToHit: (steps) => search.go(steps),
         onEdge: (steps) => pagination.load(steps > 0 ? "newer" : "older"),
       },
     });
@@ -285,9 +295,10 @@ class SessionPage extends SessionView {
    * Go to a place.
    *
    * @param {Place} place
-   * @param {{isNew?: boolean, below?: number, flashes?: boolean}} [options] `isNew` adds an entry to the history
+   * @param {{isNew?: boolean, below?: number, flashes?: boolean, focuses?: boolean}} [options] `isNew` adds an entry to
+   *   the history
    */
-  async go(place, { isNew = false, below, flashes } = {}) {
+  async go(place, { isNew = false, below, flashes, focuses } = {}) {
     if (isNew) {
       this.savePlace();
       history.pushState(null, "", placeUrl(this.path, place));
@@ -296,19 +307,46 @@ class SessionPage extends SessionView {
     const query = pageQuery(place);
     if (!loaded && (query || !this.pages.last) && !(await this.openPage(query))) return;
     const element = loaded ?? findElement(this.renderer, place);
-    if (element) this.showPlace(element, place, { below, flashes });
+    if (element) this.showPlace(element, place, { below, flashes, focuses });
     else this.showNearest(place);
   }
 
   /** Show an item; if the place is the message of a call's result, open the call. */
-  showPlace(element, place, { below, flashes }) {
+  showPlace(element, place, options) {
     const { message } = place;
     const { kind, event } = this.itemOf(element);
     if (kind === "tool" && message !== undefined && message !== event.messageSequence) {
       element.open = true;
       this.renderer.fillToolBody(element);
     }
-    this.present(element, { below, flashes });
+    this.present(element, options);
+  }
+
+  /** The sequence of the first event on the screen. */
+  position() {
+    const [first] = itemsInView(this.log);
+    return first ? this.itemOf(first).seq : 0;
+  }
+
+  /** Go to a hit of the search, and mark the words in it. The search field keeps the focus. */
+  async showHit(hit, q) {
+    const place = hitPlace(hit);
+    const isFirst = this.marks.item === undefined;
+    const focuses = !this.search.element.contains(document.activeElement);
+    await this.go(place, { isNew: isFirst, flashes: false, focuses });
+    if (!isFirst) history.replaceState(history.state, "", placeUrl(this.path, place));
+    const element = findElement(this.renderer, place);
+    const pattern = hitPattern(q);
+    if (!element || !pattern) return;
+    if (element.matches("details")) element.open = true;
+    this.renderer.fillToolBody(element);
+    const range = await this.marks.show(element, hit.eventId, pattern);
+    if (range) scrollToRange(range, this.log);
+  }
+
+  endFocus() {
+    if (this.search.isActive) this.search.close();
+    else super.endFocus();
   }
 
   /** Show the item next to a place that does not exist (any more). */
@@ -411,6 +449,7 @@ class SessionPage extends SessionView {
   onPaint() {
     super.onPaint();
     this.live.update();
+    this.marks.update();
     this.usage.update();
     this.pagination.update();
     this.outline.older.hidden = !this.pages.hasOlder;

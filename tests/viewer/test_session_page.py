@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.viewer.browser import elapse, still
+from tests.viewer.browser import still
 from tests.viewer.sessions import Event, Session
 
 SHOWN = (
@@ -1166,24 +1166,6 @@ async def test_header_links_to_unrecognised_records(page: Page, session: Session
 
     await expect(page.locator(".raw-type", has_text="holo_frame")).to_be_in_viewport()
     await expect(page.locator(".raw:focus")).to_contain_text("holo_frame")
-
-
-async def test_session_search(page: Page, long: Session) -> None:
-    await open_page(page, long.address)
-
-    await page.keyboard.press("/")
-    await page.keyboard.insert_text('"')
-    await elapse(page, 400)
-    await page.keyboard.insert_text('prompt 7"')
-    await expect(page.locator(".find-sum")).to_have_text(re.compile("^1 hit( ·|$)"))
-    assert await page.locator(".find-hit mark").all_inner_texts() == ["Prompt 7"]
-    await page.keyboard.press("Enter")
-
-    await page.evaluate(FLASHES)
-    target = page.locator(f"[id='{await page.evaluate('flashed[0]')}']")
-    await expect(target).to_contain_text("Prompt 7")
-    await expect(target).to_be_in_viewport()
-    assert "?message=29#e-" in page.url
 
 
 FRAMES = """

@@ -11,6 +11,8 @@ export const NEAR_END = 64;
 
 const MAX_FRAMES = 30;
 const STEADY_FRAMES = 4;
+/** A range is scrolled to this share of the screen, from the top. */
+const RANGE_SHARE = 0.3;
 const USER_INPUT = ["wheel", "touchmove", "keydown", "pointerdown"];
 
 /** The top of the visible content, below the bar. */
@@ -100,23 +102,62 @@ export function scrollToEnd() {
 }
 
 /**
+ * Scroll a range into view, also in the boxes around it within the log.
+ *
+ * @param {Range} range
+ * @param {HTMLElement} log
+ */
+export function scrollToRange(range, log) {
+  const boxes = [];
+  for (let box = range.startContainer.parentElement; box && box !== log; box = box.parentElement) boxes.push(box);
+  untilSteady(() => {
+    const isSteady = boxes.filter((box) => scrollWithin(box, range)).length === 0;
+    return scrollBelow(range, (innerHeight - contentTop()) * RANGE_SHARE) && isSteady;
+  });
+}
+
+/** Scroll a box so that a range is in view; true if it was scrolled. */
+function scrollWithin(box, range) {
+  if (box.scrollHeight <= box.clientHeight && box.scrollWidth <= box.clientWidth) return false;
+  const { scrollTop, scrollLeft } = box;
+  const [inner, outer] = [range.getBoundingClientRect(), box.getBoundingClientRect()];
+  if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - outer.height / 3;
+  if (inner.left < outer.left || inner.right > outer.right) box.scrollLeft += inner.left - outer.left - outer.width / 3;
+  return box.scrollTop !== scrollTop || box.scrollLeft !== scrollLeft;
+}
+
+/**
  * Scroll an element to a distance below the bar, and keep it there until the layout is steady or the user scrolls.
  *
  * @param {Element} element
  * @param {number} below
  */
 export function scrollToItem(element, below) {
+  untilSteady(() => !element.isConnected || scrollBelow(element, below));
+}
+
+/** Scroll the page so that an element or a range is at a distance below the bar; true if it was, or cannot be. */
+function scrollBelow(target, below) {
+  const distance = target.getBoundingClientRect().top - contentTop() - below;
+  const before = scrollY;
+  scrollByExactly(distance);
+  return Math.abs(distance) < 1 || scrollY === before;
+}
+
+/** The latest scrolling: it ends those before it. @type {object | undefined} */
+let latest;
+
+/** Repeat a step in each frame until it returns true several times in a row, or the user scrolls. */
+function untilSteady(step) {
+  const own = (latest = {});
   let steady = 0;
   let framesLeft = MAX_FRAMES;
   const stop = () => (framesLeft = 0);
   USER_INPUT.forEach((name) => addEventListener(name, stop, { once: true, passive: true }));
-  const step = () => {
-    const distance = element.getBoundingClientRect().top - contentTop() - below;
-    const before = scrollY;
-    scrollByExactly(distance);
-    steady = Math.abs(distance) < 1 || scrollY === before ? steady + 1 : 0;
-    if (element.isConnected && steady < STEADY_FRAMES && --framesLeft > 0) requestAnimationFrame(step);
+  const repeat = () => {
+    steady = step() ? steady + 1 : 0;
+    if (own === latest && steady < STEADY_FRAMES && --framesLeft > 0) requestAnimationFrame(repeat);
     else USER_INPUT.forEach((name) => removeEventListener(name, stop));
   };
-  step();
+  repeat();
 }

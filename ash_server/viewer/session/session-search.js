@@ -1,12 +1,12 @@
 import { getJson, isAborted, messageOf, withQuery } from "../lib/api.js";
-import { blurActiveElement, el } from "../lib/dom.js";
+import { blurActiveElement, el, iconButton } from "../lib/dom.js";
 import { hasSearchWord, hitPlace, markedSnippet } from "../lib/search-result.js";
-import { pluralize } from "../lib/number-format.js";
+import { formatNumber, pluralize } from "../lib/number-format.js";
 import { clockTime } from "../lib/time-format.js";
 import { placeUrl } from "./permalinks.js";
 
 const DELAY_MS = 250;
-const MAX_RESULTS = 50;
+const PAGE = 50;
 
 const ROLE_NAMES = { user: "User", assistant: "Assistant", tool: "Tool", system: "System" };
 const TYPE_NAMES = {
@@ -16,24 +16,44 @@ const TYPE_NAMES = {
   raw: "Not recognised",
 };
 
-/** Search the whole session, including events that are not loaded. */
+/**
+ * A hit: an event, numbered in the order of the log.
+ * @typedef {{number: number, eventId: string, sequence?: number, eventSequence: number, type: string, role: string,
+ *   createdAt: string, snippet: string, marks: [number, number][]}} Hit
+ */
+
+/** Search the whole session, also what is not loaded, and go from hit to hit. */
 export class SessionSearch {
+  /** The query of the hits. */
+  q = "";
+  total = 0;
+  /** The number of events that cannot be searched yet. @type {number | undefined} */
+  pending;
+  /** The number of the hit that is shown. @type {number | undefined} */
+  current;
+  /** The hits that are listed, without gaps. @type {Hit[]} */
+  hits = [];
   /** @type {number | undefined} */
   timer;
   /** @type {AbortController | undefined} */
   request;
-  /** The places of the results, by their links. @type {WeakMap<Element, import("./permalinks.js").Place>} */
-  places = new WeakMap();
+  /** The search for the text that was typed last. @type {Promise<void> | undefined} */
+  searching;
 
   /**
-   * @param {string} sessionId
-   * @param {string} path of the session's page
-   * @param {(place: import("./permalinks.js").Place) => void} onChoose
+   * @param {object} options
+   * @param {string} options.address of the search in this session
+   * @param {string} options.path of the session's page
+   * @param {() => number} options.position the sequence of the first event on the screen
+   * @param {(hit: Hit, q: string) => Promise<any>} options.onHit shows a hit
+   * @param {() => void} options.onClear
    */
-  constructor(sessionId, path, onChoose) {
-    this.sessionId = sessionId;
+  constructor({ address, path, position, onHit, onClear }) {
+    this.address = address;
     this.path = path;
-    this.onChoose = onChoose;
+    this.position = position;
+    this.onHit = onHit;
+    this.onClear = onClear;
     this.input = el("input", {
       class: "find-input",
       type: "search",
@@ -43,16 +63,27 @@ export class SessionSearch {
       spellcheck: "false",
     });
     this.summary = el("p", { class: "find-sum", role: "status" });
+    this.buttons = [
+      iconButton("prev", "Previous hit", () => this.go(-1)),
+      iconButton("next", "Next hit", () => this.go(1)),
+      iconButton("close", "End the search", () => this.close()),
+    ];
     this.list = el("ol");
-    this.results = el("div", { class: "find-results", hidden: true }, this.summary, this.list);
+    const head = el("div", { class: "find-head" }, this.summary, ...this.buttons);
+    this.results = el("div", { class: "find-results", hidden: true }, head, this.list);
     this.element = el("search", { class: "find" }, this.input, this.results);
     this.input.addEventListener("input", () => this.searchSoon());
-    this.input.addEventListener("focus", () => (this.results.hidden = !this.input.value.trim()));
+    this.input.addEventListener("focus", () => (this.results.hidden = !this.isActive));
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.element.addEventListener("focusout", ({ relatedTarget }) => {
       if (!this.element.contains(/** @type {Node} */ (relatedTarget))) this.results.hidden = true;
     });
     this.list.addEventListener("click", (event) => this.onClick(event));
+  }
+
+  /** True if there is a query. */
+  get isActive() {
+    return hasSearchWord(this.input.value.trim());
   }
 
   open() {
@@ -63,76 +94,152 @@ export class SessionSearch {
   searchSoon() {
     clearTimeout(this.timer);
     this.request?.abort();
+    this.searching = undefined;
     this.timer = setTimeout(() => this.search(), DELAY_MS);
   }
 
-  async search() {
-    const q = this.input.value.trim();
-    this.results.hidden = !hasSearchWord(q);
-    if (this.results.hidden) return;
-    this.request = new AbortController();
-    const query = { q, sessionId: this.sessionId, limit: MAX_RESULTS };
+  /** Search for the typed text, unless that was done. */
+  search() {
+    clearTimeout(this.timer);
+    return (this.searching ??= this.searchNow());
+  }
+
+  async searchNow() {
+    this.q = this.input.value.trim();
+    this.current = undefined;
+    this.results.hidden = !this.isActive;
+    this.list.hidden = false;
+    this.onClear();
+    this.hits = [];
+    this.total = 0;
+    if (this.isActive) await this.load({ at: this.position() });
+  }
+
+  /** Load and list a page of hits; false on failure. */
+  async load(query) {
+    this.request?.abort();
+    const request = (this.request = new AbortController());
     try {
-      this.showPage(await getJson(withQuery("/api/search", query), { signal: this.request.signal }));
+      const page = await getJson(withQuery(this.address, { q: this.q, limit: PAGE, ...query }), request);
+      this.hits = page.hits;
+      this.total = page.total;
+      this.pending = page.pending;
+      this.show();
+      return true;
     } catch (problem) {
-      if (!isAborted(problem)) this.show(messageOf(problem), []);
+      if (!isAborted(problem)) this.show(messageOf(problem));
+      return false;
     }
   }
 
-  showPage({ results, nextAfter, pending }) {
-    const [first] = results;
-    const parts = [
-      first ? pluralize(first.matches, "hit") : "Nothing found",
-      nextAfter !== undefined && `the newest ${MAX_RESULTS} of them`,
-      pending && `${pluralize(pending, "event")} cannot be searched yet`,
-    ];
-    this.show(parts.filter(Boolean).join(" · "), results);
-  }
-
-  show(summary, results) {
+  show(summary = this.summaryText()) {
     this.summary.textContent = summary;
-    this.list.replaceChildren(...results.map((result) => el("li", {}, this.resultLink(result))));
-    this.results.scrollTop = 0;
+    this.buttons.slice(0, 2).forEach((button) => (button.disabled = this.total === 0));
+    this.list.replaceChildren(...this.hits.map((hit) => el("li", {}, this.hitLink(hit))));
+    this.list.scrollTop = 0;
+    this.markCurrent();
   }
 
-  resultLink(result) {
-    const place = hitPlace(result);
-    const label = TYPE_NAMES[result.type] ?? ROLE_NAMES[result.role];
-    const link = el(
+  summaryText() {
+    const found = this.current === undefined
+      ? pluralize(this.total, "hit")
+      : `${formatNumber(this.current)} of ${formatNumber(this.total)}`;
+    const pending = this.pending && `${pluralize(this.pending, "event")} cannot be searched yet`;
+    return [this.total ? found : "Nothing found", pending].filter(Boolean).join(" · ");
+  }
+
+  hitLink(hit) {
+    const label = TYPE_NAMES[hit.type] ?? ROLE_NAMES[hit.role];
+    return el(
       "a",
-      { class: "find-hit", href: placeUrl(this.path, place) },
-      el("span", { class: "find-where" }, label, " · ", clockTime(Date.parse(result.createdAt))),
-      el("span", { dir: "auto" }, ...markedSnippet(result)),
+      { class: "find-hit", href: placeUrl(this.path, hitPlace(hit)), "data-number": hit.number },
+      el("span", { class: "find-where" }, label, " · ", clockTime(Date.parse(hit.createdAt))),
+      el("span", { dir: "auto" }, ...markedSnippet(hit)),
     );
-    this.places.set(link, place);
-    return link;
+  }
+
+  markCurrent() {
+    for (const link of this.list.querySelectorAll("a")) {
+      const isCurrent = Number(link.dataset.number) === this.current;
+      link.setAttribute("aria-current", String(isCurrent));
+      if (isCurrent) link.scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  /**
+   * Go to the next (1) or previous (-1) hit; after the last one to the first. Initially, to the hit at or after the
+   * position of the page, or before it.
+   *
+   * @param {1 | -1} steps
+   */
+  async go(steps) {
+    if (!this.isActive) return;
+    await this.search();
+    if (this.total) await this.showHit(this.wrapped(this.current === undefined ? this.start(steps) : this.current + steps));
+  }
+
+  start(steps) {
+    const position = this.position();
+    const next = this.hits.find((hit) => hit.eventSequence >= position)?.number ?? this.total + 1;
+    return steps > 0 ? next : next - 1;
+  }
+
+  wrapped(number) {
+    return ((number - 1 + this.total) % this.total) + 1;
+  }
+
+  /** Show a hit, loading its page of the list if needed. */
+  async showHit(number) {
+    const find = () => this.hits.find((hit) => hit.number === number);
+    if (!find()) await this.load({ after: Math.max(0, number - PAGE / 2) });
+    const hit = find();
+    if (!hit) return;
+    this.current = number;
+    this.summary.textContent = this.summaryText();
+    this.results.hidden = false;
+    this.list.hidden = true;
+    this.markCurrent();
+    await this.onHit(hit, this.q);
   }
 
   onClick(event) {
     const link = event.target.closest("a");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    this.results.hidden = true;
-    const place = this.places.get(link);
-    if (place) this.onChoose(place);
+    this.showHit(Number(link.dataset.number));
   }
 
   onKey(event) {
     const links = [...this.list.querySelectorAll("a")];
     const index = links.findIndex((link) => link === document.activeElement);
     const actions = {
-      ArrowDown: () => links[index + 1]?.focus(),
+      ArrowDown: () => this.focusLink(links, index + 1),
       ArrowUp: () => (index > 0 ? links[index - 1] : this.input).focus(),
-      Enter: () => index < 0 && links[0]?.click(),
+      Enter: () => this.go(event.shiftKey ? -1 : 1),
       Escape: () => this.close(),
     };
-    if (!Object.hasOwn(actions, event.key) || (event.key === "Enter" && index >= 0)) return;
+    const isInInput = event.target === this.input;
+    if (!Object.hasOwn(actions, event.key) || (event.key === "Enter" && !isInInput)) return;
     event.preventDefault();
     actions[event.key]();
   }
 
+  focusLink(links, index) {
+    this.list.hidden = false;
+    links[index]?.focus();
+  }
+
+  /** End the search. */
   close() {
+    clearTimeout(this.timer);
+    this.request?.abort();
+    this.searching = undefined;
+    this.input.value = "";
     this.results.hidden = true;
+    this.hits = [];
+    this.total = 0;
+    this.current = undefined;
+    this.onClear();
     blurActiveElement();
   }
 }

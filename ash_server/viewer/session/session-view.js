@@ -23,7 +23,7 @@ const FLASH_MS = 1500;
 
 /** @typedef {import("../render/event-log.js").Item} Item */
 
-/** Subclasses override goToError, toStart, toEnd, hasEnd, isWhole, onPaint and onFilter. */
+/** Subclasses override goToError, toStart, toEnd, hasEnd, isWhole, endFocus, onPaint and onFilter. */
 export class SessionView {
   /**
    * @param {object} options
@@ -123,16 +123,16 @@ export class SessionView {
    * Unfold and unfilter an item, scroll to it and flash it.
    *
    * @param {any} element
-   * @param {{below?: number, flashes?: boolean}} [options] `below` is the distance to the bar
+   * @param {{below?: number, flashes?: boolean, focuses?: boolean}} [options] `below` is the distance to the bar
    */
-  present(element, { below = MARGIN, flashes = true } = {}) {
+  present(element, { below = MARGIN, flashes = true, focuses = true } = {}) {
     this.autoScroll.release();
     this.filters.reveal(element);
     while (toggleFold(element.closest("[hidden]"), false));
     for (let outer = element.parentElement; outer !== this.log; outer = outer.parentElement) {
       if (outer.matches("details")) outer.open = true;
     }
-    focusItem(element);
+    if (focuses) focusItem(element);
     scrollToItem(element, below);
     if (!flashes) return;
     element.setAttribute("data-flash", "");
@@ -208,7 +208,11 @@ export class SessionView {
     if (closeMenus()) return;
     if (this.storedPanel.isOpen) this.storedPanel.close();
     else if (this.outline.isOpen) this.outline.toggle(false);
-    else blurActiveElement();
+    else this.endFocus();
+  }
+
+  endFocus() {
+    blurActiveElement();
   }
 
   onPaint() {
