@@ -125,6 +125,16 @@ def translated(record: Mapping[str, Any], typed: Block, consumed: Collection[str
     return block
 
 
+def control_block(part: Mapping[str, Any]) -> Block:
+    """Return the block of a known part that has no typed form."""
+    return raw_block("control", part, part["type"])
+
+
+def refusal_block(part: Mapping[str, Any]) -> Block:
+    """Return the text of a part with a `refusal`."""
+    return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
+
+
 def translate(wire_type: str, block: Any, translation: Translation) -> list[Block]:
     """Return the blocks of a wire object; one `malformed` raw block if the object is not valid for its type."""
     try:

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from ash_shared.model.blocks import (
     Block,
     bounded,
+    control_block,
     is_native,
     is_valid,
     pick,
     raw_block,
+    refusal_block,
     renamed,
     text_block,
     translate,
@@ -208,16 +210,8 @@ def _translate_server_result(block: Block) -> Block:
     return translated(block, typed, ("tool_call_id", "output"), "server_tool_result")
 
 
-def _read_control(block: Block) -> Block:
-    return raw_block("control", block, block["type"])
-
-
 def _translate_text(block: Block) -> Block:
     return translated(block, text_block(block["text"]), ("text",), block["type"])
-
-
-def _translate_refusal(block: Block) -> Block:
-    return translated(block, text_block(block["refusal"], "refusal"), ("refusal",), "refusal")
 
 
 def _translate_redacted(block: Block) -> Block:
@@ -233,11 +227,11 @@ _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
     "input_text": _translate_text,
     "invalid_tool_call": _call_translation("invalid_tool_call"),
     "media": _file_translation("media"),
-    "non_standard": _read_control,
+    "non_standard": control_block,
     "output_text": _translate_text,
     "reasoning": _translate_reasoning,
     "redacted_thinking": _translate_redacted,
-    "refusal": _translate_refusal,
+    "refusal": refusal_block,
     "server_tool_call": _call_translation("server_tool_call", executor="server"),
     "server_tool_result": _translate_server_result,
     "text-plain": _file_translation("text-plain"),
@@ -279,7 +273,7 @@ def _read_tool_result(result: Block) -> list[Block]:
 def read_block(block: Any) -> Block:
     """Read one bare content block. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _read_blocks(block)
-    return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
+    return blocks[0] if len(blocks) == 1 else control_block(block)
 
 
 def _read_content(content: Any) -> list[Block]:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ash_shared.model.blocks import (
     Block,
     bounded,
+    control_block,
     is_native,
     pick,
     raw_block,
@@ -61,10 +62,6 @@ from ash_shared.providers._kit.steps import (
 )
 
 _ROLES: Mapping[str, Speaker] = {"assistant": "assistant", "system": "system", "user": "user"}
-
-
-def _read_control(part: Block) -> Block:
-    return raw_block("control", part, part["type"])
 
 
 def _read_text(part: Block) -> Block:
@@ -194,26 +191,26 @@ def _translate_steering(part: Block) -> list[Block]:
     return (
         [with_extra(blocks[0], without(part, "type", "parts")), *blocks[1:]]
         if blocks
-        else [_read_control(part)]
+        else [control_block(part)]
     )
 
 
 _TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
-    "custom": _read_control,
+    "custom": control_block,
     "dynamic-tool": _translate_tool,
     "file": _translate_file,
     "reasoning": _translate_reasoning,
     "reasoning-file": _translate_file,
-    "source": _read_control,
-    "source-document": _read_control,
-    "source-url": _read_control,
+    "source": control_block,
+    "source-document": control_block,
+    "source-url": control_block,
     "steering-message": _translate_steering,
-    "step-start": _read_control,
+    "step-start": control_block,
     "text": _read_text,
     "tool-invocation": _translate_invocation,
 }
 _PREFIX_TRANSLATIONS: Mapping[str, Callable[[Block], Block | list[Block]]] = {
-    "data": _read_control,
+    "data": control_block,
     "tool": _translate_tool,
 }
 """By the prefix of `data-NAME` and `tool-NAME`."""
@@ -241,7 +238,7 @@ def _read_blocks(part: Any) -> list[Block]:
 def read_block(part: Any) -> Block:
     """Read one bare part. If it translates to several blocks, it becomes a single `raw` block instead."""
     blocks = _read_blocks(part)
-    return blocks[0] if len(blocks) == 1 else raw_block("control", part, part["type"])
+    return blocks[0] if len(blocks) == 1 else control_block(part)
 
 
 def _read_parts(parts: list[Block]) -> list[Block]:

@@ -22,6 +22,7 @@ from ash_shared.model.blocks import (
     read_content,
     read_list,
     read_nested,
+    refusal_block,
     text_block,
     translate,
     translated,
@@ -76,10 +77,6 @@ def read_text(part: Record) -> Block:
     """Read text with its citations, which only responses have."""
     citations = {"citations": part["annotations"]} if "annotations" in part else {}
     return translated(part, {**text_block(part["text"]), **citations}, {"text", "annotations"}, part["type"])
-
-
-def _translate_refusal(part: Record) -> Block:
-    return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
 
 
 def _read_encrypted(part: Record) -> Block:
@@ -144,7 +141,7 @@ PARTS: Mapping[str, Translation] = {
     "input_image": _IMAGE,
     "input_text": read_text,
     "output_text": read_text,
-    "refusal": _translate_refusal,
+    "refusal": refusal_block,
 }
 CONTENT: Mapping[str, Translation] = {**PARTS, "encrypted_content": _read_encrypted}
 """All content parts; encrypted ones are opaque."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ash_shared.model import blocks
-from ash_shared.model.blocks import Block, Translation, raw_block, translated
+from ash_shared.model.blocks import Block, Translation, control_block, translated
 from ash_shared.providers._kit.json_fields import mime_fields, url_source
 from ash_shared.providers._kit.responses_items import (
     CONTENT,
@@ -70,10 +70,6 @@ def _translate_resource_link(part: Block) -> Block:
     return translated(part, typed | kind, {"uri", "name", "mimeType"}, "resource_link")
 
 
-def _read_control(part: Block) -> Block:
-    return raw_block("control", part, part["type"])
-
-
 _AUDIO = _media_translation({"type": "file", "mediaClass": "audio"})
 _IMAGE = _media_translation({"type": "image"})
 
@@ -82,7 +78,7 @@ _PARTS: Mapping[str, Translation] = {
     **dict.fromkeys(("Text", "inputText"), read_text),
     **dict.fromkeys(("image", "inputImage", "localImage", "local_image"), _IMAGE),
     **dict.fromkeys(("audio", "inputAudio", "localAudio", "local_audio"), _AUDIO),
-    **dict.fromkeys(("mention", "skill"), _read_control),
+    **dict.fromkeys(("mention", "skill"), control_block),
     "reasoning_text": _translate_reasoning_text,
     "resource": _translate_resource,
     "resource_link": _translate_resource_link,

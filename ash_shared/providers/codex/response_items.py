@@ -9,7 +9,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ash_shared.model.blocks import Block, Translation, pick, raw_block, renamed, translate, translated
+from ash_shared.model.blocks import (
+    Block,
+    Translation,
+    control_block,
+    pick,
+    raw_block,
+    renamed,
+    translate,
+    translated,
+)
 from ash_shared.model.message import Kind, Role
 from ash_shared.providers._kit import responses_items
 from ash_shared.providers._kit.contract import Record, RecordReading, WireType, unknown_reading
@@ -87,11 +96,7 @@ def _read_encrypted(item: Record) -> Block:
 
 def _read_compaction(item: Record) -> Block:
     """Read a compaction, which may contain encrypted content."""
-    return (
-        raw_block("control", item, item["type"])
-        if item.get("encrypted_content") is None
-        else _read_encrypted(item)
-    )
+    return control_block(item) if item.get("encrypted_content") is None else _read_encrypted(item)
 
 
 def _reader(translation: Translation, role: Role | None = None, kind: Kind = "message") -> BodyReader:

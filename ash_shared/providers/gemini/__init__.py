@@ -11,6 +11,7 @@ from typing import Any
 from ash_shared.model.blocks import (
     Block,
     bounded,
+    control_block,
     is_native,
     raw_block,
     text_block,
@@ -195,7 +196,7 @@ def read_block(block: Any) -> Block:
     """Read one part, or one item of an interaction."""
     if is_item(block) and not is_native(block):
         blocks = read_step(block)
-        return blocks[0] if len(blocks) == 1 else raw_block("control", block, block["type"])
+        return blocks[0] if len(blocks) == 1 else control_block(block)
     return read_part(block)
 
 

@@ -16,6 +16,7 @@ from ash_shared.model.blocks import (
     raw_block,
     read_content,
     read_nested,
+    refusal_block,
     text_block,
     translate,
     translated,
@@ -154,10 +155,6 @@ _FILE_SOURCES: Mapping[str, Callable[[Any], Block]] = {
 }
 
 
-def _translate_refusal(part: Record) -> Block:
-    return translated(part, text_block(part["refusal"], "refusal"), {"refusal"}, "refusal")
-
-
 def translate_thinking(part: Record) -> Block:
     """Translate Mistral's reasoning, a list of parts; the list is kept if joining its texts loses data."""
     parts = part["thinking"]
@@ -173,7 +170,7 @@ PARTS: Mapping[str, Callable[[Record], Block]] = {
     "document_url": _file_link_translation("document_url", "document"),
     "image_url": _translate_image,
     "input_audio": _translate_audio,
-    "refusal": _translate_refusal,
+    "refusal": refusal_block,
     "thinking": translate_thinking,
     "video_url": _file_link_translation("video_url", "video"),
 }
@@ -305,7 +302,7 @@ _CALL_TRANSLATIONS: Mapping[str, Callable[[Record], Block]] = {
 
 _ASSISTANT_KEYS: Mapping[str, Callable[[Record], list[Block]]] = {
     "images": lambda message: read_parts(message["images"]),
-    "refusal": lambda message: [_translate_refusal({"refusal": message["refusal"]})],
+    "refusal": lambda message: [refusal_block({"refusal": message["refusal"]})],
     "audio": _read_audio,
     "tool_calls": lambda message: [
         block for call in list_or_empty(message["tool_calls"]) for block in read_call(call)
