@@ -520,7 +520,8 @@ def is_payload(event_type: str, payload: Any) -> bool:
 
 
 def blocks_of(payload: Mapping[str, Any]) -> list[Block]:
-    """Return the content of a user or assistant payload as blocks, including its text."""
-    blocks: list[Block] = list(payload.get("content") or ())
-    has_text = any(block["type"] == "text" for block in blocks)
-    return blocks if has_text or (blocks and not payload["text"]) else [text_block(payload["text"]), *blocks]
+    """Return the content of a user or assistant payload as blocks, including its text if no block has it."""
+    text, blocks = payload["text"], list(payload.get("content") or ())
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    is_repeated = text in ("", "\n\n".join(texts), *texts)
+    return blocks if blocks and is_repeated else [text_block(text), *blocks]

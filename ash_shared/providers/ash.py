@@ -30,7 +30,7 @@ from ash_shared.model.blocks import (
     without,
 )
 from ash_shared.model.event_types import CATALOGUE, EventType
-from ash_shared.model.events import EVENT_TYPES, read_event
+from ash_shared.model.events import EVENT_TYPES, blocks_of, read_event
 from ash_shared.model.message import Facts, Kind, Role
 from ash_shared.providers._kit.contract import (
     Part,
@@ -85,20 +85,12 @@ def _message_translation(event: str) -> Callable[[Block], list[Block]]:
     def read(payload: Block) -> list[Block]:
         if payload.get("content").__class__ is not list:
             return [read_text(payload)]
-        blocks = read_list(payload["content"], read_block)
-        if not (blocks and _repeats_text(payload["text"], blocks)):
-            blocks = [text_block(payload["text"]), *blocks]
-        first, *others = blocks
+        content = read_list(payload["content"], read_block)
+        first, *others = blocks_of({"text": payload["text"], "content": content})
         fields = pick(payload, "phase", "variant") if first["type"] == "text" else {}
         return [with_extra({**first, **fields}, without(payload, "text", "content", *fields)), *others]
 
     return read
-
-
-def _repeats_text(text: str, blocks: list[Block]) -> bool:
-    """True if the text of a message is that of its blocks, so that no block of its own is needed."""
-    texts = [block["text"] for block in blocks if block["type"] == "text"]
-    return text in ("", "\n\n".join(texts), *texts)
 
 
 def _translate_thinking(payload: Block) -> Block:

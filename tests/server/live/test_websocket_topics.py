@@ -78,7 +78,14 @@ async def test_answer_without_response_id(connection: AsyncConnection, session_i
         (("user_message", {"text": "See.", "content": [PICTURE]}), ("user", [text("See."), PICTURE])),
         (("assistant_done", {"text": "See.", "content": [PICTURE]}), ("assistant", [text("See."), PICTURE])),
         (("assistant_done", {"text": "", "content": [PICTURE]}), ("assistant", [PICTURE])),
-        (("user_message", {"text": "a", "content": [text("b"), PICTURE]}), ("user", [text("b"), PICTURE])),
+        (
+            ("user_message", {"text": "a", "content": [text("b"), PICTURE]}),
+            ("user", [text("a"), text("b"), PICTURE]),
+        ),
+        (
+            ("user_message", {"text": "a\n\nb", "content": [text("a"), text("b")]}),
+            ("user", [text("a"), text("b")]),
+        ),
         (("assistant_done", {"text": ""}), ("assistant", [text("")])),
         (("assistant_done", {"text": "a", "content": []}), ("assistant", [text("a")])),
     ],

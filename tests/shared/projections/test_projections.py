@@ -243,6 +243,14 @@ CASES: dict[str, tuple[list[Json], list[Json]]] = {
         log(start(), user("Q"), reply("A"), ("turn_end", {}, {"turnId": "t"})),
         [Q, A],
     ),
+    "a text that its blocks do not have": (
+        log(("user_message", {"text": "Q", "content": [{"type": "text", "text": "R"}]}), reply("A")),
+        [user_msg("Q\n\nR"), A],
+    ),
+    "a text that its blocks repeat": (
+        log(("user_message", {"text": "Q\n\nR", "content": [{"type": "text", "text": t} for t in "QR"]})),
+        [user_msg("Q\n\nR")],
+    ),
     "events without a message": (
         log(
             user("Q"),
@@ -975,7 +983,7 @@ def _expected_marks(events: list[Json]) -> list[str]:
             continue
         texts = [payload[key] for key in ("text", "transcription", "result") if key in payload]
         blocks = [block["text"] for block in payload.get("content", ()) if block["type"] == "text"]
-        new_marks = _marks(blocks or texts)
+        new_marks = _marks([*(text for text in texts if text not in blocks), *blocks])
         marks = new_marks if event["type"] == "summary" and payload["text"].strip() else marks + new_marks
     return marks
 
