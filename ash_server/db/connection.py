@@ -72,9 +72,8 @@ async def one_transaction(conn: AsyncConnection) -> AsyncGenerator[None, None]:
 
 def _close_on_client_failure(conn: AsyncConnection, error: BaseException) -> None:
     is_rejected_by_server = isinstance(error, psycopg.Error) and error.sqlstate
-    if not (
-        is_rejected_by_server or isinstance(error, AshError)
-    ):  # an AshError is raised before the first write
+    is_before_first_write = isinstance(error, AshError)
+    if not (is_rejected_by_server or is_before_first_write):
         conn.pgconn.finish()
 
 

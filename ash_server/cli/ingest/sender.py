@@ -138,9 +138,8 @@ class Sender:
         try:
             self._request("POST", f"/api/sessions/{self.session}/events", [start, prompt])
         except Refused as refused:
-            if (
-                refused.status != _CONFLICT
-            ):  # on a conflict, an earlier process of this run has stored the prompt
+            # On a conflict, an earlier process of this run has stored the prompt.
+            if refused.status != _CONFLICT:
                 raise
 
     def _send_lines(self, lines: Sequence[QueuedLine]) -> None:

@@ -93,10 +93,8 @@ class EventPrinter:
 
     def _on_text(self, event: PrintedEvent) -> None:
         """Print a complete text, without the part that was already streamed."""
-        key, text = (
-            _text_key(event),
-            event["payload"]["text"] or _format_blocks(event["payload"].get("content")),
-        )
+        key = _text_key(event)
+        text = event["payload"]["text"] or _format_blocks(event["payload"].get("content"))
         streamed = self._streamed.pop(key, "")
         if not text.startswith(streamed):
             self.pause()
