@@ -43,7 +43,7 @@ class EventType(NamedTuple):
     chunks: ChunkGroup | None = None
     """For a complete type: its chunks."""
     turn: Literal["start", "end"] | None = None
-    """Whether it starts or ends a turn."""
+    """start: an event of this type starts a turn; end: it ends one."""
     trigger: Literal["user", "callback", "system"] | None = None
     """The trigger of the turn that it starts if none is open; `user` for prompts."""
     is_turn_content: bool = False

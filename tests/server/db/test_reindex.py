@@ -101,7 +101,7 @@ async def test_reindex_derives_same_fields_as_append(connection: AsyncConnection
     assert await reindex_messages(connection, session_id) == Reindexed(3, 3)
     derived, *others = await everything(connection, session_id)
     assert others == before[1:]
-    # Whether the writer gave role and source remains unknown.
+    # The columns role_given and source_given stay NULL: they do not follow from the content.
     assert derived == [(*row[:-2], None, None) for row in before[0]]
     assert await changes(connection, session_id) == [(1, ()), (2, ()), (3, ())]
     assert await reindex_messages(connection, session_id) == Reindexed(3, 0)

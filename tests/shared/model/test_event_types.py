@@ -59,7 +59,7 @@ def test_chunks_and_complete_types_have_the_fields_of_their_group() -> None:
 
 
 def test_chunks_repeat_nothing() -> None:
-    """What reads complete events skips chunks: they are not searched, projected, sent in topics, or messages."""
+    """Chunks are not searched, projected, sent in topics or stored in messages; the complete event is."""
     assert (
         CHUNKS
         & types_where(
