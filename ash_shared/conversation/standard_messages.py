@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from ash_shared.conversation.drafts import Draft, PartName, StoredText, derive_id
 from ash_shared.conversation.shadows import find_shadows
 from ash_shared.conversation.transcript import Messages, texts_with_sources
-from ash_shared.model.blocks import Block, without
+from ash_shared.model.blocks import Block
 from ash_shared.model.message import Facts, MessageError, MessageMetadata, StandardMessage, StandardTokenUsage
 from ash_shared.providers._kit.contract import Part, Record
 from ash_shared.reading.json_text import is_blank, shown_text
@@ -43,6 +43,7 @@ class _Origin(NamedTuple):
 
     read: Read
     facts: Facts
+    """The facts of the record, with the id and time of the part if it has its own."""
     source: str
     name: "PartName"
 
@@ -88,7 +89,8 @@ class Fold:
             if not self._is_duplicate_line(facts, line):
                 for part in read.parts():
                     name = PartName(line, next(number))
-                    self._add_part(part, _Origin(read, facts, shown_text(read.source(source)), name))
+                    source_name = shown_text(read.source(source))
+                    self._add_part(part, _Origin(read, part.facts_in(facts), source_name, name))
 
     def last_prompt(self) -> int | None:
         """Return the line of the last prompt, if it is after the first line that became a message."""
@@ -128,7 +130,8 @@ class Fold:
         else:
             self._retracted.update(part.retracts)
         if part.role is None:
-            self._add_to_results(part.blocks)
+            for call, fields in part.result_fields():
+                self._results.setdefault(call, {}).update(fields)
             if part.relation == "copy" and part.key is not None:
                 if part.key in self._usage_keys:
                     return
@@ -138,11 +141,6 @@ class Fold:
             self._extend(draft, part, origin)
         if part.relation == "turn_end":
             self._end_turn(part, draft)
-
-    def _add_to_results(self, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            more = without(block, "type", "tool_use_id")
-            self._results.setdefault(block["tool_use_id"], {}).update(more)
 
     def _draft_for(self, part: Part, origin: _Origin) -> Draft | None:
         """Return the message of a part; None if the part adds to an answer and there is none."""
@@ -169,12 +167,11 @@ class Fold:
         return self._new_draft(part, origin)
 
     def _new_draft(self, part: Part, origin: _Origin) -> Draft:
-        facts = origin.facts
         draft = Draft(
             line=self._line,
             turn=self._turn,
             name=origin.name,
-            id=(part.facts and part.facts.uuid) or facts.uuid,
+            id=origin.facts.uuid,
             source=origin.source,
             role=part.role or "system",
             joins_previous=part.relation == "continuation",
@@ -211,12 +208,11 @@ class Fold:
         draft.metadata.update(_metadata_of(part))
         draft.error = part.error or draft.error
         if draft.timestamp is None and (is_new or part.role is not None):
-            draft.timestamp = _timestamp_of(part, origin)
+            draft.timestamp = origin.facts.timestamp
         if part.usage is not None and part.relation != "turn_end":
             draft.usage = part.usage
-            draft.joins_previous &= (
-                part.role is not None
-            )  # usage ends an answer: the next part begins another
+            # Usage ends an answer: the next part begins another.
+            draft.joins_previous &= part.role is not None
         if not is_same:
             draft.originals.append(original)
         if is_new and part.role is not None and draft.is_prompt():
@@ -250,11 +246,6 @@ class Fold:
     def _with_late_result(self, block: Block) -> Block:
         more = self._results.get(block.get("tool_use_id") or "") if block["type"] == "tool_result" else None
         return {**more, **block} if more else block
-
-
-def _timestamp_of(part: Part, origin: _Origin) -> int | None:
-    own = None if part.facts is None else part.facts.timestamp
-    return origin.facts.timestamp if own is None else own
 
 
 def _metadata_of(part: Part) -> Record:

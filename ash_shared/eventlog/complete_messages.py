@@ -1,6 +1,6 @@
 """Handle complete (non-streamed) messages of the user, the assistant and the system."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -10,8 +10,7 @@ from ash_shared.eventlog.dedupe.resent_messages import without_resent
 from ash_shared.eventlog.dedupe.revisions import Unit, emit_units
 from ash_shared.eventlog.emitter import Log
 from ash_shared.eventlog.state import MAX_SPEAKERS, HeldCopy, Place, State
-from ash_shared.model.blocks import Block, without
-from ash_shared.model.message import Facts
+from ash_shared.model.blocks import Block
 from ash_shared.providers._kit.steps import ChunkEnd, Part, Relation, Speaker
 
 
@@ -28,8 +27,7 @@ def emit_part(log: Log, part: Part) -> None:
 
 def _emit_content(log: Log, part: Part) -> None:
     uuid, speaker = log.facts.uuid, _speaker_of(log.state, part)
-    if part.facts is not None:
-        _use_facts(log, part.facts)
+    log.facts = part.facts_in(log.facts)
     if part.blocks and speaker is not None:
         new = part if part.original is None and log.state.sent_counts is None else without_resent(log, part)
         if not new.blocks:
@@ -38,14 +36,6 @@ def _emit_content(log: Log, part: Part) -> None:
     _emit_annotations(log, part)
     if log.facts.uuid != uuid:
         log.facts = log.facts._replace(uuid=uuid)
-
-
-def _use_facts(log: Log, own: Facts) -> None:
-    """Use the id and time of a message instead of those of its record."""
-    uuid, timestamp = log.facts.uuid, log.facts.timestamp
-    log.facts = log.facts._replace(
-        uuid=own.uuid or uuid, timestamp=timestamp if own.timestamp is None else own.timestamp
-    )
 
 
 def _speaker_of(state: State, part: Part) -> Speaker | None:
@@ -64,17 +54,13 @@ def _emit_annotations(log: Log, part: Part) -> None:
     if part.retracts:
         log.emit("retraction", {"messageIds": list(part.retracts)})
     if part.role is None:
-        _add_to_results(log.state, part.blocks)
+        for id, fields in part.result_fields():
+            tool_calls.add_to_result(log.state, id, fields)
     if part.error is not None and not copies.is_duplicate_error(log.state, part, part.error["message"]):
         if part.role == "assistant":
             turns.activate_turn(log)
         log.emit("error", dict(part.error))
     _count_costs(log, part)
-
-
-def _add_to_results(state: State, blocks: Sequence[Block]) -> None:
-    for block in blocks:
-        tool_calls.add_to_result(state, block["tool_use_id"], without(block, "type", "tool_use_id"))
 
 
 def _count_costs(log: Log, part: Part) -> None:

@@ -5,35 +5,29 @@ original comes, can no longer come, or later content must follow it; an original
 functions only decide; `emit_messages` emits.
 """
 
-from typing import Literal
-
-from ash_shared.eventlog.dedupe import digests, repetitions
+from ash_shared.eventlog.dedupe import repetitions
+from ash_shared.eventlog.dedupe.digests import text_digest
 from ash_shared.eventlog.state import MAX_TEXT_DIGESTS, HeldCopy, State
 from ash_shared.providers._kit.steps import Part, Speaker
 
 
 def take_original(state: State, role: Speaker, text: str) -> bool:
     """True if the original of this copy was emitted. It matches one copy only."""
-    digest = _role_digest(role, text)
-    if digest not in state.original_digests:
-        return False
-    state.original_digests.remove(digest)
-    return True
+    return _take(state.original_digests, _role_digest(role, text))
 
 
 def accept_copy(state: State, role: Speaker, text: str) -> bool:
     """True if this copy must be emitted because its original was not; the original is then dropped."""
     if take_original(state, role, text):
         return False
-    state.copy_digests = [*state.copy_digests, _role_digest(role, text)][-MAX_TEXT_DIGESTS:]
+    _record(state.copy_digests, _role_digest(role, text))
     return True
 
 
 def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[HeldCopy]]:
     """Return whether to emit this original, and the held copies to emit before it; copies of itself are dropped."""
     digest = _role_digest(role, text)
-    if digest in state.copy_digests:
-        state.copy_digests.remove(digest)
+    if _take(state.copy_digests, digest):
         return False, []
     waiting = [held for held in state.held_copies if held.role == role]
     before = waiting if role == "assistant" else []
@@ -44,7 +38,7 @@ def accept_original(state: State, role: Speaker, text: str) -> tuple[bool, list[
         return True, before[:index]
     if _drop_sections(state, before, text):
         return True, []
-    state.original_digests = [*state.original_digests, digest][-MAX_TEXT_DIGESTS:]
+    _record(state.original_digests, digest)
     return True, before
 
 
@@ -60,14 +54,25 @@ def is_duplicate_error(state: State, part: Part, message: str) -> bool:
     """True if an error is the copy of one that was emitted."""
     if part.role is None and part.relation == "copy":
         return repetitions.is_repeated_error(state, message)
-    digest = digests.text_digest(f"error{message}")
-    if part.is_copy and digest in state.original_digests:
-        state.original_digests.remove(digest)
-        return True
-    if not part.is_copy:
-        state.original_digests = [*state.original_digests, digest][-MAX_TEXT_DIGESTS:]
+    digest = text_digest(f"error{message}")
+    if part.is_copy:
+        return _take(state.original_digests, digest)
+    _record(state.original_digests, digest)
     return False
 
 
-def _role_digest(role: Literal["user", "assistant", "system"], text: str) -> str:
-    return role[0] + digests.text_digest(text)
+def _record(digests: list[str], digest: str) -> None:
+    digests.append(digest)
+    del digests[:-MAX_TEXT_DIGESTS]
+
+
+def _take(digests: list[str], digest: str) -> bool:
+    """Remove a digest; False if the list does not have it."""
+    is_known = digest in digests
+    if is_known:
+        digests.remove(digest)
+    return is_known
+
+
+def _role_digest(role: Speaker, text: str) -> str:
+    return role[0] + text_digest(text)

@@ -5,12 +5,12 @@ Providers compute parts and steps from one record, without state. `conversation.
 parts of all records, and `eventlog.normalizer` applies the steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from ash_shared.model.blocks import Block, is_valid, pick
+from ash_shared.model.blocks import Block, is_valid, pick, without
 from ash_shared.model.events import is_payload
 from ash_shared.model.message import Facts
 
@@ -98,6 +98,18 @@ class Part(Struct, frozen=True, kw_only=True):
     kind."""
     fields: Mapping[str, Any] = {}
     """For events: further payload keys of the assistant's text, thinking and calls: `partial`."""
+
+    def facts_in(self, record: Facts) -> Facts:
+        """Return the facts of the record, with the id and time of this message if it has its own."""
+        own = self.facts
+        if own is None:
+            return record
+        timestamp = record.timestamp if own.timestamp is None else own.timestamp
+        return record._replace(uuid=own.uuid or record.uuid, timestamp=timestamp)
+
+    def result_fields(self) -> Iterator[tuple[str, Block]]:
+        """Return the fields that a part without a role adds to results of other records, with their call ids."""
+        return ((block["tool_use_id"], without(block, "type", "tool_use_id")) for block in self.blocks)
 
     @property
     def is_copy(self) -> bool:
