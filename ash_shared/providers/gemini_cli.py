@@ -449,12 +449,7 @@ _MESSAGE = WireType(_read_message, _message_parts, _message_steps, matches=_is_m
 
 TYPES: Mapping[str, WireType] = {
     **dict.fromkeys(("gemini", "info", "model", "user", "warning"), _MESSAGE),
-    "error": WireType(
-        _block_reader("record", "system", _translate_notice),
-        _notice_parts,
-        _notice_steps,
-        matches=lambda record: "severity" in record,
-    ),
+    "error": WireType(_block_reader("record", "system", _translate_notice), _notice_parts, _notice_steps),
     "init": WireType(
         control_reading,
         steps=lambda record, reading: [ChunkEnd(), TurnStart()],
@@ -475,7 +470,7 @@ TYPES: Mapping[str, WireType] = {
         matches=_event_check("tool_id", "tool_name", "parameters"),
     ),
 }
-"""Records by `type`; a message of the type `error` has the row `_MESSAGE`."""
+"""Records by `type`; an `error` without a severity is a message record."""
 
 _UNTYPED: Mapping[str, WireType] = {
     "$set": WireType(control_reading, matches=lambda record: record["$set"].__class__ is dict),
@@ -539,7 +534,7 @@ def recognizes(record: Record) -> bool:
     return present_keys <= _UNTYPED_KEYS and (len(record) == 1 or present_keys.isdisjoint(_CHANGE_KEYS))
 
 
-_UNTYPED_KEYS = frozenset({"$rewindTo", "$set", "error", "history", "messages", "stats"})
+_UNTYPED_KEYS = frozenset({*_UNTYPED, "error"})
 _CHANGE_KEYS = frozenset({"$rewindTo", "$set"})
 """Keys of change lines, which have no other key."""
 
