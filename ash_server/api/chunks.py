@@ -19,6 +19,7 @@ from ash_server.api.messages import (
     check_sizes,
     parse_lines,
 )
+from ash_server.db.event_writer import StreamIds
 from ash_server.errors import (
     BatchTooLarge,
     EmptyBatch,
@@ -35,6 +36,10 @@ from ash_server.errors import (
 _LINE = '{"type":"assistant","message":{"id":"msg_01","role":"assistant","content":[{"type":"text","text":"Done."}]}}\n'
 
 _NDJSON_ERRORS = tuple(error for error in BODY_ERRORS if error not in (InvalidBody, InvalidJson, TooDeep))
+
+
+def _id_parameter(name: str, description: str) -> QueryParameter:
+    return QueryParameter(name=name, min_length=1, max_length=255, pattern=ONE_LINE, description=description)
 
 
 class ChunkController(Controller):
@@ -92,10 +97,27 @@ class ChunkController(Controller):
             bool, QueryParameter(description="End the stream after these lines: close everything open.")
         ] = False,
         expected_sequence: ExpectedSequence = None,
+        turn_id: Annotated[
+            str | None,
+            _id_parameter(
+                "turnId",
+                "The turn of the events. An open turn with another id ends, and one with this id continues.",
+            ),
+        ] = None,
+        response_id: Annotated[
+            str | None,
+            _id_parameter("responseId", "The response of the events. Default: the id of the provider's API."),
+        ] = None,
     ) -> Response[AppendedMessages]:
         lines = parse_lines(await read_body(request, NDJSON), source)
         if lines or not end:
             check_count(lines, "line")
         check_sizes(state.settings, lines)
-        stored = await store.messages.append(session_id, lines, expected_sequence=expected_sequence, end=end)
+        stored = await store.messages.append(
+            session_id,
+            lines,
+            expected_sequence=expected_sequence,
+            end=end,
+            ids=StreamIds(turn_id, response_id),
+        )
         return appended_response(stored)

@@ -19,6 +19,7 @@ from ash_server.db.text import storable
 from ash_server.errors import SessionNotFound
 from ash_shared.eventlog import NORMALIZER_VERSION, Context, Event, Line, Normalizer
 from ash_shared.model.event_types import CATALOGUE, ChunkGroup
+from ash_shared.model.events import failure_of
 from ash_shared.providers._kit.steps import Part
 
 EventOrigin = Literal["line", "posted", "end"]
@@ -111,11 +112,24 @@ async def read_counters(locked: AsyncCursor) -> Counters:
     return Counters(*row)
 
 
-def derive(
-    normalizer: Normalizer, session_id: UUID, sequence: int, line: Line, now: int
+class StreamIds(NamedTuple):
+    """The ids of the caller for the turn and the response of the lines of an append."""
+
+    turn_id: str | None = None
+    response_id: str | None = None
+
+
+def derive(  # one argument per input
+    normalizer: Normalizer,
+    session_id: UUID,
+    sequence: int,
+    line: Line,
+    now: int,
+    ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
 ) -> list[PreparedEvent]:
     """Return the events of one message; `now` is the timestamp of events whose record has none."""
-    context = Context(session_name(session_id), _id_generator(session_id, f"{sequence}/"), lambda: now)
+    new_id = _id_generator(session_id, f"{sequence}/")
+    context = Context(session_name(session_id), new_id, lambda: now, *ids)
     has_own_id = any(isinstance(step, Part) and step.relation == "event" for step in line.steps)
     return [PreparedEvent(event, sequence, "line", has_own_id) for event in normalizer.follow(line, context)]
 
@@ -215,7 +229,7 @@ class IssueCounts(NamedTuple):
         errors, unrecognised = self
         for event in events:
             issue = _ISSUES.get(event["type"])
-            errors += issue == "error" or (issue == "failure" and event["payload"].get("error") is not None)
+            errors += issue == "error" or (issue == "failure" and failure_of(event["payload"]) is not None)
             unrecognised += issue == "unrecognised"
         return IssueCounts(errors, unrecognised)
 

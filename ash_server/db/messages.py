@@ -23,6 +23,7 @@ from ash_server.db.event_writer import (
     LOCK,
     Counters,
     PreparedEvent,
+    StreamIds,
     columns,
     derive,
     ending,
@@ -153,6 +154,7 @@ async def append(
     *,
     expected_sequence: int | None = None,
     end: bool = False,
+    ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
 ) -> list[Appended]:
     """Store all messages or none, with their events, in one transaction.
 
@@ -160,6 +162,8 @@ async def append(
     also closes everything open, as `events.end_session` does.
     """
     _check(messages)
+    for name, id in ids._asdict().items():
+        check_text(id or "", name)
     async with one_transaction(conn):
         counters, stored = await _lock(conn, session_id, messages)
         last = counters.message_sequence
@@ -168,7 +172,7 @@ async def append(
         if new:
             _check_expected(expected_sequence, last)
         if new or end:
-            await _write_batch(conn, session_id, counters, new, end=end)
+            await _write_batch(conn, session_id, counters, new, ids, end=end)
     return places
 
 
@@ -310,11 +314,17 @@ def _check_expected(expected: int | None, last: int) -> None:
 
 
 async def _write_batch(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
+    conn: AsyncConnection,
+    session_id: UUID,
+    counters: Counters,
+    new: Sequence[PreparedMessage],
+    ids: StreamIds,
+    *,
+    end: bool,
 ) -> None:
     # PostgreSQL writes the messages while their events are derived.
     await _write_messages(conn, session_id, counters.message_sequence, new)
-    await _write_events(conn, session_id, counters, new, end=end)
+    await _write_events(conn, session_id, counters, new, ids, end=end)
 
 
 async def _write_messages(
@@ -341,11 +351,17 @@ async def _write_messages(
 
 
 async def _write_events(
-    conn: AsyncConnection, session_id: UUID, counters: Counters, new: Sequence[PreparedMessage], *, end: bool
+    conn: AsyncConnection,
+    session_id: UUID,
+    counters: Counters,
+    new: Sequence[PreparedMessage],
+    ids: StreamIds,
+    *,
+    end: bool,
 ) -> None:
     last, normalizer = counters.message_sequence, Normalizer(state=counters.normalizer_state)
     is_large = sum(len(message.content) for message in new) > _MAX_INLINE
-    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new))
+    events = await _offload(is_large, lambda: _derive_events(normalizer, session_id, last, new, ids))
     if end:
         posted = "" if new else await last_posted(conn, session_id, last)
         events += ending(normalizer, session_id, last + len(new), posted)
@@ -355,7 +371,7 @@ async def _write_events(
 
 
 def _derive_events(
-    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage]
+    normalizer: Normalizer, session_id: UUID, last: int, new: Sequence[PreparedMessage], ids: StreamIds
 ) -> list[PreparedEvent]:
     now = milliseconds()
     if not last:
@@ -363,7 +379,7 @@ def _derive_events(
     return [
         event
         for sequence, message in enumerate(new, last + 1)
-        for event in derive(normalizer, session_id, sequence, message.line, now)
+        for event in derive(normalizer, session_id, sequence, message.line, now, ids)
     ]
 
 

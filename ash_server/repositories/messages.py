@@ -7,6 +7,7 @@ from typing import Unpack
 from uuid import UUID
 
 from ash_server.db import messages, reindex
+from ash_server.db.event_writer import StreamIds
 from ash_server.db.events import Appended
 from ash_server.db.messages import MessageFilter, PreparedMessage, StoredMessage, to_message
 from ash_server.db.reindex import Reindexed, Reread
@@ -35,6 +36,7 @@ class MessageRepository:
         *,
         expected_sequence: int | None = None,
         end: bool = False,
+        ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
     ) -> list[Appended]:
         """Store texts verbatim, all or none, together with the events derived from them.
 
@@ -42,12 +44,15 @@ class MessageRepository:
         provider's `uuid` in it, is stored once; when repeated, it keeps its sequence and is returned with `created`
         False. A text with neither is stored each time. `expected_sequence` must be the last sequence of the session if
         any text is new. `end` also closes everything open, as `EventStore.end` does.
+        `ids` names the turn and the response of the events; a rebuild of the events derives these ids again.
 
         Raises SessionNotFound, IdConflict, DuplicateInBatch, SequenceMismatch, InvalidId, InvalidUtf8, NulByte;
         the `index` of an error is the position of its text in `new`.
         """
         prepared = await self.prepare(session_id, new)
-        return await self.append_prepared(session_id, prepared, expected_sequence=expected_sequence, end=end)
+        return await self.append_prepared(
+            session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids
+        )
 
     async def prepare(
         self, session_id: UUID, new: Iterable[str | bytes | NewMessage]
@@ -65,11 +70,12 @@ class MessageRepository:
         *,
         expected_sequence: int | None = None,
         end: bool = False,
+        ids: StreamIds = StreamIds(),  # noqa: B008  # immutable
     ) -> list[Appended]:
         """Store messages that `prepare` or `ingest.prepare_message` returned; see `append`."""
         async with self._connections.writer(session_id) as conn:
             appended = await messages.append(
-                conn, session_id, prepared, expected_sequence=expected_sequence, end=end
+                conn, session_id, prepared, expected_sequence=expected_sequence, end=end, ids=ids
             )
         self._wake(session_id)
         return appended

@@ -126,7 +126,7 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
         return
     if not _is_new_answer(log, text, part):
         return
-    place = _place_of(log.state, part)
+    place = _place_of(log, part)
     units: list[Unit] = [
         (block, partial(emit_messages.emit_block, log, part, block, place)) for block in part.blocks
     ]
@@ -134,9 +134,9 @@ def _emit_assistant_part(log: Log, part: Part) -> None:
     streaming.record_complete(log.state, part)
 
 
-def _place_of(state: State, part: Part) -> Place:
-    parent_call = part.parent_call or ""
-    return Place(parent_call, part.message_id or part.key or state.response_id(parent_call))
+def _place_of(log: Log, part: Part) -> Place:
+    parent_call, given_id = part.parent_call or "", log.context.response_id
+    return Place(parent_call, given_id or part.message_id or part.key or log.state.response_id(parent_call))
 
 
 def _is_in_emitted_slot(state: State, part: Part) -> bool:

@@ -21,6 +21,10 @@ class Context(NamedTuple):
     generate_event_id: Callable[[], str]
     timestamp: Callable[[], int]
     """Milliseconds since 1970, for records without a timestamp."""
+    turn_id: str | None = None
+    """The id of the turn: the open turn ends if it has another id, and this one lasts while it is named."""
+    response_id: str | None = None
+    """The `responseId` of the answers, instead of the API's."""
 
 
 class Line(NamedTuple):

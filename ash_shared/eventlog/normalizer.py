@@ -67,6 +67,7 @@ class Normalizer:
         """Same as `normalize`, for a line that was read already; events in wire form."""
         log = self._log
         log.start_line(line, context)
+        turns.leave_other_turn(log)
         answer = log.state.last_streamed
         for step in (
             line.steps if answer is None else assembled_answers.without_copy(log.state, answer, line.steps)

@@ -177,7 +177,7 @@ def _new_slot(log: Log, chunk: steps.Chunk, response: Response) -> Slot:
         chunk.slot,
         kind,
         parent_call=log.parent_call,
-        response=chunk.response or response.id,
+        response=log.context.response_id or chunk.response or response.id,
         call=id if has_call_id else log.new_id(),
         tool=call.get("name") or "",
         arguments="" if chunk.path else call.get("input", ""),

@@ -35,14 +35,26 @@ def open_turn(log: Log, id: str, *, has_explicit_end: bool) -> Turn:
 
 def start_turn(log: Log, trigger: Trigger, id: str | None = None, *, has_explicit_end: bool = False) -> Turn:
     event_id = log.new_id()
-    turn = open_turn(log, id or event_id, has_explicit_end=has_explicit_end)
+    turn = open_turn(log, log.context.turn_id or id or event_id, has_explicit_end=has_explicit_end)
     log.emit("turn_start", {"trigger": trigger}, id=event_id)
     return turn
 
 
+def leave_other_turn(log: Log) -> None:
+    """End the open turn if the caller names another one."""
+    turn = log.state.turn
+    if turn is not None and log.context.turn_id is not None and not _is_named(log, turn):
+        end_unfinished_turn(log, turn, is_cut=log.state.is_cut())
+
+
+def _is_named(log: Log, turn: Turn) -> bool:
+    """True if the caller names the turn, which then lasts as long as it does."""
+    return turn.id == log.context.turn_id
+
+
 def start_explicit_turn(log: Log, trigger: Trigger, id: str | None = None) -> None:
     turn = log.state.turn
-    if turn is not None and turn.phase == "fresh":
+    if turn is not None and (turn.phase == "fresh" or _is_named(log, turn)):
         turn.has_explicit_end = True
     elif turn is None or id is None or id != turn.id:
         end_previous_turn(log)
@@ -52,6 +64,8 @@ def start_explicit_turn(log: Log, trigger: Trigger, id: str | None = None) -> No
 def start_prompted_turn(log: Log) -> None:
     """Start a turn for a prompt, unless the open one has just begun or will be ended explicitly."""
     turn = log.state.turn
+    if turn is not None and _is_named(log, turn):
+        return
     if turn is None or turn.is_over or not (turn.phase == "fresh" or turn.has_explicit_end):
         end_previous_turn(log)
         start_turn(log, "user")
@@ -86,7 +100,8 @@ def end_turn(log: Log, *, partial: bool = False) -> None:
 
 
 def end_if_over(log: Log) -> None:
-    if log.state.turn is not None and log.state.turn.is_over:
+    turn = log.state.turn
+    if turn is not None and turn.is_over and not _is_named(log, turn):
         end_turn(log)
 
 
